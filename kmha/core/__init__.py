@@ -1,0 +1,9 @@
+"""The mathematics: pure functions of tensors, over `keras.ops`; no weights, no state.
+
+`axes` has the letters and the four equations, `projection` the first and the last of them, `attention` the two
+between, `masks` who may attend to whom.
+"""
+
+# Importing Keras registers our layers (see `kmha/__init__.py`), which need these modules whole: so it comes first here,
+# before any of them has begun.
+import keras  # noqa: F401

@@ -1,0 +1,114 @@
+"""Scaled dot-product attention for all heads at once: scores, mask, softmax, mix."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from kmha.core import masks
+
+# Backends whose `ops.dot_product_attention` reaches a fused kernel; TensorFlow's is the four steps written out.
+FUSED_BACKENDS = ("jax", "torch")
+
+# Stands for a masked logit: far below any other, and finite, so that no gradient meets inf - inf.
+LOWEST = -1e38
+
+
+def attend(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    dropout: Callable[[Any], Any] | None = None,
+    return_scores: bool = False,
+    flash: bool | None = None,
+) -> tuple[Any, Any]:
+    """softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1).
+
+    The scores are `BTHO,BSHO->BHTS`, the result is `BHTS,BSHO->BTHO`. A row of the mask with nothing to attend to gives
+    zeros, and so do its gradients. The softmax is computed in float32 at least.
+
+    Args:
+        query: (B, T, H, O), floating point.
+        key: (B, S, H, O).
+        value: (B, S, H, O); its O may differ from that of query and key.
+        mask: boolean, broadcasts to (B, H, T, S), True means attend; or `None`.
+        scale: what the logits are multiplied by; `None` means 1/√O.
+        causal: position t attends to s ≤ t only.
+        window: position t attends to |t - s| < window only.
+        dropout: applied to the scores before they mix the values; `None` when there is nothing to drop.
+        return_scores: whether the scores, taken before the dropout, are returned too.
+        flash: passed to the backend's fused kernel; `None` lets the backend choose.
+
+    Returns:
+        ((B, T, H, O), scores (B, H, T, S) or `None`), both of the query's dtype.
+
+    >>> import numpy as np
+    >>> one_head = np.eye(3).reshape(1, 3, 1, 3)
+    >>> mixed, scores = attend(one_head, one_head, one_head, causal=True, return_scores=True)
+    >>> print(np.round(np.array(scores)[0, 0], 3))
+    [[1.    0.    0.   ]
+     [0.36  0.64  0.   ]
+     [0.264 0.264 0.471]]
+    """
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if keras.backend.backend() in FUSED_BACKENDS and dropout is None and not return_scores:
+        return _fused(query, key, value, mask, scale, causal, window, flash), None
+    query = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, O)
+    logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S)
+    scores = masked_softmax(logits, _allowed(query, key, mask, causal, window))
+    weights = scores if dropout is None else dropout(scores)
+    mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O)
+    return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None
+
+
+def masked_softmax(logits: Any, mask: Any = None) -> Any:
+    """The softmax over S of (B, H, T, S), over the positions that `mask` allows; a row without any is all zeros.
+
+    >>> import numpy as np
+    >>> print(np.array(masked_softmax(np.zeros((2, 3)), np.array([[True, True, False], [False] * 3]))))
+    [[0.5 0.5 0. ]
+     [0.  0.  0. ]]
+    """
+    dtype = keras.backend.standardize_dtype(logits.dtype)
+    wide = dtype if dtype == "float64" else "float32"
+    logits = ops.cast(logits, wide)
+    if mask is None:
+        return ops.cast(_softmax(logits), dtype)
+    scores = _softmax(ops.where(mask, logits, ops.cast(LOWEST, wide)))
+    return ops.cast(ops.where(mask, scores, ops.cast(0.0, wide)), dtype)
+
+
+def _softmax(logits: Any) -> Any:
+    """The softmax over the last axis; Keras warns where that has the size 1, which is no mistake here."""
+    return ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
+
+
+def _allowed(query: Any, key: Any, mask: Any, causal: bool, window: int | None) -> Any:
+    """`mask` and what `causal` and `window` say, for a query (B, H, T, O) and a key (B, S, H, O)."""
+    rows, columns = ops.shape(query)[2], ops.shape(key)[1]
+    return masks.combine(
+        mask,
+        masks.causal(rows, columns) if causal else None,
+        masks.window(rows, columns, window) if window is not None else None,
+    )
+
+
+def _fused(
+    query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool, window: int | None, flash: bool | None
+) -> Any:
+    """The backend's own kernel; rows without anything to attend to are opened for it and zeroed after it."""
+    if mask is None and window is None:
+        return ops.dot_product_attention(query, key, value, scale=scale, is_causal=causal, flash_attention=flash)
+    mask = _allowed(ops.transpose(query, (0, 2, 1, 3)), key, mask, causal, window)
+    mask = ops.broadcast_to(mask, (ops.shape(query)[0], query.shape[2], ops.shape(query)[1], ops.shape(key)[1]))
+    some = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1)
+    mask = ops.logical_or(mask, ops.logical_not(some))
+    mixed = ops.dot_product_attention(query, key, value, mask=mask, scale=scale, flash_attention=flash)
+    return ops.where(ops.transpose(some, (0, 2, 1, 3)), mixed, ops.cast(0.0, mixed.dtype))

@@ -1,0 +1,154 @@
+"""What surrounds the computation of `MultiHeadAttention`: its settings, its config, and errors that teach."""
+
+import inspect
+from typing import Any
+
+import keras
+from keras import constraints, dtype_policies, initializers, regularizers
+
+from kmha.layers import arguments, calls
+
+
+class AttentionBase(keras.layers.Layer):
+    """The constructor's arguments, checked, kept, given back as the config, and handed to the projections."""
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        try:
+            super().__init__(**kwargs)
+        except (TypeError, ValueError) as error:
+            names = tuple(inspect.signature(AttentionBase.__init__).parameters)[1:-1]
+            raise arguments.explain_unknown(error, (*names, "name", "dtype", "trainable")) from None
+        self.supports_masking = True
+        self._projection_dtypes: dict[str, Any] = {}  # of the projections that were quantized before they were saved
+        layer = type(self).__name__
+        self._num_heads = arguments.size(layer, "num_heads", num_heads, "H", "8 is usual.")
+        self._key_dim = arguments.size(layer, "key_dim", key_dim, "O of query and key", "Try width // num_heads.")
+        self._value_dim = self._key_dim
+        if value_dim is not None:
+            self._value_dim = arguments.size(layer, "value_dim", value_dim, "O of value", "None means `key_dim`.")
+        self._dropout = arguments.rate(layer, "dropout", dropout)
+        self._use_bias = arguments.flag(layer, "use_bias", use_bias)
+        self._use_gate = arguments.flag(layer, "use_gate", use_gate)
+        self._output_shape = arguments.output_shape(layer, output_shape)
+        self._attention_axes = arguments.attention_axes(layer, attention_axes)
+        self._sliding_window = sliding_window
+        if sliding_window is not None:
+            self._sliding_window = arguments.size(
+                layer, "sliding_window", sliding_window, "positions", "None: no limit."
+            )
+        self._flash_attention = arguments.flag(layer, "flash_attention", flash_attention, optional=True)
+        if flash_attention and dropout > 0:
+            fix = "Dropout is not supported when flash attention is enabled. Please set dropout to 0.0."
+            raise arguments.invalid(layer, "dropout", "0.0 with flash_attention=True", dropout, fix)
+        self._kernel_initializer = initializers.get(kernel_initializer)
+        self._bias_initializer = initializers.get(bias_initializer)
+        self._kernel_regularizer = regularizers.get(kernel_regularizer)
+        self._bias_regularizer = regularizers.get(bias_regularizer)
+        self._activity_regularizer = regularizers.get(activity_regularizer)
+        self._kernel_constraint = constraints.get(kernel_constraint)
+        self._bias_constraint = constraints.get(bias_constraint)
+        self.seed = arguments.seed(layer, seed)
+
+    num_heads = property(lambda self: self._num_heads, doc="H.")
+    key_dim = property(lambda self: self._key_dim, doc="O of query and key.")
+    value_dim = property(lambda self: self._value_dim, doc="O of value.")
+    dropout = property(lambda self: self._dropout, doc="The probability with which a score is dropped in training.")
+    use_bias = property(lambda self: self._use_bias, doc="Whether the projections add biases.")
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "num_heads": self._num_heads,
+            "key_dim": self._key_dim,
+            "value_dim": self._value_dim,
+            "dropout": self._dropout,
+            "use_bias": self._use_bias,
+            "output_shape": self._output_shape,
+            "attention_axes": self._attention_axes,
+            "sliding_window": self._sliding_window,
+            "flash_attention": self._flash_attention,
+            "kernel_initializer": initializers.serialize(self._kernel_initializer),
+            "bias_initializer": initializers.serialize(self._bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self._kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self._bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
+            "kernel_constraint": constraints.serialize(self._kernel_constraint),
+            "bias_constraint": constraints.serialize(self._bias_constraint),
+            "use_gate": self._use_gate,
+            "seed": self.seed,
+        }
+        # `quantize` changes the projections' policies, which the built-in's config forgets.
+        quantized = {layer.name: layer.dtype_policy for layer in self._layers if layer.quantization_mode is not None}
+        if quantized:
+            config["projection_dtypes"] = {name: dtype_policies.serialize(dtype) for name, dtype in quantized.items()}
+        return {**super().get_config(), **config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        config = dict(config)
+        dtypes = config.pop("projection_dtypes", {})
+        layer = cls(**config)
+        layer._projection_dtypes = {name: dtype_policies.deserialize(dtype) for name, dtype in dtypes.items()}
+        return layer
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except TypeError as error:
+            raise calls.explained(error, self.name, inspect.signature(self.call)) from None
+
+    def set_weights(self, weights: Any) -> None:
+        """As in Keras; a list in the built-in's layout, or one that comes before `build`, is refused with a remedy."""
+        calls.check_weights(self, weights)
+        super().set_weights(weights)
+
+    def load_own_variables(self, store: Any) -> None:
+        calls.check_built(self)
+        super().load_own_variables(store)
+
+    def _built(self, name: str) -> Any:
+        """The sublayer `name`, which `build` makes."""
+        calls.check_built(self)
+        return getattr(self, name)
+
+    def _projection_arguments(self, name: str) -> dict[str, Any]:
+        """What every projection is built with. Each gets initializers of its own: a shared one would repeat itself."""
+        return {
+            "name": name,
+            "use_bias": self._use_bias,
+            "kernel_initializer": _fresh(self._kernel_initializer),
+            "bias_initializer": _fresh(self._bias_initializer),
+            "kernel_regularizer": self._kernel_regularizer,
+            "bias_regularizer": self._bias_regularizer,
+            "activity_regularizer": self._activity_regularizer,
+            "kernel_constraint": self._kernel_constraint,
+            "bias_constraint": self._bias_constraint,
+            "dtype": self._projection_dtypes.get(name, self.dtype_policy),
+        }
+
+
+def _fresh(initializer: Any) -> Any:
+    """A copy that draws its own seed; a plain function has none to draw."""
+    if not isinstance(initializer, initializers.Initializer):
+        return initializer
+    return type(initializer).from_config(initializer.get_config())

@@ -1,0 +1,194 @@
+"""The two projections as sublayers: `HeadProjection` into heads, `HeadMerge` out of them.
+
+Both are `keras.layers.EinsumDense` with our kernels, so that LoRA, quantization and saving are Keras' own; only the
+floating point path is ours (`kmha.core.projection`).
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+from keras.initializers import VarianceScaling
+
+from kmha.core import axes, projection
+
+# These modes store the kernel as a matrix of rows and columns, and read rows and columns off its first and last axes:
+# they need the built-in's (I, H, O).
+MATRIX_MODES = ("int4", "gptq", "awq")
+
+
+class _FloatProjection(keras.layers.EinsumDense):
+    """What both share: an `EinsumDense` whose floating point path is a function of `kmha.core`."""
+
+    _project: Any  # (inputs, kernel, bias) -> outputs
+    equation: str
+    kernel_initializer: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.supports_masking = True  # a mask over positions means the same after it as before
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        outputs = type(self)._project(inputs, ops.cast(self.kernel, inputs.dtype), self.bias)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
+        """As `EinsumDense.quantize`, which refuses subclasses for fear that they compute something else."""
+        super().quantize(mode, type_check=False, config=config)
+
+    def _own_config(self, **arguments: Any) -> dict[str, Any]:
+        config = super().get_config()
+        for derived in ("equation", "output_shape", "bias_axes"):
+            del config[derived]
+        return {**config, **arguments}
+
+
+@keras.saving.register_keras_serializable("kmha")
+class HeadProjection(_FloatProjection):
+    """`BTI,HIO->BTHO`: projects features into heads, with a kernel (H, I, O) and a bias (H, O).
+
+    The initial numbers are those that `keras.layers.MultiHeadAttention` draws at the same seed for its (I, H, O)
+    kernel, transposed: drawn straight into (H, I, O), "glorot_uniform" would take H for a convolution window and give
+    a smaller scale (at H=8, I=512, O=64 a standard deviation of 0.0208 in place of 0.0442).
+
+    Args:
+        num_heads: H.
+        head_size: O.
+        rank: how many axes the inputs have, B and I included.
+        use_bias: whether a bias is added.
+        **kwargs: those of `keras.layers.EinsumDense` and `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: (B, T, I), or (B, T, U, …, I) if `rank` says so.
+
+    Returns:
+        (B, T, H, O), of the compute dtype.
+
+    >>> layer = HeadProjection(num_heads=3, head_size=5)
+    >>> tuple(layer(keras.ops.ones((2, 7, 4))).shape)
+    (2, 7, 3, 5)
+    >>> tuple(layer.kernel.shape)
+    (3, 4, 5)
+    """
+
+    _project = staticmethod(projection.project_heads)
+
+    def __init__(self, num_heads: int, head_size: int, rank: int = 3, use_bias: bool = True, **kwargs: Any) -> None:
+        super().__init__(
+            axes.for_rank(axes.PROJECT, rank),
+            output_shape=(None,) * (rank - 2) + (num_heads, head_size),
+            bias_axes="HO" if use_bias else None,
+            **kwargs,
+        )
+        self._arguments = {"num_heads": num_heads, "head_size": head_size, "rank": rank, "use_bias": use_bias}
+
+    def build(self, input_shape: Any) -> None:
+        given = self.kernel_initializer
+        self.kernel_initializer = _heads_first(given)
+        super().build(input_shape)
+        self.kernel_initializer = given
+
+    def enable_lora(
+        self, rank: int, lora_alpha: int | None = None, a_initializer: Any = "he_uniform", b_initializer: Any = "zeros"
+    ) -> None:
+        """As `EinsumDense.enable_lora`; A is (H, I, rank) and starts from the built-in's numbers, B is (rank, O)."""
+        a_initializer = keras.initializers.get(a_initializer)
+        if not self._stores_input_first:
+            a_initializer = _transposed(a_initializer)
+        super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
+
+    def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
+        if mode in MATRIX_MODES:
+            self._store_input_first()
+        super().quantize(mode, type_check, config)
+
+    def quantized_build(self, kernel_shape: Any, mode: str, config: Any = None) -> None:
+        if mode in MATRIX_MODES and not self._stores_input_first:
+            self._use_input_first_equation()
+            kernel_shape = (kernel_shape[1], kernel_shape[0], kernel_shape[2])
+        super().quantized_build(kernel_shape, mode, config)
+
+    def get_config(self) -> dict[str, Any]:
+        return self._own_config(**self._arguments)
+
+    @property
+    def _stores_input_first(self) -> bool:
+        return ",IHO->" in self.equation
+
+    def _use_input_first_equation(self) -> None:
+        self.equation = self.equation.replace(",HIO->", ",IHO->")
+
+    def _store_input_first(self) -> None:
+        """Lays the weights out as the built-in does, (I, H, O), which `MATRIX_MODES` take for granted."""
+        if self._stores_input_first:
+            return
+        self._use_input_first_equation()
+        for name in ("_kernel", "lora_kernel_a") if self.lora_enabled else ("_kernel",):
+            old = getattr(self, name)
+            delattr(self, name)
+            new = self.add_weight(
+                name=old.name,
+                shape=(old.shape[1], old.shape[0], old.shape[2]),
+                initializer=lambda shape, dtype, value=old.value: ops.transpose(value, (1, 0, 2)),
+                dtype=old.dtype,
+                trainable=old.trainable,
+            )
+            setattr(self, name, new)
+
+
+@keras.saving.register_keras_serializable("kmha")
+class HeadMerge(_FloatProjection):
+    """`BTHO,HOE->BTE`: merges heads into features, with a kernel (H, O, E) and a bias (E,); both as in the built-in.
+
+    Args:
+        output_shape: E, or a tuple of several output sizes.
+        rank: how many axes the inputs have, B, H and O included.
+        use_bias: whether a bias is added.
+        **kwargs: those of `keras.layers.EinsumDense` and `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: (B, T, H, O), or (B, T, U, …, H, O) if `rank` says so.
+
+    Returns:
+        (B, T, E), of the compute dtype.
+
+    >>> tuple(HeadMerge(11)(keras.ops.ones((2, 7, 3, 5))).shape)
+    (2, 7, 11)
+    """
+
+    _project = staticmethod(projection.merge_heads)
+
+    def __init__(
+        self, output_shape: int | tuple[int, ...], rank: int = 4, use_bias: bool = True, **kwargs: Any
+    ) -> None:
+        sizes = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
+        equation = axes.for_rank(axes.MERGE, rank - 1, len(sizes))
+        super().__init__(
+            equation,
+            output_shape=(None,) * (rank - 3) + sizes,
+            bias_axes=equation[-len(sizes) :] if use_bias else None,
+            **kwargs,
+        )
+        self._arguments = {"output_shape": sizes, "rank": rank, "use_bias": use_bias}
+
+    def get_config(self) -> dict[str, Any]:
+        return self._own_config(**self._arguments)
+
+
+def _heads_first(initializer: Any) -> Any:
+    """An initializer of (H, I, O) that draws what `EinsumDense` draws for (I, H, O)."""
+    if isinstance(initializer, VarianceScaling) and (initializer.input_axes is None or initializer.output_axes is None):
+        config = initializer.get_config()
+        config.update(seed=initializer.seed, input_axes=[0], output_axes=[1, 2])
+        initializer = type(initializer).from_config(config)
+    return _transposed(initializer)
+
+
+def _transposed(initializer: Any) -> Any:
+    """An initializer of (H, I, …) that draws (I, H, …) and exchanges the two."""
+
+    def draw(shape: tuple[int, ...], dtype: Any = None) -> Any:
+        heads, width, size = shape
+        return ops.transpose(initializer((width, heads, size), dtype=dtype), (1, 0, 2))
+
+    return draw

@@ -1,0 +1,159 @@
+"""Compares a layer with `keras.layers.MultiHeadAttention` and with the reference, over many cases and all modes."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from kmha.verify import draw, expected, tolerance
+from kmha.verify.cases import Case
+from kmha.verify.report import Measurement, Report
+from kmha.verify.running import MODES, Candidate
+from kmha.verify.shrink import shrunk
+
+Progress = Callable[[int, int], None]
+
+
+def compare(
+    layer_class: Any,
+    cases: int | Sequence[Case] = 200,
+    *,
+    seed: int = 0,
+    dtype: str | None = None,
+    xla: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Runs a layer, the built-in layer and the float64 reference on the same cases, forward and gradients.
+
+    Each case is a random configuration with its own shapes, masks and weights (`kmha.verify.draw`); it is run eagerly
+    and traced, and every tenth is compiled by XLA too. Ctrl-C ends the run early: the report covers what was done.
+
+    Args:
+        layer_class: a Keras layer with the built-in layer's constructor and call arguments, whose weights stand in the
+            built-in's order, kernels shaped (I, H, O) or (H, I, O).
+        cases: how many random cases, or the cases themselves.
+        seed: of the random cases.
+        dtype: a dtype or dtype policy for all cases; `None` takes float64 for most, the others for some.
+        xla: whether every case is compiled by XLA too.
+        progress: called with the number of cases done and of all, after each case.
+
+    Returns:
+        The report: a row for each feature, and the smallest failing case if there is one.
+
+    Raises:
+        ValueError: the number of cases is not positive, or the dtype is unknown.
+    """
+    if dtype is not None and dtype.removeprefix("mixed_") not in tolerance.RELATIVE:
+        known = ", ".join(tolerance.RELATIVE)
+        raise ValueError(f"dtype must be one of {known}, or mixed_ and a half type. Received: {dtype!r}.")
+    if isinstance(cases, int) and cases < 1:
+        raise ValueError(f"cases must be a positive number. Received: {cases}.")
+    chosen = [draw.case(seed, index, dtype) for index in range(cases)] if isinstance(cases, int) else list(cases)
+    report = Report(f"{layer_class.__module__}.{layer_class.__qualname__}", keras.backend.backend(), seed, dtype)
+    try:
+        for index, case in enumerate(chosen):
+            report.add(case, measured(layer_class, case, modes(index, xla)))
+            if progress:
+                progress(index + 1, len(chosen))
+    except KeyboardInterrupt:
+        report.interrupted = True
+        return report
+    if report.failures:
+        first = report.failures[0]
+        modes_to_fail = ("eager",) if first.mode == "build" else (first.mode,)
+        report.smallest = shrunk(first.case, lambda case: any(_failing(layer_class, case, modes_to_fail)))
+        report.smallest_failures = [m for m in measured(layer_class, report.smallest, modes_to_fail) if not m.agrees]
+    return report
+
+
+def modes(index: int, xla: bool) -> tuple[str, ...]:
+    """The modes that case number `index` is run in."""
+    available = MODES[keras.backend.backend()]
+    return available if xla or index % 10 == 0 else tuple(mode for mode in available if mode != "xla")
+
+
+def run(layer_class: Any, case: Case, mode: str = "eager") -> dict[str, np.ndarray]:
+    """One layer on one case: "output", "scores" if asked for, and the gradients as "d query", "d key/kernel", …"""
+    return Candidate(layer_class, case).run(mode, case.upstream())
+
+
+def expect(case: Case, mode: str = "eager") -> dict[str, np.ndarray]:
+    """What `run` should give, by the reference."""
+    return expected.of(case, expected.kept_by_dropout(case, mode)).results
+
+
+def measured(layer_class: Any, case: Case, modes: Iterable[str]) -> list[Measurement]:
+    """The differences of one case: against the reference, and against the built-in where it is right."""
+    return list(_measurements(layer_class, case, tuple(modes)))
+
+
+def _measurements(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Iterator[Measurement]:
+    comparable = builtin_gap(case) is None
+    fused = builtin_is_fused(case)
+    try:
+        candidate = Candidate(layer_class, case)
+    except Exception as error:  # the layer is a stranger's: whatever it raises is a finding
+        yield Measurement(case, "build", "reference", "all", math.inf, math.inf, _said(error))
+        return
+    theirs = Candidate(keras.layers.MultiHeadAttention, case) if comparable else None
+    for mode in modes:
+        wanted = expected.of(case, expected.kept_by_dropout(case, mode), spare_empty_rows=comparable and fused)
+        try:
+            ours = candidate.run(mode, wanted.upstream)
+        except Exception as error:
+            yield Measurement(case, mode, "reference", "all", math.inf, math.inf, _said(error))
+            continue
+        yield from _differences(case, mode, "reference", ours, wanted.results)
+        if theirs is not None:
+            rows = wanted.attending if fused else np.ones_like(wanted.attending)
+            yield from _differences(case, mode, "built-in", ours, theirs.run(mode, wanted.upstream), rows)
+
+
+def _differences(
+    case: Case, mode: str, against: str, ours: Any, theirs: Any, rows: Any = None
+) -> Iterator[Measurement]:
+    """One measurement for each result; a gradient is relative to the largest of all gradients, for some are zero."""
+    gradients = [np.max(np.abs(theirs[name]), initial=0.0) for name in theirs if name.startswith("d ")]
+    for name, array in theirs.items():
+        if name not in ours:
+            yield Measurement(case, mode, against, name, math.inf, math.inf, f"no {name} was returned")
+            continue
+        mine = ours[name]
+        if name == "output" and rows is not None and mine.shape == array.shape:
+            mine, array = mine[rows], array[rows]
+        largest = float(max(gradients)) if name.startswith("d ") else None
+        absolute, relative = tolerance.difference(mine, array, largest)
+        said = "" if mine.shape == array.shape else f"shape {mine.shape}, expected {array.shape}"
+        yield Measurement(case, mode, against, name, absolute, relative, said)
+
+
+def builtin_is_fused(case: Case) -> bool:
+    """Whether the built-in takes its fused path, on which a row with nothing to attend to is not zero."""
+    return not case.dropout and not case.return_scores and case.rank == 3
+
+
+def builtin_gap(case: Case) -> str | None:
+    """The row of "Where kmha differs" for which the built-in cannot be compared in this case, if there is one."""
+    odd_axes = len(case.rows) > 1 or (case.between and case.axis == 2)
+    if odd_axes and (case.use_causal_mask or case.sliding_window is not None):
+        return "causal mask along the attention axes"
+    if case.paddings and (len(case.rows) > 1 or (case.between and case.axis == 1)):
+        return "padding masks with attention_axes"
+    if case.paddings and len(case.mask) == len("BHTS"):
+        return "a mask with a head axis joined with a padding mask"
+    if "query_mask" in case.paddings:
+        return "an explicit query_mask"
+    scale = 1 / math.sqrt(case.key_dim)
+    if case.dtype == "float64" and float(np.float32(scale)) != scale:
+        return "scale in float64"
+    return None
+
+
+def _failing(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Iterator[bool]:
+    return (not measurement.agrees for measurement in _measurements(layer_class, case, modes))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

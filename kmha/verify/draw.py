@@ -1,0 +1,65 @@
+"""Random cases over the whole argument space of the layer, the same for the same seed."""
+
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.cases import EXACT, MASK_SHAPES, PADDINGS, SMALL, WIDE, Case
+
+# The cases of a run without `--dtype`: most in float64, where a wrong term cannot hide in the rounding.
+DTYPES = ("float64", "float64", "float64", "float32", "float64", "mixed_float16", "float64", "mixed_bfloat16")
+
+
+def case(seed: int, index: int, dtype: str | None = None) -> Case:
+    """The case number `index` of the run with `seed`; `None` draws the dtype too."""
+    rng = np.random.default_rng((seed, index))
+    small, wide = [int(n) for n in rng.permutation(SMALL)], [int(n) for n in rng.permutation(WIDE)]
+    dtype = dtype or DTYPES[index % len(DTYPES)]
+    key_dim = wide.pop()
+    if dtype == "float64":
+        key_dim = int(rng.choice(EXACT))
+        wide = [size for size in wide if size != key_dim]
+    many = rng.random() < 0.3
+    shape = _shape(rng, small, many)
+    key = wide.pop() if rng.random() < 0.5 else 0
+    return Case(
+        seed=int(rng.integers(1, 10**6)),
+        dtype=dtype,
+        heads=small[0],
+        batch=small[1],
+        widths=(wide.pop(), wide.pop(), key),
+        key_dim=key_dim,
+        value_dim=_sometimes(rng, 0.4, wide.pop()),
+        output_shape=_sometimes(rng, 0.3, (wide.pop(), 3) if rng.random() < 0.3 else (wide.pop(),)),
+        use_bias=bool(rng.random() < 0.8),
+        use_gate=bool(rng.random() < 0.2),
+        dropout=0.3 if rng.random() < 0.25 else 0.0,
+        training=bool(rng.random() < 0.6),
+        sliding_window=_sometimes(rng, 0.2, int(rng.integers(1, 5))),
+        use_causal_mask=bool(rng.random() < 0.3),
+        mask=str(rng.choice(MASK_SHAPES)) if rng.random() < 0.35 else "",
+        empty=bool(rng.random() < 0.25),
+        paddings=_paddings(rng, bool(key)) if rng.random() < 0.35 else (),
+        return_scores=bool(rng.random() < 0.4),
+        **shape,
+    )
+
+
+def _shape(rng: np.random.Generator, small: list[int], many: bool) -> dict[str, Any]:
+    """Positions: along one axis; along one of two; or along two."""
+    if not many:
+        return {"rows": (small[2],), "columns": (small[3],)}
+    if rng.random() < 0.7:
+        return {"rows": (small[2],), "columns": (small[3],), "between": 4, "axis": int(rng.choice([1, 2]))}
+    return {"rows": (small[2], 4), "columns": (small[3], 1)}
+
+
+def _paddings(rng: np.random.Generator, with_key: bool) -> tuple[str, ...]:
+    names = PADDINGS if with_key else PADDINGS[:2]
+    chosen = [name for name in names if rng.random() < 0.6] or ["value_mask"]
+    carried = rng.random() < 0.5
+    return tuple("+" + name if carried else name for name in chosen)
+
+
+def _sometimes(rng: np.random.Generator, probability: float, value: Any) -> Any:
+    return value if rng.random() < probability else None

@@ -1,0 +1,158 @@
+"""Multi-head attention in float64 NumPy, as loops, to be read against Vaswani et al. 2017, section 3.2.
+
+It imports NumPy alone: a reference that shared code with what it checks would prove nothing. It is slow on purpose.
+
+Letters: b runs over the batch, t over query positions, s over key and value positions, h over heads. A projection's
+kernel is (H, I, O), one (I, O) matrix W_h per head; the output kernel is (H, O, E), one (O, E) block of W^O per head.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, Any]
+
+
+def attention(
+    query: Any, key: Any, value: Any, weights: Arrays, allowed: Any = None, kept: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Multi-head attention: the output (B, T, E) and the scores (B, H, T, S).
+
+    Args:
+        query: (B, T, I).
+        key: (B, S, I).
+        value: (B, S, I).
+        weights: arrays by name, as `kmha.interchange.canonical` lists them; gate and biases may be missing.
+        allowed: boolean (B, H, T, S): whether t may attend to s; `None` means it may. A row without any gives zeros.
+        kept: what dropout multiplies the scores by, (B, H, T, S), 0 or 1 / (1 - rate); `None` means 1.
+    """
+    steps = _forward(query, key, value, weights, allowed, kept)
+    return steps["output"], steps["scores"]
+
+
+def gradients(
+    upstream: Any, query: Any, key: Any, value: Any, weights: Arrays, allowed: Any = None, kept: Any = None
+) -> Arrays:
+    """The gradient of Σ output · upstream with respect to "query", "key", "value" and every one of `weights`.
+
+    Each step of `attention` is gone back through in turn, by the chain rule, element by element.
+    """
+    steps = _forward(query, key, value, weights, allowed, kept)
+    result = {name: np.zeros(np.shape(array)) for name, array in weights.items()}
+    gated = _merge_back(np.asarray(upstream, "float64"), steps["gated"], weights, result)
+    mixed = gated
+    result["query"] = np.zeros(np.shape(query))
+    if "gate" in steps:
+        mixed = gated * steps["gate"]
+        gate = gated * steps["mixed"] * steps["gate"] * (1 - steps["gate"])
+        result["query"] += _project_back("gate", gate, query, weights, result)
+    q, k, v = _attend_back(mixed, steps)
+    result["query"] += _project_back("query", q, query, weights, result)
+    result["key"] = _project_back("key", k, key, weights, result)
+    result["value"] = _project_back("value", v, value, weights, result)
+    return result
+
+
+def _forward(query: Any, key: Any, value: Any, weights: Arrays, allowed: Any, kept: Any) -> Arrays:
+    """Every step's result, by name."""
+    steps: Arrays = {
+        "q": _project("query", query, weights),
+        "k": _project("key", key, weights),
+        "v": _project("value", value, weights),
+    }
+    (batch, rows, heads, _), columns = steps["q"].shape, steps["k"].shape[1]
+    everywhere = np.ones((batch, heads, rows, columns))
+    steps["kept"] = everywhere if kept is None else np.asarray(kept, "float64")
+    steps["scores"] = _scores(steps["q"], steps["k"], everywhere > 0 if allowed is None else allowed)
+    steps["mixed"] = steps["gated"] = _mix(steps["scores"] * steps["kept"], steps["v"])
+    if "gate/kernel" in weights:
+        steps["gate"] = 1 / (1 + np.exp(-_project("gate", query, weights)))
+        steps["gated"] = steps["mixed"] * steps["gate"]
+    steps["output"] = _merge(steps["gated"], weights)
+    return steps
+
+
+def _project(role: str, x: Any, weights: Arrays) -> np.ndarray:
+    """x_p W_h + b_h for every position p and head h: (B, P, I) to (B, P, H, O)."""
+    x, kernel = np.asarray(x, "float64"), np.asarray(weights[f"{role}/kernel"], "float64")
+    bias = weights.get(f"{role}/bias", np.zeros((kernel.shape[0], kernel.shape[2])))
+    heads = np.zeros((*x.shape[:2], kernel.shape[0], kernel.shape[2]))
+    for b, p, h in np.ndindex(*heads.shape[:3]):
+        heads[b, p, h] = x[b, p] @ kernel[h] + bias[h]
+    return heads
+
+
+def _scores(q: np.ndarray, k: np.ndarray, allowed: Any) -> np.ndarray:
+    """softmax over s of q_t · k_s / √O (equation 1), among the s that t may attend to."""
+    (batch, rows, heads, size), columns = q.shape, k.shape[1]
+    scores = np.zeros((batch, heads, rows, columns))
+    for b, h, t in np.ndindex(batch, heads, rows):
+        logits = {s: q[b, t, h] @ k[b, s, h] / math.sqrt(size) for s in range(columns) if allowed[b, h, t, s]}
+        largest = max(logits.values(), default=0.0)  # taken off every logit, so that no exp overflows
+        total = sum(math.exp(logit - largest) for logit in logits.values())
+        for s, logit in logits.items():
+            scores[b, h, t, s] = math.exp(logit - largest) / total
+    return scores
+
+
+def _mix(scores: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Σ_s score_ts · v_s in every head: (B, H, T, S) and (B, S, H, O) to (B, T, H, O)."""
+    batch, heads, rows, columns = scores.shape
+    mixed = np.zeros((batch, rows, heads, v.shape[-1]))
+    for b, h, t, s in np.ndindex(batch, heads, rows, columns):
+        mixed[b, t, h] += scores[b, h, t, s] * v[b, s, h]
+    return mixed
+
+
+def _merge(mixed: np.ndarray, weights: Arrays) -> np.ndarray:
+    """Concat(head_1, …, head_H) W^O, which is Σ_h head_h W^O_h: (B, T, H, O) to (B, T, E)."""
+    kernel = np.asarray(weights["attention_output/kernel"], "float64")
+    output = np.zeros((*mixed.shape[:2], kernel.shape[-1]))
+    for b, t in np.ndindex(*mixed.shape[:2]):
+        output[b, t] = weights.get("attention_output/bias", 0.0)
+        for h in range(mixed.shape[2]):
+            output[b, t] += mixed[b, t, h] @ kernel[h]
+    return output
+
+
+def _merge_back(upstream: np.ndarray, gated: np.ndarray, weights: Arrays, result: Arrays) -> np.ndarray:
+    """The gradient of what was merged; those of the output kernel and bias go into `result`."""
+    kernel = np.asarray(weights["attention_output/kernel"], "float64")
+    back = np.zeros(gated.shape)
+    for b, t, h in np.ndindex(*gated.shape[:3]):
+        back[b, t, h] = kernel[h] @ upstream[b, t]
+        result["attention_output/kernel"][h] += np.outer(gated[b, t, h], upstream[b, t])
+    if "attention_output/bias" in weights:
+        result["attention_output/bias"] += upstream.sum(axis=(0, 1))
+    return back
+
+
+def _attend_back(mixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradients of q, k and v, given that of what was mixed."""
+    q, k, v, scores, kept = (steps[name] for name in ("q", "k", "v", "scores", "kept"))
+    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    batch, heads, rows, columns = scores.shape
+    for b, h, t in np.ndindex(batch, heads, rows):
+        score = np.zeros(columns)
+        for s in range(columns):
+            score[s] = kept[b, h, t, s] * (mixed[b, t, h] @ v[b, s, h])
+            dv[b, s, h] += scores[b, h, t, s] * kept[b, h, t, s] * mixed[b, t, h]
+        mean = scores[b, h, t] @ score
+        for s in range(columns):
+            logit = scores[b, h, t, s] * (score[s] - mean) / math.sqrt(q.shape[-1])
+            dq[b, t, h] += logit * k[b, s, h]
+            dk[b, s, h] += logit * q[b, t, h]
+    return dq, dk, dv
+
+
+def _project_back(role: str, heads: np.ndarray, x: Any, weights: Arrays, result: Arrays) -> np.ndarray:
+    """The gradient of a projection's input; those of its kernel and bias go into `result`."""
+    x, kernel = np.asarray(x, "float64"), np.asarray(weights[f"{role}/kernel"], "float64")
+    back = np.zeros(x.shape)
+    for b, p, h in np.ndindex(*heads.shape[:3]):
+        back[b, p] += kernel[h] @ heads[b, p, h]
+        result[f"{role}/kernel"][h] += np.outer(x[b, p], heads[b, p, h])
+        if f"{role}/bias" in weights:
+            result[f"{role}/bias"][h] += heads[b, p, h]
+    return back

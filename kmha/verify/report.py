@@ -1,0 +1,188 @@
+"""What a comparison found: a row for each feature, the failures, and code that shows the smallest one."""
+
+import dataclasses
+import math
+from typing import Any
+
+from kmha.verify import tolerance
+from kmha.verify.cases import Case
+
+Against = str  # "built-in" or "reference"
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """One difference: of one result, in one mode, against the built-in layer or the reference.
+
+    Attributes:
+        case: what was run.
+        mode: "eager", "graph" or "xla"; "build" if the layer could not be built.
+        against: "built-in" or "reference".
+        result: "output", "scores", "d query" for the query's gradient, and so on.
+        absolute: the largest absolute difference.
+        relative: the same, relative to the largest element.
+        said: what an error said, or what else is wrong; "" if nothing.
+    """
+
+    case: Case
+    mode: str
+    against: Against
+    result: str
+    absolute: float
+    relative: float
+    said: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.relative <= tolerance.relative(self.case.dtype)
+
+
+@dataclasses.dataclass
+class Row:
+    """All cases with one feature."""
+
+    feature: str
+    tolerance: float
+    cases: int = 0
+    absolute: dict[Against, float] = dataclasses.field(default_factory=dict)
+    relative: dict[Against, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def agrees(self) -> bool:
+        return all(value <= self.tolerance for value in self.relative.values())
+
+    def add(self, measurements: list[Measurement]) -> None:
+        self.cases += 1
+        for found in measurements:
+            self.absolute[found.against] = max(self.absolute.get(found.against, 0.0), found.absolute)
+            self.relative[found.against] = max(self.relative.get(found.against, 0.0), found.relative)
+
+
+@dataclasses.dataclass
+class Report:
+    """The whole comparison; `agrees` is its verdict."""
+
+    layer: str
+    backend: str
+    seed: int
+    dtype: str | None
+    cases: int = 0
+    rows: dict[str, Row] = dataclasses.field(default_factory=dict)
+    failures: list[Measurement] = dataclasses.field(default_factory=list)
+    smallest: Case | None = None
+    smallest_failures: list[Measurement] = dataclasses.field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        return not self.failures
+
+    def add(self, case: Case, measurements: list[Measurement]) -> None:
+        """Adds a case to the rows of its features."""
+        self.cases += 1
+        self.failures += [found for found in measurements if not found.agrees]
+        primary = case.dtype == (self.dtype or "float64")
+        for feature in features(case, {found.mode for found in measurements}) if primary else [case.dtype]:
+            row = self.rows.setdefault(feature, Row(feature, tolerance.relative(case.dtype)))
+            if feature == "compiled by XLA":
+                measurements = [found for found in measurements if found.mode == "xla"]
+            row.add(measurements)
+
+    def table(self) -> list[Row]:
+        """The rows in the order of `FEATURES`, then the other dtypes."""
+        order = [*FEATURES, *tolerance.RELATIVE]
+        return sorted(self.rows.values(), key=lambda row: order.index(row.feature.removeprefix("mixed_")))
+
+    def code(self) -> str:
+        """Code to paste that shows the smallest failing case; "" if nothing failed."""
+        if self.smallest is None:
+            return ""
+        module, name = self.layer.rsplit(".", 1)
+        changed = ", ".join(
+            f"{field.name}={getattr(self.smallest, field.name)!r}"
+            for field in dataclasses.fields(Case)
+            if getattr(self.smallest, field.name) != field.default
+        )
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.smallest.arguments().items())
+        result = next((found.result for found in self.smallest_failures), "output")
+        shown = f"[{result!r}]" if result != "all" else ""
+        return (
+            f"import keras\nfrom {module} import {name}\nfrom kmha.verify import Case, expect, run\n\n"
+            f"case = Case({changed})\n# {name}({arguments})\n"
+            f"# {_call(self.smallest)}\n"
+            f"print({name!r}, run({name}, case){shown})\n"
+            f"print('reference', expect(case){shown})\n"
+            f"print('built-in', run(keras.layers.MultiHeadAttention, case){shown})\n"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as numbers and strings, for JSON; a difference that is infinite is `None`."""
+        return {
+            "layer": self.layer,
+            "backend": self.backend,
+            "seed": self.seed,
+            "dtype": self.dtype,
+            "cases": self.cases,
+            "agrees": self.agrees,
+            "interrupted": self.interrupted,
+            "rows": [{**_finite(dataclasses.asdict(row)), "agrees": row.agrees} for row in self.table()],
+            "failures": [_finite(dataclasses.asdict(found)) for found in self.failures],
+            "smallest": None if self.smallest is None else dataclasses.asdict(self.smallest),
+            "code": self.code(),
+        }
+
+
+FEATURES = (
+    "plain",
+    "key of its own",
+    "value_dim, output_shape",
+    "no biases",
+    "gate",
+    "attention mask",
+    "padding masks, given",
+    "padding masks, carried",
+    "causal mask",
+    "sliding window",
+    "rows with nothing to attend to",
+    "dropout in training",
+    "attention scores",
+    "attention_axes, higher rank",
+    "compiled by XLA",
+)
+
+
+def features(case: Case, modes: set[str]) -> list[str]:
+    """Which of `FEATURES` a case has; "plain" if it has no other."""
+    carried = any(name.startswith("+") for name in case.paddings)
+    present = {
+        "key of its own": case.widths[2] > 0,
+        "value_dim, output_shape": case.value_dim is not None or case.output_shape is not None,
+        "no biases": not case.use_bias,
+        "gate": case.use_gate,
+        "attention mask": case.mask != "",
+        "padding masks, given": bool(case.paddings) and not carried,
+        "padding masks, carried": carried,
+        "causal mask": case.use_causal_mask,
+        "sliding window": case.sliding_window is not None,
+        "rows with nothing to attend to": case.mask != "" and case.empty,
+        "dropout in training": case.dropout > 0 and case.training,
+        "attention scores": case.return_scores,
+        "attention_axes, higher rank": case.rank > 3,
+        "compiled by XLA": "xla" in modes,
+    }
+    return [name for name, has in present.items() if has] or [FEATURES[0]]
+
+
+def _call(case: Case) -> str:
+    """The call of a case in words: shapes and flags."""
+    parts = [f"{name} {array.shape}" for name, array in case.inputs().items()]
+    parts += [f"{name} {mask.shape}" for name, mask in case.masks().items()]
+    parts += [f"{name}={value}" for name, value in case.call_flags().items() if value]
+    return "called with " + ", ".join(parts)
+
+
+def _finite(values: Any) -> Any:
+    """`values` with infinities as `None`, which JSON has."""
+    if isinstance(values, dict):
+        return {name: _finite(value) for name, value in values.items()}
+    return None if isinstance(values, float) and not math.isfinite(values) else values

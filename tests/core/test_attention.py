@@ -1,0 +1,93 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kmha.core.attention import attend, masked_softmax
+from kmha.verify.reference import _mix, _scores
+from kmha.verify.tolerance import is_close
+
+B, T, S, H, O, V = 2, 3, 5, 7, 11, 13  # V is the value's O
+
+
+def _heads(seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(B, T, H, O)), rng.normal(size=(B, S, H, O)), rng.normal(size=(B, S, H, V))
+
+
+def _mask(*shape):
+    mask = np.random.default_rng(5).random(shape) < 0.6
+    mask[..., 0] = True
+    return mask
+
+
+@pytest.mark.parametrize("return_scores", [True, False])
+@pytest.mark.parametrize("mask", [None, _mask(B, 1, 1, S), _mask(1, H, T, 1), _mask(B, H, T, S), _mask(T, S)])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", [None, 2])
+def test_attend_agrees_with_the_loops(mask, causal, window, return_scores):
+    query, key, value = _heads()
+    allowed = np.ones((B, H, T, S), bool) if mask is None else np.broadcast_to(mask, (B, H, T, S)).copy()
+    for t, s in np.ndindex(T, S):
+        if (causal and s > t) or (window is not None and abs(t - s) >= window):
+            allowed[:, :, t, s] = False
+    expected = _scores(query, key, allowed)
+    mixed, scores = attend(query, key, value, mask, causal=causal, window=window, return_scores=return_scores)
+    assert is_close(ops.convert_to_numpy(mixed), _mix(expected, value), "float64")
+    assert (scores is not None) == return_scores
+    if return_scores:
+        assert is_close(ops.convert_to_numpy(scores), expected, "float64")
+
+
+def test_scale_can_be_given():
+    query, key, value = _heads()
+    given, _ = attend(query, key, value, scale=0.5, return_scores=True)
+    wider, _ = attend(query * 0.5 * math.sqrt(O), key, value, return_scores=True)
+    assert is_close(ops.convert_to_numpy(given), ops.convert_to_numpy(wider), "float64")
+
+
+def test_dropout_comes_after_the_scores_that_are_returned():
+    query, key, value = _heads()
+    _, plain = attend(query, key, value, return_scores=True)
+    mixed, scores = attend(query, key, value, dropout=lambda x: 0.0 * x, return_scores=True)
+    assert np.array_equal(ops.convert_to_numpy(scores), ops.convert_to_numpy(plain))
+    assert not ops.convert_to_numpy(mixed).any()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("return_scores", [True, False])
+def test_a_row_with_nothing_to_attend_to_is_zero(dtype, return_scores):
+    query, key, value = (ops.cast(x, dtype) for x in _heads())
+    mask = np.ones((B, H, T, S), bool)
+    mask[0, 1, 2] = False
+    mixed, scores = attend(query, key, value, ops.convert_to_tensor(mask), return_scores=return_scores)
+    mixed = ops.convert_to_numpy(ops.cast(mixed, "float64"))
+    assert np.isfinite(mixed).all()
+    assert not mixed[0, 2, 1].any()
+    assert mixed[0, 2, 2].all()
+    if return_scores:
+        assert not ops.convert_to_numpy(ops.cast(scores, "float64"))[0, 1, 2].any()
+
+
+def test_the_softmax_of_half_types_is_computed_in_float32():
+    logits = ops.cast(np.linspace(-4, 4, 2048)[None], "float16")
+    expected = np.exp(ops.convert_to_numpy(ops.cast(logits, "float64")))
+    expected /= expected.sum()
+    scores = ops.convert_to_numpy(ops.cast(masked_softmax(logits), "float64"))
+    # Correctly rounded, and no worse: a sum of 2,048 numbers in float16 would be off by far more.
+    assert np.allclose(scores, expected, rtol=2.0**-10, atol=2.0**-24)
+    assert keras.backend.standardize_dtype(masked_softmax(logits).dtype) == "float16"
+
+
+def test_huge_logits_do_not_overflow():
+    scores = ops.convert_to_numpy(masked_softmax(np.array([[1e30, -1e30, 1e30]]), np.array([[True, True, False]])))
+    assert np.array_equal(scores, [[1.0, 0.0, 0.0]])
+
+
+def test_one_key_needs_no_softmax():
+    query, key, value = _heads()
+    mixed, scores = attend(query, key[:, :1], value[:, :1], return_scores=True)
+    assert np.array_equal(ops.convert_to_numpy(scores), np.ones((B, H, T, 1)))
+    assert is_close(ops.convert_to_numpy(mixed), np.broadcast_to(value[:, :1], (B, T, H, V)), "float64")

@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+from keras import ops
+
+from kmha.core import masks
+
+
+def _array(mask):
+    return ops.convert_to_numpy(mask)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 5), (3, 7), (7, 3), (1, 5)])
+def test_causal_looks_back_only(rows, columns):
+    assert np.array_equal(_array(masks.causal(rows, columns)), [[s <= t for s in range(columns)] for t in range(rows)])
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 100])
+def test_window_counts_distance_below_width(width):
+    expected = [[abs(t - s) < width for s in range(7)] for t in range(5)]
+    assert np.array_equal(_array(masks.window(5, 7, width)), expected)
+
+
+def test_combine_allows_what_all_allow():
+    one, other = np.array([[True, True, False]]), np.array([[True], [False]])
+    assert np.array_equal(_array(masks.combine(one, None, other)), [[True, True, False], [False] * 3])
+    assert masks.combine(None, one) is one
+    assert masks.combine(None, None) is None

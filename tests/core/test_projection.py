@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+from keras import ops
+
+from kmha.core import axes
+from kmha.core.projection import merge_heads, project_heads
+from kmha.verify.tolerance import is_close
+
+B, T, U, H, I, O, E, F = 2, 3, 5, 7, 11, 13, 17, 19
+
+
+def _random(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+@pytest.mark.parametrize("positions", [(T,), (T, U)])
+@pytest.mark.parametrize("bias", [None, _random(H, O)])
+def test_project_heads_is_the_equation(positions, bias):
+    inputs, kernel = _random(B, *positions, I), _random(H, I, O)
+    expected = np.einsum(axes.for_rank(axes.PROJECT, 2 + len(positions)), inputs, kernel)
+    heads = project_heads(inputs, kernel, bias)
+    assert is_close(ops.convert_to_numpy(heads), expected if bias is None else expected + bias, "float64")
+
+
+@pytest.mark.parametrize("positions", [(T,), (T, U)])
+@pytest.mark.parametrize("outputs", [(E,), (E, F)])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_merge_heads_is_the_equation(positions, outputs, with_bias):
+    heads, kernel = _random(B, *positions, H, O), _random(H, O, *outputs)
+    bias = _random(*outputs) if with_bias else None
+    expected = np.einsum(axes.for_rank(axes.MERGE, 2 + len(positions), len(outputs)), heads, kernel)
+    merged = merge_heads(heads, kernel, bias)
+    assert is_close(ops.convert_to_numpy(merged), expected if bias is None else expected + bias, "float64")
+
+
+def test_an_empty_batch_stays_empty():
+    assert tuple(project_heads(np.ones((0, T, I)), np.ones((H, I, O))).shape) == (0, T, H, O)
+    assert tuple(merge_heads(np.ones((0, T, H, O)), np.ones((H, O, E))).shape) == (0, T, E)
