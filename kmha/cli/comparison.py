@@ -34,6 +34,10 @@ def run(
     from kmha.verify import compare
 
     screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    if backend == "torch" and dtype == "float64":
+        raise click.BadParameter(
+            "Keras on torch multiplies float64 in float32; choose float32.", param_hint="'--dtype'"
+        )
     with _progress() as bar:
         task = bar.add_task("cases", total=cases)
         options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla}

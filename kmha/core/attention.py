@@ -9,9 +9,6 @@ from keras import ops
 
 from kmha.core import masks
 
-# Backends whose `ops.dot_product_attention` reaches a fused kernel; TensorFlow's is the four steps written out.
-FUSED_BACKENDS = ("jax", "torch")
-
 # Stands for a masked logit: far below any other, and finite, so that no gradient meets inf - inf.
 LOWEST = -1e38
 
@@ -44,7 +41,7 @@ def attend(
         window: position t attends to |t - s| < window only.
         dropout: applied to the scores before they mix the values; `None` when there is nothing to drop.
         return_scores: whether the scores, taken before the dropout, are returned too.
-        flash: passed to the backend's fused kernel; `None` lets the backend choose.
+        flash: `True` asks for the backend's fused kernel, `False` forbids its flash variant, `None` leaves it open.
 
     Returns:
         ((B, T, H, O), scores (B, H, T, S) or `None`), both of the query's dtype.
@@ -58,7 +55,7 @@ def attend(
      [0.264 0.264 0.471]]
     """
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    if keras.backend.backend() in FUSED_BACKENDS and dropout is None and not return_scores:
+    if dropout is None and not return_scores and (flash or _fused_gives_the_same(query, value)):
         return _fused(query, key, value, mask, scale, causal, window, flash), None
     query = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, O)
     logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S)
@@ -98,6 +95,15 @@ def _allowed(query: Any, key: Any, mask: Any, causal: bool, window: int | None) 
         masks.causal(rows, columns) if causal else None,
         masks.window(rows, columns, window) if window is not None else None,
     )
+
+
+def _fused_gives_the_same(query: Any, value: Any) -> bool:
+    """Whether the backend has a fused kernel that gives these inputs what the written-out steps give."""
+    backend, dtype = keras.backend.backend(), keras.backend.standardize_dtype(query.dtype)
+    if backend == "jax":
+        # Its softmax is never wider than float32, its float16 has no CPU kernel, and it takes one head size for all.
+        return dtype in ("float32", "bfloat16") and query.shape[-1] == value.shape[-1]
+    return backend == "torch"  # TensorFlow's is the four steps written out
 
 
 def _fused(

@@ -79,7 +79,8 @@ class MultiHeadAttention(keras.layers.Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        with arguments.naming_unknown(MultiHeadAttention):
+            super().__init__(**kwargs)
         self.supports_masking = True
         layer = type(self).__name__
         self.head_size = arguments.size(layer, "head_size", head_size, "O", "64 is usual.")
@@ -130,6 +131,7 @@ class MultiHeadAttention(keras.layers.Layer):
             folding,
             query,
             key,
+            self.num_heads,
             query_mask=paddings[0],
             key_mask=paddings[1],
             value_mask=paddings[2],
@@ -196,7 +198,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _three(self, inputs: Any, what: str) -> tuple[Any, Any, Any]:
         """Query, key and value of a list of two or three."""
-        if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
+        is_list = isinstance(inputs, (list, tuple)) and not isinstance(inputs[0], int | None)
+        if not is_list or len(inputs) not in (2, 3):
             raise ValueError(
                 f"{self.name}: expected a list of two or three {what}, [query, key] or [query, key, value]. Received: "
                 f"{inputs!r}. For separate arguments, (query, value, key), use `kmha.MultiHeadAttention`."

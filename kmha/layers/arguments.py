@@ -1,9 +1,11 @@
 """Checks of constructor arguments; each error says the rule, what was received, and how to mend it."""
 
+import contextlib
 import difflib
+import inspect
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -72,6 +74,16 @@ def attention_axes(layer: str, value: Any) -> tuple[int, ...] | None:
 
 def _is_size(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) > 0
+
+
+@contextlib.contextmanager
+def naming_unknown(layer_class: type) -> Iterator[None]:
+    """While Keras' own constructor runs: has its complaint of an unknown argument name the nearest known one."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        names = tuple(inspect.signature(layer_class.__init__).parameters)[1:-1]  # type: ignore[misc]
+        raise explain_unknown(error, (*names, "name", "dtype", "trainable")) from None
 
 
 def explain_unknown(error: Exception, known: Iterable[str]) -> Exception:

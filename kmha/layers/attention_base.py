@@ -34,11 +34,8 @@ class AttentionBase(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        try:
+        with arguments.naming_unknown(AttentionBase):
             super().__init__(**kwargs)
-        except (TypeError, ValueError) as error:
-            names = tuple(inspect.signature(AttentionBase.__init__).parameters)[1:-1]
-            raise arguments.explain_unknown(error, (*names, "name", "dtype", "trainable")) from None
         self.supports_masking = True
         self._projection_dtypes: dict[str, Any] = {}  # of the projections that were quantized before they were saved
         layer = type(self).__name__

@@ -27,7 +27,9 @@ def carry(x: Any, mask: Any) -> None:
 def with_carried(mask: Any, x: Any) -> Any:
     """`mask` joined with what `x` carries; Keras itself passes the carried mask where none was given."""
     attached = carried(x)
-    return mask if attached is None or attached is mask else combine(_as_boolean(mask), _as_boolean(attached))
+    if mask is None or attached is None or attached is mask:
+        return attached if mask is None else mask
+    return combine(_as_boolean(mask, "query_mask"), _as_boolean(attached, "query_mask"))
 
 
 def joined(
@@ -35,6 +37,7 @@ def joined(
     folding: Folding,
     query: Any,
     key: Any,
+    num_heads: int,
     query_mask: Any = None,
     value_mask: Any = None,
     key_mask: Any = None,
@@ -47,6 +50,7 @@ def joined(
         folding: which axes are attended over.
         query: (B, T, I), or with more axes.
         key: (B, S, I), or with more axes.
+        num_heads: H.
         query_mask: (B, T), the query's axes but the last; False leaves that row nothing to attend to.
         value_mask: (B, S), the key's axes but the last.
         key_mask: (B, S), the key's axes but the last.
@@ -66,17 +70,19 @@ def joined(
     padding = combine(rows, columns)
     if attention_mask is None:
         return padding
-    check_attention_mask(layer, attention_mask, folding, query.shape, key.shape)
+    check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads)
     attention_mask = _as_boolean(attention_mask, "attention_mask")
     if padding is not None and len(attention_mask.shape) == folding.scores_rank:
         padding = ops.expand_dims(padding, len(folding.batch_axes))
     return combine(attention_mask, padding)
 
 
-def check_attention_mask(layer: str, mask: Any, folding: Folding, query_shape: Any, key_shape: Any) -> None:
+def check_attention_mask(
+    layer: str, mask: Any, folding: Folding, query_shape: Any, key_shape: Any, num_heads: int
+) -> None:
     """Raises a ValueError unless `mask` broadcasts to the scores, with or without H and the axes before it."""
     positions = 2 * len(folding.attention_axes)
-    full = folding.scores_shape(query_shape, key_shape, None)
+    full = folding.scores_shape(query_shape, key_shape, num_heads)
     rank = len(mask.shape)
     if positions <= rank <= folding.scores_rank:
         missing = folding.scores_rank - rank
@@ -136,15 +142,15 @@ def _as_boolean(mask: Any, name: str = "mask") -> Any:
         )
     elif not np.isin(values, (0, 1)).all():
         wrong = values[~np.isin(values, (0, 1))].flat[0]
-        raise ValueError(
-            f"`{name}` must be boolean, or hold only 0 and 1. Received: dtype {dtype} with the value {wrong}. {advice}"
-        )
+        received = f"Received: dtype {dtype} with the value {wrong:g}."
+        raise ValueError(f"`{name}` must be boolean, or hold only 0 and 1. {received} {advice}")
     return ops.cast(mask, "bool")
 
 
 def _values(mask: Any) -> Any:
     """The numbers in `mask`, or `None` while a graph is being traced and there are none yet."""
     try:
-        return np.asarray(ops.convert_to_numpy(mask), dtype="float64")
+        with warnings.catch_warnings(action="ignore"):  # NumPy's, of TensorFlow's, on the way to the error
+            return np.asarray(ops.convert_to_numpy(mask), dtype="float64")
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):
         return None

@@ -122,7 +122,8 @@ class MultiHeadAttention(AttentionBase):
         self._check(query, value, key, return_attention_scores)
         key = value if key is None else key
         query_mask = masking.with_carried(query_mask, query)
-        mask = masking.joined(self.name, self._folding, query, key, query_mask, value_mask, key_mask, attention_mask)
+        given = query_mask, value_mask, key_mask, attention_mask
+        mask = masking.joined(self.name, self._folding, query, key, self._num_heads, *given)
         mask, structure = self._structure(mask, query, key, use_causal_mask)
         gate = self._gate_dense(query) if self._use_gate else None
         heads = self._query_dense(query), self._key_dense(key), self._value_dense(value)
@@ -184,7 +185,8 @@ class MultiHeadAttention(AttentionBase):
         folding = self._check(query, value, key, with_scores)
         key = value if key is None else key
         if given.get("attention_mask") is not None:
-            masking.check_attention_mask(self.name, given["attention_mask"], folding, query.shape, key.shape)
+            sizes = query.shape, key.shape, self._num_heads
+            masking.check_attention_mask(self.name, given["attention_mask"], folding, *sizes)
         shape = self.compute_output_shape(query.shape, value.shape, key.shape)
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not with_scores:

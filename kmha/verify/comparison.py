@@ -10,7 +10,7 @@ import numpy as np
 from kmha.verify import draw, expected, tolerance
 from kmha.verify.cases import Case
 from kmha.verify.report import Measurement, Report
-from kmha.verify.running import MODES, Candidate
+from kmha.verify.running import MODES, WIDEST, Candidate
 from kmha.verify.shrink import shrunk
 
 Progress = Callable[[int, int], None]
@@ -35,7 +35,8 @@ def compare(
             built-in's order, kernels shaped (I, H, O) or (H, I, O).
         cases: how many random cases, or the cases themselves.
         seed: of the random cases.
-        dtype: a dtype or dtype policy for all cases; `None` takes float64 for most, the others for some.
+        dtype: a dtype or dtype policy for all cases; `None` takes float64 (float32 on torch) for most, the others for
+            some.
         xla: whether every case is compiled by XLA too.
         progress: called with the number of cases done and of all, after each case.
 
@@ -43,20 +44,26 @@ def compare(
         The report: a row for each feature, and the smallest failing case if there is one.
 
     Raises:
-        ValueError: the number of cases is not positive, or the dtype is unknown.
+        ValueError: the number of cases is not positive, or the dtype is unknown or not to be had.
     """
     if dtype is not None and dtype.removeprefix("mixed_") not in tolerance.RELATIVE:
         known = ", ".join(tolerance.RELATIVE)
         raise ValueError(f"dtype must be one of {known}, or mixed_ and a half type. Received: {dtype!r}.")
     if isinstance(cases, int) and cases < 1:
         raise ValueError(f"cases must be a positive number. Received: {cases}.")
-    chosen = [draw.case(seed, index, dtype) for index in range(cases)] if isinstance(cases, int) else list(cases)
-    report = Report(f"{layer_class.__module__}.{layer_class.__qualname__}", keras.backend.backend(), seed, dtype)
+    backend = keras.backend.backend()
+    widest = WIDEST[backend]
+    if dtype == "float64" != widest:
+        raise ValueError(f"Keras multiplies float64 matrices in {widest} on {backend}. Compare in {widest} instead.")
+    if isinstance(cases, int):
+        drawn = range(cases)
+        cases = [draw.case(seed, index, dtype or draw.dtype_of(index, widest)) for index in drawn]
+    report = Report(f"{layer_class.__module__}.{layer_class.__qualname__}", backend, seed, dtype or widest)
     try:
-        for index, case in enumerate(chosen):
+        for index, case in enumerate(cases):
             report.add(case, measured(layer_class, case, modes(index, xla)))
             if progress:
-                progress(index + 1, len(chosen))
+                progress(index + 1, len(cases))
     except KeyboardInterrupt:
         report.interrupted = True
         return report
@@ -145,9 +152,15 @@ def builtin_gap(case: Case) -> str | None:
         return "a mask with a head axis joined with a padding mask"
     if "query_mask" in case.paddings:
         return "an explicit query_mask"
-    scale = 1 / math.sqrt(case.key_dim)
-    if case.dtype == "float64" and float(np.float32(scale)) != scale:
+    backend, exact = keras.backend.backend(), 1 / math.sqrt(case.key_dim)
+    if case.dtype == "float64" and backend == "tensorflow" and float(np.float32(exact)) != exact:
         return "scale in float64"
+    if (
+        backend == "jax"
+        and builtin_is_fused(case)
+        and (case.value_dim is not None or case.dtype not in ("float32", "mixed_bfloat16", "bfloat16"))
+    ):
+        return "JAX's fused kernel, where it is inexact or fails"
     return None
 
 

@@ -63,14 +63,14 @@ def explicit_query_mask(layer_class: Any) -> str:
     """query_mask= given: largest output in its False rows, with return_attention_scores=True."""
     x, mask = _x(), np.array([[True, True, False, True, True]] * 2)
     output, _ = _seeded(layer_class)(x, x, query_mask=mask, return_attention_scores=True)
-    return f"{np.abs(output[:, 2]).max():.2g}"
+    return f"{np.abs(_array(output)[:, 2]).max():.2g}"
 
 
 def causal_along_attention_axes(layer_class: Any) -> str:
     """attention_axes=(2,), inputs (2, 1, 5, 4), use_causal_mask=True: largest score of a future position."""
     x = np.random.default_rng(0).normal(size=(2, 1, 5, 4)).astype("float32")
     _, scores = _seeded(layer_class, attention_axes=(2,))(x, x, use_causal_mask=True, return_attention_scores=True)
-    return f"{np.triu(np.array(scores), 1).max():.2g}"
+    return f"{np.triu(_array(scores), 1).max():.2g}"
 
 
 def flash_attention_config(layer_class: Any) -> str:
@@ -102,7 +102,7 @@ def heads_mask_and_padding(layer_class: Any) -> str:
     padding[0, 3:] = False
     layer = _seeded(layer_class)
     _, scores = layer(x, x, attention_mask=mask, value_mask=padding, return_attention_scores=True)
-    return f"{np.array(scores)[0, ..., 3:].max():.2g}"
+    return f"{_array(scores)[0, ..., 3:].max():.2g}"
 
 
 def padding_with_attention_axes(layer_class: Any) -> str:
@@ -111,7 +111,7 @@ def padding_with_attention_axes(layer_class: Any) -> str:
     padding[:, 3:, 0] = False
     layer = _seeded(layer_class, attention_axes=(1,))
     _, scores = layer(x, x, value_mask=padding, return_attention_scores=True)
-    return f"{np.array(scores)[:, 0, ..., 3:].max():.2g}"
+    return f"{_array(scores)[:, 0, ..., 3:].max():.2g}"
 
 
 def scale_in_float64(layer_class: Any) -> str:
@@ -120,7 +120,7 @@ def scale_in_float64(layer_class: Any) -> str:
     layer = layer_class(1, 3, use_bias=False, dtype="float64", kernel_initializer="ones")
     _, scores = layer(x, x, return_attention_scores=True)
     logits = 3 * x @ x.transpose(0, 2, 1) / np.sqrt(3.0)
-    tiny = np.array(scores)[0, 0, 1, 0] / np.exp(logits[0, 1, 0] - logits[0, 1, 1])
+    tiny = _array(scores)[0, 0, 1, 0] / np.exp(logits[0, 1, 0] - logits[0, 1, 1])
     return f"{abs(tiny - 1):.2g}"
 
 
@@ -162,8 +162,11 @@ def _seeded(layer_class: Any, **arguments: Any) -> Any:
 
 
 def _apart(one: Any, other: Any) -> float:
-    one, other = (ops.convert_to_numpy(ops.cast(x, "float32")) for x in (one, other))
-    return float(np.abs(one - other).max())
+    return float(np.abs(_array(one) - _array(other)).max())
+
+
+def _array(x: Any) -> np.ndarray:
+    return ops.convert_to_numpy(ops.cast(x, "float64"))
 
 
 def _told(show: Callable[[Any], str], layer_class: Any) -> str:

@@ -60,12 +60,15 @@ class Row:
 
 @dataclasses.dataclass
 class Report:
-    """The whole comparison; `agrees` is its verdict."""
+    """The whole comparison; `agrees` is its verdict.
+
+    The rows of features hold the cases in `dtype`; those in another have a row for it.
+    """
 
     layer: str
     backend: str
     seed: int
-    dtype: str | None
+    dtype: str
     cases: int = 0
     rows: dict[str, Row] = dataclasses.field(default_factory=dict)
     failures: list[Measurement] = dataclasses.field(default_factory=list)
@@ -81,7 +84,7 @@ class Report:
         """Adds a case to the rows of its features."""
         self.cases += 1
         self.failures += [found for found in measurements if not found.agrees]
-        primary = case.dtype == (self.dtype or "float64")
+        primary = case.dtype == self.dtype
         for feature in features(case, {found.mode for found in measurements}) if primary else [case.dtype]:
             row = self.rows.setdefault(feature, Row(feature, tolerance.relative(case.dtype)))
             if feature == "compiled by XLA":

@@ -14,6 +14,9 @@ from kmha.verify.cases import Case
 # What each backend can run. JAX compiles with XLA whenever it compiles; torch is not traced.
 MODES = {"tensorflow": ("eager", "graph", "xla"), "jax": ("eager", "graph"), "torch": ("eager",)}
 
+# The widest type that each computes in: on torch, Keras promotes float64 with float64 to float32, and multiplies so.
+WIDEST = {"tensorflow": "float64", "jax": "float64", "torch": "float32"}
+
 Results = dict[str, np.ndarray]
 
 
@@ -73,8 +76,8 @@ class Candidate:
         """The inputs, float64 in a float64 case and float32 in all others: the layer rounds them."""
         return [self._as_float(array) for array in self.inputs.values()]
 
-    def call(self, tensors: Any, call: Any = None) -> tuple[Any, ...]:
-        """Calls the layer, or `call` in its place, on tensors in the order of the inputs; always a tuple."""
+    def call(self, tensors: Any) -> tuple[Any, ...]:
+        """Calls the layer on tensors in the order of the inputs; always a tuple."""
         named = dict(zip(self.inputs, tensors, strict=True))
         given = {}
         for name, mask in self.case.masks().items():
@@ -83,7 +86,7 @@ class Candidate:
                 named[name[1:].removesuffix("_mask")] = _carrying(named[name[1:].removesuffix("_mask")], mask)
             else:
                 given[name] = mask
-        outputs = (call or self.layer)(**named, **given, **self.case.call_flags())
+        outputs = self.layer(**named, **given, **self.case.call_flags())
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
     def loss(self, outputs: tuple[Any, ...], upstream: Any) -> Any:

@@ -7,7 +7,10 @@ from keras import ops
 
 from kmha.core.attention import attend, masked_softmax
 from kmha.verify.reference import _mix, _scores
+from kmha.verify.running import WIDEST
 from kmha.verify.tolerance import is_close
+
+WIDE = WIDEST[keras.backend.backend()]
 
 B, T, S, H, O, V = 2, 3, 5, 7, 11, 13  # V is the value's O
 
@@ -35,17 +38,17 @@ def test_attend_agrees_with_the_loops(mask, causal, window, return_scores):
             allowed[:, :, t, s] = False
     expected = _scores(query, key, allowed)
     mixed, scores = attend(query, key, value, mask, causal=causal, window=window, return_scores=return_scores)
-    assert is_close(ops.convert_to_numpy(mixed), _mix(expected, value), "float64")
+    assert is_close(ops.convert_to_numpy(mixed), _mix(expected, value), WIDE)
     assert (scores is not None) == return_scores
     if return_scores:
-        assert is_close(ops.convert_to_numpy(scores), expected, "float64")
+        assert is_close(ops.convert_to_numpy(scores), expected, WIDE)
 
 
 def test_scale_can_be_given():
     query, key, value = _heads()
     given, _ = attend(query, key, value, scale=0.5, return_scores=True)
     wider, _ = attend(query * 0.5 * math.sqrt(O), key, value, return_scores=True)
-    assert is_close(ops.convert_to_numpy(given), ops.convert_to_numpy(wider), "float64")
+    assert is_close(ops.convert_to_numpy(given), ops.convert_to_numpy(wider), WIDE)
 
 
 def test_dropout_comes_after_the_scores_that_are_returned():
@@ -90,4 +93,4 @@ def test_one_key_needs_no_softmax():
     query, key, value = _heads()
     mixed, scores = attend(query, key[:, :1], value[:, :1], return_scores=True)
     assert np.array_equal(ops.convert_to_numpy(scores), np.ones((B, H, T, 1)))
-    assert is_close(ops.convert_to_numpy(mixed), np.broadcast_to(value[:, :1], (B, T, H, V)), "float64")
+    assert is_close(ops.convert_to_numpy(mixed), np.broadcast_to(value[:, :1], (B, T, H, V)), WIDE)

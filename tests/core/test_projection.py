@@ -1,10 +1,14 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from kmha.core import axes
 from kmha.core.projection import merge_heads, project_heads
+from kmha.verify.running import WIDEST
 from kmha.verify.tolerance import is_close
+
+WIDE = WIDEST[keras.backend.backend()]
 
 B, T, U, H, I, O, E, F = 2, 3, 5, 7, 11, 13, 17, 19
 
@@ -19,7 +23,7 @@ def test_project_heads_is_the_equation(positions, bias):
     inputs, kernel = _random(B, *positions, I), _random(H, I, O)
     expected = np.einsum(axes.for_rank(axes.PROJECT, 2 + len(positions)), inputs, kernel)
     heads = project_heads(inputs, kernel, bias)
-    assert is_close(ops.convert_to_numpy(heads), expected if bias is None else expected + bias, "float64")
+    assert is_close(ops.convert_to_numpy(heads), expected if bias is None else expected + bias, WIDE)
 
 
 @pytest.mark.parametrize("positions", [(T,), (T, U)])
@@ -30,7 +34,7 @@ def test_merge_heads_is_the_equation(positions, outputs, with_bias):
     bias = _random(*outputs) if with_bias else None
     expected = np.einsum(axes.for_rank(axes.MERGE, 2 + len(positions), len(outputs)), heads, kernel)
     merged = merge_heads(heads, kernel, bias)
-    assert is_close(ops.convert_to_numpy(merged), expected if bias is None else expected + bias, "float64")
+    assert is_close(ops.convert_to_numpy(merged), expected if bias is None else expected + bias, WIDE)
 
 
 def test_an_empty_batch_stays_empty():

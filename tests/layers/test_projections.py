@@ -1,0 +1,177 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import kmha
+from kmha.interchange import canonical
+from kmha.interchange import keras as keras_layout
+from kmha.layers import HeadMerge, HeadProjection
+from kmha.verify.running import WIDEST
+from kmha.verify.tolerance import is_close
+
+# `model.quantize` warns of every layer that it passes over: inputs, dropout.
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a .quantize. method")
+
+WIDE = WIDEST[keras.backend.backend()]
+BUILTIN = keras.layers.MultiHeadAttention
+B, T, S, H, I, J, O = 2, 3, 5, 7, 16, 12, 8
+
+
+def _x(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def _array(x):
+    return ops.convert_to_numpy(ops.cast(x, "float64"))
+
+
+@pytest.mark.parametrize(
+    "layer", [HeadProjection(H, O), HeadProjection(H, O, rank=4, use_bias=False, activation="relu")]
+)
+def test_head_projection_round_trips(layer):
+    again = HeadProjection.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    assert again.equation == layer.equation
+
+
+@pytest.mark.parametrize("layer", [HeadMerge(9), HeadMerge((9, 3), rank=5, use_bias=False)])
+def test_head_merge_round_trips(layer):
+    again = HeadMerge.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    assert again.equation == layer.equation
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_float_path_is_that_of_einsum_dense(rank):
+    """What we compute with one product is what `EinsumDense` computes from the equation."""
+    inputs = np.random.default_rng(0).normal(size=(*(B, T, S, I)[: rank - 1], I)).astype(WIDE)
+    layer = HeadProjection(H, O, rank=rank, bias_initializer="random_normal", dtype=WIDE)
+    assert is_close(_array(layer(inputs)), _array(keras.layers.EinsumDense.call(layer, inputs)), WIDE)
+    merge = HeadMerge((9, 3), rank=rank + 1, bias_initializer="random_normal", dtype=WIDE)
+    heads = ops.convert_to_numpy(layer(inputs))
+    assert is_close(_array(merge(heads)), _array(keras.layers.EinsumDense.call(merge, heads)), WIDE)
+
+
+def _model(layer_class, lora="", mode=None):
+    """A model with one layer, adapted and quantized in this order or the other, at the same seed."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((T, I)), keras.Input((S, J))
+    layer = layer_class(H, O, use_gate=True, name="attention")
+    model = keras.Model(inputs, layer(*inputs))
+    if lora == "before":
+        _adapt(layer)
+    if mode:
+        model.quantize(mode)
+    if lora == "after":
+        _adapt(layer)
+    return model, layer
+
+
+def _adapt(layer):
+    for projection in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
+        projection.enable_lora(3)
+        projection.lora_kernel_b.assign(0.1 * np.ones(projection.lora_kernel_b.shape))
+
+
+MODES = [
+    ("before", None),
+    ("", "int8"),
+    ("before", "int8"),
+    ("after", "int8"),
+    ("", "int4"),
+    ("before", "int4"),
+    ("after", "int4"),
+    ("", "float8"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
+@pytest.mark.parametrize(("lora", "mode"), MODES)
+def test_lora_and_quantization_are_the_built_ins(lora, mode, tmp_path):
+    query, value = _x(B, T, I), _x(B, S, J, seed=1)
+    (ours, layer), (theirs, builtin) = (_model(c, lora, mode) for c in (kmha.MultiHeadAttention, BUILTIN))
+    assert is_close(_array(ours([query, value])), _array(theirs([query, value])), "float32")
+    assert len(layer.trainable_weights) == len(builtin.trainable_weights)
+    losses = []
+    for model in (ours, theirs):
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        losses.append(model.fit([query, value], np.ones((B, T, I)), epochs=3, verbose=0).history["loss"])
+    assert is_close(losses[0], losses[1], "float32")
+    ours.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    # Saving merges LoRA into the kernel, which is then rounded anew if it is quantized.
+    apart = np.abs(_array(again([query, value])) - _array(ours([query, value]))).max()
+    assert apart <= (0.1 if lora and mode == "int4" else 0.01 if lora and mode else 1e-6)
+
+
+def test_lora_starts_from_the_built_ins_numbers():
+    (_, layer), (_, builtin) = (_model(c) for c in (kmha.MultiHeadAttention, BUILTIN))
+    for projection, peer in ((layer.key_dense, builtin.key_dense), (layer.output_dense, builtin.output_dense)):
+        for one in (projection, peer):
+            keras.utils.set_random_seed(4)
+            one.enable_lora(3)
+    assert np.array_equal(_array(layer.key_dense.lora_kernel_a), _array(builtin.key_dense.lora_kernel_a).swapaxes(0, 1))
+    assert np.array_equal(_array(layer.output_dense.lora_kernel_a), _array(builtin.output_dense.lora_kernel_a))
+
+
+def test_lora_is_merged_into_the_weights_that_are_saved(tmp_path):
+    model, _ = _model(kmha.MultiHeadAttention, lora="before")
+    model.save_weights(tmp_path / "model.weights.h5")
+    plain, _ = _model(kmha.MultiHeadAttention)
+    plain.load_weights(tmp_path / "model.weights.h5")
+    query, value = _x(B, T, I), _x(B, S, J, seed=1)
+    assert is_close(_array(plain([query, value])), _array(model([query, value])), "float32")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.filterwarnings("ignore:Invalid quantization mode")  # of the embedding
+@pytest.mark.parametrize("method", ["gptq", "awq"])
+def test_calibrated_quantization_is_the_built_ins(method):
+    """GPTQ and AWQ read rows and columns off a kernel (I, H, O); ours is laid out so before they do."""
+    outputs = []
+    for layer_class in (kmha.MultiHeadAttention, BUILTIN):
+        keras.utils.set_random_seed(1)
+        embedding = keras.layers.Embedding(20, I)
+        block = Block(layer_class)
+        ids = keras.Input((S,), dtype="int32")
+        model = keras.Model(ids, block(embedding(ids)))
+        common = {
+            "dataset": np.random.default_rng(0).integers(0, 20, size=(8, 1, S)).astype("int32"),
+            "tokenizer": str.split,  # not called: the dataset is ids already
+            "num_samples": 8,
+            "sequence_length": S,
+            "group_size": 8,
+            "quantization_layer_structure": {"pre_block_layers": [embedding], "sequential_blocks": [block]},
+        }
+        config = {"gptq": keras.quantizers.GPTQConfig, "awq": keras.quantizers.AWQConfig}[method](**common)
+        model.quantize(method, config=config)
+        outputs.append(_array(model(np.arange(B * S).reshape(B, S) % 20)))
+    assert np.abs(outputs[1]).max() > 0.01
+    assert is_close(outputs[0], outputs[1], "float32")
+
+
+class Block(keras.layers.Layer):
+    """What `quantization_layer_structure` calls a sequential block."""
+
+    def __init__(self, layer_class):
+        super().__init__()
+        self.attention = layer_class(2, O)
+
+    def build(self, shape):
+        self.attention.build(shape, shape)
+
+    def call(self, x):
+        return self.attention(x, x)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+def test_the_kernels_of_a_copied_layer():
+    theirs, ours = BUILTIN(H, O), kmha.MultiHeadAttention(H, O)
+    for layer in (theirs, ours):
+        layer.build((None, T, I), (None, S, J))
+    canonical.write(ours, keras_layout.from_builtin(canonical.read(theirs)))
+    for h in range(H):
+        assert np.array_equal(_array(ours.key_dense.kernel)[h], _array(theirs.key_dense.kernel)[:, h])

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from kmha.verify import draw
+from kmha.verify.cases import MASK_SHAPES, Case
+
+
+def test_sizes_are_pairwise_different():
+    for index in range(300):
+        case = draw.case(0, index)
+        sizes = [case.batch, case.heads, case.key_dim, *case.rows, *case.columns, *filter(None, case.widths)]
+        sizes += [case.value_dim] if case.value_dim else []
+        if case.between:
+            sizes.append(case.between)
+        sizes = [size for size in sizes if size not in (1, 4)]  # a second attention axis, and the axis between
+        assert len(set(sizes)) == len(sizes), case
+
+
+def test_the_same_seed_draws_the_same_cases():
+    assert [draw.case(3, index) for index in range(20)] == [draw.case(3, index) for index in range(20)]
+    assert draw.case(3, 0) != draw.case(4, 0)
+
+
+def test_the_whole_argument_space_is_drawn():
+    cases = [draw.case(0, index) for index in range(200)]
+    for name in ("value_dim", "output_shape", "sliding_window", "mask", "paddings", "between"):
+        assert 10 < sum(bool(getattr(case, name)) for case in cases) < 190, name
+    for name in ("use_bias", "use_gate", "use_causal_mask", "return_scores", "training"):
+        assert {getattr(case, name) for case in cases} == {True, False}
+    assert {case.mask for case in cases} == {"", *MASK_SHAPES}
+    assert {case.axis for case in cases if case.between} == {1, 2}
+    assert any(len(case.rows) > 1 for case in cases)
+    assert {name for case in cases for name in case.paddings} == {
+        sign + name for sign in ("", "+") for name in ("query_mask", "value_mask", "key_mask")
+    }
+    assert {draw.dtype_of(index, "float64") for index in range(8)} == {
+        "float64",
+        "float32",
+        "mixed_float16",
+        "mixed_bfloat16",
+    }
+
+
+@pytest.mark.parametrize("mask", MASK_SHAPES)
+@pytest.mark.parametrize("shape", [{}, {"between": 4, "axis": 2}, {"rows": (3, 4), "columns": (5, 1)}])
+def test_mask_shapes_broadcast_to_the_scores(mask, shape):
+    case = Case(mask=mask, **shape)
+    array = case.masks()["attention_mask"]
+    between = (case.between,) if case.between else ()
+    full = (case.batch, *between, case.heads, *case.rows, *case.columns)
+    positions = len(case.rows) + len(case.columns)
+    while array.ndim < len(full):
+        array = np.expand_dims(array, array.ndim - positions)
+    assert np.broadcast_shapes(array.shape, full) == full
+
+
+def test_arguments_leave_out_defaults():
+    assert Case().arguments() == {"num_heads": 7, "key_dim": 4, "dtype": "float64"}
+    assert Case(dropout=0.1, seed=5, between=2).arguments()["seed"] == 5
+
+
+def test_inputs_are_numbers_of_the_compute_dtype():
+    case = Case(dtype="mixed_float16")
+    for array in (*case.inputs().values(), *case.weights().values(), case.upstream()):
+        assert np.array_equal(array.astype("float16").astype("float64"), array)
