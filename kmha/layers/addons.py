@@ -117,26 +117,11 @@ class MultiHeadAttention(keras.layers.Layer):
             )
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        tensors = self._three(inputs, "tensors")
-        carried = isinstance(mask, (list, tuple))
-        paddings = (*mask, None)[:3] if carried else (None, None, None)
-        if batchless := len(tensors[0].shape) == 2:
-            tensors = tuple(ops.expand_dims(x, 0) for x in tensors)
-            paddings = tuple(None if x is None else ops.expand_dims(x, 0) for x in paddings)
-            mask = ops.expand_dims(mask, 0) if mask is not None and not carried and len(mask.shape) == 3 else mask
-        query, key, value = tensors
+        tensors = query, key, value = self._three(inputs, "tensors")
+        if len(query.shape) == 2:
+            return self._call_without_batch(tensors, training, mask)
         folding = self._folding(query, key, value)
-        mask = masking.joined(
-            self.name,
-            folding,
-            query,
-            key,
-            self.num_heads,
-            query_mask=paddings[0],
-            key_mask=paddings[1],
-            value_mask=paddings[2],
-            attention_mask=None if carried else mask,
-        )
+        mask = self._joined(mask, folding, query, key)
         kernels = self.query_kernel, self.key_kernel, self.value_kernel
         heads = [project_heads(x, ops.cast(kernel, x.dtype)) for x, kernel in zip(tensors, kernels, strict=True)]
         query_heads, key_heads, value_heads = map(folding.fold, heads)
@@ -144,17 +129,30 @@ class MultiHeadAttention(keras.layers.Layer):
             query_heads,
             key_heads,
             value_heads,
-            mask=None if mask is None else folding.fold_mask(mask, query, key),
+            mask,
             dropout=self._drop if training and self._dropout_rate > 0 else None,
             return_scores=self.return_attn_coef,
         )
         mixed = folding.unfold(mixed, like=heads[0])
         output = merge_heads(mixed, ops.cast(self.projection_kernel, mixed.dtype), self.projection_bias)
-        output = output[0] if batchless else output
-        if not self.return_attn_coef:
-            return output
-        coefficients = folding.unfold_scores(coefficients, query, key)
-        return output, coefficients[0] if batchless else coefficients
+        return (output, folding.unfold_scores(coefficients, query, key)) if self.return_attn_coef else output
+
+    def _call_without_batch(self, tensors: Any, training: bool | None, mask: Any) -> Any:
+        """Adds a batch axis of one, and takes it off again; a mask (H, T, S) would else be taken for (B, T, S)."""
+        if isinstance(mask, (list, tuple)):
+            mask = [None if padding is None else ops.expand_dims(padding, 0) for padding in mask]
+        elif mask is not None and len(mask.shape) == 3:
+            mask = ops.expand_dims(mask, 0)
+        outputs = self.call([ops.expand_dims(x, 0) for x in tensors], training, mask)
+        return tuple(x[0] for x in outputs) if self.return_attn_coef else outputs[0]
+
+    def _joined(self, mask: Any, folding: Folding, query: Any, key: Any) -> Any:
+        """The mask for `attend`: what was given, or else what Keras passes of the tensors' own, in a list."""
+        masks = {"attention_mask": mask}
+        if isinstance(mask, (list, tuple)):
+            masks = dict(zip(("query_mask", "key_mask", "value_mask"), mask, strict=False))
+        joined = masking.joined(self.name, folding, query, key, self.num_heads, **masks)
+        return None if joined is None else folding.fold_mask(joined, query, key)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """The query's own mask goes on with the output."""

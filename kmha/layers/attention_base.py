@@ -112,7 +112,10 @@ class AttentionBase(keras.layers.Layer):
         try:
             return super().__call__(*args, **kwargs)
         except TypeError as error:
-            raise calls.explained(error, self.name, inspect.signature(self.call)) from None
+            explained = calls.explained(error, self.name, inspect.signature(self.call))
+            if explained is error:
+                raise
+            raise explained from None
 
     def set_weights(self, weights: Any) -> None:
         """As in Keras; a list in the built-in's layout, or one that comes before `build`, is refused with a remedy."""

@@ -72,9 +72,14 @@ def joined(
         return padding
     check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads)
     attention_mask = _as_boolean(attention_mask, "attention_mask")
-    if padding is not None and len(attention_mask.shape) == folding.scores_rank:
+    if padding is None:
+        return attention_mask
+    # Both at the same rank, so that no axis is broadcast against another's place.
+    if len(attention_mask.shape) == folding.scores_rank:
         padding = ops.expand_dims(padding, len(folding.batch_axes))
-    return combine(attention_mask, padding)
+    while len(attention_mask.shape) < len(padding.shape):
+        attention_mask = ops.expand_dims(attention_mask, -2 * len(folding.attention_axes) - 1)
+    return ops.logical_and(attention_mask, padding)
 
 
 def check_attention_mask(

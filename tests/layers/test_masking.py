@@ -153,6 +153,17 @@ def test_padding_masks_with_attention_axes(axes, rows, columns):
         assert attended[index] == expected
 
 
+def test_a_mask_without_the_axis_between_is_joined_with_padding():
+    """(B, T, S) stands for (B, 1, 1, T, S): its B must not be laid along the axis between, here of the same size."""
+    rng = np.random.default_rng(0)
+    query, value = rng.normal(size=(B, B, T, I)).astype(WIDE), rng.normal(size=(B, B, S, J)).astype(WIDE)
+    mask, padding = rng.random((B, T, S)) < 0.7, rng.random((B, B, S)) < 0.7
+    layer = _layer(attention_axes=2)
+    _, scores = layer(query, value, attention_mask=mask, value_mask=padding, return_attention_scores=True)
+    expected = mask[:, None, None] & padding[:, :, None, None]
+    assert np.array_equal(_array(scores) > 0, np.broadcast_to(expected, scores.shape))
+
+
 @pytest.mark.parametrize("axes", [(1,), (2,), None])
 @pytest.mark.parametrize("window", [None, 2])
 def test_causal_and_window_run_along_the_attention_axes(axes, window):

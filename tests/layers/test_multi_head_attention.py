@@ -58,7 +58,7 @@ def test_public_names_are_the_built_ins():
     "arguments",
     [
         {},
-        {"use_bias": False, "value_dim": 10},
+        {"use_bias": False, "value_dim": 10, "dropout": 0.1},
         {"use_gate": True, "output_shape": (E, 3), "dropout": 0.3},
         {"kernel_initializer": "he_normal", "bias_initializer": "random_normal"},
         {"kernel_initializer": "orthogonal", "use_gate": True},
@@ -131,7 +131,7 @@ def test_shapes_are_computed(query_shape, output_shape, axes):
     assert unbuilt.compute_output_spec(*specs).shape == tuple(output.shape)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", WIDE, "float16", "mixed_float16", "mixed_bfloat16"])
 def test_dtype_policies(dtype):
     layer = kmha.MultiHeadAttention(H, O, dtype=dtype)
     output, scores = layer(_x(B, T, I), _x(B, S, J), return_attention_scores=True)

@@ -51,9 +51,9 @@ class ReturnsNaN(kmha.MultiHeadAttention):
 
 @pytest.mark.tensorflow
 def test_ours_agrees_in_every_mode():
-    report = compare(kmha.MultiHeadAttention, 24, seed=5, xla=True)
+    report = compare(kmha.MultiHeadAttention, 16, seed=5, xla=True)
     assert report.agrees, report.failures[0]
-    assert report.cases == 24
+    assert report.cases == 16
     assert report.smallest is None
     assert report.code() == ""
 
@@ -97,12 +97,8 @@ def test_what_is_wrong_is_found_and_shrunk(wrong):
         assert "NotImplementedError: no gates here" in report.failures[0].said
     if wrong is OddWeights:
         assert "match neither layout" in report.failures[0].said
-    if wrong is StopsTheGradient:
-        assert {found.result for found in report.failures} == {
-            "d key",
-            "d key/kernel",
-            "d key/bias",
-        } or WIDE != "float64"
+    if wrong is StopsTheGradient:  # that of the key bias is zero in any case
+        assert {found.result for found in report.failures} == {"d key", "d key/kernel"}
 
 
 def test_the_code_of_the_smallest_case_runs(capsys):

@@ -1,0 +1,101 @@
+import importlib.util
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from kmha.cli import comparison, main
+
+pytestmark = pytest.mark.tensorflow
+
+WRONG = """
+import keras
+import kmha
+
+
+class NoScale(kmha.MultiHeadAttention):
+    def _compute_attention(self, query, *args, **kwargs):
+        return super()._compute_attention(query * self.key_dim**0.5, *args, **kwargs)
+
+
+NOT_A_CLASS = 3
+"""
+
+
+@pytest.fixture
+def _folder(tmp_path, monkeypatch):
+    """A folder with a module of a learner's, to run from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    (tmp_path / "learner.py").write_text(WRONG)
+    (tmp_path / "broken.py").write_text("import keras\n\n1 / 0\n")
+
+
+def _run(*arguments):
+    return CliRunner().invoke(main, ["compare", *arguments])
+
+
+@pytest.mark.usefixtures("_folder")
+def test_ours_agrees(tmp_path):
+    result = _run("--cases", "5", "--seed", "2", "--json", "report.json")
+    assert result.exit_code == 0, result.output
+    assert "All agree: 5 cases (seed 2), forward and gradients." in result.output
+    assert "Different on purpose" in result.output
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["agrees"] is True
+    assert report["cases"] == 5
+    assert len(report["differences"]) == 12
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.usefixtures("_folder")
+def test_a_learners_mistake_is_shown(tmp_path):
+    result = _run("--layer", "learner:NoScale", "--cases", "2", "--json", "report.json")
+    assert result.exit_code == 1
+    assert "2 of 2 cases" in result.output
+    assert "from learner import NoScale" in result.output
+    assert "Different on purpose" not in result.output
+    assert "code" in json.loads((tmp_path / "report.json").read_text())
+
+
+@pytest.mark.usefixtures("_folder")
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ("nowhere:Layer", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
+        ("broken:Layer", "cannot import broken: ZeroDivisionError: division by zero"),
+        ("learner:Noscale", "learner has no class Noscale. It has: NoScale."),
+        ("learner:NOT_A_CLASS", "learner has no class NOT_A_CLASS"),
+        ("learner", "expected MODULE:CLASS"),
+    ],
+)
+def test_a_layer_that_cannot_be_loaded(layer, message):
+    result = _run("--layer", layer)
+    assert result.exit_code in (1, 2)
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    if layer == "broken:Layer":
+        assert "broken.py, line 3" in " ".join(result.output.split())
+
+
+@pytest.mark.usefixtures("_folder")
+def test_a_backend_that_is_missing(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jax" else found(name))
+    result = _run("--backend", "jax")
+    assert result.exit_code == 1
+    assert "pip install 'kmha[jax]'" in result.output
+
+
+@pytest.mark.usefixtures("_folder")
+def test_ctrl_c_prints_what_was_done(monkeypatch):
+    monkeypatch.setattr("rich.progress.Progress.update", _interrupt)
+    result = _run("--cases", "3")
+    assert result.exit_code == comparison.INTERRUPTED
+    assert "1 cases (seed 0), forward and gradients, then interrupted" in result.output
+
+
+def _interrupt(*args, **kwargs):
+    raise KeyboardInterrupt

@@ -1,0 +1,49 @@
+import subprocess
+import sys
+
+from click.testing import CliRunner
+
+from kmha import __version__
+from kmha.cli import main
+
+
+def _run(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_help_names_the_commands():
+    result = _run("--help")
+    assert result.exit_code == 0
+    assert "compare" in result.output
+    assert _run("-h").output == result.output
+
+
+def test_help_imports_no_tensorflow():
+    code = (
+        "import sys\nfrom kmha.cli import main\n"
+        "try:\n    main(['compare', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'keras', 'tensorflow', 'numpy'} & set(sys.modules)))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert output.endswith("[]\n")
+    assert "MODULE:CLASS" in output
+
+
+def test_version():
+    assert _run("--version").output == f"main, version {__version__}\n"
+
+
+def test_wrong_options_are_explained():
+    for arguments, message in (
+        (["compare", "--cases", "0"], "0 is not in the range x>=1"),
+        (["compare", "--dtype", "int8"], "'int8' is not one of 'float64'"),
+        (["compare", "--backend", "theano"], "'theano' is not one of"),
+        (["compare", "--json", "no/such/folder/report.json"], "the folder no/such/folder does not exist"),
+        (["compare", "--cases", "many"], "'many' is not a valid integer"),
+        (["compare", "--layers", "x"], "Did you mean"),
+        (["compared"], "No such command 'compared'"),
+    ):
+        result = _run(*arguments)
+        assert result.exit_code == 2, arguments
+        assert message in result.output, result.output
+        assert "Traceback" not in result.output

@@ -1,0 +1,69 @@
+"""The line budgets of the design: files of 250 lines, functions of 40, `call` of 25, without their docstrings."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "kmha").rglob("*.py"))
+FILE, FUNCTION, CALL = 250, 40, 25
+# A constructor's arguments, one a line, are a list and no logic.
+LISTS = {"AttentionBase.__init__", "MultiHeadAttention.__init__"}
+
+
+def _functions(tree):
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+                yield owner + child.name, child
+
+
+def _lines(function):
+    """From the first statement after the docstring to the last."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_there_are_files():
+    assert len(FILES) > 20
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_budget(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= FILE
+    for name, function in _functions(ast.parse(text)):
+        if name not in LISTS:
+            assert _lines(function) <= (CALL if name.endswith(".call") else FUNCTION), name
+
+
+def test_no_assert_in_library_code():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assert)
+    ]
+    assert found == []
+
+
+def test_the_tests_mirror_the_package():
+    """Every module of the package has a test file in its place, or is tested through the one named here."""
+    through = {
+        "layers/arguments.py": "layers/test_bad_input.py",
+        "layers/calls.py": "layers/test_bad_input.py",
+        "layers/attention_base.py": "layers/test_multi_head_attention.py",
+        "verify/draw.py": "verify/test_cases.py",
+        "verify/expected.py": "verify/test_comparison.py",
+        "verify/running.py": "verify/test_comparison.py",
+        "verify/run_tensorflow.py": "verify/test_comparison.py",
+        "verify/run_jax.py": "verify/test_comparison.py",
+        "verify/run_torch.py": "verify/test_comparison.py",
+    }
+    for path in FILES:
+        module = str(path.relative_to(ROOT / "kmha"))
+        if path.name != "__init__.py":
+            test = through.get(module, str(Path(module).parent / f"test_{path.name}"))
+            assert (ROOT / "tests" / test).is_file(), module

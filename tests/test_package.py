@@ -1,0 +1,53 @@
+import subprocess
+import sys
+
+import pytest
+
+import kmha
+
+
+def _python(*code):
+    return subprocess.run([sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, check=True).stdout
+
+
+def test_import_kmha_imports_no_keras():
+    """So that it adds nothing to `import keras`, and little to nothing."""
+    assert (
+        _python(
+            "import sys", "import kmha", "print(sorted({'keras', 'tensorflow', 'numpy', 'rich'} & set(sys.modules)))"
+        )
+        == "[]\n"
+    )
+
+
+@pytest.mark.tensorflow
+def test_import_costs_at_most_a_twentieth_of_keras():
+    """By the number of modules, since a time would be a matter of luck: those that our import adds to Keras'."""
+    added, all_of_keras = _python(
+        "import sys",
+        "import keras",
+        "before = len(sys.modules)",
+        "import kmha",
+        "print(len(sys.modules) - before, before)",
+    ).split()
+    assert int(added) <= int(all_of_keras) / 20
+
+
+@pytest.mark.parametrize("order", [("import kmha", "import keras"), ("import keras", "import kmha")])
+def test_the_layers_are_registered_whichever_comes_first(order):
+    assert _python(*order, "print('kmha>MultiHeadAttention' in keras.saving.get_custom_objects())") == "True\n"
+
+
+@pytest.mark.parametrize(
+    "module", ["kmha.core.projection", "kmha.core.attention", "kmha.layers.projections", "kmha.verify.running"]
+)
+def test_any_module_can_be_imported_first(module):
+    assert (
+        _python(f"import {module}", "import kmha", "print(kmha.MultiHeadAttention.__name__)") == "MultiHeadAttention\n"
+    )
+
+
+def test_dir_lists_what_there_is():
+    assert set(kmha.__all__) <= set(dir(kmha))
+    for name in kmha.__all__:
+        assert getattr(kmha, name) is not None
