@@ -108,7 +108,8 @@ def _progress() -> Iterator[Progress]:
 
 
 def _table(report: Any) -> Table:
-    title = f"{report.layer} against keras.layers.MultiHeadAttention and the float64 reference, on {report.backend}"
+    name = report.layer.rsplit(".", 1)[-1]
+    title = f"{name} against keras.layers.MultiHeadAttention and the float64 reference, on {report.backend}"
     table = Table(title=title, title_justify="left")
     table.add_column("feature")
     for name in ("cases", "built-in: abs.", "relative", "reference: abs.", "relative", "tolerance"):

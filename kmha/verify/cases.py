@@ -37,6 +37,7 @@ class Case:
         mask: the axes of `attention_mask`, such as "BTS", 1 for a size of one; "" means none.
         paddings: which padding masks there are, "+" for those that the tensors carry: ("+query_mask", "value_mask").
         empty: whether the attention mask leaves a row nothing to attend to.
+        self_attention: whether the query is passed as the value too, which then has its sizes.
     """
 
     seed: int = 0
@@ -61,6 +62,14 @@ class Case:
     paddings: tuple[str, ...] = ()
     empty: bool = False
     return_scores: bool = False
+    self_attention: bool = False
+
+    def __post_init__(self) -> None:
+        if self.self_attention:
+            object.__setattr__(self, "columns", self.rows)
+            object.__setattr__(self, "widths", (self.widths[0], self.widths[0], 0))
+            if any(name.startswith("+") for name in self.paddings):  # the one tensor carries one mask
+                object.__setattr__(self, "paddings", ("+query_mask",))
 
     @property
     def attention_axes(self) -> tuple[int, ...] | None:
@@ -94,9 +103,11 @@ class Case:
         return (self.batch, *middle, *width)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Query, value, and key if there is one, as float64 arrays of numbers that the compute dtype holds."""
+        """Query, and value and key if they are others, as float64 arrays of numbers that the compute dtype holds."""
         rng = np.random.default_rng(self.seed)
-        shapes = {"query": (self.rows, self.widths[0]), "value": (self.columns, self.widths[1])}
+        shapes = {"query": (self.rows, self.widths[0])}
+        if not self.self_attention:
+            shapes["value"] = (self.columns, self.widths[1])
         if self.widths[2]:
             shapes["key"] = (self.columns, self.widths[2])
         return {name: self.rounded(rng.normal(size=self.shape(*shape))) for name, shape in shapes.items()}

@@ -45,6 +45,7 @@ def case(seed: int, index: int, dtype: str = "float64") -> Case:
         empty=bool(rng.random() < 0.25),
         paddings=_paddings(rng, bool(key)) if rng.random() < 0.35 else (),
         return_scores=bool(rng.random() < 0.4),
+        self_attention=not key and bool(rng.random() < 0.4),
         **shape,
     )
 

@@ -42,13 +42,16 @@ def of(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool = Fals
     flat = {**weights, "attention_output/kernel": _flat(weights["attention_output/kernel"], 2)}
     if case.use_bias:
         flat["attention_output/bias"] = _flat(weights["attention_output/bias"], 0)
-    arguments = (folded["query"], folded.get("key", folded["value"]), folded["value"], flat, allowed)
+    value = folded.get("value", folded["query"])
+    arguments = (folded["query"], folded.get("key", value), value, flat, allowed)
     kept = None if kept is None else kept.reshape(allowed.shape)
     features = upstream.shape[case.rank - 1 :]
     output, scores = reference.attention(*arguments, kept)
     gradients = reference.gradients(_flat(_fold(case, upstream, features), 2), *arguments, kept)
     if "key" not in inputs:
         gradients["value"] += gradients.pop("key")
+    if "value" not in inputs:
+        gradients["query"] += gradients.pop("value")
     results = {"output": _unfold(case, output.reshape(*output.shape[:2], *features), case.rows)}
     if case.return_scores:
         results["scores"] = scores.reshape(scores_shape(case))
@@ -97,7 +100,10 @@ def _allowed(case: Case) -> np.ndarray:
             allowed &= _broadcast(case, mask).reshape(allowed.shape)
         else:
             padding = _fold(case, mask, ())
-            allowed &= padding[:, None, :, None] if "query" in name else padding[:, None, None, :]
+            if "query" in name:
+                allowed &= padding[:, None, :, None]
+            if "query" not in name or (case.self_attention and name.startswith("+")):  # one tensor carries one mask
+                allowed &= padding[:, None, None, :]
     for t, s in np.ndindex(rows, columns):
         if case.use_causal_mask and s > t:
             allowed[:, :, t, s] = False

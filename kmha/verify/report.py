@@ -137,6 +137,7 @@ class Report:
 
 FEATURES = (
     "plain",
+    "self-attention",
     "key of its own",
     "value_dim, output_shape",
     "no biases",
@@ -146,7 +147,7 @@ FEATURES = (
     "padding masks, carried",
     "causal mask",
     "sliding window",
-    "rows with nothing to attend to",
+    "rows attending to nothing",
     "dropout in training",
     "attention scores",
     "attention_axes, higher rank",
@@ -158,6 +159,7 @@ def features(case: Case, modes: set[str]) -> list[str]:
     """Which of `FEATURES` a case has; "plain" if it has no other."""
     carried = any(name.startswith("+") for name in case.paddings)
     present = {
+        "self-attention": case.self_attention,
         "key of its own": case.widths[2] > 0,
         "value_dim, output_shape": case.value_dim is not None or case.output_shape is not None,
         "no biases": not case.use_bias,
@@ -167,7 +169,7 @@ def features(case: Case, modes: set[str]) -> list[str]:
         "padding masks, carried": carried,
         "causal mask": case.use_causal_mask,
         "sliding window": case.sliding_window is not None,
-        "rows with nothing to attend to": case.mask != "" and case.empty,
+        "rows attending to nothing": case.mask != "" and case.empty,
         "dropout in training": case.dropout > 0 and case.training,
         "attention scores": case.return_scores,
         "attention_axes, higher rank": case.rank > 3,
@@ -179,6 +181,7 @@ def features(case: Case, modes: set[str]) -> list[str]:
 def _call(case: Case) -> str:
     """The call of a case in words: shapes and flags."""
     parts = [f"{name} {array.shape}" for name, array in case.inputs().items()]
+    parts += ["value=query"] if case.self_attention else []
     parts += [f"{name} {mask.shape}" for name, mask in case.masks().items()]
     parts += [f"{name}={value}" for name, value in case.call_flags().items() if value]
     return "called with " + ", ".join(parts)

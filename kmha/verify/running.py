@@ -48,7 +48,7 @@ class Candidate:
         self.case = case
         self.inputs = case.inputs()
         self.layer = layer_class(**case.arguments())
-        shapes = [array.shape for array in self.inputs.values()]
+        shapes = [array.shape for array in self.inputs.values()] * (2 if case.self_attention else 1)
         with keras.name_scope(self.layer.name):
             self.layer.build(*shapes)
         self.weights = _matched(self.layer, case.weights())
@@ -79,6 +79,8 @@ class Candidate:
     def call(self, tensors: Any) -> tuple[Any, ...]:
         """Calls the layer on tensors in the order of the inputs; always a tuple."""
         named = dict(zip(self.inputs, tensors, strict=True))
+        if self.case.self_attention:
+            named["value"] = named["query"]
         given = {}
         for name, mask in self.case.masks().items():
             mask = keras.ops.convert_to_tensor(mask)

@@ -8,7 +8,11 @@ from kmha.verify.cases import MASK_SHAPES, Case
 def test_sizes_are_pairwise_different():
     for index in range(300):
         case = draw.case(0, index)
-        sizes = [case.batch, case.heads, case.key_dim, *case.rows, *case.columns, *filter(None, case.widths)]
+        sizes = [case.batch, case.heads, case.key_dim, *case.rows, *filter(None, case.widths)]
+        if case.self_attention:
+            sizes.remove(case.widths[1])
+        else:
+            sizes += case.columns
         sizes += [case.value_dim] if case.value_dim else []
         if case.between:
             sizes.append(case.between)
@@ -25,7 +29,7 @@ def test_the_whole_argument_space_is_drawn():
     cases = [draw.case(0, index) for index in range(200)]
     for name in ("value_dim", "output_shape", "sliding_window", "mask", "paddings", "between"):
         assert 10 < sum(bool(getattr(case, name)) for case in cases) < 190, name
-    for name in ("use_bias", "use_gate", "use_causal_mask", "return_scores", "training"):
+    for name in ("use_bias", "use_gate", "use_causal_mask", "return_scores", "training", "self_attention"):
         assert {getattr(case, name) for case in cases} == {True, False}
     assert {case.mask for case in cases} == {"", *MASK_SHAPES}
     assert {case.axis for case in cases if case.between} == {1, 2}

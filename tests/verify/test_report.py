@@ -43,7 +43,7 @@ def test_other_dtypes_have_a_row_of_their_own():
         (Case(), ["plain"]),
         (Case(widths=(6, 8, 9), use_gate=True), ["key of its own", "gate"]),
         (Case(paddings=("+value_mask",)), ["padding masks, carried"]),
-        (Case(mask="TS", empty=True), ["attention mask", "rows with nothing to attend to"]),
+        (Case(mask="TS", empty=True), ["attention mask", "rows attending to nothing"]),
         (Case(dropout=0.3), ["plain"]),
         (Case(dropout=0.3, training=True), ["dropout in training"]),
         (Case(between=4), ["attention_axes, higher rank"]),
