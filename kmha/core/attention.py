@@ -58,10 +58,10 @@ def attend(
     if dropout is None and not return_scores and (flash or _fused_gives_the_same(query, value)):
         return _fused(query, key, value, mask, scale, causal, window, flash), None
     query = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, O)
-    logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S)
+    logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S): `axes.SCORES`
     scores = masked_softmax(logits, _allowed(query, key, mask, causal, window))
     weights = scores if dropout is None else dropout(scores)
-    mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O)
+    mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O): `axes.MIX`, but for the order
     return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None
 
 

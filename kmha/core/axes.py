@@ -88,7 +88,7 @@ class Folding:
         return len(self.batch_axes) + 1 + 2 * len(self.attention_axes)
 
     def fold(self, x: Any) -> Any:
-        """(B, …, H, O) or a mask (B, …) with the axes' own order, to (B, T, H, O) or (B, T)."""
+        """(B, …, H, O), with the axes in the input's order, to (B, T, H, O)."""
         if self.is_plain:
             return x
         order = self.batch_axes + self.attention_axes
@@ -127,9 +127,7 @@ class Folding:
 
         As in Keras, axes that are missing stand before the attention axes: (T, S) and (B, T, S) both work.
         """
-        attention_rank = 2 * len(self.attention_axes)
-        while len(mask.shape) < self.scores_rank:
-            mask = ops.expand_dims(mask, -attention_rank - 1)
+        mask = self.with_missing_axes(mask, self.scores_rank)
         if self.is_plain:
             return mask
         # An axis can only be merged with its neighbours when all of them have their full size, or none has.
@@ -144,6 +142,29 @@ class Folding:
         mask = ops.broadcast_to(mask, tuple(shape))
         merged = (math.prod(shape[batch]), shape[batch.stop], math.prod(shape[rows]), math.prod(shape[columns]))
         return ops.reshape(mask, merged)
+
+    def with_missing_axes(self, mask: Any, rank: int) -> Any:
+        """A mask over scores with axes of one in front of its attention axes, up to `rank`."""
+        while len(mask.shape) < rank:
+            mask = ops.expand_dims(mask, -2 * len(self.attention_axes) - 1)
+        return mask
+
+    def align_rows(self, mask: Any) -> Any:
+        """A mask over the query's positions (B, …) as one over scores without H; `None` stays `None`."""
+        return self._aligned(mask, -1)
+
+    def align_columns(self, mask: Any) -> Any:
+        """A mask over the key's positions (B, …) as one over scores without H; `None` stays `None`."""
+        return self._aligned(mask, len(self.batch_axes))
+
+    def _aligned(self, mask: Any, room: int) -> Any:
+        """The mask's axes in the order of the scores', with axes of one at `room` for the other side's positions."""
+        if mask is None:
+            return None
+        mask = ops.transpose(mask, self.batch_axes + self.attention_axes)
+        for _ in self.attention_axes:
+            mask = ops.expand_dims(mask, room)
+        return mask
 
     def positions(self, x: Any) -> tuple[Any, ...]:
         """The sizes of the attention axes of `x`."""

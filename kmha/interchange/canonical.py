@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 INTO_HEADS = ("query", "key", "gate", "value")
-OUT_OF_HEADS = "attention_output"
 
 Weights = dict[str, np.ndarray]
 

@@ -20,7 +20,7 @@ from kmha.layers import arguments, calls, masking
 
 
 @keras.saving.register_keras_serializable("kmha.addons", name="MultiHeadAttention")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(calls.TeachingLayer):
     """Multi-head attention over a list `[query, key, value]`, as `tensorflow_addons.layers.MultiHeadAttention`.
 
     Weights, by name and in order: `query_kernel` (H, I, O), `key_kernel` (H, I, O), `value_kernel` (H, I, O),
@@ -118,6 +118,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         tensors = query, key, value = self._three(inputs, "tensors")
+        if isinstance(mask, (list, tuple)) and not _is_carried(mask):
+            mask = ops.convert_to_tensor(mask)
         if len(query.shape) == 2:
             return self._call_without_batch(tensors, training, mask)
         folding = self._folding(query, key, value)
@@ -139,7 +141,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _call_without_batch(self, tensors: Any, training: bool | None, mask: Any) -> Any:
         """Adds a batch axis of one, and takes it off again; a mask (H, T, S) would else be taken for (B, T, S)."""
-        if isinstance(mask, (list, tuple)):
+        if _is_carried(mask):
             mask = [None if padding is None else ops.expand_dims(padding, 0) for padding in mask]
         elif mask is not None and len(mask.shape) == 3:
             mask = ops.expand_dims(mask, 0)
@@ -148,8 +150,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _joined(self, mask: Any, folding: Folding, query: Any, key: Any) -> Any:
         """The mask for `attend`: what was given, or else what Keras passes of the tensors' own, in a list."""
-        masks = {"attention_mask": mask}
-        if isinstance(mask, (list, tuple)):
+        masks = {"attention_mask": mask, "name": "mask"}
+        if _is_carried(mask):
             masks = dict(zip(("query_mask", "key_mask", "value_mask"), mask, strict=False))
         joined = masking.joined(self.name, folding, query, key, self.num_heads, **masks)
         return None if joined is None else folding.fold_mask(joined, query, key)
@@ -195,21 +197,27 @@ class MultiHeadAttention(keras.layers.Layer):
         return self.dropout(coefficients, training=True)
 
     def _three(self, inputs: Any, what: str) -> tuple[Any, Any, Any]:
-        """Query, key and value of a list of two or three."""
-        is_list = isinstance(inputs, (list, tuple)) and not isinstance(inputs[0], int | None)
-        if not is_list or len(inputs) not in (2, 3):
+        """Query, key and value of a list of two or three; a value of `None` is as good as none."""
+        is_list = isinstance(inputs, (list, tuple)) and len(inputs) in (2, 3)
+        if not is_list or isinstance(inputs[0], int | None) or inputs[1] is None:
             raise ValueError(
                 f"{self.name}: expected a list of two or three {what}, [query, key] or [query, key, value]. Received: "
                 f"{inputs!r}. For separate arguments, (query, value, key), use `kmha.MultiHeadAttention`."
             )
-        return tuple(inputs) if len(inputs) == 3 else (*inputs, inputs[1])
+        query, key, *value = inputs
+        return query, key, key if not value or value[0] is None else value[0]
 
     def _folding(self, query: Any, key: Any, value: Any) -> Folding:
         """All axes but the last two are the batch."""
-        shapes = calls.shapes_of(self.name, query.shape, value.shape, key.shape)
         calls.check_floating(self.name, query=query, key=key, value=value)
+        shapes = calls.shapes_of(self.name, query.shape, value.shape, key.shape)
         folding = Folding.of(len(shapes[0]), (-2,))
         calls.check_batch_axes(self.name, folding, *shapes)
         built = tuple(kernel.shape[1] for kernel in (self.query_kernel, self.value_kernel, self.key_kernel))
         calls.check_widths(self.name, built, *shapes)
         return folding
+
+
+def _is_carried(mask: Any) -> bool:
+    """Whether `mask` is Keras' list of the inputs' own masks, and no list of numbers."""
+    return isinstance(mask, (list, tuple)) and all(x is None or len(getattr(x, "shape", ())) > 0 for x in mask)

@@ -8,6 +8,12 @@ import numbers
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+# Names of torch.nn.MultiheadAttention whose meaning is the opposite of what is nearest here.
+OF_TORCH = {
+    "key_padding_mask": "True means ignore: pass `key_mask=~key_padding_mask` (True means attend).",
+    "attn_mask": "True means ignore: pass `attention_mask=~attn_mask` (True means attend).",
+}
+
 
 def invalid(layer: str, argument: str, expected: str, received: Any, fix: str) -> ValueError:
     """The one form of our constructors' errors."""
@@ -93,8 +99,10 @@ def explain_unknown(error: Exception, known: Iterable[str]) -> Exception:
         return error
     quoted = message.split("'")[1::2]
     for name in quoted:
+        if name in OF_TORCH:
+            return type(error)(f"{message}. In torch, {OF_TORCH[name]}")
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-        near = ["attention_mask"] if name == "mask" else near
+        near = ["attention_mask"] if name == "mask" and "attention_mask" in known else near
         if near:
             return type(error)(f"{message}. Did you mean `{near[0]}`?")
     return type(error)(f"{message}. Known arguments: {', '.join(known)}.")

@@ -1,15 +1,22 @@
 """What surrounds the computation of `MultiHeadAttention`: its settings, its config, and errors that teach."""
 
-import inspect
 from typing import Any
 
-import keras
 from keras import constraints, dtype_policies, initializers, regularizers
 
 from kmha.layers import arguments, calls
 
+_INNER_METHODS = (
+    "_build_attention",
+    "_compute_attention_mask",
+    "_compute_causal_mask",
+    "_compute_sliding_window_mask",
+    "_make_output_dense",
+    "_masked_softmax",
+)
 
-class AttentionBase(keras.layers.Layer):
+
+class AttentionBase(calls.TeachingLayer):
     """The constructor's arguments, checked, kept, given back as the config, and handed to the projections."""
 
     def __init__(
@@ -108,14 +115,15 @@ class AttentionBase(keras.layers.Layer):
         layer._projection_dtypes = {name: dtype_policies.deserialize(dtype) for name, dtype in dtypes.items()}
         return layer
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().__call__(*args, **kwargs)
-        except TypeError as error:
-            explained = calls.explained(error, self.name, inspect.signature(self.call))
-            if explained is error:
-                raise
-            raise explained from None
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuses overrides of the built-in's inner methods that nothing here would call."""
+        super().__init_subclass__(**kwargs)
+        ignored = [name for name in _INNER_METHODS if name in vars(cls)]
+        if ignored:
+            raise TypeError(
+                f"{cls.__name__} overrides {', '.join(ignored)}, which kmha's layer does not have and would not call. "
+                "Override `_compute_attention(query, key, value, attention_mask, …)` in place of it."
+            )
 
     def set_weights(self, weights: Any) -> None:
         """As in Keras; a list in the built-in's layout, or one that comes before `build`, is refused with a remedy."""
@@ -145,6 +153,10 @@ class AttentionBase(keras.layers.Layer):
             "bias_constraint": self._bias_constraint,
             "dtype": self._projection_dtypes.get(name, self.dtype_policy),
         }
+
+
+# So that Python's complaint of a missing argument names the class that the user knows.
+AttentionBase.__init__.__qualname__ = "MultiHeadAttention.__init__"
 
 
 def _fresh(initializer: Any) -> Any:

@@ -28,15 +28,20 @@ def shapes_of(layer: str, query_shape: Any, value_shape: Any, key_shape: Any = N
     if len(query) < 3 or len(query) != len(value):
         raise ValueError(
             f"{layer}: `query` (B, T, I) and `value` (B, S, I) must have the same number of axes, three or more. "
-            f"{received} Add a batch axis with `x[None]`, or embed token ids first."
+            f"{received} Add a batch axis with `x[None]`, or embed token ids first; a mask goes in `attention_mask=`."
         )
+    return query, value, key
+
+
+def check_widths_known(layer: str, query: Shape, value: Shape, key: Shape) -> None:
+    """Raises a ValueError unless all inputs have a known number of features to build kernels for."""
     for name, shape in (("query", query), ("value", value), ("key", key)):
         if shape[-1] is None:
             raise ValueError(
                 f"{layer}: the last axis of `{name}` (I, the features) must be known when the layer is built, for its "
-                f"kernel has that size. {received} Give the Input a full feature size, such as Input((None, 64))."
+                f"kernel has that size. Received: {name}.shape={shape}. Give the Input a full feature size, such as "
+                "Input((None, 64))."
             )
-    return query, value, key
 
 
 def check_batch_axes(layer: str, folding: Folding, query: Shape, value: Shape, key: Shape) -> None:
@@ -55,7 +60,7 @@ def check_batch_axes(layer: str, folding: Folding, query: Shape, value: Shape, k
 def check_widths(layer: str, built: tuple[int, int, int], query: Shape, value: Shape, key: Shape) -> None:
     """Raises a ValueError unless query, value and key have the widths that the kernels were `built` for."""
     for name, shape, width in zip(("query", "value", "key"), (query, value, key), built, strict=True):
-        if shape[-1] != width:
+        if shape[-1] not in (width, None):
             swapped = ""
             if (value[-1], key[-1]) == (built[2], built[1]):
                 swapped = " Key and value look exchanged: the order is (query, value, key)."
@@ -66,13 +71,26 @@ def check_widths(layer: str, built: tuple[int, int, int], query: Shape, value: S
 
 
 def check_floating(layer: str, **inputs: Any) -> None:
-    """Raises a ValueError if an input holds integers, such as token ids that were not embedded."""
+    """Raises a ValueError if an input is a mask, or holds integers, such as token ids that were not embedded."""
     for name, x in inputs.items():
-        if x is not None and "float" not in keras.backend.standardize_dtype(x.dtype):
+        dtype = "float" if x is None else keras.backend.standardize_dtype(x.dtype)
+        if "float" not in dtype:
+            fix = "Embed token ids first (`keras.layers.Embedding`)."
+            if dtype == "bool":
+                fix = "A mask goes in `attention_mask=`; the order is (query, value, key)."
             raise ValueError(
                 f"{layer}: `{name}` must be floating point, of shape (B, positions, I). "
-                f"Received: dtype {x.dtype}, shape {tuple(x.shape)}. Embed token ids first (`keras.layers.Embedding`)."
+                f"Received: dtype {dtype}, shape {tuple(x.shape)}. {fix}"
             )
+
+
+def check_flag(layer: str, name: str, value: Any) -> None:
+    """Raises a ValueError if `value` is a tensor where True or False belongs."""
+    if getattr(value, "shape", ()) != ():
+        raise ValueError(
+            f"{layer}: `{name}` must be True or False. Received: a tensor of shape {tuple(value.shape)}. "
+            "A mask of your own goes in `attention_mask=`."
+        )
 
 
 def check_flash(layer: str, flash: bool | None, return_scores: bool) -> None:
@@ -111,14 +129,25 @@ def check_built(layer: keras.layers.Layer) -> None:
         )
 
 
-def explained(error: TypeError, layer: str, signature: inspect.Signature) -> Exception:
-    """`error` as it is, or with a remedy where an argument of the call is missing or unknown."""
-    if "missing a required argument" in str(error):
-        return TypeError(
-            f"{layer}: {error}. Self-attention is `layer(x, x)`, cross-attention `layer(target, enc_output)`; "
-            "for a list `[query, key, value]` use `kmha.layers.addons.MultiHeadAttention`."
-        )
-    return arguments.explain_unknown(error, signature.parameters)
+class TeachingLayer(keras.layers.Layer):
+    """A layer that explains a missing or unknown argument of its call."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        known = inspect.signature(self.call).parameters
+        unknown = [name for name in kwargs if name not in known]
+        try:
+            return super().__call__(*args, **kwargs)
+        except TypeError as error:
+            # Only of this call: what is called in turn may lack arguments too.
+            if unknown and f"'{unknown[0]}'" in str(error):
+                raise arguments.explain_unknown(error, known) from error
+            if "value" in known and "missing a required argument: 'value'" in str(error):
+                raise TypeError(
+                    f"{self.name}: {error}. Self-attention is `layer(x, x)`, cross-attention "
+                    "`layer(target, enc_output)`; for a list `[query, key, value]` use "
+                    "`kmha.layers.addons.MultiHeadAttention`."
+                ) from error
+            raise
 
 
 def _agree(one: int | None, other: int | None) -> bool:

@@ -92,6 +92,7 @@ class MultiHeadAttention(AttentionBase):
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         """Makes the weights, in the built-in's order, for these shapes; only ranks and widths matter."""
         query, value, key = calls.shapes_of(self.name, query_shape, value_shape, key_shape)
+        calls.check_widths_known(self.name, query, value, key)
         self._folding = Folding.of(len(query), self._attention_axes)
         calls.check_batch_axes(self.name, self._folding, query, value, key)
         self._widths = query[-1], value[-1], key[-1]
@@ -120,8 +121,9 @@ class MultiHeadAttention(AttentionBase):
         use_causal_mask: bool = False,
     ) -> Any:
         self._check(query, value, key, return_attention_scores)
+        calls.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
-        query_mask = masking.with_carried(query_mask, query)
+        query_mask = masking.of_query(self.name, query_mask, query)
         given = query_mask, value_mask, key_mask, attention_mask
         mask = masking.joined(self.name, self._folding, query, key, self._num_heads, *given)
         mask, structure = self._structure(mask, query, key, use_causal_mask)
@@ -184,7 +186,10 @@ class MultiHeadAttention(AttentionBase):
         with_scores = given.get("return_attention_scores", False)
         folding = self._check(query, value, key, with_scores)
         key = value if key is None else key
-        if given.get("attention_mask") is not None:
+        for name, x, letter in (("query_mask", query, "T"), ("value_mask", value, "S"), ("key_mask", key, "S")):
+            if hasattr(given.get(name), "shape"):
+                masking.check_padding(self.name, name, given[name], x.shape, letter)
+        if hasattr(given.get("attention_mask"), "shape"):
             sizes = query.shape, key.shape, self._num_heads
             masking.check_attention_mask(self.name, given["attention_mask"], folding, *sizes)
         shape = self.compute_output_shape(query.shape, value.shape, key.shape)
@@ -203,8 +208,8 @@ class MultiHeadAttention(AttentionBase):
 
     def _check(self, query: Any, value: Any, key: Any, return_attention_scores: bool) -> Folding:
         """Raises a ValueError if the layer cannot be called with these; returns how their axes are folded."""
-        shapes = calls.shapes_of(self.name, query.shape, value.shape, None if key is None else key.shape)
         calls.check_floating(self.name, query=query, value=value, key=key)
+        shapes = calls.shapes_of(self.name, query.shape, value.shape, None if key is None else key.shape)
         folding = self._folding or Folding.of(len(shapes[0]), self._attention_axes)
         calls.check_batch_axes(self.name, folding, *shapes)
         if self.built:
@@ -217,7 +222,7 @@ class MultiHeadAttention(AttentionBase):
         if type(self)._compute_attention is MultiHeadAttention._compute_attention:
             return mask, {"use_causal_mask": causal}
         rows, columns = self._folding.positions(query), self._folding.positions(key)
-        shape = (*rows, *columns)
+        shape = (1,) * len(self._folding.batch_axes) + (*rows, *columns)
         rows, columns = math.prod(rows), math.prod(columns)
         causal_mask = ops.reshape(masks.causal(rows, columns), shape) if causal else None
         window = self._sliding_window

@@ -72,6 +72,7 @@ class HeadProjection(_FloatProjection):
     """
 
     _project = staticmethod(projection.project_heads)
+    _refusal = ""  # why weights were refused
 
     def __init__(self, num_heads: int, head_size: int, rank: int = 3, use_bias: bool = True, **kwargs: Any) -> None:
         super().__init__(
@@ -96,6 +97,20 @@ class HeadProjection(_FloatProjection):
         if not self._stores_input_first:
             a_initializer = _transposed(a_initializer)
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
+
+    def load_own_variables(self, store: Any) -> None:
+        """As in Keras; the kernel of a built-in layer, (I, H, O), is refused with a remedy."""
+        if self.built and self.quantization_mode is None and "0" in store:
+            heads, width, size = ours = tuple(self._kernel.shape)
+            if tuple(store["0"].shape) == (width, heads, size) != ours:
+                self._refusal = (
+                    f"{self.name}: the kernel has the shape (H, I, O) = {ours}. Received: {(width, heads, size)}, the "
+                    "built-in layer's (I, H, O). Load the file into the built-in layer, and copy its weights with "
+                    "`kmha.interchange`."
+                )
+        if self._refusal:  # Keras comes again with an empty store after an error, and would report that one
+            raise ValueError(self._refusal)
+        super().load_own_variables(store)
 
     def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
         if mode in MATRIX_MODES:

@@ -1,19 +1,22 @@
 """What a comparison runs: one `Case` is a layer's arguments, a call, and the shapes and masks that go with it.
 
-All sizes in a case are pairwise different, so that an exchanged axis cannot pass.
+All sizes in a case that is drawn are pairwise different, so that an exchanged axis cannot pass.
 """
 
 import dataclasses
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-SMALL = (2, 3, 5, 7)  # positions, heads and batch: their product is what the reference loops over
-WIDE = (4, 6, 8, 9, 10, 11, 12, 13)  # features and head sizes
+SMALL = (1, 2, 3, 5, 7)  # positions, heads and batch: their product is what the reference loops over
+WIDE = (6, 8, 9, 10, 11, 12, 13, 14)  # features and head sizes
+FURTHER = 4  # a second axis of positions, attended over or not
 # Head sizes whose scale 1/√O is a float32: the built-in rounds its scale to float32 even in float64.
 EXACT = (4, 16)
 MASK_SHAPES = ("TS", "BTS", "1TS", "B1TS", "BHTS", "BHT1", "B11S")
+MASK_SHAPES_BETWEEN = ("TS", "BTS", "BXTS", "1XTS", "BXHTS", "BX1TS", "B1HT1")
 PADDINGS = ("query_mask", "value_mask", "key_mask")
 
 
@@ -27,14 +30,15 @@ class Case:
         batch: B.
         rows: T, or the query's sizes along the attention axes.
         columns: S, or the key's.
-        between: the size of an axis that is not attended over, which query and key share; 0 means there is none.
+        between: the size X of an axis that is not attended over, which query and key share; 0 means there is none.
         axis: where the attention axis stands if there is such an axis: 1 or 2.
+        negative: whether the attention axis is counted from the end.
         widths: I of query, value and key; a key of width 0 means none is passed.
         heads: H.
         key_dim: O of query and key.
         value_dim: O of value; `None` means `key_dim`.
         output_shape: E, or several.
-        mask: the axes of `attention_mask`, such as "BTS", 1 for a size of one; "" means none.
+        mask: the axes of `attention_mask`, such as "BTS" or "BXHTS", 1 for a size of one; "" means none.
         paddings: which padding masks there are, "+" for those that the tensors carry: ("+query_mask", "value_mask").
         empty: whether the attention mask leaves a row nothing to attend to.
         self_attention: whether the query is passed as the value too, which then has its sizes.
@@ -47,6 +51,7 @@ class Case:
     columns: tuple[int, ...] = (5,)
     between: int = 0
     axis: int = 1
+    negative: bool = False
     widths: tuple[int, int, int] = (6, 8, 0)
     heads: int = 7
     key_dim: int = 4
@@ -73,7 +78,9 @@ class Case:
 
     @property
     def attention_axes(self) -> tuple[int, ...] | None:
-        return (self.axis,) if self.between else None
+        if not self.between:
+            return None
+        return (self.axis - self.rank,) if self.negative else (self.axis,)
 
     @property
     def rank(self) -> int:
@@ -151,19 +158,16 @@ class Case:
 
     def rounded(self, numbers: np.ndarray) -> np.ndarray:
         """`numbers`, rounded to what the compute dtype holds."""
-        import ml_dtypes
-
         compute = self.dtype.removeprefix("mixed_")
         return numbers.astype(ml_dtypes.bfloat16 if compute == "bfloat16" else compute).astype("float64")
 
     def _attention_mask(self, rng: np.random.Generator) -> np.ndarray:
-        batch = (self.batch, *([self.between] if self.between else []))
-        sizes = {"B": batch, "H": (self.heads,), "T": self.rows, "S": self.columns}
+        sizes = {"B": (self.batch,), "X": (self.between,), "H": (self.heads,), "T": self.rows, "S": self.columns}
+        front = ("BX" if self.between else "B") + "H"  # as Keras: axes are missing just before the attention axes
+        axes = front[: len(self.mask) - 2] + "TS"
         shape: tuple[int, ...] = ()
-        for position, letter in enumerate(self.mask):
-            kind = "BHTS"[position - len(self.mask)] if letter == "1" else letter
-            kind = "B" if self.mask == "1TS" and position == 0 else kind
-            shape += sizes[letter] if letter != "1" else (1,) * len(sizes[kind])
+        for letter, axis in zip(self.mask, axes, strict=True):
+            shape += (1,) * len(sizes[axis]) if letter == "1" else sizes[letter]
         mask = rng.random(shape) < 0.7
         if self.empty:
             mask.reshape(-1, math.prod(mask.shape[-len(self.columns) :]))[0] = False

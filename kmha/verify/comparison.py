@@ -1,6 +1,9 @@
 """Compares a layer with `keras.layers.MultiHeadAttention` and with the reference, over many cases and all modes."""
 
+import contextlib
+import dataclasses
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -9,8 +12,8 @@ import numpy as np
 
 from kmha.verify import draw, expected, tolerance
 from kmha.verify.cases import Case
-from kmha.verify.report import Measurement, Report
-from kmha.verify.running import MODES, WIDEST, Candidate
+from kmha.verify.report import Measurement, Report, said
+from kmha.verify.running import MODES, WIDEST, Candidate, Results
 from kmha.verify.shrink import shrunk
 
 Progress = Callable[[int, int], None]
@@ -44,13 +47,15 @@ def compare(
         The report: a row for each feature, and the smallest failing case if there is one.
 
     Raises:
-        ValueError: the number of cases is not positive, or the dtype is unknown or not to be had.
+        ValueError: there are no cases, `layer_class` is no class, or the dtype is unknown or not to be had.
     """
+    if not isinstance(layer_class, type):
+        raise ValueError(f"layer_class must be a class, which is built anew for each case. Received: {layer_class!r}.")
     if dtype is not None and dtype.removeprefix("mixed_") not in tolerance.RELATIVE:
         known = ", ".join(tolerance.RELATIVE)
         raise ValueError(f"dtype must be one of {known}, or mixed_ and a half type. Received: {dtype!r}.")
-    if isinstance(cases, int) and cases < 1:
-        raise ValueError(f"cases must be a positive number. Received: {cases}.")
+    if not cases or (isinstance(cases, int) and cases < 1):
+        raise ValueError(f"cases must be a positive number, or a list that is not empty. Received: {cases}.")
     backend = keras.backend.backend()
     widest = WIDEST[backend]
     if dtype == "float64" != widest:
@@ -64,14 +69,10 @@ def compare(
             report.add(case, measured(layer_class, case, modes(index, xla)))
             if progress:
                 progress(index + 1, len(cases))
+        if report.failures:
+            _shrink(layer_class, report)
     except KeyboardInterrupt:
         report.interrupted = True
-        return report
-    if report.failures:
-        first = report.failures[0]
-        modes_to_fail = ("eager",) if first.mode == "build" else (first.mode,)
-        report.smallest = shrunk(first.case, lambda case: any(_failing(layer_class, case, modes_to_fail)))
-        report.smallest_failures = [m for m in measured(layer_class, report.smallest, modes_to_fail) if not m.agrees]
     return report
 
 
@@ -91,37 +92,84 @@ def expect(case: Case, mode: str = "eager") -> dict[str, np.ndarray]:
     return expected.of(case, expected.kept_by_dropout(case, mode)).results
 
 
+def _shrink(layer_class: Any, report: Report) -> None:
+    """Puts the smallest case that fails as the first failure does into the report; the first case itself at first."""
+    first = report.failures[0]
+    mode = first.mode
+    report.smallest, report.smallest_failures = first.case, [first]
+    report.smallest = shrunk(first.case, lambda case: any(not m.agrees for m in _quietly(layer_class, case, (mode,))))
+    report.smallest_failures = [found for found in _quietly(layer_class, report.smallest, (mode,)) if not found.agrees]
+
+
 def measured(layer_class: Any, case: Case, modes: Iterable[str]) -> list[Measurement]:
     """The differences of one case: against the reference, and against the built-in where it is right."""
-    return list(_measurements(layer_class, case, tuple(modes)))
+    return list(_quietly(layer_class, case, tuple(modes)))
+
+
+def _quietly(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Iterator[Measurement]:
+    """The measurements one by one, without the built-in's warning of a softmax over a single key."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="You are using a softmax over axis")
+        yield from _measurements(layer_class, case, modes)
 
 
 def _measurements(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Iterator[Measurement]:
-    comparable = builtin_gap(case) is None
+    gap = builtin_gap(case)
     fused = builtin_is_fused(case)
-    try:
-        candidate = Candidate(layer_class, case)
-    except Exception as error:  # the layer is a stranger's: whatever it raises is a finding
-        yield Measurement(case, "build", "reference", "all", math.inf, math.inf, _said(error))
-        return
-    theirs = Candidate(keras.layers.MultiHeadAttention, case) if comparable else None
+    candidate = _built(layer_class, case)
+    theirs = _built(keras.layers.MultiHeadAttention, case)
+    if not isinstance(candidate, str):
+        yield from _broken_promises(candidate)
     for mode in modes:
-        wanted = expected.of(case, expected.kept_by_dropout(case, mode), spare_empty_rows=comparable and fused)
-        try:
-            ours = candidate.run(mode, wanted.upstream)
-        except Exception as error:
-            yield Measurement(case, mode, "reference", "all", math.inf, math.inf, _said(error))
-            continue
-        yield from _differences(case, mode, "reference", ours, wanted.results)
-        if theirs is not None:
+        wanted = expected.of(case, expected.kept_by_dropout(case, mode), spare_empty_rows=fused and not gap)
+        ours = _run(candidate, mode, wanted.upstream)
+        found = list(_differences(case, mode, "reference", ours, wanted.results))
+        if not gap:
             rows = wanted.attending if fused else np.ones_like(wanted.attending)
-            yield from _differences(case, mode, "built-in", ours, theirs.run(mode, wanted.upstream), rows)
+            found += _differences(case, mode, "built-in", ours, _run(theirs, mode, wanted.upstream), rows)
+        elif not all(one.agrees for one in found):  # then it may do what the built-in does
+            same = list(_differences(case, mode, "built-in", ours, _run(theirs, mode, wanted.upstream)))
+            if all(one.agrees for one in same):
+                found = [dataclasses.replace(one, explained=gap) for one in same]
+        yield from found
+
+
+def _broken_promises(candidate: Candidate) -> Iterator[Measurement]:
+    """What the layer says of its output and is not so; a call that fails is reported when it is measured."""
+    with contextlib.suppress(Exception):
+        for name, (is_so, should_be) in candidate.promises().items():
+            if is_so != should_be:
+                said = f"{name} of the output: {is_so}, expected {should_be}"
+                yield Measurement(candidate.case, "eager", "built-in", name, math.inf, math.inf, said)
+
+
+def _built(layer_class: Any, case: Case) -> Candidate | str:
+    """The layer, or what its error said: the layer is a stranger's, and whatever it raises is a finding."""
+    try:
+        return Candidate(layer_class, case)
+    except Exception as error:
+        return said(error)
+
+
+def _run(candidate: Candidate | str, mode: str, upstream: np.ndarray) -> Results | str:
+    """The layer's results, or what its error said."""
+    if isinstance(candidate, str):
+        return candidate
+    try:
+        return candidate.run(mode, upstream)
+    except Exception as error:
+        return said(error)
 
 
 def _differences(
-    case: Case, mode: str, against: str, ours: Any, theirs: Any, rows: Any = None
+    case: Case, mode: str, against: str, ours: Results | str, theirs: Results | str, rows: Any = None
 ) -> Iterator[Measurement]:
     """One measurement for each result; a gradient is relative to the largest of all gradients, for some are zero."""
+    if isinstance(ours, str) or isinstance(theirs, str):
+        both_fail = isinstance(ours, str) and isinstance(theirs, str)
+        off = 0.0 if both_fail else math.inf
+        yield Measurement(case, mode, against, "all", off, off, ours if isinstance(ours, str) else f"they: {theirs}")
+        return
     gradients = [np.max(np.abs(theirs[name]), initial=0.0) for name in theirs if name.startswith("d ")]
     for name, array in theirs.items():
         if name not in ours:
@@ -148,8 +196,8 @@ def builtin_gap(case: Case) -> str | None:
         return "causal mask along the attention axes"
     if case.paddings and (len(case.rows) > 1 or (case.between and case.axis == 1)):
         return "padding masks with attention_axes"
-    if case.paddings and len(case.mask) == len("BHTS"):
-        return "a mask with a head axis joined with a padding mask"
+    if case.paddings and case.mask and not _same_rank_as_padding(case):
+        return "masks of different ranks"
     if "query_mask" in case.paddings:
         return "an explicit query_mask"
     backend, exact = keras.backend.backend(), 1 / math.sqrt(case.key_dim)
@@ -164,9 +212,7 @@ def builtin_gap(case: Case) -> str | None:
     return None
 
 
-def _failing(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Iterator[bool]:
-    return (not measurement.agrees for measurement in _measurements(layer_class, case, modes))
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _same_rank_as_padding(case: Case) -> bool:
+    """Whether the built-in, which joins masks by their last axes, joins this one with a padding mask rightly."""
+    front = case.mask[:-2]  # what stands before the positions
+    return front in ("", "B", "1") if not case.between else front in ("", "BX", "1X")

@@ -15,6 +15,7 @@ import numpy as np
 from keras import ops
 
 from kmha.layers import MultiHeadAttention
+from kmha.verify.report import said
 
 BUILTIN = keras.layers.MultiHeadAttention
 
@@ -174,6 +175,4 @@ def _told(show: Callable[[Any], str], layer_class: Any) -> str:
     try:
         return show(layer_class)
     except ValueError as error:
-        lines = [line for line in str(error).splitlines() if line and "Exception encountered" not in line]
-        sentence = lines[0].replace("\x1b[1m", "").replace("\x1b[0m", "")
-        return f"{type(error).__name__}: {sentence.split('. ')[0]}"
+        return said(error).split(". ")[0]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.cases import EXACT, MASK_SHAPES, PADDINGS, SMALL, WIDE, Case
+from kmha.verify.cases import EXACT, FURTHER, MASK_SHAPES, MASK_SHAPES_BETWEEN, PADDINGS, SMALL, WIDE, Case
 
 # The dtypes of a run in turn: most cases in the widest, where a wrong term cannot hide in the rounding.
 OTHERS = {3: "float32", 5: "mixed_float16", 7: "mixed_bfloat16"}
@@ -19,12 +19,7 @@ def case(seed: int, index: int, dtype: str = "float64") -> Case:
     """The case number `index` of the run with `seed`."""
     rng = np.random.default_rng((seed, index))
     small, wide = [int(n) for n in rng.permutation(SMALL)], [int(n) for n in rng.permutation(WIDE)]
-    key_dim = wide.pop()
-    if dtype == "float64":
-        key_dim = int(rng.choice(EXACT))
-        wide = [size for size in wide if size != key_dim]
-    many = rng.random() < 0.3
-    shape = _shape(rng, small, many)
+    shape = _shape(rng, small)
     key = wide.pop() if rng.random() < 0.5 else 0
     return Case(
         seed=int(rng.integers(1, 10**6)),
@@ -32,16 +27,16 @@ def case(seed: int, index: int, dtype: str = "float64") -> Case:
         heads=small[0],
         batch=small[1],
         widths=(wide.pop(), wide.pop(), key),
-        key_dim=key_dim,
+        key_dim=_key_dim(rng, dtype, wide, FURTHER in (shape.get("between"), *shape["rows"])),
         value_dim=_sometimes(rng, 0.4, wide.pop()),
-        output_shape=_sometimes(rng, 0.3, (wide.pop(), 3) if rng.random() < 0.3 else (wide.pop(),)),
+        output_shape=_sometimes(rng, 0.3, (wide.pop(), wide.pop()) if rng.random() < 0.3 else (wide.pop(),)),
         use_bias=bool(rng.random() < 0.8),
         use_gate=bool(rng.random() < 0.2),
         dropout=0.3 if rng.random() < 0.25 else 0.0,
         training=bool(rng.random() < 0.6),
         sliding_window=_sometimes(rng, 0.2, int(rng.integers(1, 5))),
         use_causal_mask=bool(rng.random() < 0.3),
-        mask=str(rng.choice(MASK_SHAPES)) if rng.random() < 0.35 else "",
+        mask=_mask(rng, "between" in shape) if rng.random() < 0.35 else "",
         empty=bool(rng.random() < 0.25),
         paddings=_paddings(rng, bool(key)) if rng.random() < 0.35 else (),
         return_scores=bool(rng.random() < 0.4),
@@ -50,13 +45,25 @@ def case(seed: int, index: int, dtype: str = "float64") -> Case:
     )
 
 
-def _shape(rng: np.random.Generator, small: list[int], many: bool) -> dict[str, Any]:
+def _shape(rng: np.random.Generator, small: list[int]) -> dict[str, Any]:
     """Positions: along one axis; along one of two; or along two."""
-    if not many:
-        return {"rows": (small[2],), "columns": (small[3],)}
+    rows, columns = (small[2],), (small[3],)
     if rng.random() < 0.7:
-        return {"rows": (small[2],), "columns": (small[3],), "between": 4, "axis": int(rng.choice([1, 2]))}
-    return {"rows": (small[2], 4), "columns": (small[3], 1)}
+        return {"rows": rows, "columns": columns}
+    if rng.random() < 0.3:
+        return {"rows": (*rows, FURTHER), "columns": (*columns, small[4])}
+    where = {"axis": int(rng.choice([1, 2])), "negative": bool(rng.random() < 0.5)}
+    return {"rows": rows, "columns": columns, "between": FURTHER, **where}
+
+
+def _key_dim(rng: np.random.Generator, dtype: str, wide: list[int], is_taken: bool) -> int:
+    """Any head size; in float64 one whose scale the built-in has exactly."""
+    exact = [size for size in EXACT if not (is_taken and size == FURTHER)]
+    return int(rng.choice(exact)) if dtype == "float64" else wide.pop()
+
+
+def _mask(rng: np.random.Generator, between: bool) -> str:
+    return str(rng.choice(MASK_SHAPES_BETWEEN if between else MASK_SHAPES))
 
 
 def _paddings(rng: np.random.Generator, with_key: bool) -> tuple[str, ...]:

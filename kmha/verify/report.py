@@ -1,6 +1,7 @@
 """What a comparison found: a row for each feature, the failures, and code that shows the smallest one."""
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -16,12 +17,13 @@ class Measurement:
 
     Attributes:
         case: what was run.
-        mode: "eager", "graph" or "xla"; "build" if the layer could not be built.
+        mode: "eager", "graph" or "xla".
         against: "built-in" or "reference".
         result: "output", "scores", "d query" for the query's gradient, and so on.
         absolute: the largest absolute difference.
         relative: the same, relative to the largest element.
         said: what an error said, or what else is wrong; "" if nothing.
+        explained: where the layer does what the built-in does, and that is wrong: which of the known differences it is.
     """
 
     case: Case
@@ -31,6 +33,7 @@ class Measurement:
     absolute: float
     relative: float
     said: str = ""
+    explained: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -84,23 +87,25 @@ class Report:
         """Adds a case to the rows of its features."""
         self.cases += 1
         self.failures += [found for found in measurements if not found.agrees]
-        primary = case.dtype == self.dtype
-        for feature in features(case, {found.mode for found in measurements}) if primary else [case.dtype]:
-            row = self.rows.setdefault(feature, Row(feature, tolerance.relative(case.dtype)))
-            if feature == "compiled by XLA":
-                measurements = [found for found in measurements if found.mode == "xla"]
-            row.add(measurements)
+        named = features(case, {found.mode for found in measurements}) if case.dtype == self.dtype else [case.dtype]
+        if any(found.explained for found in measurements):
+            named = [AS_THE_BUILTIN]
+        for feature in named:
+            row = self.rows.setdefault(feature, Row(feature, tolerance.relative(self.dtype)))
+            row.tolerance = max(row.tolerance, tolerance.relative(case.dtype))
+            row.add([found for found in measurements if found.mode == "xla" or feature != COMPILED])
 
     def table(self) -> list[Row]:
         """The rows in the order of `FEATURES`, then the other dtypes."""
-        order = [*FEATURES, *tolerance.RELATIVE]
+        order = [*FEATURES, *tolerance.RELATIVE, AS_THE_BUILTIN]
         return sorted(self.rows.values(), key=lambda row: order.index(row.feature.removeprefix("mixed_")))
 
     def code(self) -> str:
         """Code to paste that shows the smallest failing case; "" if nothing failed."""
         if self.smallest is None:
             return ""
-        module, name = self.layer.rsplit(".", 1)
+        module, _, name = self.layer.rpartition(".")
+        imported = f"from {module} import {name}\n" if "<locals>" not in module else ""
         changed = ", ".join(
             f"{field.name}={getattr(self.smallest, field.name)!r}"
             for field in dataclasses.fields(Case)
@@ -110,7 +115,7 @@ class Report:
         result = next((found.result for found in self.smallest_failures), "output")
         shown = f"[{result!r}]" if result != "all" else ""
         return (
-            f"import keras\nfrom {module} import {name}\nfrom kmha.verify import Case, expect, run\n\n"
+            f"import keras\n{imported}from kmha.verify import Case, expect, run\n\n"
             f"case = Case({changed})\n# {name}({arguments})\n"
             f"# {_call(self.smallest)}\n"
             f"print({name!r}, run({name}, case){shown})\n"
@@ -135,6 +140,8 @@ class Report:
         }
 
 
+COMPILED = "compiled by XLA"
+AS_THE_BUILTIN = "as the built-in, where it errs"
 FEATURES = (
     "plain",
     "self-attention",
@@ -151,7 +158,7 @@ FEATURES = (
     "dropout in training",
     "attention scores",
     "attention_axes, higher rank",
-    "compiled by XLA",
+    COMPILED,
 )
 
 
@@ -173,9 +180,16 @@ def features(case: Case, modes: set[str]) -> list[str]:
         "dropout in training": case.dropout > 0 and case.training,
         "attention scores": case.return_scores,
         "attention_axes, higher rank": case.rank > 3,
-        "compiled by XLA": "xla" in modes,
+        COMPILED: "xla" in modes,
     }
     return [name for name, has in present.items() if has] or [FEATURES[0]]
+
+
+def said(error: Exception) -> str:
+    """The error's kind and its message, without what Keras puts around it."""
+    lines = [line for line in str(error).splitlines() if line.strip() and "Exception encountered when" not in line]
+    message = " ".join(itertools.takewhile(lambda line: not line.startswith("Arguments received by"), lines))
+    return f"{type(error).__name__}: {message}".replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
 def _call(case: Case) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras.src.backend import set_keras_mask
+from keras.src.backend import get_keras_mask, set_keras_mask
 
 from kmha.interchange import keras as keras_layout
 from kmha.verify.cases import Case
@@ -72,6 +72,25 @@ class Candidate:
             results[f"d {weight.name}"] = weight.to_canonical(gradient)
         return results
 
+    def promises(self) -> dict[str, tuple[str, str]]:
+        """What the layer says of its output, each with what it should be: dtype, symbolic shape and dtype, mask."""
+        for variable, start in zip(self._random, self._start, strict=True):
+            variable.assign(start)
+        output = self.call([keras.ops.convert_to_tensor(array) for array in self.arrays()])[0]
+        symbolic = self.call([keras.KerasTensor(array.shape, str(array.dtype)) for array in self.arrays()])[0]
+        dtype, shape = self.case.dtype.removeprefix("mixed_"), self.case.upstream().shape
+        promises = {
+            "dtype": (keras.backend.standardize_dtype(output.dtype), dtype),
+            "symbolic dtype": (keras.backend.standardize_dtype(symbolic.dtype), dtype),
+            "symbolic shape": (str(tuple(symbolic.shape)), str(shape)),
+        }
+        mask = get_keras_mask(output)
+        carried = self.case.masks().get("+query_mask")
+        same = (mask is None) if carried is None else np.array_equal(_numpy(mask), carried)
+        if "query_mask" not in self.case.paddings:
+            promises["mask that the output carries"] = ("right" if same else "wrong or missing", "right")
+        return promises
+
     def arrays(self) -> list[np.ndarray]:
         """The inputs, float64 in a float64 case and float32 in all others: the layer rounds them."""
         return [self._as_float(array) for array in self.inputs.values()]
@@ -97,6 +116,10 @@ class Candidate:
 
     def _as_float(self, array: np.ndarray) -> np.ndarray:
         return array.astype("float64" if self.case.dtype == "float64" else "float32")
+
+
+def _numpy(mask: Any) -> Any:
+    return None if mask is None else keras.ops.convert_to_numpy(mask)
 
 
 def _carrying(x: Any, mask: Any) -> Any:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from kmha.core import axes
 from kmha.core.attention import attend, masked_softmax
 from kmha.verify.reference import _mix, _scores
 from kmha.verify.running import WIDEST
@@ -42,6 +43,15 @@ def test_attend_agrees_with_the_loops(mask, causal, window, return_scores):
     assert (scores is not None) == return_scores
     if return_scores:
         assert is_close(ops.convert_to_numpy(scores), expected, WIDE)
+
+
+def test_scores_and_mix_are_the_equations():
+    query, key, value = _heads()
+    mixed, scores = (ops.convert_to_numpy(x) for x in attend(query, key, value, return_scores=True))
+    logits = np.einsum(axes.SCORES, query, key) / math.sqrt(O)
+    expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    assert is_close(scores, expected, WIDE)
+    assert is_close(mixed, np.einsum(axes.MIX, expected, value), WIDE)
 
 
 def test_scale_can_be_given():

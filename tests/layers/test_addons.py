@@ -86,7 +86,7 @@ def test_values_are_the_references(count, output_size):
     output, coefficients = layer(inputs)
     for mine, expected in zip((output, coefficients), _expected(layer, inputs), strict=True):
         assert is_close(_array(mine), expected, WIDE)
-    assert output.shape[-1] == output_size or output.shape[-1] == inputs[-1].shape[-1]
+    assert output.shape[-1] == (output_size or inputs[-1].shape[-1])
 
 
 MASKS = [(T, S), (B, T, S), (1, T, S), (B, H, T, S), (1, 1, T, S)]

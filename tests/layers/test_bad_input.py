@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 import kmha
-from kmha.layers import addons
+from kmha.layers import addons, masking
 
 B, T, S, I, J = 2, 3, 5, 6, 8  # J is the width of value and key
 
@@ -16,7 +16,8 @@ def _x(*shape, dtype="float32"):
 
 
 def _layer(**arguments):
-    return kmha.MultiHeadAttention(**{"num_heads": 7, "key_dim": 4, **arguments})
+    given = {"num_heads": 7, "key_dim": 4, **arguments}
+    return kmha.MultiHeadAttention(**{name: value for name, value in given.items() if value is not ...})
 
 
 def _call(*args, **kwargs):
@@ -66,6 +67,10 @@ CONSTRUCTORS = {
     "seed float": ({"seed": 0.5}, ["`seed`", "seed=0.5"]),
     "misspelt argument": ({"nums_heads": 8}, ["nums_heads", "Did you mean `num_heads`?"]),
     "argument of another library": ({"embed_dim": 8}, ["embed_dim", "Did you mean `key_dim`?"]),
+    "no key_dim": (
+        {"key_dim": ...},
+        ["MultiHeadAttention.__init__() missing 1 required positional argument: 'key_dim'"],
+    ),
     "unknown argument": ({"qqq": 8}, ["qqq", "Known arguments: num_heads, key_dim"]),
 }
 
@@ -74,6 +79,33 @@ CALLS = {
     "a list, as in Addons": (_call([X, X, X]), ["kmha.layers.addons.MultiHeadAttention"]),
     "mask=": (_call(X, X, mask=MASK), ["mask", "Did you mean `attention_mask`?"]),
     "misspelt flag": (_call(X, X, causal_mask=True), ["causal_mask", "Did you mean `use_causal_mask`?"]),
+    "torch's names": (
+        _call(X, X, key_padding_mask=MASK),
+        ["key_padding_mask", "In torch, True means ignore", "`key_mask=~key_padding_mask`"],
+    ),
+    "torch's other name": (_call(X, X, attn_mask=MASK), ["`attention_mask=~attn_mask`"]),
+    "mask as 3rd positional": (
+        _call(X, X, ops.convert_to_tensor(MASK)),
+        ["`key` must be floating point", "A mask goes in `attention_mask=`"],
+    ),
+    "mask as 2nd positional": (_call(X, np.ones((T, T), bool)), ["A mask goes in `attention_mask=`"]),
+    "mask as 4th positional, where the tensor carries one": (
+        lambda: _layer()(*[_carrying()] * 3, ops.convert_to_tensor(MASK)),
+        ["`query_mask` must be a padding mask (B, T) = (2, 3)", "`attention_mask=`"],
+    ),
+    "mask as 4th positional, symbolic": (
+        lambda: _layer()(*[keras.Input((T, I))] * 3, keras.Input((T, T), dtype="bool")),
+        ["`query_mask` must be a padding mask", "`attention_mask=`"],
+    ),
+    "query_mask that does not fit what is carried": (
+        lambda: _layer()(_carrying(), VALUE, query_mask=np.ones((B, T + 1), bool)),
+        ["`query_mask` must be a padding mask (B, T) = (2, 3)"],
+    ),
+    "a flag as a mask": (_call(X, X, attention_mask=True), ["attention_mask.shape=()"]),
+    "a mask as a flag": (
+        _call(X, X, use_causal_mask=MASK[0]),
+        ["`use_causal_mask` must be True or False", "`attention_mask=`"],
+    ),
     "mask as 4th positional": (
         _call(X, X, X, ops.convert_to_tensor(MASK)),
         ["`query_mask` must be a padding mask (B, T) = (2, 3)", "`attention_mask=`", "query_mask.shape=(2, 3, 3)"],
@@ -126,7 +158,10 @@ CALLS = {
         _call(QUERY, VALUE, value_mask=np.full((B, S), -1e9)),
         ["`value_mask` must be boolean", "float32"],
     ),
-    "counts as a mask": (_call(QUERY, VALUE, value_mask=np.full((B, S), 3)), ["`value_mask` must be boolean", "3"]),
+    "probabilities as a mask": (
+        _call(QUERY, VALUE, value_mask=np.full((B, S), 0.5)),
+        ["`value_mask` must be boolean", "0.5"],
+    ),
     "key and value of different lengths": (
         _call(QUERY, VALUE, _x(B, T, J)),
         ["`value` and `key`, except the last one, must be equal", "(query, value, key)"],
@@ -189,11 +224,22 @@ CALLS = {
     ),
     "addons: mask": (
         lambda: addons.MultiHeadAttention(4, 7)([QUERY, VALUE], mask=np.ones((T, T), bool)),
-        ["must broadcast to the scores"],
+        ["`mask` must broadcast to the scores"],
+    ),
+    "addons: no tensors": (lambda: addons.MultiHeadAttention(4, 7)([]), ["expected a list of two or three"]),
+    "addons: attention_mask": (
+        lambda: addons.MultiHeadAttention(4, 7)([QUERY, VALUE], attention_mask=MASK),
+        ["attention_mask", "Known arguments: inputs, training, mask"],
     ),
     "addons: output_size": (lambda: addons.MultiHeadAttention(4, 7, 0), ["`output_size`", "output_size=0"]),
     "addons: misspelt": (lambda: addons.MultiHeadAttention(4, 7, outputsize=3), ["Did you mean `output_size`?"]),
 }
+
+
+def _carrying():
+    x = ops.convert_to_tensor(X)
+    masking.carry(x, ops.convert_to_tensor(np.ones((B, T), bool)))
+    return x
 
 
 def _exchanged():
@@ -241,6 +287,40 @@ def test_a_float_mask_is_warned_of_where_its_values_cannot_be_seen():
     traced = tf.function(lambda x, mask: layer(x, x, attention_mask=mask))
     with pytest.warns(UserWarning, match=r"`attention_mask` has dtype float32: .* True means attend"):
         traced(tf.constant(X), tf.ones((T, T)))
+
+
+@pytest.mark.tensorflow
+def test_an_integer_mask_is_read_without_a_word():
+    import tensorflow as tf
+
+    layer = _layer()
+    expected = layer(X, X, attention_mask=np.eye(T, dtype=bool))
+    traced = tf.function(lambda x, mask: layer(x, x, attention_mask=mask))
+    assert np.allclose(traced(tf.constant(X), tf.eye(T, dtype="int32")), expected, atol=1e-6)
+
+
+def test_an_error_of_somebody_elses_stays_as_it_is():
+    with pytest.raises(TypeError) as caught:
+        _layer(kernel_initializer=lambda shape: 1)(X, X)
+    assert "Known arguments" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["_masked_softmax", "_compute_attention_mask", "_build_attention"])
+def test_overrides_that_nothing_would_call_are_refused(name):
+    with pytest.raises(TypeError, match=rf"Mine overrides {name}, .* Override `_compute_attention"):
+        type("Mine", (kmha.MultiHeadAttention,), {name: lambda self: None})
+
+
+def test_weights_of_the_built_in_are_refused_with_a_remedy(tmp_path):
+    inputs = keras.Input((T, I))
+    models = [
+        keras.Model(inputs, layer_class(7, 4, name="attention")(inputs, inputs))
+        for layer_class in (keras.layers.MultiHeadAttention, kmha.MultiHeadAttention)
+    ]
+    models[0].save_weights(tmp_path / "model.weights.h5")
+    message = _message(lambda: models[1].load_weights(tmp_path / "model.weights.h5"))
+    assert "(H, I, O) = (7, 6, 4). Received: (6, 7, 4)" in message
+    assert "`kmha.interchange`" in message
 
 
 def test_there_are_enough_of_them():

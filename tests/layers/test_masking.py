@@ -75,6 +75,27 @@ def test_an_explicit_query_mask_is_joined_with_the_carried_one():
     assert np.array_equal(_array(scores).any(axis=(1, 3)), both)
 
 
+def test_a_query_mask_of_lower_rank_is_joined_by_the_first_axes():
+    """(B, T) given, (B, T, U) carried: b = 0 and t = 1 masked out must not become t = 0 and u = 1."""
+    x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 2, 2, I)).astype(WIDE))
+    carried = np.array([[[True, False], [True, True]], [[True, True], [True, True]]])
+    masking.carry(x, ops.convert_to_tensor(carried))
+    given = np.array([[True, False], [True, True]])
+    output, scores = _layer()(x, x, query_mask=given, return_attention_scores=True)
+    expected = carried & given[:, :, None]
+    assert np.array_equal(_array(masking.carried(output)), expected)
+    assert np.array_equal(_array(scores).any(axis=(1, 4, 5)), expected)
+
+
+def test_masks_may_be_lists():
+    query, value = _plain(_embedded([3, 3], T, I)), _plain(_embedded([5, 5], S, J))
+    mask = np.tril(np.ones((T, S), bool))
+    layer = _layer()
+    assert np.array_equal(
+        _array(layer(query, value, attention_mask=mask)), _array(layer(query, value, attention_mask=mask.tolist()))
+    )
+
+
 def test_the_callers_tensors_keep_their_masks():
     x = _embedded([2, 3], T, I)
     layer = _layer()

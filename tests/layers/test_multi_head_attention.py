@@ -187,6 +187,9 @@ def test_an_override_of_compute_attention_gets_every_mask():
 
     x = _x(B, S, I)
     layer = Windowed(H, O, sliding_window=2)
+    layer(x, x, use_causal_mask=True)
+    expected = [[[s <= t and t - s < 2 for s in range(S)] for t in range(S)]]
+    assert np.array_equal(seen["mask"], expected)  # (1, T, S), as in the built-in: `mask[:, None]` makes room for H
     value_mask = np.array([[True] * S, [True, True] + [False] * (S - 2)])
     output = layer(x, x, value_mask=value_mask, use_causal_mask=True)
     expected = [[[s <= t and t - s < 2 and value_mask[b, s] for s in range(S)] for t in range(S)] for b in range(B)]
@@ -204,6 +207,13 @@ def test_regularizers_give_the_built_ins_losses():
     assert len(ours.losses) == len(theirs.losses) == 10
     for mine, expected in zip(ours.losses, theirs.losses, strict=True):
         assert is_close(_array(mine), _array(expected), "float32")
+
+
+def test_widths_may_be_unknown_once_the_layer_is_built():
+    layer = kmha.MultiHeadAttention(H, O)
+    layer.build((None, T, I), (None, S, J))
+    assert layer.compute_output_shape((B, T, None), (B, S, None)) == (B, T, None)
+    assert layer(keras.Input((None, None)), keras.Input((None, None))).shape == (None, None, None)
 
 
 def test_zero_sized_batch():

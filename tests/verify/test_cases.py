@@ -2,21 +2,16 @@ import numpy as np
 import pytest
 
 from kmha.verify import draw
-from kmha.verify.cases import MASK_SHAPES, Case
+from kmha.verify.cases import MASK_SHAPES, MASK_SHAPES_BETWEEN, Case
 
 
 def test_sizes_are_pairwise_different():
     for index in range(300):
         case = draw.case(0, index)
-        sizes = [case.batch, case.heads, case.key_dim, *case.rows, *filter(None, case.widths)]
-        if case.self_attention:
-            sizes.remove(case.widths[1])
-        else:
-            sizes += case.columns
-        sizes += [case.value_dim] if case.value_dim else []
-        if case.between:
-            sizes.append(case.between)
-        sizes = [size for size in sizes if size not in (1, 4)]  # a second attention axis, and the axis between
+        widths = case.widths[:1] if case.self_attention else filter(None, case.widths)
+        columns = () if case.self_attention else case.columns
+        others = case.value_dim, case.between, *(case.output_shape or ())
+        sizes = [case.batch, case.heads, case.key_dim, *case.rows, *columns, *widths, *filter(None, others)]
         assert len(set(sizes)) == len(sizes), case
 
 
@@ -26,12 +21,16 @@ def test_the_same_seed_draws_the_same_cases():
 
 
 def test_the_whole_argument_space_is_drawn():
-    cases = [draw.case(0, index) for index in range(200)]
+    many = [draw.case(0, index) for index in range(1000)]
+    cases = many[:200]
     for name in ("value_dim", "output_shape", "sliding_window", "mask", "paddings", "between"):
         assert 10 < sum(bool(getattr(case, name)) for case in cases) < 190, name
     for name in ("use_bias", "use_gate", "use_causal_mask", "return_scores", "training", "self_attention"):
         assert {getattr(case, name) for case in cases} == {True, False}
-    assert {case.mask for case in cases} == {"", *MASK_SHAPES}
+    assert {case.mask for case in cases if not case.between} == {"", *MASK_SHAPES}
+    assert {case.mask for case in many if case.between} == {"", *MASK_SHAPES_BETWEEN}
+    assert {1} < {case.heads for case in cases} & {case.batch for case in cases} & {case.rows[0] for case in cases}
+    assert {case.negative for case in cases if case.between} == {True, False}
     assert {case.axis for case in cases if case.between} == {1, 2}
     assert any(len(case.rows) > 1 for case in cases)
     assert {name for case in cases for name in case.paddings} == {
@@ -45,8 +44,11 @@ def test_the_whole_argument_space_is_drawn():
     }
 
 
-@pytest.mark.parametrize("mask", MASK_SHAPES)
-@pytest.mark.parametrize("shape", [{}, {"between": 4, "axis": 2}, {"rows": (3, 4), "columns": (5, 1)}])
+SHAPES = [(mask, shape) for mask in MASK_SHAPES for shape in ({}, {"rows": (3, 4), "columns": (5, 1)})]
+SHAPES += [(mask, {"between": 4, "axis": axis}) for mask in MASK_SHAPES_BETWEEN for axis in (1, 2)]
+
+
+@pytest.mark.parametrize(("mask", "shape"), SHAPES)
 def test_mask_shapes_broadcast_to_the_scores(mask, shape):
     case = Case(mask=mask, **shape)
     array = case.masks()["attention_mask"]

@@ -4,8 +4,10 @@ import pytest
 from keras import ops
 
 import kmha
+from kmha.layers import masking
 from kmha.verify import Case, compare, expect, run
 from kmha.verify.comparison import builtin_gap, builtin_is_fused, measured, modes
+from kmha.verify.report import AS_THE_BUILTIN
 from kmha.verify.running import WIDEST
 
 WIDE = WIDEST[keras.backend.backend()]
@@ -44,8 +46,8 @@ class OddWeights(keras.layers.MultiHeadAttention):
 
 
 class ReturnsNaN(kmha.MultiHeadAttention):
-    def call(self, *args, **kwargs):
-        output = super().call(*args, **kwargs)
+    def __call__(self, *args, **kwargs):
+        output = super().__call__(*args, **kwargs)
         return output * np.nan if not isinstance(output, tuple) else (output[0] * np.nan, output[1])
 
 
@@ -93,6 +95,8 @@ def test_what_is_wrong_is_found_and_shrunk(wrong):
     assert (smallest.sliding_window is not None) == (wrong is ForgetsTheWindow)
     assert smallest.use_gate == (wrong is RaisesOnGates)
     assert report.smallest_failures
+    if wrong is ReturnsNaN:
+        assert all(found.result == "output" or found.result.startswith("d ") for found in report.failures)
     if wrong is RaisesOnGates:
         assert "NotImplementedError: no gates here" in report.failures[0].said
     if wrong is OddWeights:
@@ -127,11 +131,17 @@ def test_ctrl_c_keeps_what_was_done():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [({"cases": 0}, "positive"), ({"dtype": "int8"}, "dtype must be one of")]
+    ("arguments", "message"),
+    [({"cases": 0}, "positive"), ({"cases": []}, "not empty"), ({"dtype": "int8"}, "dtype must be one of")],
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         compare(kmha.MultiHeadAttention, **arguments)
+
+
+def test_a_layer_in_place_of_a_class():
+    with pytest.raises(ValueError, match="layer_class must be a class"):
+        compare(kmha.MultiHeadAttention(4, 4))
 
 
 @pytest.mark.tensorflow
@@ -146,6 +156,7 @@ GAPS = [
     Case(between=4, axis=2, use_causal_mask=True),
     Case(between=4, axis=1, paddings=("value_mask",)),
     Case(mask="BHTS", paddings=("value_mask",)),
+    Case(mask="BTS", between=2, axis=2, paddings=("value_mask",)),
     Case(key_dim=9),
 ]
 
@@ -158,11 +169,78 @@ def test_gaps_are_where_the_built_in_is_wrong(case):
     assert all(
         found.agrees and found.against == "reference" for found in measured(kmha.MultiHeadAttention, case, ["eager"])
     )
-    assert not all(found.agrees for found in measured(keras.layers.MultiHeadAttention, case, ["eager"]))
+    assert any(found.explained for found in measured(keras.layers.MultiHeadAttention, case, ["eager"]))
 
 
 @pytest.mark.tensorflow
-def test_rows_without_anything_are_compared_where_the_built_in_is_explicit():
-    case = Case(mask="BTS", empty=True)
-    assert builtin_is_fused(case)
-    assert all(found.agrees for found in measured(kmha.MultiHeadAttention, case, ["eager"]))
+@pytest.mark.parametrize("explicit", [True, False])
+def test_rows_without_anything(explicit):
+    case = Case(mask="BTS", empty=True, return_scores=explicit)
+    assert builtin_is_fused(case) != explicit
+    found = measured(kmha.MultiHeadAttention, case, ["eager"])
+    assert {one.against for one in found} == {"built-in", "reference"}
+    assert all(one.agrees for one in found)
+
+
+class Twin(keras.layers.MultiHeadAttention):
+    """The built-in under another name, errors and all."""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("case", GAPS)
+def test_a_layer_that_errs_as_the_built_in_does_is_explained(case):
+    report = compare(Twin, [case])
+    assert report.agrees
+    assert [row.feature for row in report.table()] == [AS_THE_BUILTIN]
+
+
+class ComputesInFloat32(kmha.MultiHeadAttention):
+    def __call__(self, *args, **kwargs):
+        outputs = super().__call__(*args, **kwargs)
+        if isinstance(outputs, tuple):
+            return tuple(ops.cast(x, "float32") for x in outputs)
+        return ops.cast(outputs, "float32")
+
+
+class ForgetsTheMask(kmha.MultiHeadAttention):
+    def __call__(self, *args, **kwargs):
+        outputs = super().__call__(*args, **kwargs)
+        masking.carry(outputs[0] if isinstance(outputs, tuple) else outputs, None)
+        return outputs
+
+
+class SaysAnotherShape(kmha.MultiHeadAttention):
+    def compute_output_spec(self, *args, **kwargs):
+        return keras.KerasTensor((1,), self.compute_dtype)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "case", "result"),
+    [
+        (ComputesInFloat32, Case(dtype="mixed_float16"), "dtype"),
+        (ForgetsTheMask, Case(dtype=WIDE, paddings=("+query_mask",)), "mask that the output carries"),
+        (SaysAnotherShape, Case(dtype=WIDE), "symbolic shape"),
+    ],
+)
+def test_broken_promises_are_found(wrong, case, result):
+    found = {found.result for found in compare(wrong, [case]).failures}
+    assert result in found
+    assert found <= {result, f"symbolic {result}"}
+
+
+def test_an_interrupted_shrink_keeps_the_report(monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kmha.verify.comparison.shrunk", interrupted)
+    report = compare(NoScale, [Case(dtype=WIDE)])
+    assert report.interrupted
+    assert report.smallest == Case(dtype=WIDE)
+    assert not report.agrees
+
+
+def test_the_code_of_a_local_class_imports_nothing():
+    class Local(NoScale):
+        pass
+
+    assert "import Local" not in compare(Local, [Case(dtype=WIDE)]).code()
