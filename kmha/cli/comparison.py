@@ -5,6 +5,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.util
+import math
 import os
 import sys
 import traceback
@@ -42,7 +43,8 @@ def run(
         task = bar.add_task("cases", total=cases)
         options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla}
         report = compare(layer_class, cases, progress=lambda done, _: bar.update(task, completed=done), **options)
-    screen.print(_table(report))
+    if any(row.raised < row.cases for row in report.table()):  # else there is nothing but errors to show
+        screen.print(_table(report))
     differences = _differences() if layer is None and not report.interrupted else []
     if differences:
         screen.print(_difference_table(differences))
@@ -77,6 +79,8 @@ def load_layer(name: str) -> Any:
         module = importlib.import_module(module_name)
     except Exception as error:  # importing runs a stranger's code, which may raise anything
         last = traceback.extract_tb(error.__traceback__)[-1]
+        if module_name.endswith(".py") or class_name.endswith(".py"):
+            raise click.BadParameter(f"name the module without .py. Received: {name!r}.") from None
         where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
         raise click.ClickException(f"cannot import {module_name}: {type(error).__name__}: {error}{where}") from None
     if not isinstance(getattr(module, class_name, None), type):
@@ -121,7 +125,7 @@ def _table(report: Any) -> Table:
             for against in ("built-in", "reference")
             for values in (row.absolute, row.relative)
         ]
-        verdict = "agrees" if row.agrees else "[bold red]differs"
+        verdict = "agrees" if row.agrees else "[bold red]raises" if row.raised == row.cases else "[bold red]differs"
         table.add_row(row.feature, str(row.cases), *numbers, _number(row.tolerance), verdict)
     return table
 
@@ -149,11 +153,11 @@ def _verdict(report: Any) -> str:
         cases += ", then interrupted"
     if report.agrees:
         return f"[bold green]All agree[/]: {cases}."
-    first = report.smallest_failures[0] if report.smallest_failures else report.failures[0]
+    first = (report.smallest_failures or report.failures)[0]
     failing = len({found.case for found in report.failures})
     apart = f"{first.result} differs from the {first.against} by {first.relative:.2g} of its largest element"
     return f"[bold red]{failing} of {cases}, differ[/]. In the smallest, {first.mode}: {escape(first.said or apart)}."
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1e}"
+    return "–" if value is None or math.isinf(value) else f"{value:.1e}"

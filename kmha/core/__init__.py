@@ -1,7 +1,7 @@
 """The mathematics: pure functions of tensors, over `keras.ops`; no weights, no state.
 
 `axes` has the letters and the four equations, `projection` the first and the last of them, `attention` the two
-between, `masks` who may attend to whom.
+between, `masks` who may attend to whom, `folding` how attention over several axes becomes attention over one.
 """
 
 # Importing Keras registers our layers (see `kmha/__init__.py`), which need these modules whole: so it comes first here,

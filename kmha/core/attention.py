@@ -57,12 +57,18 @@ def attend(
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     if dropout is None and not return_scores and (flash or _fused_gives_the_same(query, value)):
         return _fused(query, key, value, mask, scale, causal, window, flash), None
+    mixed, scores = _written_out(query, key, value, _allowed(query, key, mask, causal, window), scale, dropout)
+    return mixed, scores if return_scores else None
+
+
+def _written_out(query: Any, key: Any, value: Any, allowed: Any, scale: float, dropout: Any) -> tuple[Any, Any]:
+    """The four steps: scores, mask and softmax, (dropout,) mix."""
     query = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, O)
-    logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S): `axes.SCORES`
-    scores = masked_softmax(logits, _allowed(query, key, mask, causal, window))
+    logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S), `axes.SCORES`
+    scores = masked_softmax(logits, allowed)  # (B, H, T, S)
     weights = scores if dropout is None else dropout(scores)
-    mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O): `axes.MIX`, but for the order
-    return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None
+    mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O)
+    return ops.transpose(mixed, (0, 2, 1, 3)), scores  # (B, T, H, O), `axes.MIX`
 
 
 def masked_softmax(logits: Any, mask: Any = None) -> Any:
@@ -88,8 +94,8 @@ def _softmax(logits: Any) -> Any:
 
 
 def _allowed(query: Any, key: Any, mask: Any, causal: bool, window: int | None) -> Any:
-    """`mask` and what `causal` and `window` say, for a query (B, H, T, O) and a key (B, S, H, O)."""
-    rows, columns = ops.shape(query)[2], ops.shape(key)[1]
+    """`mask` and what `causal` and `window` say, for a query (B, T, H, O) and a key (B, S, H, O)."""
+    rows, columns = ops.shape(query)[1], ops.shape(key)[1]
     return masks.combine(
         mask,
         masks.causal(rows, columns) if causal else None,
@@ -112,7 +118,7 @@ def _fused(
     """The backend's own kernel; rows without anything to attend to are opened for it and zeroed after it."""
     if mask is None and window is None:
         return ops.dot_product_attention(query, key, value, scale=scale, is_causal=causal, flash_attention=flash)
-    mask = _allowed(ops.transpose(query, (0, 2, 1, 3)), key, mask, causal, window)
+    mask = _allowed(query, key, mask, causal, window)
     mask = ops.broadcast_to(mask, (ops.shape(query)[0], query.shape[2], ops.shape(query)[1], ops.shape(key)[1]))
     some = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1)
     mask = ops.logical_or(mask, ops.logical_not(some))

@@ -14,7 +14,7 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 
 from kmha.core.attention import attend
-from kmha.core.axes import Folding
+from kmha.core.folding import Folding
 from kmha.core.projection import merge_heads, project_heads
 from kmha.layers import arguments, calls, masking
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from kmha.core.axes import Folding
+from kmha.core.folding import Folding
 from kmha.layers import arguments
 
 Shape = tuple[Any, ...]  # of sizes, None where one is not known
@@ -115,8 +115,9 @@ def check_weights(layer: keras.layers.Layer, weights: list[Any]) -> None:
         if rest and tuple(variable.shape) != tuple(value.shape) == (rest[0], heads, rest[1]):
             raise ValueError(
                 f"{layer.name}: {variable.path} has the shape (H, I, O) = {tuple(variable.shape)}. "
-                f"Received: {tuple(value.shape)}, the built-in layer's (I, H, O). Convert them with "
-                "`kmha.interchange.keras.from_builtin` with `kmha.interchange.canonical.read` and `write`."
+                f"Received: {tuple(value.shape)}, the built-in layer's (I, H, O). Convert them: "
+                "`canonical.write(ours, from_builtin(canonical.read(theirs)))`, with `from kmha.interchange import "
+                "canonical` and `from kmha.interchange.keras import from_builtin`."
             )
 
 

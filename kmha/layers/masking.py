@@ -10,7 +10,7 @@ from keras import ops
 # Keras has no public name for these; an attribute of the tensor would not do, since JAX arrays take none.
 from keras.src.backend import get_keras_mask, set_keras_mask
 
-from kmha.core.axes import Folding
+from kmha.core.folding import Folding
 from kmha.core.masks import combine
 
 

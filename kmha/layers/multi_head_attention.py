@@ -9,7 +9,7 @@ from keras import ops
 
 from kmha.core import masks
 from kmha.core.attention import attend
-from kmha.core.axes import Folding
+from kmha.core.folding import Folding
 from kmha.layers import calls, masking
 from kmha.layers.attention_base import AttentionBase
 from kmha.layers.projections import HeadMerge, HeadProjection

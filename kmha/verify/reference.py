@@ -40,17 +40,17 @@ def gradients(
     """
     steps = _forward(query, key, value, weights, allowed, kept)
     result = {name: np.zeros(np.shape(array)) for name, array in weights.items()}
-    gated = _merge_back(np.asarray(upstream, "float64"), steps["gated"], weights, result)
-    mixed = gated
+    dmixed = dgated = _merge_back(np.asarray(upstream, "float64"), steps["gated"], weights, result)
     result["query"] = np.zeros(np.shape(query))
     if "gate" in steps:
-        mixed = gated * steps["gate"]
-        gate = gated * steps["mixed"] * steps["gate"] * (1 - steps["gate"])
-        result["query"] += _project_back("gate", gate, query, weights, result)
-    q, k, v = _attend_back(mixed, steps)
-    result["query"] += _project_back("query", q, query, weights, result)
-    result["key"] = _project_back("key", k, key, weights, result)
-    result["value"] = _project_back("value", v, value, weights, result)
+        gate = steps["gate"]
+        dmixed = dgated * gate
+        dgate = dgated * steps["mixed"] * gate * (1 - gate)  # the sigmoid's derivative is σ (1 - σ)
+        result["query"] += _project_back("gate", dgate, query, weights, result)
+    dq, dk, dv = _attend_back(dmixed, steps)
+    result["query"] += _project_back("query", dq, query, weights, result)
+    result["key"] = _project_back("key", dk, key, weights, result)
+    result["value"] = _project_back("value", dv, value, weights, result)
     return result
 
 
@@ -128,21 +128,22 @@ def _merge_back(upstream: np.ndarray, gated: np.ndarray, weights: Arrays, result
     return back
 
 
-def _attend_back(mixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradients of q, k and v, given that of what was mixed."""
+def _attend_back(dmixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradients dq, dk and dv, given that of what was mixed."""
     q, k, v, scores, kept = (steps[name] for name in ("q", "k", "v", "scores", "kept"))
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
     batch, heads, rows, columns = scores.shape
     for b, h, t in np.ndindex(batch, heads, rows):
-        score = np.zeros(columns)
+        dscore = np.zeros(columns)
         for s in range(columns):
-            score[s] = kept[b, h, t, s] * (mixed[b, t, h] @ v[b, s, h])
-            dv[b, s, h] += scores[b, h, t, s] * kept[b, h, t, s] * mixed[b, t, h]
-        mean = scores[b, h, t] @ score
+            dscore[s] = kept[b, h, t, s] * (dmixed[b, t, h] @ v[b, s, h])
+            dv[b, s, h] += scores[b, h, t, s] * kept[b, h, t, s] * dmixed[b, t, h]
+        # A softmax p of logits z: dz_s = p_s (dp_s - Σ_r p_r dp_r).
+        mean = scores[b, h, t] @ dscore
         for s in range(columns):
-            logit = scores[b, h, t, s] * (score[s] - mean) / math.sqrt(q.shape[-1])
-            dq[b, t, h] += logit * k[b, s, h]
-            dk[b, s, h] += logit * q[b, t, h]
+            dlogit = scores[b, h, t, s] * (dscore[s] - mean) / math.sqrt(q.shape[-1])
+            dq[b, t, h] += dlogit * k[b, s, h]
+            dk[b, s, h] += dlogit * q[b, t, h]
     return dq, dk, dv
 
 

@@ -42,11 +42,21 @@ class Measurement:
 
 @dataclasses.dataclass
 class Row:
-    """All cases with one feature."""
+    """All cases with one feature.
+
+    Attributes:
+        feature: one of `FEATURES`, a dtype, or `AS_THE_BUILTIN`.
+        tolerance: the largest relative difference that agrees.
+        cases: how many there are.
+        raised: in how many the layer raised an error.
+        absolute: the largest absolute difference, against the built-in and the reference.
+        relative: the largest relative one.
+    """
 
     feature: str
     tolerance: float
     cases: int = 0
+    raised: int = 0
     absolute: dict[Against, float] = dataclasses.field(default_factory=dict)
     relative: dict[Against, float] = dataclasses.field(default_factory=dict)
 
@@ -56,7 +66,10 @@ class Row:
 
     def add(self, measurements: list[Measurement]) -> None:
         self.cases += 1
+        self.raised += any(found.result == "all" for found in measurements)
         for found in measurements:
+            if found.result == "all" and found.agrees:
+                continue  # both raised: nothing was computed
             self.absolute[found.against] = max(self.absolute.get(found.against, 0.0), found.absolute)
             self.relative[found.against] = max(self.relative.get(found.against, 0.0), found.relative)
 
@@ -118,9 +131,11 @@ class Report:
             f"import keras\n{imported}from kmha.verify import Case, expect, run\n\n"
             f"case = Case({changed})\n# {name}({arguments})\n"
             f"# {_call(self.smallest)}\n"
-            f"print({name!r}, run({name}, case){shown})\n"
-            f"print('reference', expect(case){shown})\n"
+            + "print('masks', case.masks())\n"
+            * bool(self.smallest.masks())
+            + f"print('reference', expect(case){shown})\n"
             f"print('built-in', run(keras.layers.MultiHeadAttention, case){shown})\n"
+            f"print({name!r}, run({name}, case){shown})\n"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,10 @@ class NoScale(kmha.MultiHeadAttention):
         return super()._compute_attention(query * self.key_dim**0.5, *args, **kwargs)
 
 
+class TakesNothing(keras.layers.Layer):
+    pass
+
+
 NOT_A_CLASS = 3
 """
 
@@ -52,12 +56,20 @@ def test_ours_agrees(tmp_path):
 
 @pytest.mark.usefixtures("_folder")
 def test_a_learners_mistake_is_shown(tmp_path):
-    result = _run("--layer", "learner:NoScale", "--cases", "2", "--json", "report.json")
+    result = _run("--layer", "learner:NoScale", "--cases", "3", "--json", "report.json")
     assert result.exit_code == 1
-    assert "2 of 2 cases" in result.output
+    assert "3 of 3 cases" in result.output
     assert "from learner import NoScale" in result.output
     assert "Different on purpose" not in result.output
     assert "code" in json.loads((tmp_path / "report.json").read_text())
+
+
+@pytest.mark.usefixtures("_folder")
+def test_a_layer_that_only_raises_has_no_table():
+    result = _run("--layer", "learner:TakesNothing", "--cases", "2")
+    assert result.exit_code == 1
+    assert "tolerance" not in result.output
+    assert "Unrecognized keyword arguments passed to TakesNothing" in " ".join(result.output.split())
 
 
 @pytest.mark.usefixtures("_folder")
@@ -69,6 +81,7 @@ def test_a_learners_mistake_is_shown(tmp_path):
         ("learner:Noscale", "learner has no class Noscale. It has: NoScale."),
         ("learner:NOT_A_CLASS", "learner has no class NOT_A_CLASS"),
         ("learner", "expected MODULE:CLASS"),
+        ("learner.py:NoScale", "name the module without .py"),
     ],
 )
 def test_a_layer_that_cannot_be_loaded(layer, message):

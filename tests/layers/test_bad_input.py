@@ -88,7 +88,7 @@ CALLS = {
         _call(X, X, ops.convert_to_tensor(MASK)),
         ["`key` must be floating point", "A mask goes in `attention_mask=`"],
     ),
-    "mask as 2nd positional": (_call(X, np.ones((T, T), bool)), ["A mask goes in `attention_mask=`"]),
+    "mask as 2nd positional": (_call(X, np.ones((T, T), bool)), ["a mask goes in `attention_mask=`"]),
     "mask as 4th positional, where the tensor carries one": (
         lambda: _layer()(*[_carrying()] * 3, ops.convert_to_tensor(MASK)),
         ["`query_mask` must be a padding mask (B, T) = (2, 3)", "`attention_mask=`"],

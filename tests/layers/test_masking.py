@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 import kmha
-from kmha.core.axes import Folding
+from kmha.core.folding import Folding
 from kmha.layers import masking
 from kmha.verify.running import WIDEST
 from kmha.verify.tolerance import is_close
