@@ -110,9 +110,9 @@ def test_the_code_of_the_smallest_case_runs(capsys):
     code = report.code().replace(f"from {NoScale.__module__} import NoScale\n", "")
     exec(code, {"NoScale": NoScale})  # noqa: S102 - our own code, which a user is asked to paste
     printed = capsys.readouterr().out
-    assert printed.startswith("NoScale [[[")
-    assert "reference [[[" in printed
-    assert "built-in [[[" in printed
+    assert printed.startswith("reference [[[")
+    assert "\nbuilt-in [[[" in printed
+    assert "\nNoScale [[[" in printed
 
 
 def test_run_and_expect_are_comparable():
