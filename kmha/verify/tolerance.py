@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 # The half types' epsilon, times this: query, key and value, scores, mix and output are rounded in turn, and so are
-# their gradients, each by half an epsilon of its own size; measured over 1,500 cases (seed 77), the worst was 3.9.
+# their gradients, each by half an epsilon of its own size. The worst that `kmha compare --dtype mixed_float16 --seed 77`
+# finds is 3.7.
 HALF_FACTOR = 8
 
 RELATIVE = {
