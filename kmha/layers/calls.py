@@ -134,11 +134,11 @@ class TeachingLayer(keras.layers.Layer):
     """A layer that explains a missing or unknown argument of its call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        known = inspect.signature(self.call).parameters
-        unknown = [name for name in kwargs if name not in known]
         try:
             return super().__call__(*args, **kwargs)
         except TypeError as error:
+            known = inspect.signature(self.call).parameters
+            unknown = [name for name in kwargs if name not in known]
             # Only of this call: what is called in turn may lack arguments too.
             if unknown and f"'{unknown[0]}'" in str(error):
                 raise arguments.explain_unknown(error, known) from error

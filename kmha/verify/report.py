@@ -104,7 +104,7 @@ class Report:
         if any(found.explained for found in measurements):
             named = [AS_THE_BUILTIN]
         for feature in named:
-            row = self.rows.setdefault(feature, Row(feature, tolerance.relative(self.dtype)))
+            row = self.rows.setdefault(feature, Row(feature, tolerance.relative(case.dtype)))
             row.tolerance = max(row.tolerance, tolerance.relative(case.dtype))
             row.add([found for found in measurements if found.mode == "xla" or feature != COMPILED])
 
@@ -127,13 +127,12 @@ class Report:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.smallest.arguments().items())
         result = next((found.result for found in self.smallest_failures), "output")
         shown = f"[{result!r}]" if result != "all" else ""
+        masks = "print('masks', case.masks())\n" if self.smallest.masks() else ""
         return (
             f"import keras\n{imported}from kmha.verify import Case, expect, run\n\n"
             f"case = Case({changed})\n# {name}({arguments})\n"
             f"# {_call(self.smallest)}\n"
-            + "print('masks', case.masks())\n"
-            * bool(self.smallest.masks())
-            + f"print('reference', expect(case){shown})\n"
+            f"{masks}print('reference', expect(case){shown})\n"
             f"print('built-in', run(keras.layers.MultiHeadAttention, case){shown})\n"
             f"print({name!r}, run({name}, case){shown})\n"
         )
