@@ -33,12 +33,13 @@ def run(
     choose_backend(backend)
     layer_class = load_layer(layer or OURS)
     from kmha.verify import compare
+    from kmha.verify.comparison import check_dtype
 
     screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
-    if backend == "torch" and dtype == "float64":
-        raise click.BadParameter(
-            "Keras on torch multiplies float64 in float32; choose float32.", param_hint="'--dtype'"
-        )
+    try:
+        check_dtype(dtype)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--dtype'") from None
     with _progress() as bar:
         task = bar.add_task("cases", total=cases)
         options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla}

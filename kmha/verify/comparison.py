@@ -52,15 +52,11 @@ def compare(
     """
     if not isinstance(layer_class, type):
         raise ValueError(f"layer_class must be a class, which is built anew for each case. Received: {layer_class!r}.")
-    if dtype is not None and dtype.removeprefix("mixed_") not in tolerance.RELATIVE:
-        known = ", ".join(tolerance.RELATIVE)
-        raise ValueError(f"dtype must be one of {known}, or mixed_ and a half type. Received: {dtype!r}.")
+    check_dtype(dtype)
     if not cases or (isinstance(cases, int) and cases < 1):
         raise ValueError(f"cases must be a positive number, or a list that is not empty. Received: {cases}.")
     backend = keras.backend.backend()
     widest = WIDEST[backend]
-    if dtype == "float64" != widest:
-        raise ValueError(f"Keras multiplies float64 matrices in {widest} on {backend}. Compare in {widest} instead.")
     if isinstance(cases, int):
         drawn = range(cases)
         cases = [draw.case(seed, index, dtype or draw.dtype_of(index, widest)) for index in drawn]
@@ -75,6 +71,16 @@ def compare(
     except KeyboardInterrupt:
         report.interrupted = True
     return report
+
+
+def check_dtype(dtype: str | None) -> None:
+    """Raises a ValueError if nothing can be compared in `dtype` on Keras' backend."""
+    if dtype is not None and dtype.removeprefix("mixed_") not in tolerance.RELATIVE:
+        known = ", ".join(tolerance.RELATIVE)
+        raise ValueError(f"dtype must be one of {known}, or mixed_ and a half type. Received: {dtype!r}.")
+    backend = keras.backend.backend()
+    if dtype == "float64" != WIDEST[backend]:
+        raise ValueError(f"Keras on {backend} multiplies float64 in {WIDEST[backend]}; choose {WIDEST[backend]}.")
 
 
 def modes(index: int, xla: bool) -> tuple[str, ...]:
