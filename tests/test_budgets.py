@@ -69,6 +69,8 @@ def _imports(path):
 def test_the_tests_mirror_the_package():
     """Every module of the package has a test file in its place, or is tested through the one named here."""
     through = {
+        "core/blocks.py": "core/test_rows.py",
+        "core/looped.py": "core/test_blocked.py",
         "layers/arguments.py": "layers/test_bad_input.py",
         "layers/calls.py": "layers/test_bad_input.py",
         "layers/attention_base.py": "layers/test_multi_head_attention.py",

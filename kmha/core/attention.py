@@ -1,16 +1,13 @@
 """Scaled dot-product attention for all heads at once: scores, mask, softmax, mix."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from kmha.core import masks
-
-# Stands for a masked logit: far below any other, and finite, so that no gradient meets inf - inf.
-LOWEST = -1e38
+from kmha.core import masks, planning
+from kmha.core.dropout import Dropout
 
 
 def attend(
@@ -18,30 +15,36 @@ def attend(
     key: Any,
     value: Any,
     mask: Any = None,
+    bias: Any = None,
     *,
     scale: float | None = None,
     causal: bool = False,
     window: int | None = None,
-    dropout: Callable[[Any], Any] | None = None,
+    dropout: Dropout | None = None,
     return_scores: bool = False,
     flash: bool | None = None,
+    training: bool = False,
 ) -> tuple[Any, Any]:
     """softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1).
 
     The scores are `BTHO,BSHO->BHTS`, the result is `BHTS,BSHO->BTHO`. A row of the mask with nothing to attend to gives
-    zeros, and so do its gradients. The softmax is computed in float32 at least.
+    zeros, and so do its gradients. The softmax is computed in float32 at least. There are several ways to compute this,
+    with the same numbers to rounding; `kmha.core.planning` chooses.
 
     Args:
         query: (B, T, H, O), floating point.
         key: (B, S, H, O).
         value: (B, S, H, O); its O may differ from that of query and key.
         mask: boolean, broadcasts to (B, H, T, S), True means attend; or `None`.
+        bias: is added to the logits, broadcasts to (B, H, T, S); or `None`.
         scale: what the logits are multiplied by; `None` means 1/√O.
         causal: position t attends to s ≤ t only.
         window: position t attends to |t - s| < window only.
         dropout: applied to the scores before they mix the values; `None` when there is nothing to drop.
         return_scores: whether the scores, taken before the dropout, are returned too.
-        flash: `True` asks for the backend's fused kernel, `False` forbids its flash variant, `None` leaves it open.
+        flash: `True` asks for the backend's fused kernel, on TensorFlow for blocks; `False` forbids both; `None` leaves
+            it open.
+        training: whether a backward pass is to be expected, for which another way may be the fastest.
 
     Returns:
         ((B, T, H, O), scores (B, H, T, S) or `None`), both of the query's dtype.
@@ -55,17 +58,40 @@ def attend(
      [0.264 0.264 0.471]]
     """
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    if dropout is None and not return_scores and (flash or _fused_gives_the_same(query, value)):
+    backend, dtype = keras.backend.backend(), keras.backend.standardize_dtype(query.dtype)
+    request = planning.Request(
+        *(query.shape[0], query.shape[1], key.shape[1], query.shape[2]),
+        backend=backend,
+        item=8 if dtype == "float64" else 4,
+        causal=causal,
+        window=window,
+        dropout=dropout is not None,
+        scores=return_scores,
+        training=training,
+        fusable=bias is None and (bool(flash) or planning.fuses(backend, dtype, query.shape[-1], value.shape[-1])),
+        flash=flash,
+    )
+    path = planning.choose(request).path
+    if path == "steps":
+        allowed = _allowed(query, key, mask, causal, window)
+        mixed, scores = _written_out(query, key, value, allowed, bias, scale, dropout)
+        return mixed, scores if return_scores else None
+    if path == "fused":
         return _fused(query, key, value, mask, scale, causal, window, flash), None
-    mixed, scores = _written_out(query, key, value, _allowed(query, key, mask, causal, window), scale, dropout)
-    return mixed, scores if return_scores else None
+    from kmha.core import blocked  # imports TensorFlow, which other backends do without
+
+    tiling = planning.tiling(request, blocked.is_compiled()) if path == "blocked" else None
+    structure: dict[str, Any] = {"scale": scale, "causal": causal, "window": window, "dropout": dropout}
+    return blocked.attend(query, key, value, mask, bias, **structure, tiling=tiling), None
 
 
-def _written_out(query: Any, key: Any, value: Any, allowed: Any, scale: float, dropout: Any) -> tuple[Any, Any]:
+def _written_out(
+    query: Any, key: Any, value: Any, allowed: Any, bias: Any, scale: float, dropout: Dropout | None
+) -> tuple[Any, Any]:
     """The four steps: scores, mask and softmax, (dropout,) mix."""
     query = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, O)
     logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S), `axes.SCORES`
-    scores = masked_softmax(logits, allowed)  # (B, H, T, S)
+    scores = masked_softmax(logits if bias is None else ops.add(logits, bias), allowed)  # (B, H, T, S)
     weights = scores if dropout is None else dropout(scores)
     mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O)
     return ops.transpose(mixed, (0, 2, 1, 3)), scores  # (B, T, H, O), `axes.MIX`
@@ -84,7 +110,7 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
     logits = ops.cast(logits, wide)
     if mask is None:
         return ops.cast(_softmax(logits), dtype)
-    scores = _softmax(ops.where(mask, logits, ops.cast(LOWEST, wide)))
+    scores = _softmax(ops.where(mask, logits, ops.cast(masks.LOWEST, wide)))
     return ops.cast(ops.where(mask, scores, ops.cast(0.0, wide)), dtype)
 
 
@@ -101,15 +127,6 @@ def _allowed(query: Any, key: Any, mask: Any, causal: bool, window: int | None) 
         masks.causal(rows, columns) if causal else None,
         masks.window(rows, columns, window) if window is not None else None,
     )
-
-
-def _fused_gives_the_same(query: Any, value: Any) -> bool:
-    """Whether the backend has a fused kernel that gives these inputs what the written-out steps give."""
-    backend, dtype = keras.backend.backend(), keras.backend.standardize_dtype(query.dtype)
-    if backend == "jax":
-        # Its softmax is never wider than float32, its float16 has no CPU kernel, and it takes one head size for all.
-        return dtype in ("float32", "bfloat16") and query.shape[-1] == value.shape[-1]
-    return backend == "torch"  # TensorFlow's is the four steps written out
 
 
 def _fused(

@@ -4,9 +4,12 @@ from typing import Any
 
 from keras import ops
 
+# Stands for a masked logit: far below any other, and finite, so that no gradient meets inf - inf.
+LOWEST = -1e38
 
-def causal(rows: Any, columns: Any) -> Any:
-    """(T, S): position t attends to positions s ≤ t; both count from the start.
+
+def causal(rows: Any, columns: Any, ahead: Any = 0) -> Any:
+    """(T, S): position t attends to positions s ≤ t; the first row stands `ahead` positions after the first column.
 
     >>> import numpy as np
     >>> print(np.array(causal(3, 5)).astype(int))
@@ -14,11 +17,11 @@ def causal(rows: Any, columns: Any) -> Any:
      [1 1 0 0 0]
      [1 1 1 0 0]]
     """
-    return ops.greater_equal(*_positions(rows, columns))
+    return ops.greater_equal(*_positions(rows, columns, ahead))
 
 
-def window(rows: Any, columns: Any, width: int) -> Any:
-    """(T, S): position t attends to positions less than `width` away, on either side.
+def window(rows: Any, columns: Any, width: int, ahead: Any = 0) -> Any:
+    """(T, S): position t attends to positions less than `width` away, on either side; `ahead` as in `causal`.
 
     Together with `causal` it is the causal sliding window of Mistral 7B (Jiang et al. 2023, section 2).
 
@@ -28,7 +31,7 @@ def window(rows: Any, columns: Any, width: int) -> Any:
      [1 1 1 0 0]
      [0 1 1 1 0]]
     """
-    row, column = _positions(rows, columns)
+    row, column = _positions(rows, columns, ahead)
     return ops.less(ops.abs(ops.subtract(row, column)), width)
 
 
@@ -41,5 +44,6 @@ def combine(*masks: Any) -> Any:
     return result
 
 
-def _positions(rows: Any, columns: Any) -> tuple[Any, Any]:
-    return ops.expand_dims(ops.arange(rows, dtype="int32"), 1), ops.expand_dims(ops.arange(columns, dtype="int32"), 0)
+def _positions(rows: Any, columns: Any, ahead: Any) -> tuple[Any, Any]:
+    row, column = ops.arange(rows, dtype="int32"), ops.arange(columns, dtype="int32")
+    return ops.expand_dims(ops.add(row, ahead), 1), ops.expand_dims(column, 0)

@@ -1,8 +1,9 @@
-"""From features to heads and back: the first and the last of the four equations, each as one matrix product."""
+"""From features to heads and back: the first and the last of the four equations, each as one batch of products."""
 
 import math
 from typing import Any
 
+import keras
 from keras import ops
 
 
@@ -10,8 +11,9 @@ def project_heads(inputs: Any, kernel: Any, bias: Any = None) -> Any:
     """`BTI,HIO->BTHO`: multiplies every position by each head's own (I, O) matrix.
 
     The h matrices W_i of Vaswani et al. 2017 (section 3.2.2) are the h slices `kernel[i]`. Side by side they make one
-    (I, H·O) matrix, so a single product computes all heads, which is how it is done here; (B, T) is folded into one
-    axis first, so that the kernel's gradient is a single product too.
+    (I, H·O) matrix, so that a single product computes all heads. On TensorFlow it is one batch of H products, because
+    attention takes heads first; the transposes between the two cancel. (B, T) is folded into one axis before, so that
+    the kernel's gradient is no sum over B of products.
 
     Args:
         inputs: (B, T, I), or with further axes in T's place; floating point.
@@ -31,11 +33,17 @@ def project_heads(inputs: Any, kernel: Any, bias: Any = None) -> Any:
     True
     """
     heads, width, head_size = kernel.shape
+    rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
+    if keras.backend.backend() == "tensorflow":
+        projected = _by_heads(rows, kernel)  # (H, B·T, O)
+        if bias is not None:
+            projected = ops.add(projected, ops.expand_dims(bias, 1))
+        return _positions_first(projected, sizes)  # (B, T, H, O)
     side_by_side = ops.reshape(ops.transpose(kernel, (1, 0, 2)), (width, heads * head_size))  # (I, H·O)
-    projected = ops.matmul(ops.reshape(inputs, (-1, width)), side_by_side)  # (B·T, H·O)
+    projected = ops.matmul(rows, side_by_side)  # (B·T, H·O)
     if bias is not None:
         projected = ops.add(projected, ops.reshape(bias, (heads * head_size,)))
-    return ops.reshape(projected, (*ops.shape(inputs)[:-1], heads, head_size))  # (B, T, H, O)
+    return ops.reshape(projected, (*sizes, heads, head_size))  # (B, T, H, O)
 
 
 def merge_heads(heads: Any, kernel: Any, bias: Any = None) -> Any:
@@ -57,7 +65,53 @@ def merge_heads(heads: Any, kernel: Any, bias: Any = None) -> Any:
     True
     """
     count, head_size, *outputs = kernel.shape
-    stacked = ops.reshape(kernel, (count * head_size, math.prod(outputs)))  # (H·O, E)
-    merged = ops.matmul(ops.reshape(heads, (-1, count * head_size)), stacked)  # (B·T, E)
+    kernel = ops.reshape(kernel, (count, head_size, math.prod(outputs)))  # (H, O, E)
+    merge = _from_heads if keras.backend.backend() == "tensorflow" else _concatenated
+    merged = merge(heads, kernel)  # (B·T, E)
     merged = ops.reshape(merged, (*ops.shape(heads)[:-2], *outputs))  # (B, T, E)
     return merged if bias is None else ops.add(merged, bias)
+
+
+def _positions_first(x: Any, sizes: Any) -> Any:
+    """(H, B·T, O) to (B, T, H, O)."""
+    heads, _, size = x.shape
+    return ops.transpose(ops.reshape(x, (heads, *sizes, size)), (*range(1, len(sizes) + 1), 0, len(sizes) + 1))
+
+
+def _concatenated(x: Any, kernel: Any) -> Any:
+    """(B, T, H, O), heads side by side, times (H, O, E), one below the other: (B·T, E)."""
+    heads, head_size, outputs = kernel.shape
+    x, kernel = ops.reshape(x, (1, -1, heads * head_size)), ops.reshape(kernel, (1, heads * head_size, outputs))
+    return ops.reshape(ops.matmul(x, kernel), (-1, outputs))  # on TensorFlow, batched products are a little faster
+
+
+def _by_heads(rows: Any, kernel: Any) -> Any:
+    """(N, I) times each (I, O) of (H, I, O): (H, N, O). The gradient of `rows` is one product, not H and their sum."""
+
+    @ops.custom_gradient
+    def run(rows: Any, kernel: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            d_rows = _concatenated(ops.transpose(upstream, (1, 0, 2)), ops.transpose(kernel, (0, 2, 1)))
+            return d_rows, ops.matmul(ops.transpose(rows), upstream)
+
+        return ops.matmul(rows, kernel), gradient
+
+    return run(rows, kernel)
+
+
+def _from_heads(x: Any, kernel: Any) -> Any:
+    """`_concatenated`, with a gradient of `x` that comes head by head, as attention's backward pass needs it."""
+
+    @ops.custom_gradient
+    def run(x: Any, kernel: Any) -> Any:
+        heads, head_size, outputs = kernel.shape
+
+        def gradient(upstream: Any) -> Any:
+            by_heads = ops.matmul(upstream, ops.transpose(kernel, (0, 2, 1)))  # (H, B·T, O)
+            stacked = ops.reshape(x, (-1, heads * head_size))
+            d_kernel = ops.reshape(ops.matmul(ops.transpose(stacked), upstream), (heads, head_size, outputs))
+            return _positions_first(by_heads, ops.shape(x)[:-2]), d_kernel
+
+        return _concatenated(x, kernel), gradient
+
+    return run(x, kernel)

@@ -14,6 +14,7 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 
 from kmha.core.attention import attend
+from kmha.core.dropout import Dropout
 from kmha.core.folding import Folding
 from kmha.core.projection import merge_heads, project_heads
 from kmha.layers import arguments, calls, masking
@@ -132,8 +133,9 @@ class MultiHeadAttention(calls.TeachingLayer):
             key_heads,
             value_heads,
             mask,
-            dropout=self._drop if training and self._dropout_rate > 0 else None,
+            dropout=Dropout.of(self.dropout, training),
             return_scores=self.return_attn_coef,
+            training=bool(training),
         )
         mixed = folding.unfold(mixed, like=heads[0])
         output = merge_heads(mixed, ops.cast(self.projection_kernel, mixed.dtype), self.projection_bias)
@@ -192,9 +194,6 @@ class MultiHeadAttention(calls.TeachingLayer):
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )
-
-    def _drop(self, coefficients: Any) -> Any:
-        return self.dropout(coefficients, training=True)
 
     def _three(self, inputs: Any, what: str) -> tuple[Any, Any, Any]:
         """Query, key and value of a list of two or three; a value of `None` is as good as none."""

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from keras import constraints, dtype_policies, initializers, regularizers
+from keras import backend, constraints, dtype_policies, initializers, regularizers
 
 from kmha.layers import arguments, calls
+from kmha.layers.explanation import Explanation, explain
 
 _INNER_METHODS = (
     "_build_attention",
@@ -62,7 +63,7 @@ class AttentionBase(calls.TeachingLayer):
                 layer, "sliding_window", sliding_window, "positions", "None: no limit."
             )
         self._flash_attention = arguments.flag(layer, "flash_attention", flash_attention, optional=True)
-        if flash_attention and dropout > 0:
+        if flash_attention and dropout > 0 and backend.backend() != "tensorflow":
             fix = "Dropout is not supported when flash attention is enabled. Please set dropout to 0.0."
             raise arguments.invalid(layer, "dropout", "0.0 with flash_attention=True", dropout, fix)
         self._kernel_initializer = initializers.get(kernel_initializer)
@@ -79,6 +80,39 @@ class AttentionBase(calls.TeachingLayer):
     value_dim = property(lambda self: self._value_dim, doc="O of value.")
     dropout = property(lambda self: self._dropout, doc="The probability with which a score is dropped in training.")
     use_bias = property(lambda self: self._use_bias, doc="Whether the projections add biases.")
+
+    def explain(
+        self,
+        query_shape: Any,
+        value_shape: Any = None,
+        key_shape: Any = None,
+        *,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool = False,
+    ) -> Explanation:
+        """What a call with these shapes would do: its path and why, equations, FLOPs, parameters, memory.
+
+        Args:
+            query_shape: (B, T, I), or with more axes; a B of `None` counts as one.
+            value_shape: (B, S, I); `None` means the query's.
+            key_shape: (B, S, I); `None` means the value's.
+            use_causal_mask: as in the call, like the next two.
+            return_attention_scores: whether the scores are returned.
+            training: whether the call is part of a training step.
+
+        Raises:
+            ValueError: the shapes do not fit each other, or T or S is not known.
+
+        >>> import kmha
+        >>> explanation = kmha.MultiHeadAttention(8, 64).explain((1, 4096, 512), use_causal_mask=True, training=True)
+        >>> explanation.path, explanation.parameters, explanation.largest_length(2 * 2**30)["direct"] > 4096
+        ('blocked', 1050624, True)
+        """
+        value_shape = query_shape if value_shape is None else value_shape
+        shapes = calls.shapes_of(self.name, query_shape, value_shape, key_shape)
+        flags = {"use_causal_mask": use_causal_mask, "return_attention_scores": return_attention_scores}
+        return explain(self, *shapes, {**flags, "training": training})
 
     def get_config(self) -> dict[str, Any]:
         config = {

@@ -100,11 +100,6 @@ def check_flash(layer: str, flash: bool | None, return_scores: bool) -> None:
             f"{layer}: Returning attention scores is not supported when flash attention is enabled. Please disable "
             "flash attention to access attention scores. (A fused kernel never has all of them in memory.)"
         )
-    if flash and keras.backend.backend() == "tensorflow":
-        raise ValueError(
-            f"{layer}: flash_attention=True, but TensorFlow has no fused attention kernel. Leave `flash_attention` out "
-            "(None) for the same numbers, or use the JAX or torch backend."
-        )
 
 
 def check_weights(layer: keras.layers.Layer, weights: list[Any]) -> None:

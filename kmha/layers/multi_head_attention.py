@@ -9,6 +9,7 @@ from keras import ops
 
 from kmha.core import masks
 from kmha.core.attention import attend
+from kmha.core.dropout import Dropout
 from kmha.core.folding import Folding
 from kmha.layers import calls, masking
 from kmha.layers.attention_base import AttentionBase
@@ -42,7 +43,8 @@ class MultiHeadAttention(AttentionBase):
         output_shape: E, or a tuple of several; `None` means the query's width.
         attention_axes: the axes attended over, B being 0; `None` means all but the first and the last.
         sliding_window: position t attends to |t - s| < sliding_window only; `None` is no limit.
-        flash_attention: `True` asks for a fused kernel (JAX, torch), `False` forbids it, `None` leaves it to Keras.
+        flash_attention: `True` asks for a fused kernel (JAX, torch) or for blocks (TensorFlow), `False` forbids them,
+            `None` leaves the choice to `kmha.core.planning`.
         kernel_initializer: of all kernels; it draws in the built-in's shape, (I, H, O).
         bias_initializer: of all biases.
         kernel_regularizer: of all kernels.
@@ -168,9 +170,10 @@ class MultiHeadAttention(AttentionBase):
             None if attention_mask is None else self._folding.fold_mask(attention_mask, query, key),
             causal=use_causal_mask,
             window=self._sliding_window,
-            dropout=self._drop if training and self._dropout > 0 else None,
+            dropout=Dropout.of(self._dropout_layer, training),
             return_scores=return_attention_scores,
             flash=self._flash,
+            training=bool(training),
         )
         mixed = self._folding.unfold(mixed, like=query)
         return mixed, None if scores is None else self._folding.unfold_scores(scores, query, key)
@@ -228,9 +231,6 @@ class MultiHeadAttention(AttentionBase):
         window = self._sliding_window
         window_mask = None if window is None else ops.reshape(masks.window(rows, columns, window), shape)
         return masks.combine(mask, causal_mask, window_mask), {}
-
-    def _drop(self, scores: Any) -> Any:
-        return self._dropout_layer(scores, training=True)
 
     @property
     def _flash(self) -> bool | None:

@@ -42,6 +42,7 @@ class Case:
         paddings: which padding masks there are, "+" for those that the tensors carry: ("+query_mask", "value_mask").
         empty: whether the attention mask leaves a row nothing to attend to.
         self_attention: whether the query is passed as the value too, which then has its sizes.
+        path: how our layer computes attention on TensorFlow, such as "blocked:2"; "" leaves the choice to it.
     """
 
     seed: int = 0
@@ -68,6 +69,7 @@ class Case:
     empty: bool = False
     return_scores: bool = False
     self_attention: bool = False
+    path: str = ""
 
     def __post_init__(self) -> None:
         if self.self_attention:

@@ -79,6 +79,12 @@ def flash_attention_config(layer_class: Any) -> str:
     return str(layer_class(3, 4, flash_attention=False).get_config().get("flash_attention", "not there"))
 
 
+def flash_attention(layer_class: Any) -> str:
+    """flash_attention=True on TensorFlow: largest difference from a layer without it."""
+    layer = _seeded(layer_class, flash_attention=True)
+    return f"{_apart(layer(_x(), _x()), _seeded(layer_class)(_x(), _x())):.2g}"
+
+
 def dropout_at_inference(layer_class: Any) -> str:
     """Inference in mixed_float16: largest difference between dropout=0.1 and dropout=0."""
     x = 3 * _x()
@@ -144,6 +150,7 @@ _ALL: tuple[Callable[[Any], str], ...] = (
     explicit_query_mask,
     causal_along_attention_axes,
     flash_attention_config,
+    flash_attention,
     dropout_at_inference,
     mask_of_the_caller,
     heads_mask_and_padding,

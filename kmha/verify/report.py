@@ -172,6 +172,7 @@ FEATURES = (
     "dropout in training",
     "attention scores",
     "attention_axes, higher rank",
+    "in blocks",
     COMPILED,
 )
 
@@ -194,6 +195,7 @@ def features(case: Case, modes: set[str]) -> list[str]:
         "dropout in training": case.dropout > 0 and case.training,
         "attention scores": case.return_scores,
         "attention_axes, higher rank": case.rank > 3,
+        "in blocks": case.path != "",
         COMPILED: "xla" in modes,
     }
     return [name for name, has in present.items() if has] or [FEATURES[0]]

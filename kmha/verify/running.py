@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras.src.backend import get_keras_mask, set_keras_mask
 
+from kmha.core import planning
 from kmha.interchange import keras as keras_layout
 from kmha.verify.cases import Case
 
@@ -64,7 +65,9 @@ class Candidate:
         """
         for variable, start in zip(self._random, self._start, strict=True):
             variable.assign(start)
-        outputs, gradients = backend_module().run(self, mode, self._as_float(upstream))
+        path = self.case.path if keras.backend.backend() == "tensorflow" else ""
+        with planning.wished(path):
+            outputs, gradients = backend_module().run(self, mode, self._as_float(upstream))
         results = dict(zip(("output", "scores"), outputs, strict=False))
         count = len(self.inputs)
         results.update({f"d {name}": gradient for name, gradient in zip(self.inputs, gradients, strict=False)})

@@ -7,6 +7,7 @@ from keras import ops
 
 from kmha.core import axes
 from kmha.core.attention import attend, masked_softmax
+from kmha.core.dropout import Dropout
 from kmha.verify.reference import _mix, _scores
 from kmha.verify.running import WIDEST
 from kmha.verify.tolerance import is_close
@@ -54,6 +55,16 @@ def test_scores_and_mix_are_the_equations():
     assert is_close(mixed, np.einsum(axes.MIX, expected, value), WIDE)
 
 
+@pytest.mark.parametrize("return_scores", [True, False])
+def test_a_bias_is_added_to_the_logits(return_scores):
+    query, key, value = _heads()
+    bias = np.random.default_rng(3).normal(size=(1, H, T, S))
+    mixed, _ = attend(query, key, value, bias=bias, return_scores=return_scores)
+    logits = np.einsum(axes.SCORES, query, key) / math.sqrt(O) + bias
+    expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    assert is_close(ops.convert_to_numpy(mixed), np.einsum(axes.MIX, expected, value), WIDE)
+
+
 def test_scale_can_be_given():
     query, key, value = _heads()
     given, _ = attend(query, key, value, scale=0.5, return_scores=True)
@@ -64,7 +75,8 @@ def test_scale_can_be_given():
 def test_dropout_comes_after_the_scores_that_are_returned():
     query, key, value = _heads()
     _, plain = attend(query, key, value, return_scores=True)
-    mixed, scores = attend(query, key, value, dropout=lambda x: 0.0 * x, return_scores=True)
+    dropout = Dropout(1.0, keras.random.SeedGenerator(3))
+    mixed, scores = attend(query, key, value, dropout=dropout, return_scores=True)
     assert np.array_equal(ops.convert_to_numpy(scores), ops.convert_to_numpy(plain))
     assert not ops.convert_to_numpy(mixed).any()
 

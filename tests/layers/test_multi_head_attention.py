@@ -218,3 +218,24 @@ def test_widths_may_be_unknown_once_the_layer_is_built():
 
 def test_zero_sized_batch():
     assert kmha.MultiHeadAttention(H, O)(_x(0, T, I), _x(0, S, J)).shape == (0, T, I)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_flash_attention_trains_as_without_and_drops_the_same(jit_compile):
+    """On TensorFlow it means blocks. With XLA, blocks draw other numbers, so nothing is dropped there."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4, 150, 6)).astype("float32"), rng.normal(size=(4, 150, 6)).astype("float32")
+    padded = np.where(np.arange(150)[None, :, None] < rng.integers(100, 150, size=(4, 1, 1)), x, 0.0)
+    losses, models = [], []
+    for flash in (True, False):
+        keras.utils.set_random_seed(5)
+        inputs = keras.Input((150, 6))
+        layer = kmha.MultiHeadAttention(2, 3, dropout=0.0 if jit_compile else 0.2, flash_attention=flash, seed=1)
+        masked = keras.layers.Masking()(inputs)
+        model = keras.Model(inputs, layer(masked, masked, use_causal_mask=True))
+        model.compile("sgd", "mse", jit_compile=jit_compile)
+        losses.append(model.fit(padded, y, epochs=2, batch_size=2, shuffle=False, verbose=0).history["loss"])
+        models.append(model)
+    assert np.allclose(*losses, rtol=1e-6, atol=0)
+    assert np.allclose(*(model.predict(padded, verbose=0) for model in models), rtol=1e-5, atol=1e-6)

@@ -47,6 +47,12 @@ def test_flash_attention_config():
     assert _both(differences.flash_attention_config) == ("not there", "False")
 
 
+def test_flash_attention():
+    builtin, here = _both(differences.flash_attention)
+    assert builtin.startswith("ValueError: Flash attention is not supported in tensorflow backend")
+    assert float(here) < 1e-6
+
+
 def test_dropout_at_inference():
     builtin, here = map(float, _both(differences.dropout_at_inference))
     assert builtin > 0
@@ -73,5 +79,5 @@ def test_quantized_and_saved():
 
 def test_all_are_shown():
     shown = list(differences.shown())
-    assert len(shown) == len(differences._ALL) == 12
+    assert len(shown) == len(differences._ALL) == 13
     assert all(difference.builtin != difference.here for difference in shown)

@@ -1,0 +1,174 @@
+"""What a call of a layer would do, and what it would cost, without doing it."""
+
+import dataclasses
+import math
+from typing import Any
+
+import keras
+
+from kmha.core import axes, planning
+from kmha.core.folding import Folding
+from kmha.layers import calls
+
+Shape = tuple[Any, ...]
+
+# Bytes of an element of the inputs and of what is computed from them; the scores take four at least.
+_ITEMS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One of the four equations, with its sizes and floating point operations (a product and a sum count as two)."""
+
+    name: str
+    equation: str
+    sizes: str
+    flops: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """What `explain` says of a call; `print` shows it as text.
+
+    Attributes:
+        path: how attention is computed (`kmha.core.planning.choose`), and `reason`: why so.
+        reason: in a few words.
+        steps: the four equations.
+        parameters: how many numbers are trained.
+        training: whether `peak_bytes` is that of a training step.
+    """
+
+    path: str
+    reason: str
+    steps: tuple[Step, ...]
+    parameters: int
+    training: bool
+    _request: planning.Request
+    _widths: tuple[int, int]  # bytes of what one query, and one key with its value, take in a forward pass
+
+    @property
+    def forward_flops(self) -> int:
+        """Of a forward pass; pairs of positions that a causal mask or a window hides do not count."""
+        return sum(step.flops for step in self.steps)
+
+    @property
+    def step_flops(self) -> int:
+        """Of forward and backward pass: each product has two gradients. Computing scores again does not count."""
+        return 3 * self.forward_flops
+
+    @property
+    def peak_bytes(self) -> int:
+        """What the call takes over the inputs and weights, in about, on its path."""
+        return self.bytes_on(self.path)
+
+    def bytes_on(self, path: str, length: int | None = None) -> int:
+        """As `peak_bytes`, on another path, or with another T (and S, if it was the same)."""
+        request = self._request
+        if length is not None:
+            same = request.columns == request.rows
+            request = dataclasses.replace(request, rows=length, columns=length if same else request.columns)
+        rows, columns = request.rows or 0, request.columns or 0
+        linear = (request.batch or 1) * (rows * self._widths[0] + columns * self._widths[1])
+        return linear * (3 if self.training else 1) + planning.working_bytes(request, path, self.training)
+
+    def largest_length(self, memory: int) -> dict[str, int]:
+        """The largest T (and S, if it is the same) for which a call fits into `memory` bytes, on each path.
+
+        Raises:
+            ValueError: `memory` is no positive number.
+        """
+        if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
+            raise ValueError(f"memory: expected a number of bytes above 0. Received: {memory!r}. 8 GiB are 8 * 2**30.")
+        lengths = {}
+        for path in planning.PATHS[self._request.backend]:
+            low, high = 0, 1
+            while self.bytes_on(path, high) <= memory:
+                low, high = high, 2 * high
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if self.bytes_on(path, middle) <= memory else (low, middle)
+            lengths[path] = low
+        return lengths
+
+    def __str__(self) -> str:
+        rows = [(step.name, step.equation, step.sizes, f"{step.flops:,}") for step in self.steps]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [f"path: {self.path} ({self.reason})"]
+        for row in rows:
+            *texts, number = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+            lines.append("  ".join([*texts, number.strip().rjust(widths[-1])]))
+        what = "training step" if self.training else "forward pass"
+        flops = self.step_flops if self.training else self.forward_flops
+        lines.append(f"{flops:,} FLOPs in a {what}, {self.parameters:,} parameters")
+        others = ", ".join(f"{path} {_readable(self.bytes_on(path))}" for path in planning.PATHS[self._request.backend])
+        lines.append(f"memory at the peak of a {what}, in about: {others}")
+        return "\n".join(lines)
+
+
+def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, bool]) -> Explanation:
+    """See `MultiHeadAttention.explain`; `call` has `use_causal_mask`, `return_attention_scores` and `training`.
+
+    Raises:
+        ValueError: T or S is not known.
+    """
+    folding = Folding.of(len(query), layer.attention_axes)
+    calls.check_batch_axes(layer.name, folding, query, value, key)
+    rows, columns = (math.prod(shape[axis] or 0 for axis in folding.attention_axes) for shape in (query, key))
+    if not rows or not columns:
+        raise ValueError(
+            f"{layer.name}: explain needs the number of positions. Received: query_shape={query}, value_shape={value}. "
+            "Give numbers for T and S, such as (8, 512, 64); B may be None, and counts as one."
+        )
+    backend = keras.backend.backend()
+    request = planning.Request(
+        *(math.prod(query[axis] or 1 for axis in folding.batch_axes), rows, columns, layer.num_heads),
+        backend=backend,
+        item=max(4, _ITEMS[layer.compute_dtype]),
+        causal=call["use_causal_mask"],
+        window=layer._sliding_window,
+        dropout=call["training"] and layer.dropout > 0,
+        scores=call["return_attention_scores"],
+        training=call["training"],
+        fusable=planning.fuses(backend, layer.compute_dtype, layer.key_dim, layer._value_dim),
+        flash=layer._flash,
+    )
+    choice = planning.choose(request)
+    output = math.prod(layer.compute_output_shape(query, value, key)[len(query) - 1 :])
+    inputs = [query[-1], key[-1], value[-1], *([query[-1]] if layer._use_gate else [])]
+    heads, sizes = layer.num_heads, [layer.key_dim, layer.key_dim, layer._value_dim, layer._value_dim]
+    parameters = sum(heads * size * (width + layer.use_bias) for width, size in zip(inputs, sizes, strict=False))
+    parameters += output * (heads * layer._value_dim + layer.use_bias)
+    head = heads * (layer.key_dim + layer._value_dim)
+    widths = _ITEMS[layer.compute_dtype] * (head + output), _ITEMS[layer.compute_dtype] * head
+    steps = _steps(request, inputs, layer.key_dim, layer._value_dim, output)
+    return Explanation(choice.path, choice.reason, steps, parameters, call["training"], request, widths)
+
+
+def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim: int, output: int) -> tuple[Step, ...]:
+    batch, rows, columns, heads = request.batch or 1, request.rows or 0, request.columns or 0, request.heads
+    pairs = planning.visible_pairs(rows, columns, request.causal, request.window)
+    lengths, sizes = [rows, columns, columns, rows], [key_dim, key_dim, value_dim, value_dim]
+    names, letters = ["query", "key", "value", "gate"], ["T", "S", "S", "T"]
+    steps = []
+    for name, letter, length, width, size in zip(names, letters, lengths, inputs, sizes, strict=False):
+        equation = axes.PROJECT.replace("T", letter)
+        text = f"{letter}={length} I={width} H={heads} O={size}"
+        steps.append(Step(name, equation, text, 2 * batch * length * width * heads * size))
+    text = f"B={batch} T={rows} S={columns} H={heads}"
+    steps.append(Step("scores", axes.SCORES, f"{text} O={key_dim}", 2 * batch * heads * pairs * key_dim))
+    steps.append(Step("mix", axes.MIX, f"{text} O={value_dim}", 2 * batch * heads * pairs * value_dim))
+    flops = 2 * batch * rows * heads * value_dim * output
+    return (*steps, Step("merge", axes.MERGE, f"T={rows} H={heads} O={value_dim} E={output}", flops))
+
+
+def _readable(size: int) -> str:
+    """Bytes in words.
+
+    >>> _readable(3 * 2**30)
+    '3.0 GiB'
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size = size / 1024  # type: ignore[assignment]
+    return f"{size:.1f} GiB"

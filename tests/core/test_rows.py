@@ -1,0 +1,67 @@
+import keras
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tensorflow
+
+from kmha.core.blocks import Block, cut, least, most, sizes_of  # noqa: E402
+from kmha.core.rows import Problem  # noqa: E402
+
+B, T, S, H = 2, 11, 7, 3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("block", [Block(0, 11, 0, 7), Block(3, 5, 0, 7), Block(10, 1, 2, 4)])
+def test_a_block_drops_what_keras_drops_of_the_whole(dtype, block):
+    seeds = keras.random.SeedGenerator(4)
+    seed = tf.cast(seeds.state.value, "int32")
+    whole = keras.random.dropout(tf.ones((B, H, T, S), dtype), 0.4, seed=seeds)
+    expected = tf.transpose(whole, (1, 0, 2, 3)) != 0
+    expected = expected[:, :, block.first : block.last, block.low : block.high]
+    kept = Problem(H, B, T, S, 1.0, rate=0.4, seed=seed).kept(block, tf.as_dtype(dtype))
+    assert np.array_equal(kept, tf.reshape(expected, kept.shape))
+    assert 0 < np.mean(kept) < 1
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", [None, 1, 4, 100])
+@pytest.mark.parametrize(("rows", "columns"), [(11, 7), (7, 11), (1, 11), (11, 1)])
+def test_a_block_sees_all_that_is_allowed_and_knows_what_is_not(rows, columns, causal, window):
+    t, s = np.arange(rows)[:, None], np.arange(columns)[None]
+    allowed = np.ones((rows, columns), bool)
+    if causal:
+        allowed &= s <= t
+    if window is not None:
+        allowed &= abs(t - s) < window
+    problem = Problem(H, B, rows, columns, 1.0, causal, window)
+    seen = np.zeros_like(allowed)
+    for block in problem.blocks(3):
+        part = problem.allowed(block)
+        inside = slice(block.first, block.last), slice(block.low, block.high)
+        seen[inside] = True if part is None else part
+        empty = not allowed[inside[0]].any(axis=1).all()
+        assert problem.may_be_empty(block) or not empty
+    assert np.array_equal(seen, allowed)
+
+
+def test_no_mask_is_made_where_all_is_allowed():
+    problem = Problem(H, B, 12, 12, 1.0, causal=True)
+    assert problem.allowed(Block(8, 4, 0, 9)) is None
+    assert problem.allowed(Block(8, 4, 0, 10)) is not None
+
+
+def test_sizes_may_be_numbers_or_tensors():
+    assert least(2, 3) == 2
+    assert most(2, 3) == 3
+    assert int(least(tf.constant(2), 3)) == 2
+    assert int(most(2, tf.constant(3))) == 3
+
+    @tf.function(input_signature=[tf.TensorSpec((2, None)), tf.TensorSpec((), "int32")])
+    def part(x, start):
+        assert sizes_of(x)[0] == 2
+        return cut(x, 1, start, 2)
+
+    x = np.arange(10.0, dtype="float32").reshape(2, 5)
+    assert np.array_equal(part(x, 1), x[:, 1:3])
+    assert np.array_equal(cut(tf.constant(x), 1, 1, 2), x[:, 1:3])

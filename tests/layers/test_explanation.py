@@ -1,0 +1,90 @@
+import keras
+import pytest
+
+import kmha
+from kmha.core import planning
+
+tensorflow = pytest.mark.tensorflow
+
+
+def test_parameters_are_those_of_the_built_layer():
+    for arguments in ({}, {"use_bias": False}, {"use_gate": True}, {"value_dim": 11, "output_shape": (13, 2)}):
+        layer = kmha.MultiHeadAttention(3, 5, **arguments)
+        explanation = layer.explain((2, 7, 4), (2, 9, 6), (2, 9, 8))
+        layer.build((2, 7, 4), (2, 9, 6), (2, 9, 8))
+        assert explanation.parameters == layer.count_params()
+
+
+def test_flops_count_products_and_sums_of_what_is_seen():
+    layer = kmha.MultiHeadAttention(3, 5, value_dim=11, sliding_window=2)
+    explanation = layer.explain((2, 4, 6), (2, 4, 8), use_causal_mask=True)
+    flops = {step.name: step.flops for step in explanation.steps}
+    pairs = 7  # 1 + 2 + 2 + 2
+    assert flops == {
+        "query": 2 * 2 * 4 * 6 * 3 * 5,
+        "key": 2 * 2 * 4 * 8 * 3 * 5,
+        "value": 2 * 2 * 4 * 8 * 3 * 11,
+        "scores": 2 * 2 * 3 * pairs * 5,
+        "mix": 2 * 2 * 3 * pairs * 11,
+        "merge": 2 * 2 * 4 * 3 * 11 * 6,
+    }
+    assert explanation.forward_flops == sum(flops.values())
+    assert explanation.step_flops == 3 * sum(flops.values())
+
+
+@tensorflow
+def test_the_path_is_the_one_that_is_taken(monkeypatch):
+    taken = []
+    choose = planning.choose
+    monkeypatch.setattr(planning, "choose", lambda request: taken.append(choose(request)) or taken[-1])
+    for arguments, shape, flags in (
+        ({}, (1, 512, 6), {"use_causal_mask": True}),
+        ({}, (1, 512, 6), {}),
+        ({"sliding_window": 3}, (1, 512, 6), {}),
+        ({"dropout": 0.1}, (1, 512, 6), {"use_causal_mask": True, "training": True}),
+        ({"dropout": 0.1}, (1, 512, 6), {"use_causal_mask": True}),
+        ({"flash_attention": True}, (1, 12, 6), {}),
+        ({}, (1, 512, 6), {"use_causal_mask": True, "return_attention_scores": True}),
+        ({"attention_axes": (2,)}, (1, 2, 512, 6), {"use_causal_mask": True}),
+    ):
+        layer = kmha.MultiHeadAttention(3, 5, **arguments)
+        explained = layer.explain(shape, **flags)
+        taken.clear()
+        x = keras.ops.ones(shape)
+        layer(x, x, **flags)
+        assert (explained.path, explained.reason) == (taken[-1].path, taken[-1].reason)
+
+
+@tensorflow
+def test_the_largest_length_fits_and_the_next_does_not():
+    explanation = kmha.MultiHeadAttention(8, 64).explain((4, 128, 512), use_causal_mask=True, training=True)
+    lengths = explanation.largest_length(2**31)
+    assert lengths["blocked"] > lengths["direct"] > lengths["steps"] > 1000
+    for path, length in lengths.items():
+        assert explanation.bytes_on(path, length) <= 2**31 < explanation.bytes_on(path, length + 1)
+
+
+@tensorflow
+def test_the_text_says_it_all():
+    text = str(kmha.MultiHeadAttention(8, 64).explain((1, 4096, 512), use_causal_mask=True))
+    for part in ("path: blocked (a mask to skip by", "BSI,HIO->BSHO", "BTHO,BSHO->BHTS", "1,050,624 parameters", "MiB"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        (((2, None, 4),), "explain needs the number of positions"),
+        (((2, 7, 4), (3, 9, 4)), "must have the same size in the batch"),
+        (((2, 4),), "must have the same number of axes, three or more"),
+    ],
+)
+def test_shapes_that_cannot_be_explained(shapes, said):
+    with pytest.raises(ValueError, match=said):
+        kmha.MultiHeadAttention(3, 5).explain(*shapes)
+
+
+@pytest.mark.parametrize("memory", [0, -1, "8GB", True, float("nan")])
+def test_memory_is_a_number_of_bytes(memory):
+    with pytest.raises(ValueError, match=r"8 GiB are 8 \* 2\*\*30"):
+        kmha.MultiHeadAttention(3, 5).explain((2, 7, 4)).largest_length(memory)
