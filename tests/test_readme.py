@@ -23,7 +23,7 @@ def test_code_prints_what_it_says(code):
 
 
 def test_there_is_code():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 def test_the_first_screen_has_the_two_commands():
@@ -34,4 +34,4 @@ def test_the_first_screen_has_the_two_commands():
 
 def test_every_difference_is_listed():
     table = README.split("## Where kmha differs")[1].split("\n\n")[2]
-    assert len(table.splitlines()) == 2 + 12
+    assert len(table.splitlines()) == 2 + 13

@@ -7,15 +7,24 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """Writes beside `path` and renames, so that an interrupted run leaves what was there before."""
     descriptor, beside = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=2)
-            file.write("\n")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
         os.chmod(beside, 0o644)
         os.replace(beside, path)
     except BaseException:
         os.unlink(beside)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """As `write_bytes`, in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """As `write_bytes`, indented."""
+    write_text(path, json.dumps(value, indent=2) + "\n")

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 from kmha import __version__
@@ -14,19 +15,21 @@ def _run(*arguments):
 def test_help_names_the_commands():
     result = _run("--help")
     assert result.exit_code == 0
-    assert "compare" in result.output
+    for command in ("compare", "bench"):
+        assert command in result.output
     assert _run("-h").output == result.output
 
 
-def test_help_imports_no_tensorflow():
+@pytest.mark.parametrize(("command", "text"), [("compare", "MODULE:CLASS"), ("bench", "--plot FILE")])
+def test_help_imports_no_tensorflow(command, text):
     code = (
         "import sys\nfrom kmha.cli import main\n"
-        "try:\n    main(['compare', '--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'keras', 'tensorflow', 'numpy'} & set(sys.modules)))"
+        f"try:\n    main(['{command}', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'keras', 'tensorflow', 'numpy', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert output.endswith("[]\n")
-    assert "MODULE:CLASS" in output
+    assert text in output
 
 
 def test_version():

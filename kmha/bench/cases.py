@@ -1,0 +1,166 @@
+"""Who and what is measured: contenders, sizes, kinds of attention, passes and modes, and the rows that they make."""
+
+import dataclasses
+import importlib.util
+from collections.abc import Iterable, Sequence
+
+Size = tuple[int, int]  # (B, T)
+
+BUILTIN, OURS = "builtin", "kmha"
+PEERS = ("addons", "torch", "sdpa")
+
+SIZES: dict[str, tuple[Size, ...]] = {
+    "short": ((32, 10), (8, 64), (1, 64)),
+    "medium": ((4, 512), (1, 2048)),
+    "long": ((1, 4096),),
+}
+KINDS = ("plain", "causal", "windowed", "padded", "dropout")
+PASSES = ("forward", "step")
+MODES = ("eager", "graph", "xla")
+
+SERIES = tuple((1, 2**power) for power in range(6, 14))  # what a picture against T is drawn from: 64 … 8192
+LONG = 2048  # from here on masks and memory matter enough to be measured unasked
+DROPOUT = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the table: self-attention of (B, T, I) with H heads of I / H.
+
+    Args:
+        batch: B.
+        length: T.
+        width: I, and E.
+        heads: H, which must divide I: `torch.nn.MultiheadAttention` has no other head size.
+        kind: one of `KINDS`; "windowed" is causal too, "padded" hides the last quarter of each row's keys.
+        step: forward and the gradients with respect to the input and all weights, or forward alone.
+        mode: one of `MODES`.
+        window: of "windowed": t attends to s with 0 ≤ t - s < window.
+
+    >>> Row(4, 512).head_size, Row(4, 512, kind="windowed").is_causal
+    (64, True)
+    """
+
+    batch: int
+    length: int
+    width: int = 512
+    heads: int = 8
+    kind: str = "plain"
+    step: bool = False
+    mode: str = "graph"
+    window: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "length", "width", "heads", "window"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more. Received: {getattr(self, name)}.")
+        if self.width % self.heads:
+            below, above = self.width // self.heads * self.heads, -(-self.width // self.heads) * self.heads
+            raise ValueError(
+                f"the heads must divide the width, for every contender to have heads of one size. Received: width "
+                f"{self.width}, {self.heads} heads. Give a width of {below or above} or {above}, or other heads."
+            )
+        for name, known in (("kind", KINDS), ("mode", MODES)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}. Received: {getattr(self, name)!r}.")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(B, T, I)."""
+        return self.batch, self.length, self.width
+
+    @property
+    def head_size(self) -> int:
+        """O."""
+        return self.width // self.heads
+
+    @property
+    def is_causal(self) -> bool:
+        return self.kind in ("causal", "windowed")
+
+    @property
+    def dropout(self) -> float:
+        return DROPOUT if self.kind == "dropout" else 0.0
+
+    @property
+    def is_training(self) -> bool:
+        """What the layers are told: a step is training, and so is whatever drops."""
+        return self.step or self.dropout > 0
+
+    @property
+    def size(self) -> str:
+        """As the tables have it, "4 × 512"."""
+        return f"{self.batch} × {self.length}"
+
+    @property
+    def pass_name(self) -> str:
+        return PASSES[self.step]
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.kind} {self.pass_name} {self.mode}"
+
+
+def sizes(text: str) -> tuple[Size, ...]:
+    """The sizes of a name, or the one that is spelled out.
+
+    Raises:
+        ValueError: it is neither.
+
+    >>> sizes("medium"), sizes("2x1000")
+    (((4, 512), (1, 2048)), ((2, 1000),))
+    """
+    if text in SIZES:
+        return SIZES[text]
+    batch, cross, length = text.lower().replace("×", "x").partition("x")
+    if not (cross and batch.isdecimal() and length.isdecimal() and int(batch) and int(length)):
+        raise ValueError(
+            f"expected {', '.join(SIZES)} or BxT with a batch and a length of 1 or more, such as 2x1000. "
+            f"Received: {text!r}."
+        )
+    return ((int(batch), int(length)),)
+
+
+def select(
+    chosen: Iterable[Size],
+    kinds: Sequence[str] = (),
+    passes: Sequence[str] = PASSES,
+    modes: Sequence[str] = ("graph",),
+    width: int = 512,
+    heads: int = 8,
+) -> list[Row]:
+    """All combinations, each size's rows together.
+
+    Args:
+        chosen: (B, T) each.
+        kinds: of `KINDS`; none means "plain", and all of them from `LONG` on.
+        passes: of `PASSES`.
+        modes: of `MODES`.
+        width: I.
+        heads: H.
+
+    >>> [str(row) for row in select([(2, 3)], modes=("xla",))]
+    ['2 × 3 plain forward xla', '2 × 3 plain step xla']
+    """
+    return [
+        Row(batch, length, width, heads, kind, step, mode)
+        for batch, length in dict.fromkeys(chosen)
+        for kind in kinds or (KINDS if length >= LONG else KINDS[:1])
+        for mode in modes
+        for step in (name == "step" for name in PASSES if name in passes)
+    ]
+
+
+def is_installed(name: str) -> bool:
+    """Whether what a contender is made of is there."""
+    return name not in ("torch", "sdpa") or importlib.util.find_spec("torch") is not None
+
+
+def check_series(rows: Sequence[Row]) -> None:
+    """Raises a ValueError unless the rows make one series against T, for a picture."""
+    for name in ("kind", "mode", "batch"):
+        found = sorted({str(getattr(row, name)) for row in rows})
+        if len(found) > 1:
+            raise ValueError(f"a picture shows one {name} only. Received: {', '.join(found)}. Choose one of them.")
+    lengths = {row.length for row in rows}
+    if len(lengths) < 2:
+        raise ValueError(f"a picture against T needs two lengths at least. Received: {[*lengths]}. Add another size.")

@@ -1,0 +1,85 @@
+"""The machine: what it is, what is installed on it, and the product of matrices that tells how fast it is."""
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CPUINFO, MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")  # on Linux
+CGROUP = Path("/sys/fs/cgroup")  # in a container
+GEMM_SIZE = 2048
+GEMM_FLOPS = 2 * GEMM_SIZE**3
+PACKAGES = ("tensorflow", "keras", "torch", "kmha")
+
+
+def describe() -> dict[str, Any]:
+    """Processor, cores, memory in bytes, system, and versions of what is measured.
+
+    >>> sorted(describe())
+    ['cores', 'memory', 'processor', 'python', 'system', 'versions']
+    """
+    return {
+        "processor": _processor(),
+        "cores": cores(),
+        "memory": _memory("SC_PHYS_PAGES"),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "versions": {name: version for name in PACKAGES if (version := _version(name))},
+    }
+
+
+def cores() -> int:
+    """Those that this process may use, as far as the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes that can be had without swapping; `None` where the system does not tell."""
+    try:
+        lines = MEMINFO.read_text().splitlines()
+        found = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return _memory("SC_AVPHYS_PAGES")
+    try:
+        limit, taken = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
+        return min(found, int(limit) - int(taken))
+    except (OSError, ValueError):  # no container, or one without a limit: "max"
+        return found
+
+
+def gemm(size: int = GEMM_SIZE) -> Callable[[], Any]:
+    """`tf.matmul` of two float32 matrices (size, size): the limit that all arithmetic is held against.
+
+    >>> gemm(7)().shape
+    TensorShape([7, 7])
+    """
+    import tensorflow as tf
+
+    left, right = tf.random.normal((size, size)), tf.random.normal((size, size))
+    multiply = tf.function(tf.matmul, autograph=False).get_concrete_function(left, right)
+    multiply(left, right)  # warms up
+    return lambda: multiply(left, right)
+
+
+def _processor() -> str:
+    try:
+        lines = CPUINFO.read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _memory(pages: str) -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

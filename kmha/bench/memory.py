@@ -1,0 +1,98 @@
+"""Peak memory of one forward pass or training step, each in a process of its own.
+
+`measure` starts `python -m kmha.bench.memory`, which gets a row as JSON and answers with bytes. What counts is by how
+much the resident memory rises while the contender runs for the first time, over what it is when all is imported, built
+and traced and the input is there.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kmha.bench.cases import Row
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class NotMeasured(Exception):
+    """The process that was to measure failed, or was killed; the message is one line that says why."""
+
+    def __init__(self, message: str, killed: bool = False) -> None:
+        super().__init__(message)
+        self.killed = killed
+
+
+def measure(contender: str, row: Row) -> int:
+    """Bytes at the peak over the start.
+
+    Raises:
+        NotMeasured: the process failed, or was killed, for want of memory for one.
+    """
+    task = json.dumps({"contender": contender, "row": dataclasses.asdict(row)})
+    process = subprocess.run(
+        [sys.executable, "-m", "kmha.bench.memory"],
+        input=task,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        raise NotMeasured(f"killed by {name}" + (", out of memory perhaps" if name == "SIGKILL" else ""), killed=True)
+    if process.returncode > 0:
+        lines = process.stderr.strip().splitlines()
+        raise NotMeasured(lines[-1] if lines else f"exit status {process.returncode}")
+    return int(json.loads(process.stdout.splitlines()[-1])["bytes"])
+
+
+def peak(function: Callable[[], Any]) -> int:
+    """By how many bytes the resident memory of this process rises at most while `function` runs.
+
+    >>> peak(lambda: bytearray(50_000_000)) > 40_000_000
+    True
+    """
+    try:
+        CLEAR.write_text("5")  # sets Linux' high-water mark back to what is resident now
+        start = _status("VmRSS")
+    except OSError:
+        start = _highest_ever()  # all that is left; right as long as nothing before took more
+        function()
+        return _highest_ever() - start
+    function()
+    return max(0, _status("VmHWM") - start)
+
+
+def _status(name: str) -> int:
+    """Bytes."""
+    lines = STATUS.read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def _highest_ever() -> int:
+    """Bytes."""
+    if STATUS.exists():  # Linux has `ru_maxrss` too, but there a process starts with its parent's
+        return _status("VmHWM")
+    import resource  # Windows has none
+
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest if sys.platform == "darwin" else 1024 * highest  # macOS counts in bytes
+
+
+def main() -> None:
+    """Reads a task, writes its answer."""
+    from kmha.bench.contenders import build, numbers
+
+    task = json.load(sys.stdin)
+    row = Row(**task["row"])
+    contender = build(task["contender"], row, numbers(row))
+    print(json.dumps({"bytes": peak(contender.run)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""A report as text: the columns that the screen and Markdown share, the machine in a line, and numbers to be read."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from kmha.bench.cases import BUILTIN, OURS, PEERS
+from kmha.bench.report import Report, Result
+
+LABELS = {BUILTIN: "built-in", OURS: "kmha", "addons": "Addons", "torch": "torch", "sdpa": "torch SDPA"}
+BOTH = BUILTIN, OURS
+NOTHING = "–"
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """Of a table; `cell` gives its text."""
+
+    title: str
+    cell: Callable[[Result], str]
+    is_text: bool = False
+
+
+def shown(report: Report, wide: bool) -> list[Column]:
+    """The columns that have anything to show; `wide` has minimum and maximum too."""
+    columns = [
+        Column("B × T", lambda result: result.row.size, is_text=True),
+        Column("kind", lambda result: result.row.kind, is_text=True),
+        Column("pass", lambda result: result.row.pass_name, is_text=True),
+        Column("mode", lambda result: result.row.mode, is_text=True),
+        *(Column(f"{LABELS[name]}, ms", _time(name, wide)) for name in BOTH),
+        Column("ratio", lambda result: _two(result.ratio(OURS))),
+        Column("quartiles", lambda result: _span(result.quartiles(OURS))),
+        Column("path", lambda result: result.path or NOTHING, is_text=True),
+        *(Column(LABELS[name], _ratio(name)) for name in PEERS),
+        Column("% of GEMM", lambda result: _arrow(_percent(result.share(name)) for name in BOTH)),
+        Column("peak memory", lambda result: _arrow(bytes_text(result.memory.get(name)) for name in BOTH)),
+    ]
+    modes = {result.row.mode for result in report.results}
+    return [
+        column
+        for column in columns
+        if any(column.cell(result) != NOTHING for result in report.results)
+        and not (column.title == "mode" and len(modes) == 1)
+    ]
+
+
+def markdown(report: Report) -> str:
+    """A table for GitHub, and below it the machine and the command."""
+    columns = shown(report, wide=True)
+    lines = [[column.title for column in columns], [":--" if column.is_text else "--:" for column in columns]]
+    lines += [[column.cell(result) for column in columns] for result in report.results]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    interrupted = ", interrupted" if report.interrupted else ""
+    measured = f"Measured by `{report.command}`{interrupted}, on {where(report)}."
+    return f"{table}\n\n{measured} {legend(report)}\n"
+
+
+def where(report: Report) -> str:
+    """The machine in a line."""
+    machine = report.machine
+    parts = [f"{machine['processor']}, {machine['cores']} cores"]
+    parts += [f"{bytes_text(machine['memory'])} of memory"] if machine["memory"] else []
+    parts += [machine["system"], f"Python {machine['python']}"]
+    parts += [f"{name} {version}" for name, version in machine["versions"].items()]
+    parts += [f"float32 GEMM {report.gemm_rate / 1e9:.0f} GFLOP/s"] if report.gemm_rate else []
+    return ", ".join(parts)
+
+
+def notes(report: Report) -> list[str]:
+    """Why cells are empty, a line for each reason."""
+    lines = []
+    for (name, reason), rows in report.notes.items():
+        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        lines.append(f"{NOTHING} {LABELS[name]}: {reason} ({rows[0]}{more}).")
+    return lines
+
+
+def legend(report: Report) -> str:
+    """What the columns mean, in a line or two."""
+    rows = [result.row for result in report.results]
+    modes = sorted({row.mode for row in rows})
+    mode = f"{modes[0].replace('xla', 'XLA')} mode" if len(modes) == 1 else "modes as listed"
+    widths = ", ".join(sorted({f"width {row.width}, {row.heads} heads" for row in rows}))
+    return (
+        f"Float32, {widths}, {mode} (torch: eager); medians of rounds in turn. Ratios are to the built-in's median, "
+        "below 1 is quicker; quartiles are those of the rounds' own ratios. An arrow leads from the built-in to kmha. "
+        "% of GEMM: the useful arithmetic over what `tf.matmul` does in that time. Peak memory: over the start, each "
+        "in a process of its own."
+    )
+
+
+def bytes_text(count: int | None) -> str:
+    """Decimal units.
+
+    >>> bytes_text(5_400_000_000), bytes_text(64_200_000), bytes_text(None)
+    ('5.4 GB', '64 MB', '–')
+    """
+    if count is None:
+        return NOTHING
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def milliseconds_text(milliseconds: float) -> str:
+    """Three digits or so.
+
+    >>> [milliseconds_text(x) for x in (0.314159, 3.14159, 31.4159, 3141.59)]
+    ['0.314', '3.14', '31.4', '3,142']
+    """
+    digits = 3 if milliseconds < 1 else 2 if milliseconds < 10 else 1 if milliseconds < 100 else 0
+    return f"{milliseconds:,.{digits}f}"
+
+
+def _time(name: str, wide: bool) -> Callable[[Result], str]:
+    def cell(result: Result) -> str:
+        median, runs = result.median(name), result.milliseconds(name)
+        if median is None:
+            return NOTHING
+        span = f" ({milliseconds_text(min(runs))}–{milliseconds_text(max(runs))})" if wide else ""
+        return milliseconds_text(median) + span
+
+    return cell
+
+
+def _ratio(name: str) -> Callable[[Result], str]:
+    return lambda result: _two(result.ratio(name))
+
+
+def _two(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def _span(values: tuple[float, float] | None) -> str:
+    return NOTHING if values is None else f"{values[0]:.2f}–{values[1]:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{100 * value:.0f}"
+
+
+def _arrow(values: Iterable[str]) -> str:
+    texts = [*values]
+    return NOTHING if set(texts) == {NOTHING} else " → ".join(texts)

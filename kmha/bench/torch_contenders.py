@@ -1,0 +1,97 @@
+"""torch's attention, run eagerly: its layer, and projections around `scaled_dot_product_attention`."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from kmha.bench import machine
+from kmha.bench.cases import Row
+from kmha.bench.contenders import Arrays, Contender, Numbers, named, padding
+
+IN_PROJECTIONS = ("query", "key", "value")
+
+
+def build(name: str, row: Row, given: Numbers) -> Contender:
+    """The contender "torch" (`torch.nn.MultiheadAttention`) or "sdpa"."""
+    torch.set_num_threads(machine.cores())
+    kernels, biases = _stacked(given.weights)
+    weights = [
+        kernels,
+        biases,
+        given.weights["attention_output/kernel"].reshape(-1, row.width).T,
+        given.weights["attention_output/bias"],
+    ]
+    call, parameters = {"torch": _layer, "sdpa": _sdpa}[name](row, [torch.tensor(array.copy()) for array in weights])
+    x, upstream = torch.tensor(given.x, requires_grad=row.step), torch.tensor(given.upstream)
+
+    def forward() -> list[Any]:
+        with torch.inference_mode():
+            return [call(x)]
+
+    def step() -> list[Any]:
+        output = call(x)
+        return [output.detach(), *torch.autograd.grad((output * upstream).sum(), [x, *parameters])]
+
+    def results(tensors: list[Any]) -> Arrays:
+        output, *gradients = [tensor.numpy() for tensor in tensors]
+        return named(output, gradients[0], _canonical(row, *gradients[1:])) if gradients else {"output": output}
+
+    return Contender(name, step if row.step else forward, results)
+
+
+def _layer(row: Row, weights: list[Any]) -> tuple[Any, list[Any]]:
+    layer = torch.nn.MultiheadAttention(row.width, row.heads, dropout=row.dropout, batch_first=True)
+    parameters = [layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias]
+    with torch.no_grad():
+        for parameter, weight in zip(parameters, weights, strict=True):
+            parameter.copy_(weight)
+    layer.train(row.is_training)
+    # Of masks, True means hidden here.
+    hidden = None if not row.is_causal else ~_visible(row)
+    padded = torch.tensor(~padding(row)) if row.kind == "padded" else None
+    options = {"attn_mask": hidden, "key_padding_mask": padded, "is_causal": row.kind == "causal"}
+    return lambda x: layer(x, x, x, need_weights=False, **options)[0], parameters
+
+
+def _sdpa(row: Row, weights: list[Any]) -> tuple[Any, list[Any]]:
+    parameters = [weight.requires_grad_() for weight in weights]
+    kernels, biases, out_kernel, out_bias = parameters
+    mask = torch.tensor(padding(row)[:, None, None]) if row.kind == "padded" else None
+    if row.kind == "windowed":
+        mask = _visible(row)
+
+    def call(x: Any) -> Any:
+        projected = functional.linear(x, kernels, biases)
+        query, key, value = projected.view(row.batch, row.length, 3, row.heads, row.head_size).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=row.dropout, is_causal=row.kind == "causal"
+        )
+        return functional.linear(mixed.transpose(1, 2).flatten(2), out_kernel, out_bias)
+
+    return call, parameters
+
+
+def _visible(row: Row) -> Any:
+    """(T, S), True means attend."""
+    lower = torch.ones(row.length, row.length, dtype=torch.bool).tril()
+    return lower.triu(1 - row.window) if row.kind == "windowed" else lower
+
+
+def _stacked(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Kernels (H, I, O) and biases (H, O) of query, key and value as torch has them: (3·H·O, I) and (3·H·O,)."""
+    kernels = [weights[f"{role}/kernel"] for role in IN_PROJECTIONS]
+    matrices = [kernel.transpose(0, 2, 1).reshape(-1, kernel.shape[1]) for kernel in kernels]
+    return np.concatenate(matrices), np.concatenate([weights[f"{role}/bias"].reshape(-1) for role in IN_PROJECTIONS])
+
+
+def _canonical(row: Row, kernels: Any, biases: Any, out_kernel: Any, out_bias: Any) -> Arrays:
+    """The way back from torch's layout."""
+    found: Arrays = {}
+    for role, kernel, bias in zip(IN_PROJECTIONS, np.split(kernels, 3), np.split(biases, 3), strict=True):
+        found[f"{role}/kernel"] = kernel.reshape(row.heads, row.head_size, row.width).transpose(0, 2, 1)
+        found[f"{role}/bias"] = bias.reshape(row.heads, row.head_size)
+    found["attention_output/kernel"] = out_kernel.T.reshape(row.heads, row.head_size, row.width)
+    found["attention_output/bias"] = out_bias
+    return found

@@ -1,0 +1,36 @@
+import pytest
+
+from kmha.bench.cases import BUILTIN, OURS, Row
+from kmha.bench.report import Report, Result
+
+MACHINE = {
+    "processor": "A processor",
+    "cores": 2,
+    "memory": 16_000_000_000,
+    "system": "Linux-6",
+    "python": "3.11.7",
+    "versions": {"tensorflow": "2.21.0", "kmha": "0.1.0"},
+}
+
+
+@pytest.fixture
+def report():
+    """Of a forward pass and a step at two lengths, as `run` would have measured them; the numbers are made up."""
+    results = []
+    for length in (64, 128):
+        for step in (False, True):
+            unit = length * (1.0 + 2 * step)
+            results.append(
+                Result(
+                    Row(1, length, kind="causal", step=step),
+                    path="blocked",
+                    flops=int(unit * 1e6),
+                    rounds=[
+                        {BUILTIN: [2 * unit], OURS: [unit], "addons": [3 * unit]},
+                        {OURS: [1.5 * unit], BUILTIN: [2 * unit], "addons": [5 * unit]},
+                    ],
+                    gemm=[0.5e9, 1e9, 2e9],
+                    memory={BUILTIN: int(unit * 1e7), OURS: int(unit * 1e6)},
+                )
+            )
+    return Report(MACHINE, results, "kmha bench --plot series.png")
