@@ -209,6 +209,20 @@ def test_saved_models_load_in_a_fresh_process_without_custom_objects(tmp_path):
         assert is_close(np.load(tmp_path / f"{name}-loaded.npy"), expected, "float32"), name
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("length", [20, None])
+def test_a_model_with_blocks_is_exported(tmp_path, length):
+    import tensorflow as tf
+
+    inputs = keras.Input((length, I))
+    layer = kmha.MultiHeadAttention(H, O, flash_attention=True)
+    model = keras.Model(inputs, layer(inputs, inputs, use_causal_mask=True))
+    x = _x(B, 20, I)
+    model.export(tmp_path, verbose=False)
+    served = tf.saved_model.load(tmp_path)
+    assert is_close(_array(served.serve(x)), model.predict(x, verbose=0), "float32")
+
+
 def test_registered_names_say_whose_they_are():
     registered = keras.saving.get_registered_name
     assert registered(kmha.MultiHeadAttention) == "kmha>MultiHeadAttention"
