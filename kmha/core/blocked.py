@@ -57,7 +57,10 @@ def attend(
         problem = dataclasses.replace(problem, rate=dropout.rate, seed=seed)
     inputs = [_heads_first(tf.convert_to_tensor(x)) for x in (query, key, value)]
     if bias is not None:
-        inputs.append(_heads_first_mask(tf.convert_to_tensor(bias), *sizes[2:]))
+        bias = tf.convert_to_tensor(bias)
+        if None in bias.shape:  # an axis that may be 1 or not: TensorFlow sums the gradient over it where it is
+            bias = tf.broadcast_to(bias, (batch, heads, *sizes[2:]))
+        inputs.append(_heads_first_mask(bias, *sizes[2:]))
     mixed = (direct if tiling is None else blocked)(problem, *inputs)
     return tf.transpose(tf.reshape(mixed, (heads, batch, length, value.shape[3])), (1, 2, 0, 3))
 
@@ -134,6 +137,11 @@ def _second(problem: Problem, upstream: Any, inputs: Any, further: Any) -> list[
             inner.watch(inputs)
             mixed = _forward(problem, *inputs)
         gradients = inner.gradient(mixed, inputs, output_gradients=upstream)
+    if None in gradients:
+        raise NotImplementedError(
+            "Attention in blocks has no derivative in forward mode (tf.autodiff.ForwardAccumulator). Give the layer "
+            "flash_attention=False, or set KMHA_ATTENTION_PATH=direct, for attention in one piece, which has."
+        )
     return outer.gradient(gradients, [upstream, *inputs], output_gradients=further)
 
 
@@ -177,7 +185,8 @@ def _spans(problem: Problem) -> tuple[list[Block], bool]:
     if tf.executing_eagerly() or few:
         return list(problem.blocks(problem.height)) or [problem.block(0, 0)], False
     if compiled and problem.is_static:
-        return list(problem.blocks(problem.height * max(1, problem.length // (problem.height * MOST_GROUPS)))), True
+        rows = problem.height * max(1, problem.length // (problem.height * MOST_GROUPS))
+        return list(problem.blocks(rows)) or [problem.block(0, 0)], True
     return [Block(0, problem.length, 0, problem.keys)], True
 
 

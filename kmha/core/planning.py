@@ -6,6 +6,8 @@ import math
 import os
 from collections.abc import Iterator
 
+import numpy as np
+
 VARIABLE = "KMHA_ATTENTION_PATH"
 
 # The ways on each backend; all give the same numbers to rounding.
@@ -80,7 +82,7 @@ def choose(request: Request) -> Choice:
     | `flash_attention=True` / `False` | blocked / direct |
     | `KMHA_ATTENTION_PATH` is set, to `blocked:64` for instance | that, with 64 queries in a block |
     | T or S is unknown | direct |
-    | causal or windowed, no dropout, T ≥ 512 | blocked |
+    | causal or windowed, no dropout, T ≥ 512 and S ≥ 512 | blocked |
     | the scores would take more than 1 GiB | blocked |
     | else | direct |
 
@@ -130,8 +132,8 @@ def wish(backend: str) -> tuple[str, int] | None:
     given = os.environ.get(VARIABLE)
     if not given:
         return None
-    path, _, height = given.partition(":")
-    if path not in PATHS[backend] or (height and (path != "blocked" or not height.isdecimal() or int(height) < 1)):
+    path, colon, height = given.partition(":")
+    if path not in PATHS[backend] or (colon and not (path == "blocked" and height.isdecimal() and int(height))):
         example = ", blocked:64 (with the queries of a block)" if "blocked" in PATHS[backend] else ""
         raise ValueError(
             f"{VARIABLE}={given}: on {backend} the paths are {', '.join(PATHS[backend])}{example}. Set it to one of "
@@ -193,12 +195,9 @@ def visible_pairs(rows: int, columns: int, causal: bool = False, window: int | N
     """
     if not causal and window is None:
         return rows * columns
-    reach = columns + rows if window is None else window
-    total = 0
-    for row in range(rows):
-        last = row if causal else row + reach - 1
-        total += max(0, min(columns - 1, last) - max(0, row - reach + 1) + 1)
-    return total
+    reach, row = columns + rows if window is None else window, np.arange(rows)
+    last = np.minimum(columns - 1, row if causal else row + reach - 1)
+    return int(np.maximum(0, last - np.maximum(0, row - reach + 1) + 1).sum())
 
 
 def working_bytes(request: Request, path: str, training: bool) -> int:

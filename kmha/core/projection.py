@@ -81,8 +81,7 @@ def _positions_first(x: Any, sizes: Any) -> Any:
 def _concatenated(x: Any, kernel: Any) -> Any:
     """(B, T, H, O), heads side by side, times (H, O, E), one below the other: (B·T, E)."""
     heads, head_size, outputs = kernel.shape
-    x, kernel = ops.reshape(x, (1, -1, heads * head_size)), ops.reshape(kernel, (1, heads * head_size, outputs))
-    return ops.reshape(ops.matmul(x, kernel), (-1, outputs))  # on TensorFlow, batched products are a little faster
+    return ops.matmul(ops.reshape(x, (-1, heads * head_size)), ops.reshape(kernel, (heads * head_size, outputs)))
 
 
 def _by_heads(rows: Any, kernel: Any) -> Any:

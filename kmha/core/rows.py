@@ -88,9 +88,10 @@ class Problem:
         return masks.combine(mask, causal, window)
 
     def hidden(self, block: Block, dtype: Any) -> Any:
-        """(T, S) of the block, for the logits: 0 where causality and the window let see, else far below any of them.
+        """(T, S) of the block, for the logits: 0 where causality and the window let see, else -1e30 and below.
 
-        Adding numbers is faster than choosing by booleans, most of all where XLA compiles it.
+        Adding numbers is faster than choosing by booleans, most of all where XLA compiles it; no product of a query
+        and a key that is of any use comes near. A bias may.
         """
         if self._sees_all(block):
             return None
@@ -115,9 +116,9 @@ class Problem:
 
     def may_be_empty(self, block: Block) -> bool:
         """Whether a row of the block might have nothing to attend to."""
-        if self.mask is not None or not block.is_static:
-            return self.mask is not None or self.window is not None
-        return self.window is not None and block.last - self.window >= self.keys
+        if self.mask is not None or self._sees_all(block):
+            return self.mask is not None
+        return self.window is not None and (not block.is_static or block.last - self.window >= self.keys)
 
     def kept(self, block: Block, dtype: Any) -> Any:
         """Boolean (G, T, S) of the block: the scores that are not dropped; `None` when all are kept.
@@ -165,8 +166,11 @@ class Piece:
         self.query = query * self.scale
         self.wide = tf.float64 if query.dtype == tf.float64 else tf.float32
         self.leading = (problem.heads, problem.batch)
-        self.mask = None if problem.mask is None else block.both_of(problem.mask)
-        self.hidden = problem.hidden(block, self.wide)
+        if bias is None:
+            self.mask = None if problem.mask is None else block.both_of(problem.mask)
+            self.hidden = problem.hidden(block, self.wide)
+        else:  # it may be -inf for what is seen, and then what is hidden would come to the fore
+            self.mask, self.hidden = problem.allowed(block), None
         self.kept = problem.kept(block, query.dtype)
         self.raised = tf.constant(1.0 / (1.0 - problem.rate) if problem.rate < 1.0 else 0.0, query.dtype)
         self.open = None
@@ -182,7 +186,10 @@ class Piece:
             logits = logits + self.hidden
         if self.mask is not None:
             logits = self._together(tf.where(self.mask, self._apart(logits), tf.constant(masks.LOWEST, self.wide)))
-        return tf.nn.softmax(logits)
+        scores = tf.nn.softmax(logits)
+        if self.bias is None or self.mask is None:
+            return scores
+        return self._together(tf.where(self.mask, self._apart(scores), tf.zeros([], self.wide)))
 
     def mix(self, scores: Any) -> Any:
         """(G, T, O): the values, averaged."""

@@ -17,6 +17,9 @@ def shapes_of(layer: str, query_shape: Any, value_shape: Any, key_shape: Any = N
     Raises:
         ValueError: they have no position axis, or key and value have different positions, or ranks differ.
     """
+    for shape in (query_shape, value_shape):
+        if isinstance(shape, str) or not hasattr(shape, "__len__"):
+            raise ValueError(f"{layer}: a shape is a tuple of sizes, such as (None, 10, 64). Received: {shape!r}.")
     query, value = tuple(query_shape), tuple(value_shape)
     key = value if key_shape is None else tuple(key_shape)
     received = f"Received: query.shape={query}, value.shape={value}, key.shape={key}."

@@ -72,7 +72,7 @@ class Explanation:
         return linear * (3 if self.training else 1) + planning.working_bytes(request, path, self.training)
 
     def largest_length(self, memory: int) -> dict[str, int]:
-        """The largest T (and S, if it is the same) for which a call fits into `memory` bytes, on each path.
+        """The largest T (and S, if it is the same) for which a call fits into `memory` bytes, on each path, in about.
 
         Raises:
             ValueError: `memory` is no positive number.
@@ -112,6 +112,10 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         ValueError: T or S is not known.
     """
     folding = Folding.of(len(query), layer.attention_axes)
+    calls.check_flash(layer.name, layer._flash, call["return_attention_scores"])
+    calls.check_widths_known(layer.name, query, value, key)
+    if layer.built:
+        calls.check_widths(layer.name, layer._widths, query, value, key)
     calls.check_batch_axes(layer.name, folding, query, value, key)
     rows, columns = (math.prod(shape[axis] or 0 for axis in folding.attention_axes) for shape in (query, key))
     if not rows or not columns:
@@ -120,8 +124,10 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
             "Give numbers for T and S, such as (8, 512, 64); B may be None, and counts as one."
         )
     backend = keras.backend.backend()
+    batch = None if any(query[axis] is None for axis in folding.batch_axes) else 1
+    batch = batch and math.prod(query[axis] for axis in folding.batch_axes)
     request = planning.Request(
-        *(math.prod(query[axis] or 1 for axis in folding.batch_axes), rows, columns, layer.num_heads),
+        *(batch, rows, columns, layer.num_heads),
         backend=backend,
         item=max(4, _ITEMS[layer.compute_dtype]),
         causal=call["use_causal_mask"],
@@ -129,10 +135,12 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         dropout=call["training"] and layer.dropout > 0,
         scores=call["return_attention_scores"],
         training=call["training"],
-        fusable=planning.fuses(backend, layer.compute_dtype, layer.key_dim, layer._value_dim),
+        fusable=bool(layer._flash) or planning.fuses(backend, layer.compute_dtype, layer.key_dim, layer._value_dim),
         flash=layer._flash,
     )
-    choice = planning.choose(request)
+    # An override gets the causal mask as part of the mask.
+    choice = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._overrides))
+    request = dataclasses.replace(request, batch=batch or 1)
     output = math.prod(layer.compute_output_shape(query, value, key)[len(query) - 1 :])
     inputs = [query[-1], key[-1], value[-1], *([query[-1]] if layer._use_gate else [])]
     heads, sizes = layer.num_heads, [layer.key_dim, layer.key_dim, layer._value_dim, layer._value_dim]

@@ -222,7 +222,7 @@ class MultiHeadAttention(AttentionBase):
 
     def _structure(self, mask: Any, query: Any, key: Any, causal: bool) -> tuple[Any, dict[str, bool]]:
         """The mask and the keywords for `_compute_attention`: an override gets everything in the mask, as in Keras."""
-        if type(self)._compute_attention is MultiHeadAttention._compute_attention:
+        if not self._overrides:
             return mask, {"use_causal_mask": causal}
         rows, columns = self._folding.positions(query), self._folding.positions(key)
         shape = (1,) * len(self._folding.batch_axes) + (*rows, *columns)
@@ -231,6 +231,11 @@ class MultiHeadAttention(AttentionBase):
         window = self._sliding_window
         window_mask = None if window is None else ops.reshape(masks.window(rows, columns, window), shape)
         return masks.combine(mask, causal_mask, window_mask), {}
+
+    @property
+    def _overrides(self) -> bool:
+        """Whether a subclass computes attention in a way of its own."""
+        return type(self)._compute_attention is not MultiHeadAttention._compute_attention
 
     @property
     def _flash(self) -> bool | None:

@@ -50,7 +50,7 @@ def test_ours_agrees(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["agrees"] is True
     assert report["cases"] == 5
-    assert len(report["differences"]) == 12
+    assert len(report["differences"]) == 13
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 

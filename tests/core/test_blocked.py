@@ -227,3 +227,64 @@ def test_an_eager_tape_does_not_keep_the_blocks():
     mixed, pieces = recorded("blocked:8")
     assert mixed.shape == (1, 64, 1, 4)
     assert pieces == 0
+
+
+@pytest.mark.parametrize("path", ["direct", "blocked:4"])
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize(("t", "s", "window"), [(13, 8, 5), (3, 0, 3), (9, 8, 1)])
+def test_a_last_block_that_sees_no_key(path, mode, t, s, window):
+    tensors, _ = _problem(t, s)
+    mixed = _run(path, mode, tensors, None, window=window)[0]
+    expected = _run("steps", "eager", tensors, None, window=window)[0] if s else np.zeros_like(mixed)
+    _agree([mixed], [expected])
+
+
+@pytest.mark.parametrize("path", ["direct", "blocked:2"])
+def test_a_bias_of_minus_infinity_lets_nothing_hidden_through(path):
+    """Left padding: the first query sees the first key alone, and the bias takes that away."""
+    query, value = np.ones((1, 3, 1, 2)), np.array([1.0, 2.0, 3.0]).reshape(1, 3, 1, 1)
+    bias = np.array([-np.inf, 0.0, 0.0]).reshape(1, 1, 1, 3)
+    with planning.wished(path):
+        mixed, _ = attend(tf.constant(query), tf.constant(query), tf.constant(value), None, bias, causal=True)
+    assert np.allclose(mixed[0, :, 0, 0], [0.0, 2.0, 2.5])
+
+
+@pytest.mark.parametrize("path", ["direct", "blocked:4"])
+def test_the_gradient_of_a_bias_whose_batch_axis_turns_out_to_be_one(path):
+    tensors, _ = _problem(9, 9, bias="of heads")
+    expected = _run("steps", "eager", tensors, None)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec(x.shape, x.dtype) for x in tensors[:3]]
+        + [tf.TensorSpec([None, H, 9, 9], "float64")]
+    )
+    def gradient(query, key, value, bias):
+        with tf.GradientTape() as tape, planning.wished(path):
+            tape.watch(bias)
+            mixed, _ = attend(query, key, value, None, bias)
+            total = tf.reduce_sum(mixed * np.random.default_rng(1).normal(size=(B, 9, H, V)))
+        return tape.gradient(total, bias)
+
+    _agree([gradient(*tensors).numpy()], [expected[-1]])
+
+
+def test_xla_with_an_unknown_batch_and_no_query():
+    query = np.zeros((2, 0, H, O))
+
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None, 0, H, O], "float64")])
+    def call(query):
+        with planning.wished("blocked:4"):
+            return attend(query, query, query)[0]
+
+    assert call(query).shape == (2, 0, H, O)
+
+
+def test_forward_mode_works_in_one_piece_and_says_so_in_blocks():
+    (query, key, value), _ = _problem(9, 9)
+    query = tf.constant(query)
+    with tf.autodiff.ForwardAccumulator(query, tf.ones_like(query)) as accumulator, planning.wished("direct"):
+        mixed, _ = attend(query, key, value)
+    assert accumulator.jvp(mixed).shape == (B, 9, H, V)
+    with pytest.raises(NotImplementedError, match="flash_attention=False"):  # noqa: SIM117
+        with tf.autodiff.ForwardAccumulator(query, tf.ones_like(query)), planning.wished("blocked:4"):
+            attend(query, key, value)

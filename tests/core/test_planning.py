@@ -44,7 +44,9 @@ def test_the_environment_is_asked_before_the_planner_and_after_the_argument(monk
     assert choose(Request(**LONG, backend="jax", fusable=True)).path == "steps"
 
 
-@pytest.mark.parametrize("wrong", ["flash", "fused", "blocked:0", "blocked:x", "direct:8", "Blocked"])
+@pytest.mark.parametrize(
+    "wrong", ["flash", "fused", "blocked:0", "blocked:x", "direct:8", "Blocked", "blocked:", "steps:"]
+)
 def test_a_wish_that_cannot_be_met_is_explained(monkeypatch, wrong):
     monkeypatch.setenv(planning.VARIABLE, wrong)
     with pytest.raises(ValueError, match=f"KMHA_ATTENTION_PATH={wrong}: on tensorflow the paths are steps, direct, bl"):

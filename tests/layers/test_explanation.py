@@ -88,3 +88,32 @@ def test_shapes_that_cannot_be_explained(shapes, said):
 def test_memory_is_a_number_of_bytes(memory):
     with pytest.raises(ValueError, match=r"8 GiB are 8 \* 2\*\*30"):
         kmha.MultiHeadAttention(3, 5).explain((2, 7, 4)).largest_length(memory)
+
+
+@tensorflow
+def test_an_override_is_explained_as_it_runs():
+    class Own(kmha.MultiHeadAttention):
+        def _compute_attention(self, *args, **kwargs):
+            return super()._compute_attention(*args, **kwargs)
+
+    assert Own(3, 5).explain((1, 512, 6), use_causal_mask=True).path == "direct"
+
+
+@tensorflow
+def test_an_unknown_batch_is_planned_for_as_in_the_call():
+    assert kmha.MultiHeadAttention(8, 4).explain((None, 2100, 8)).path == "blocked"
+    assert kmha.MultiHeadAttention(8, 4).explain((1, 2100, 8)).path == "direct"
+
+
+def test_what_cannot_be_called_is_not_explained():
+    with pytest.raises(ValueError, match="Returning attention scores is not supported"):
+        kmha.MultiHeadAttention(3, 5, flash_attention=True).explain((1, 7, 6), return_attention_scores=True)
+    layer = kmha.MultiHeadAttention(3, 5)
+    layer.build((1, 7, 8), (1, 7, 8))
+    with pytest.raises(ValueError, match="8"):
+        layer.explain((1, 7, 9))
+    for shape in (5, "abc"):
+        with pytest.raises(ValueError, match="a shape is a tuple of sizes"):
+            layer.explain(shape)
+    with pytest.raises(ValueError, match="must be known when the layer is built"):
+        kmha.MultiHeadAttention(3, 5).explain((1, 7, None))

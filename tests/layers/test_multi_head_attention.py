@@ -239,3 +239,24 @@ def test_flash_attention_trains_as_without_and_drops_the_same(jit_compile):
         models.append(model)
     assert np.allclose(*losses, rtol=1e-6, atol=0)
     assert np.allclose(*(model.predict(padded, verbose=0) for model in models), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("flash", [None, True])
+def test_vectorized_maps_and_jacobians_are_right(flash):
+    import tensorflow as tf
+
+    layer = kmha.MultiHeadAttention(2, 4, flash_attention=flash)
+    x = tf.constant(_x(3, 2, 9, I), "float32")
+    expected = tf.stack([layer(one, one, use_causal_mask=True) for one in x])
+    mapped = tf.function(lambda x: tf.vectorized_map(lambda one: layer(one, one, use_causal_mask=True), x))(x)
+    assert is_close(_numpy(mapped), _numpy(expected), "float32")
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        output = layer(x[0], x[0])[:, :2]
+    looped = tape.jacobian(output, x, experimental_use_pfor=False)
+    assert is_close(_numpy(tape.jacobian(output, x)), _numpy(looped), "float32")
+
+
+def _numpy(x):
+    return ops.convert_to_numpy(x)
