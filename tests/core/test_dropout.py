@@ -7,7 +7,7 @@ from kmha.core.dropout import Dropout
 
 def test_it_draws_what_the_keras_layer_draws():
     ours, theirs = keras.layers.Dropout(0.3, seed=5), keras.layers.Dropout(0.3, seed=5)
-    scores = np.ones((2, 3, 5, 7), "float32")
+    scores = ops.ones((2, 3, 5, 7))
     for _ in range(2):  # two calls draw two masks
         drawn = Dropout.of(ours, training=True)(scores)
         assert np.array_equal(ops.convert_to_numpy(drawn), ops.convert_to_numpy(theirs(scores, training=True)))
