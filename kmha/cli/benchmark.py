@@ -60,8 +60,7 @@ class Choice:
         chosen = [name for name in cases.PEERS if name in (self.against or cases.PEERS)]
         missing = [name for name in chosen if not cases.is_installed(name)]
         if missing and self.against:
-            needs = f"--against {missing[0]} needs torch, which is not installed"
-            raise click.ClickException(f"{needs}. Run: pip install 'kmha[torch]'")
+            raise comparison.not_installed(f"--against {missing[0]} needs torch, which", "[torch]")
         return [name for name in chosen if name not in missing]
 
 
@@ -111,7 +110,7 @@ def _check_picture(path: Path, rows: Sequence[Row]) -> None:
     if path.suffix not in PICTURES:
         raise click.BadParameter(f"{path} must end in one of {', '.join(PICTURES)}.", param_hint="'--plot'")
     if importlib.util.find_spec("matplotlib") is None:
-        raise click.ClickException("--plot needs matplotlib, which is not installed. Run: pip install 'kmha[plot]'")
+        raise comparison.not_installed("--plot needs matplotlib, which", "[plot]")
     try:
         cases.check_series(rows)
     except ValueError as error:

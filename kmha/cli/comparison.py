@@ -62,12 +62,17 @@ def choose_backend(backend: str) -> None:
     """Has Keras compute with `backend`, which must be settled before Keras is imported."""
     extra = {"tensorflow": "", "jax": "[jax]", "torch": "[torch]"}[backend]
     if importlib.util.find_spec(backend) is None:
-        raise click.ClickException(f"the backend {backend} is not installed. Run: pip install 'kmha{extra}'")
+        raise not_installed(f"the backend {backend}", extra)
     os.environ["KERAS_BACKEND"] = backend
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("JAX_ENABLE_X64", "1")  # float64, which JAX otherwise makes float32
     with _without_notes():
         importlib.import_module("keras")
+
+
+def not_installed(what: str, extra: str) -> click.ClickException:
+    """Says what is missing, and how to get it."""
+    return click.ClickException(f"{what} is not installed. Run: pip install 'kmha{extra}'")
 
 
 def load_layer(name: str) -> Any:

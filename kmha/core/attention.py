@@ -68,7 +68,7 @@ def attend(
         dropout=dropout is not None,
         scores=return_scores,
         training=training,
-        fusable=bias is None and (bool(flash) or planning.fuses(backend, dtype, query.shape[-1], value.shape[-1])),
+        fusable=bias is None and planning.fuses(backend, dtype, query.shape[-1], value.shape[-1], flash),
         flash=flash,
     )
     path = planning.choose(request).path

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from kmha.core import looped
-from kmha.core.blocks import Block, same, sizes_of
+from kmha.core.blocks import Block, padded, same, sizes_of
 from kmha.core.dropout import Dropout
 from kmha.core.looped import is_compiled
 from kmha.core.rows import Problem
@@ -49,7 +49,8 @@ def attend(
     """What `kmha.core.attention.attend` says; with `tiling`, in blocks, else in one piece."""
     batch, length, heads, _ = sizes_of(query)
     sizes = heads, batch, length, sizes_of(key)[1]
-    mask = None if mask is None else _heads_first_mask(tf.cast(mask, "bool"), *sizes[2:])
+    full = batch, heads, *sizes[2:]
+    mask = None if mask is None else _heads_first_mask(tf.cast(mask, "bool"), full, known=(2, 3))
     height, alive = tiling or (0, 1)
     problem = Problem(*sizes, scale, causal, window, mask, height=height, alive=alive)
     if dropout is not None:
@@ -57,10 +58,8 @@ def attend(
         problem = dataclasses.replace(problem, rate=dropout.rate, seed=seed)
     inputs = [_heads_first(tf.convert_to_tensor(x)) for x in (query, key, value)]
     if bias is not None:
-        bias = tf.convert_to_tensor(bias)
-        if None in bias.shape:  # an axis that may be 1 or not: TensorFlow sums the gradient over it where it is
-            bias = tf.broadcast_to(bias, (batch, heads, *sizes[2:]))
-        inputs.append(_heads_first_mask(bias, *sizes[2:]))
+        # Its gradient is summed over axes of one: so all must be known, not those alone that are cut into blocks.
+        inputs.append(_heads_first_mask(tf.convert_to_tensor(bias), full, known=(0, 1, 2, 3)))
     mixed = (direct if tiling is None else blocked)(problem, *inputs)
     return tf.transpose(tf.reshape(mixed, (heads, batch, length, value.shape[3])), (1, 2, 0, 3))
 
@@ -71,25 +70,22 @@ def _heads_first(x: Any) -> Any:
     return tf.reshape(tf.transpose(x, (2, 0, 1, 3)), (heads * batch, length, size))
 
 
-def _heads_first_mask(x: Any, length: Any, keys: Any) -> Any:
-    """What broadcasts to (B, H, T, S), for (H, B, T, S); where T or S may be 1 or not, it becomes full."""
+def _heads_first_mask(x: Any, full: tuple[Any, ...], known: tuple[int, ...]) -> Any:
+    """What broadcasts to (B, H, T, S) = `full`, for (H, B, T, S); axes in `known` that may be 1 or not become full."""
     x = tf.reshape(x, (1,) * (4 - len(x.shape)) + sizes_of(x))
-    sizes = sizes_of(x)
-    full = [size if static else of for size, static, of in zip(sizes[2:], x.shape[2:], (length, keys), strict=True)]
-    if None in x.shape[2:]:
-        x = tf.broadcast_to(x, (*sizes[:2], *full))
+    unknown = [axis for axis in known if x.shape[axis] is None]
+    if unknown:
+        x = tf.broadcast_to(x, [full[axis] if axis in unknown else size for axis, size in enumerate(sizes_of(x))])
     return tf.transpose(x, (1, 0, 2, 3))
 
 
-def direct(problem: Problem, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
+def direct(problem: Problem, *inputs: Any) -> Any:
     """Attention in one piece; the gradient takes two passes over the scores less than TensorFlow's own.
 
     Args:
         problem: the masks, the dropout and the sizes.
-        query: (G, T, O).
-        key: (G, S, O).
-        value: (G, S, O).
-        bias: (H or 1, B or 1, T or 1, S or 1), is added to the logits; or `None`.
+        *inputs: query (G, T, O), key (G, S, O), value (G, S, O), and a bias (H or 1, B or 1, T or 1, S or 1) if there
+            is one, which is added to the logits.
 
     Returns:
         (G, T, O), of the query's dtype.
@@ -104,10 +100,10 @@ def direct(problem: Problem, query: Any, key: Any, value: Any, bias: Any = None)
         # Its operations are recorded like any other, so that a gradient of this gradient is right too.
         return mixed, lambda upstream: piece.gradients(scores, mixed, upstream)
 
-    return run(query, key, value) if bias is None else run(query, key, value, bias)
+    return run(*inputs)
 
 
-def blocked(problem: Problem, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
+def blocked(problem: Problem, *inputs: Any) -> Any:
     """Attention in blocks; arguments and result are those of `direct`.
 
     A gradient of its gradient is right too, but takes the memory that `direct` takes.
@@ -126,7 +122,7 @@ def blocked(problem: Problem, query: Any, key: Any, value: Any, bias: Any = None
 
         return mixed, lambda upstream: backward(upstream, *inputs)
 
-    return run(query, key, value) if bias is None else run(query, key, value, bias)
+    return run(*inputs)
 
 
 def _second(problem: Problem, upstream: Any, inputs: Any, further: Any) -> list[Any]:
@@ -229,7 +225,7 @@ class _Sweep:
     def total(self, keys: int) -> Any:
         """(G, S, O)."""
         total = _joined([*self.finished, self.open])
-        return total if same(self.high, keys) else tf.pad(total, [[0, 0], [0, keys - self.high], [0, 0]])
+        return total if same(self.high, keys) else padded(total, 1, 0, keys - self.high)
 
 
 def _joined(pieces: list[Any]) -> Any:
@@ -240,7 +236,7 @@ def _widened(gradient: Any, block: Block, problem: Problem, bias: Any) -> Any:
     """A block's gradient of the bias, (H, B, T, S of the block), with zeros where the block has no keys."""
     if bias.shape[3] == 1:
         return gradient
-    return tf.pad(gradient, [[0, 0], [0, 0], [0, 0], [block.low, problem.keys - block.high]])
+    return padded(gradient, 3, block.low, problem.keys - block.high)
 
 
 def _joined_bias(pieces: list[Any], bias: Any) -> Any:

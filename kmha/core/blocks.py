@@ -59,6 +59,11 @@ def cut(x: Any, axis: int, start: Any, size: Any) -> Any:
     return tf.slice(x, begin, sizes)
 
 
+def padded(x: Any, axis: int, before: Any, after: Any) -> Any:
+    """`x` with so many zeros before and after it along `axis`: the way back from `cut`."""
+    return tf.pad(x, [[before, after] if at == axis else [0, 0] for at in range(len(x.shape))])
+
+
 def least(x: Any, y: Any) -> Any:
     """The smaller one, of numbers or scalar tensors."""
     return min(x, y) if isinstance(x, int) and isinstance(y, int) else tf.minimum(x, y)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from kmha.core.blocks import Block, most, sizes_of
+from kmha.core.blocks import Block, most, padded, sizes_of
 from kmha.core.rows import Piece, Problem
 
 
@@ -73,15 +73,13 @@ class _Loop:
         """With zeros after the rows, up to a multiple of the height; an axis of one for all stays."""
         if axis == 2 and x.shape[2] == 1:
             return x
-        paddings = [[0, 0] for _ in x.shape]
-        paddings[axis] = [0, self.missing]
-        return tf.pad(x, paddings)
+        return padded(x, axis, 0, self.missing)
 
     def block(self, index: Any) -> Block:
         first = self.span.first + index * self.height
         if self.compiled:  # XLA must know the number of keys before it runs
             return Block(first, self.height, self.span.low, self.span.width)
-        return self.problem.block(first, first + self.height)
+        return self.problem.block(first, self.height)
 
     def piece(self, block: Block) -> Piece:
         return self.problem.piece(block, *self.inputs)
@@ -90,10 +88,10 @@ class _Loop:
         """A block's gradient with zeros for those keys of the span that the block did not see."""
         if self.compiled:
             return gradient
-        paddings, shape = [[0, 0] for _ in gradient.shape], gradient.shape.as_list()
-        paddings[axis] = [block.low - self.span.low, self.span.high - block.high]
+        shape = gradient.shape.as_list()
         shape[axis] = self.span.width if isinstance(self.span.width, int) else None
-        return tf.ensure_shape(tf.pad(gradient, paddings), shape)
+        wide = padded(gradient, axis, block.low - self.span.low, self.span.high - block.high)
+        return tf.ensure_shape(wide, shape)
 
     def array(self, *sizes: Any) -> Any:
         """Of one entry for each block, of these sizes, where they are known."""
@@ -106,10 +104,8 @@ class _Loop:
 
     def run(self, body: Callable[..., Any], *state: Any) -> Any:
         """What `state` is after all blocks; `body` takes and gives the number of the next block and the state."""
-        start = (tf.constant(0), *state)
-        return tf.while_loop(lambda index, *_: index < self.count, body, start, parallel_iterations=self.problem.alive)[
-            1:
-        ]
+        start, alive = (tf.constant(0), *state), self.problem.alive
+        return tf.while_loop(lambda index, *_: index < self.count, body, start, parallel_iterations=alive)[1:]
 
     def joined(self, rows: Any, axis: int = 1) -> Any:
         """The blocks' rows as one tensor, (G, T, O), or (H, B, T, S) for `axis` 2."""

@@ -104,34 +104,34 @@ def choose(request: Request) -> Choice:
     if request.scores:
         return Choice("steps", "the scores are returned")
     if request.backend != "tensorflow":
-        steps = not request.flash and (wish(request.backend) or ("", 0))[0] == "steps"
-        fused = request.fusable and not request.dropout and not steps
-        return (
-            Choice("fused", "the backend's own kernel") if fused else Choice("steps", "no fused kernel does the same")
-        )
+        if request.fusable and not request.dropout and (request.flash or wish(request.backend)[0] != "steps"):
+            return Choice("fused", "the backend's own kernel")
+        return Choice("steps", "no fused kernel does the same")
     if request.flash is not None:
         return Choice("blocked" if request.flash else "direct", f"flash_attention={request.flash}")
-    wanted = wish(request.backend)
-    return Choice(*_best(request)) if wanted is None else Choice(wanted[0], f"{VARIABLE} is set")
+    wanted, _ = wish(request.backend)
+    return Choice(wanted, f"{VARIABLE} is set") if wanted else _best(request)
 
 
-def fuses(backend: str, dtype: str, head_size: int, value_size: int) -> bool:
-    """Whether the backend has a fused kernel that gives what the written-out steps give."""
+def fuses(backend: str, dtype: str, head_size: int, value_size: int, flash: bool | None) -> bool:
+    """Whether the backend's fused kernel was asked for, or gives what the written-out steps give."""
+    if flash:
+        return True
     if backend == "jax":
         # Its softmax is never wider than float32, its float16 has no CPU kernel, and it takes one head size for all.
         return dtype in ("float32", "bfloat16") and head_size == value_size
     return backend == "torch"  # TensorFlow's is the four steps written out
 
 
-def wish(backend: str) -> tuple[str, int] | None:
-    """The path that the environment asks for, and the queries of a block, 0 if it leaves them open.
+def wish(backend: str) -> tuple[str, int]:
+    """The path that the environment asks for, and the queries of a block; "" and 0 for what it leaves open.
 
     Raises:
         ValueError: the backend has no such path.
     """
     given = os.environ.get(VARIABLE)
     if not given:
-        return None
+        return "", 0
     path, colon, height = given.partition(":")
     if path not in PATHS[backend] or (colon and not (path == "blocked" and height.isdecimal() and int(height))):
         example = ", blocked:64 (with the queries of a block)" if "blocked" in PATHS[backend] else ""
@@ -156,16 +156,16 @@ def wished(path: str) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _best(request: Request) -> tuple[str, str]:
+def _best(request: Request) -> Choice:
     """The fastest path that memory allows."""
     if request.rows is None or request.columns is None:
-        return "direct", "the length is not known; flash_attention=True asks for blocks"
+        return Choice("direct", "the length is not known; flash_attention=True asks for blocks")
     skips = request.causal or (request.window is not None and request.window < request.rows)
     if skips and not request.dropout and min(request.rows, request.columns) >= SHORTEST_SKIPPED:
-        return "blocked", f"a mask to skip by, and at least {SHORTEST_SKIPPED} positions"
+        return Choice("blocked", f"a mask to skip by, and at least {SHORTEST_SKIPPED} positions")
     if scores_bytes(request) > MOST_SCORES:
-        return "blocked", f"the scores would take more than {MOST_SCORES} bytes"
-    return "direct", "short enough to be kept whole"
+        return Choice("blocked", f"the scores would take more than {MOST_SCORES} bytes")
+    return Choice("direct", "short enough to be kept whole")
 
 
 def scores_bytes(request: Request) -> int:
@@ -176,7 +176,7 @@ def scores_bytes(request: Request) -> int:
 
 def tiling(request: Request, compiled: bool = False) -> tuple[int, int]:
     """The queries of a block, and how many blocks are computed at a time; `compiled` by XLA."""
-    _, wanted = wish(request.backend) or ("", 0)
+    _, wanted = wish(request.backend)
     if wanted:
         return wanted, 1
     tall = request.training and (request.rows or 0) >= LONG and not compiled
@@ -200,7 +200,7 @@ def visible_pairs(rows: int, columns: int, causal: bool = False, window: int | N
     return int(np.maximum(0, last - np.maximum(0, row - reach + 1) + 1).sum())
 
 
-def working_bytes(request: Request, path: str, training: bool) -> int:
+def working_bytes(request: Request, path: str) -> int:
     """What the scores and their like take at the peak, in about: whole tensors of them, or blocks.
 
     The factors are what `kmha bench --memory` shows at T = 4096; "steps" is about what the built-in takes.
@@ -209,6 +209,6 @@ def working_bytes(request: Request, path: str, training: bool) -> int:
     if path == "blocked":
         height, alive = tiling(request)
         block = scores_bytes(dataclasses.replace(request, rows=min(height, request.rows or height)))
-        return alive * (3 if training else 2) * block
-    tensors = {"steps": (2.5, 4.0), "direct": (1.0, 2.0), "fused": (1.0, 2.0)}[path][training]
+        return alive * (3 if request.training else 2) * block
+    tensors = {"steps": (2.5, 4.0), "direct": (1.0, 2.0), "fused": (1.0, 2.0)}[path][request.training]
     return math.ceil(whole * (tensors + (1.25 if request.dropout else 0.0)))

@@ -61,21 +61,21 @@ class Problem:
         """How many scores there are."""
         return self.heads * self.batch * self.length * self.keys
 
-    def block(self, first: Any, last: Any) -> Block:
-        """The block of these queries, with the keys that they may see."""
-        low: Any = 0
+    def block(self, first: Any, height: Any) -> Block:
+        """The block of `height` queries from `first` on, with the keys that they may see."""
+        last, low = first + height, 0
         high = self.keys
         if self.window is not None:
             low = least(self.keys, most(0, first - self.window + 1))
             high = high if self.causal else least(high, last + self.window - 1)
         if self.causal:
             high = least(high, last)
-        return Block(first, last - first, low, most(0, high - low))
+        return Block(first, height, low, most(0, high - low))
 
     def blocks(self, height: int) -> Iterator[Block]:
         """Blocks of `height` queries, the last perhaps of fewer; for known lengths."""
         for first in range(0, self.length, height):
-            yield self.block(first, min(first + height, self.length))
+            yield self.block(first, min(height, self.length - first))
 
     def allowed(self, block: Block) -> Any:
         """Boolean, broadcasts to (H, B, T, S) of the block; `None` when all is allowed."""

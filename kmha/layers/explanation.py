@@ -35,16 +35,19 @@ class Explanation:
         reason: in a few words.
         steps: the four equations.
         parameters: how many numbers are trained.
-        training: whether `peak_bytes` is that of a training step.
     """
 
     path: str
     reason: str
     steps: tuple[Step, ...]
     parameters: int
-    training: bool
     _request: planning.Request
     _widths: tuple[int, int]  # bytes of what one query, and one key with its value, take in a forward pass
+
+    @property
+    def training(self) -> bool:
+        """Whether `peak_bytes` is that of a training step."""
+        return self._request.training
 
     @property
     def forward_flops(self) -> int:
@@ -69,7 +72,7 @@ class Explanation:
             request = dataclasses.replace(request, rows=length, columns=length if same else request.columns)
         rows, columns = request.rows or 0, request.columns or 0
         linear = (request.batch or 1) * (rows * self._widths[0] + columns * self._widths[1])
-        return linear * (3 if self.training else 1) + planning.working_bytes(request, path, self.training)
+        return linear * (3 if self.training else 1) + planning.working_bytes(request, path)
 
     def largest_length(self, memory: int) -> dict[str, int]:
         """The largest T (and S, if it is the same) for which a call fits into `memory` bytes, on each path, in about.
@@ -124,8 +127,8 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
             "Give numbers for T and S, such as (8, 512, 64); B may be None, and counts as one."
         )
     backend = keras.backend.backend()
-    batch = None if any(query[axis] is None for axis in folding.batch_axes) else 1
-    batch = batch and math.prod(query[axis] for axis in folding.batch_axes)
+    batches = [query[axis] for axis in folding.batch_axes]
+    batch = None if None in batches else math.prod(batches)
     request = planning.Request(
         *(batch, rows, columns, layer.num_heads),
         backend=backend,
@@ -135,7 +138,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         dropout=call["training"] and layer.dropout > 0,
         scores=call["return_attention_scores"],
         training=call["training"],
-        fusable=bool(layer._flash) or planning.fuses(backend, layer.compute_dtype, layer.key_dim, layer._value_dim),
+        fusable=planning.fuses(backend, layer.compute_dtype, layer.key_dim, layer._value_dim, layer._flash),
         flash=layer._flash,
     )
     # An override gets the causal mask as part of the mask.
@@ -149,7 +152,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
     head = heads * (layer.key_dim + layer._value_dim)
     widths = _ITEMS[layer.compute_dtype] * (head + output), _ITEMS[layer.compute_dtype] * head
     steps = _steps(request, inputs, layer.key_dim, layer._value_dim, output)
-    return Explanation(choice.path, choice.reason, steps, parameters, call["training"], request, widths)
+    return Explanation(choice.path, choice.reason, steps, parameters, request, widths)
 
 
 def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim: int, output: int) -> tuple[Step, ...]:

@@ -82,7 +82,7 @@ def test_blocks_are_bounded_whatever_the_batch():
 
 def test_memory_of_blocks_grows_with_the_length_and_of_whole_scores_with_its_square():
     def grows(path):
-        short, long = (planning.working_bytes(Request(1, n, n, 8), path, True) for n in (16384, 32768))
+        short, long = (planning.working_bytes(Request(1, n, n, 8, training=True), path) for n in (16384, 32768))
         return long / short
 
     assert grows("blocked") == 2
