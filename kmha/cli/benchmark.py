@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from kmha import files
 from kmha.bench import cases
 from kmha.bench.cases import Row
-from kmha.cli import comparison, files
+from kmha.cli import comparison
 
 PICTURES = (".png", ".svg", ".pdf")
 DASH = Path("-")

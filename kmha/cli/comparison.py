@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.syntax import Syntax
 from rich.table import Table
 
-from kmha.cli import files
+from kmha import files
 
 OURS = "kmha:MultiHeadAttention"
 INTERRUPTED = 130  # as shells report Ctrl-C

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from kmha.cli import files
+from kmha import files
 
 
 def test_written_whole(tmp_path):

@@ -1,0 +1,1 @@
+"""Text in, text out: corpora, tokenizer, batches, training, search, scores."""
