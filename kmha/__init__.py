@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 if TYPE_CHECKING:
-    from kmha import layers, verify
+    from kmha import layers, show, translation, verify
     from kmha.layers import MultiHeadAttention
 
 __version__ = "0.1.0"
-__all__ = ["MultiHeadAttention", "__version__", "layers", "verify"]
+__all__ = ["MultiHeadAttention", "__version__", "layers", "show", "translation", "verify"]
 
 
 def __getattr__(name: str) -> Any:

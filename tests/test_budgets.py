@@ -74,6 +74,8 @@ def test_the_tests_mirror_the_package():
         "layers/arguments.py": "layers/test_bad_input.py",
         "layers/calls.py": "layers/test_bad_input.py",
         "layers/attention_base.py": "layers/test_multi_head_attention.py",
+        "layers/block.py": "layers/test_encoder.py",
+        "layers/stack.py": "layers/test_encoder.py",
         "verify/draw.py": "verify/test_cases.py",
         "verify/expected.py": "verify/test_comparison.py",
         "verify/running.py": "verify/test_comparison.py",

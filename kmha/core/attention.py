@@ -88,13 +88,39 @@ def attend(
 def _written_out(
     query: Any, key: Any, value: Any, allowed: Any, bias: Any, scale: float, dropout: Dropout | None
 ) -> tuple[Any, Any]:
-    """The four steps: scores, mask and softmax, (dropout,) mix."""
-    query = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, O)
-    logits = ops.matmul(query, ops.transpose(key, (0, 2, 3, 1)))  # (B, H, T, S), `axes.SCORES`
-    scores = masked_softmax(logits if bias is None else ops.add(logits, bias), allowed)  # (B, H, T, S)
-    weights = scores if dropout is None else dropout(scores)
-    mixed = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, H, T, O)
+    """`four_steps` of what comes positions first."""
+    by_heads = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+    mixed, scores = four_steps(*by_heads, allowed, bias, scale, dropout)
     return ops.transpose(mixed, (0, 2, 1, 3)), scores  # (B, T, H, O), `axes.MIX`
+
+
+def four_steps(
+    query: Any,
+    key: Any,
+    value: Any,
+    allowed: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+    dropout: Dropout | None = None,
+) -> tuple[Any, Any]:
+    """Scores, mask and softmax, (dropout,) mix, as in `attend`, for heads that come first.
+
+    Args:
+        query: (B, H, T, O).
+        key: (B, H, S, O).
+        value: (B, H, S, O).
+        allowed: boolean, broadcasts to (B, H, T, S), True means attend; or `None`.
+        bias: is added to the logits; or `None`.
+        scale: `None` means 1/√O.
+        dropout: `None` when there is nothing to drop.
+
+    Returns:
+        ((B, H, T, O), scores (B, H, T, S)).
+    """
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    logits = ops.matmul(ops.multiply(query, scale), ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
+    scores = masked_softmax(logits if bias is None else ops.add(logits, bias), allowed)  # (B, H, T, S)
+    return ops.matmul(scores if dropout is None else dropout(scores), value), scores
 
 
 def masked_softmax(logits: Any, mask: Any = None) -> Any:

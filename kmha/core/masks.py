@@ -35,6 +35,18 @@ def window(rows: Any, columns: Any, width: int, ahead: Any = 0) -> Any:
     return ops.less(ops.abs(ops.subtract(row, column)), width)
 
 
+def padding(ids: Any, pad_id: int = 0) -> Any:
+    """(B, 1, S): every position attends to those of the token ids (B, S) that are not padding.
+
+    >>> import numpy as np
+    >>> print(np.array(padding(np.array([[7, 6, 0, 0], [1, 2, 3, 0]]))).astype(int))
+    [[[1 1 0 0]]
+    <BLANKLINE>
+     [[1 1 1 0]]]
+    """
+    return ops.expand_dims(ops.not_equal(ids, pad_id), 1)
+
+
 def combine(*masks: Any) -> Any:
     """What all of `masks` allow; those that are `None` allow everything, and so does the result if all are."""
     result = None

@@ -83,13 +83,16 @@ def _is_size(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def naming_unknown(layer_class: type) -> Iterator[None]:
-    """While Keras' own constructor runs: has its complaint of an unknown argument name the nearest known one."""
+def naming_unknown(layer_class: type, *more: str) -> Iterator[None]:
+    """While Keras' own constructor runs: has its complaint of an unknown argument name the nearest known one.
+
+    Known are those of the class, and `more`.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
         names = tuple(inspect.signature(layer_class.__init__).parameters)[1:-1]  # type: ignore[misc]
-        raise explain_unknown(error, (*names, "name", "dtype", "trainable")) from None
+        raise explain_unknown(error, (*names, *more, "name", "dtype", "trainable")) from None
 
 
 def explain_unknown(error: Exception, known: Iterable[str]) -> Exception:

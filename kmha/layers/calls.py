@@ -87,6 +87,17 @@ def check_floating(layer: str, **inputs: Any) -> None:
             )
 
 
+def check_ids(layer: str, ids: Any) -> None:
+    """Raises a ValueError unless `ids` are token ids (B, T)."""
+    dtype = keras.backend.standardize_dtype(ids.dtype) if hasattr(ids, "dtype") else type(ids).__name__
+    if "int" not in dtype or len(ids.shape) != 2:
+        raise ValueError(
+            f"{layer}: token ids must be integers of shape (B, T), one row for each sequence. Received: dtype {dtype}, "
+            f'shape {tuple(getattr(ids, "shape", ()))}. A `keras.Input` of ids has `dtype="int32"`; a single sequence '
+            "gets its batch axis with `ids[None]`."
+        )
+
+
 def check_flag(layer: str, name: str, value: Any) -> None:
     """Raises a ValueError if `value` is a tensor where True or False belongs."""
     if getattr(value, "shape", ()) != ():

@@ -1,0 +1,130 @@
+"""Tokens and their positions as vectors, and vectors as logits over the tokens."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from kmha.core import positions
+from kmha.layers import arguments
+
+
+@keras.saving.register_keras_serializable("kmha")
+class TokenEmbedding(keras.layers.Embedding):
+    """`keras.layers.Embedding` times √d, so that the positions added to it do not drown it (Vaswani et al. 2017, 3.4).
+
+    Args:
+        input_dim: V, the size of the vocabulary.
+        output_dim: d, the features.
+        **kwargs: those of `keras.layers.Embedding`.
+
+    Call arguments:
+        inputs: token ids (B, T), integer, 0 ≤ id < V.
+
+    Returns:
+        (B, T, d), of the compute dtype.
+
+    >>> layer = TokenEmbedding(11, 4, embeddings_initializer="ones")
+    >>> float(layer(keras.ops.array([[3, 7]]))[0, 1, 2])
+    2.0
+    """
+
+    def call(self, inputs: Any) -> Any:
+        return ops.multiply(super().call(inputs), math.sqrt(self.output_dim))
+
+
+@keras.saving.register_keras_serializable("kmha")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds the sines and cosines of `kmha.core.positions` to an embedding (Vaswani et al. 2017, section 3.5).
+
+    Args:
+        max_length: how many positions there may be.
+        **kwargs: those of `keras.layers.Layer`.
+
+    Call arguments:
+        x: (B, T, d), T ≤ `max_length`.
+        start: the position of the first of the T, an integer or a tensor of one.
+
+    Returns:
+        (B, T, d), of the compute dtype.
+
+    Raises:
+        ValueError: T is larger than `max_length`.
+
+    >>> encoded = PositionalEncoding(max_length=5)(keras.ops.zeros((1, 3, 4)))
+    >>> print(keras.ops.convert_to_numpy(encoded[0, 1]).round(3))
+    [0.841 0.54  0.01  1.   ]
+    """
+
+    def __init__(self, max_length: int, **kwargs: Any) -> None:
+        with arguments.naming_unknown(PositionalEncoding):
+            super().__init__(**kwargs)
+        self.supports_masking = True
+        self.max_length = arguments.size(type(self).__name__, "max_length", max_length, "positions", "512 is usual.")
+
+    def build(self, x_shape: Any) -> None:
+        self.encoding = positions.sinusoidal(self.max_length, x_shape[-1])
+
+    def call(self, x: Any, start: Any = 0) -> Any:
+        length = ops.shape(x)[1]
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(
+                f"{self.name}: there are positions for sequences of up to {self.max_length} tokens. Received: "
+                f"x.shape={tuple(x.shape)}, {length} positions (T). Cut the sequences, or make the layer with a larger "
+                "`max_length` (in the layers around it `maximum_position_encoding`, `max_positional_encoding_input` or "
+                "`…_target`): positions have no weights, so that trained ones can be loaded all the same."
+            )
+        encoding = ops.cast(self.encoding, x.dtype)
+        return ops.add(x, ops.take(encoding, ops.add(start, ops.arange(length)), axis=0))
+
+    def compute_output_shape(self, x_shape: Any) -> Any:
+        return x_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "max_length": self.max_length}
+
+
+@keras.saving.register_keras_serializable("kmha")
+class TiedLogits(keras.layers.Layer):
+    """Logits by the embedding's own matrix, and a bias (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
+
+    Args:
+        embedding: a `keras.layers.Embedding`, whose (V, d) matrix is used.
+        **kwargs: those of `keras.layers.Layer`.
+
+    Call arguments:
+        features: (N, d).
+
+    Returns:
+        (N, V), of the compute dtype.
+
+    >>> tied = TiedLogits(TokenEmbedding(11, 4))
+    >>> tuple(tied(keras.ops.ones((3, 4))).shape), len(tied.weights)
+    ((3, 11), 2)
+    """
+
+    def __init__(self, embedding: keras.layers.Embedding, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.embedding = embedding
+
+    def build(self, features_shape: Any = None) -> None:
+        if not self.embedding.built:
+            self.embedding.build()
+        self.bias = self.add_weight(name="bias", shape=(self.embedding.input_dim,), initializer="zeros")
+
+    def call(self, features: Any) -> Any:
+        matrix = ops.cast(self.embedding.embeddings, features.dtype)
+        return ops.add(ops.matmul(features, ops.transpose(matrix)), self.bias)
+
+    def compute_output_shape(self, features_shape: Any) -> tuple[Any, ...]:
+        return (*features_shape[:-1], self.embedding.input_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        embedding = keras.saving.serialize_keras_object(self.embedding)
+        return {**super().get_config(), "embedding": embedding}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        embedding = keras.saving.deserialize_keras_object(config["embedding"])
+        return cls(**{**config, "embedding": embedding})

@@ -1,0 +1,231 @@
+"""`Transformer`: encoder, decoder and a last projection onto the vocabulary (Vaswani et al. 2017, figure 1)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from kmha.layers import arguments, block, cache
+from kmha.layers.decoder import Decoder
+from kmha.layers.embedding import TiedLogits
+from kmha.layers.encoder import Encoder
+
+
+@keras.saving.register_keras_serializable("kmha")
+class Transformer(keras.Model):
+    """Translates sequences of token ids into probabilities of the next target token at every position.
+
+    Args:
+        num_layers: N, of the encoder and of the decoder.
+        embedding_dim: D.
+        num_heads: H.
+        fully_connected_dim: the features in between in the feed-forward networks.
+        input_vocab_size: how many source token ids there are.
+        target_vocab_size: V, how many target token ids there are.
+        max_positional_encoding_input: how many source positions there may be.
+        max_positional_encoding_target: how many target positions there may be.
+        dropout_rate: of the embeddings, the scores, and what the feed-forward networks give.
+        layernorm_eps: of the normalizations.
+        tie_embeddings: "target" multiplies by the target embedding to get logits, "all" has source and target share it
+            too (Press & Wolf 2017; section 3.4 of the paper); `None` has three matrices, as the course does.
+        final_activation: "softmax" gives probabilities, `None` logits.
+        pad_id: the token id that is padding: nothing attends to it. `None`: there is none.
+        embeddings_initializer: of the embeddings.
+        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`; those
+            of `keras.Model`.
+
+    Call arguments:
+        input_sentence: source ids (B, S), integer; or the pair (source ids, target ids).
+        output_sentence: target ids (B, T), integer, of which position t may see those up to itself.
+        training: whether anything is dropped.
+        enc_padding_mask: of the encoder, as in `EncoderLayer`; `None` means that it is derived from the ids, here
+            in the model, so that an exported model does it too.
+        look_ahead_mask: of the decoder, as in `DecoderLayer`; `None` hides the future and padding.
+        dec_padding_mask: of the decoder's attention to the source; `None` means that it is derived from the ids.
+        return_attention_scores: whether the decoder's scores are returned; the output is the same without them, and
+            takes less memory.
+
+    Returns:
+        ((B, T, V), dict of scores as `Decoder` returns it), of the compute dtype; without `return_attention_scores` the
+        first alone.
+
+    Raises:
+        ValueError: an argument or a shape does not fit; the message says how to mend it.
+
+    >>> import keras
+    >>> model = Transformer(2, 6, 3, 7, 11, 12, max_positional_encoding_input=20, max_positional_encoding_target=21)
+    >>> source, target = keras.ops.array([[4, 5, 6, 0]]), keras.ops.array([[1, 7, 8]])
+    >>> probabilities, scores = model(source, target)
+    >>> tuple(probabilities.shape), len(scores), tuple(scores["decoder_layer2_block2_decenc_att"].shape)
+    ((1, 3, 12), 4, (1, 3, 3, 4))
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        embedding_dim: int,
+        num_heads: int,
+        fully_connected_dim: int,
+        input_vocab_size: int,
+        target_vocab_size: int,
+        max_positional_encoding_input: int,
+        max_positional_encoding_target: int,
+        dropout_rate: float = 0.1,
+        layernorm_eps: float = 1e-6,
+        *,
+        tie_embeddings: str | None = None,
+        final_activation: str | None = "softmax",
+        pad_id: int | None = 0,
+        embeddings_initializer: Any = "uniform",
+        **kwargs: Any,
+    ) -> None:
+        options = {name: kwargs.pop(name) for name in block.OPTIONS if name in kwargs}
+        with arguments.naming_unknown(Transformer, *block.OPTIONS):
+            super().__init__(**kwargs)
+        layer = type(self).__name__
+        self.tie_embeddings = block.choice(layer, "tie_embeddings", tie_embeddings, (None, "target", "all"))
+        self.final_activation = block.choice(layer, "final_activation", final_activation, ("softmax", None))
+        if tie_embeddings == "all" and input_vocab_size != target_vocab_size:
+            fix = 'Use one vocabulary for both languages, or tie_embeddings="target".'
+            expected = f'input_vocab_size={input_vocab_size} with tie_embeddings="all"'
+            raise arguments.invalid(layer, "target_vocab_size", expected, target_vocab_size, fix)
+        sizes = num_layers, embedding_dim, num_heads, fully_connected_dim
+        shared = {"pad_id": pad_id, "embeddings_initializer": embeddings_initializer, **options}
+        shared["dtype"] = self.dtype_policy
+        rates = dropout_rate, layernorm_eps
+        source, target = max_positional_encoding_input, max_positional_encoding_target
+        self.encoder = Encoder(*sizes, input_vocab_size, source, *rates, **shared, name="encoder")
+        embedding = self.encoder.embedding if tie_embeddings == "all" else None
+        self.decoder = Decoder(*sizes, target_vocab_size, target, *rates, embedding=embedding, **shared, name="decoder")
+        last = {"name": "final_layer", "dtype": self.dtype_policy}
+        tied = TiedLogits(self.decoder.embedding, **last) if tie_embeddings else None
+        self.final_layer = tied or keras.layers.Dense(target_vocab_size, **last)
+        self._arguments = {
+            **dict(zip(("num_layers", "embedding_dim", "num_heads", "fully_connected_dim"), sizes, strict=True)),
+            "input_vocab_size": input_vocab_size,
+            "target_vocab_size": target_vocab_size,
+            "max_positional_encoding_input": source,
+            "max_positional_encoding_target": target,
+            "dropout_rate": dropout_rate,
+            "layernorm_eps": layernorm_eps,
+            "tie_embeddings": tie_embeddings,
+            "final_activation": final_activation,
+            "pad_id": pad_id,
+            "embeddings_initializer": self.encoder.get_config()["embeddings_initializer"],
+            **options,
+        }
+
+    # Keras exports a model with the shapes that `build` got, as one argument of the dtype that it computes in.
+    input_dtype = property(lambda self: "int32")
+    _build_shapes_dict = property(lambda self: {"input_shape": ((None, None), (None, None))}, lambda self, shapes: None)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the weights, whose shapes do not depend on the input's."""
+        if not self.built:
+            self.encoder.build()
+            self.decoder.build()
+            self.final_layer.build((None, self._arguments["embedding_dim"]))
+
+    def call(
+        self,
+        input_sentence: Any,
+        output_sentence: Any = None,
+        training: Any = None,
+        enc_padding_mask: Any = None,
+        look_ahead_mask: Any = None,
+        dec_padding_mask: Any = None,
+        return_attention_scores: bool = True,
+    ) -> Any:
+        source, target = self._pair(input_sentence, output_sentence)
+        masks = enc_padding_mask, look_ahead_mask, dec_padding_mask
+        features, scores = self._features(source, target, training, masks, return_attention_scores)
+        output = self.logits(features)
+        if self.final_activation == "softmax":
+            output = ops.softmax(output)
+        return (output, scores) if return_attention_scores else output
+
+    def features(self, inputs: tuple[Any, Any], training: Any = None) -> Any:
+        """What the last projection gets, (B, T, D), for a pair (source ids, target ids)."""
+        self.build()
+        return self._features(*self._pair(inputs), training)[0]
+
+    def logits(self, features: Any) -> Any:
+        """Logits (B, T, V) of features (B, T, D), or with other axes in front."""
+        rows = self.final_layer(ops.reshape(features, (-1, features.shape[-1])))  # folded, for the gradient's sake
+        return ops.reshape(rows, (*ops.shape(features)[:-1], rows.shape[-1]))
+
+    @property
+    def output_kernel(self) -> Any:
+        """What turns features into logits: (V, D) if embeddings are tied, else (D, V)."""
+        self.build()
+        return self.decoder.embedding.embeddings if self.tie_embeddings else self.final_layer.kernel
+
+    @property
+    def output_bias(self) -> Any:
+        """(V,), added to the logits."""
+        self.build()
+        return self.final_layer.bias
+
+    @property
+    def output_kernel_is_transposed(self) -> bool:
+        """Whether `output_kernel` is (V, D), as an embedding is."""
+        return self.tie_embeddings is not None
+
+    def encode(
+        self,
+        input_sentence: Any,
+        enc_padding_mask: Any = None,
+        training: Any = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """The encoder's output (B, S, D) for source ids (B, S); with its scores, if asked for, as `Encoder` does."""
+        self.build()
+        options = {"training": training, "return_attention_scores": return_attention_scores}
+        return self.encoder(input_sentence, mask=enc_padding_mask, **options)
+
+    def start_cache(self, input_sentence: Any, beams: int = 1) -> cache.Cache:
+        """What `step` needs to know of source ids (B, S), to decode `beams` sequences for each of them."""
+        return cache.start(self.decoder, self.encode(input_sentence), self.encoder.padding(input_sentence), beams)
+
+    def step(self, ids: Any, state: cache.Cache) -> tuple[Any, cache.Cache]:
+        """The logits (N, V), in float32 at least, that follow after ids (N,), and the state of the next step.
+
+        >>> import keras
+        >>> model = Transformer(1, 6, 3, 7, 11, 12, 20, 21, tie_embeddings="target")
+        >>> state = model.start_cache(keras.ops.array([[4, 5, 6, 0]]))
+        >>> logits, state = model.step(keras.ops.array([1]), state)
+        >>> tuple(logits.shape), int(state["index"])
+        ((1, 12), 1)
+        """
+        features, state = cache.step(self.decoder, ids, state)
+        logits = self.final_layer(features)
+        return ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")), state
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._arguments}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return cls(**config)
+
+    def _features(
+        self, source: Any, target: Any, training: Any, masks: Any = (None, None, None), return_scores: bool = False
+    ) -> tuple[Any, dict[str, Any]]:
+        encoder_mask, look_ahead_mask, decoder_mask = masks
+        if decoder_mask is None:
+            decoder_mask = self.encoder.padding(source)
+        options = {"padding_mask": decoder_mask, "return_attention_scores": return_scores}
+        enc_output = self.encoder(source, training=training, mask=encoder_mask)
+        decoded = self.decoder(target, enc_output, training=training, look_ahead_mask=look_ahead_mask, **options)
+        return decoded if return_scores else (decoded, {})
+
+    def _pair(self, input_sentence: Any, output_sentence: Any = None) -> tuple[Any, Any]:
+        if output_sentence is None:
+            if isinstance(input_sentence, (tuple, list)) and len(input_sentence) == 2:
+                return tuple(input_sentence)
+            raise ValueError(
+                f"{self.name}: expected source and target ids, `model(source, target)` or `model((source, target))`. "
+                f"Received: {type(input_sentence).__name__} alone. In training the target is shifted by one: it starts "
+                "with the start token, and lacks the last token."
+            )
+        return input_sentence, output_sentence
