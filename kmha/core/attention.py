@@ -89,8 +89,8 @@ def _written_out(
     query: Any, key: Any, value: Any, allowed: Any, bias: Any, scale: float, dropout: Dropout | None
 ) -> tuple[Any, Any]:
     """`four_steps` of what comes positions first."""
-    by_heads = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
-    mixed, scores = four_steps(*by_heads, allowed, bias, scale, dropout)
+    query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+    mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout)
     return ops.transpose(mixed, (0, 2, 1, 3)), scores  # (B, T, H, O), `axes.MIX`
 
 

@@ -92,7 +92,7 @@ def step(decoder: Decoder, ids: Any, cache: Cache) -> tuple[Any, Cache]:
             return _append(mha, query, *before)
 
         def block2(query: Any, mha: Any = layer.mha2, source: Any = source) -> Any:
-            return _attend_to_source(mha, query, *source, cache["mask"], cache["index"])
+            return _attend_to_source(mha, query, source, cache["mask"], cache["index"])
 
         x, key, value = layer._through(x, block1, block2, False)
         keys.append(key)
@@ -110,8 +110,9 @@ def _append(mha: MultiHeadAttention, query: Any, keys: Any, values: Any) -> tupl
     return _attend(mha, query, keys, values), keys, values
 
 
-def _attend_to_source(mha: MultiHeadAttention, query: Any, keys: Any, values: Any, mask: Any, index: Any) -> Any:
-    """Cross-attention of (N, 1, D): a sentence's beams are its query positions."""
+def _attend_to_source(mha: MultiHeadAttention, query: Any, source: tuple[Any, Any], mask: Any, index: Any) -> Any:
+    """Cross-attention of (N, 1, D) to keys and values: a sentence's beams are its query positions."""
+    keys, values = source
     if mha._sliding_window is not None:
         mask = masks.combine(mask, masks.window(1, ops.shape(keys)[2], mha._sliding_window, index))
     beams = ops.reshape(query, (ops.shape(keys)[0], -1, query.shape[-1]))  # (B, N / B, D)

@@ -168,8 +168,8 @@ class Decoder(Stack):
         **kwargs: Any,
     ) -> None:
         sizes = num_layers, embedding_dim, num_heads, fully_connected_dim
-        rest = maximum_position_encoding, dropout_rate, layernorm_eps, pad_id, embeddings_initializer
-        super().__init__(*sizes, ("target_vocab_size", target_vocab_size), *rest, embedding, **kwargs)
+        rest: Any = maximum_position_encoding, dropout_rate, layernorm_eps, pad_id, embeddings_initializer
+        super().__init__(*sizes, ("target_vocab_size", target_vocab_size), *rest, embedding=embedding, **kwargs)
 
     def build(self, x_shape: Any = None, enc_output_shape: Any = None) -> None:
         """Makes the weights; only the width of `enc_output` matters, and is D where it is not given."""
@@ -188,7 +188,7 @@ class Decoder(Stack):
         masks = {"look_ahead_mask": self.padding(x) if causal else look_ahead_mask, "padding_mask": padding_mask}
         options = {**masks, "use_causal_mask": causal, "return_attention_scores": return_attention_scores}
         x = self._embed(x, training)
-        scores = {}
+        scores: dict[str, Any] = {}
         for number, layer in enumerate(self._blocks, 1):
             outputs = layer(x, enc_output, training=training, **options)
             x, *both = outputs if return_attention_scores else (outputs,)

@@ -134,7 +134,7 @@ class Encoder(Stack):
         **kwargs: Any,
     ) -> None:
         sizes = num_layers, embedding_dim, num_heads, fully_connected_dim
-        rest = maximum_position_encoding, dropout_rate, layernorm_eps, pad_id, embeddings_initializer
+        rest: Any = maximum_position_encoding, dropout_rate, layernorm_eps, pad_id, embeddings_initializer
         super().__init__(*sizes, ("input_vocab_size", input_vocab_size), *rest, **kwargs)
 
     def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
