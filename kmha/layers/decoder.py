@@ -167,9 +167,20 @@ class Decoder(Stack):
         embedding: TokenEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
-        sizes = num_layers, embedding_dim, num_heads, fully_connected_dim
-        rest: Any = maximum_position_encoding, dropout_rate, layernorm_eps, pad_id, embeddings_initializer
-        super().__init__(*sizes, ("target_vocab_size", target_vocab_size), *rest, embedding=embedding, **kwargs)
+        super().__init__(
+            num_layers,
+            embedding_dim,
+            num_heads,
+            fully_connected_dim,
+            ("target_vocab_size", target_vocab_size),
+            maximum_position_encoding,
+            dropout_rate,
+            layernorm_eps,
+            pad_id,
+            embeddings_initializer,
+            embedding,
+            **kwargs,
+        )
 
     def build(self, x_shape: Any = None, enc_output_shape: Any = None) -> None:
         """Makes the weights; only the width of `enc_output` matters, and is D where it is not given."""

@@ -133,9 +133,19 @@ class Encoder(Stack):
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ) -> None:
-        sizes = num_layers, embedding_dim, num_heads, fully_connected_dim
-        rest: Any = maximum_position_encoding, dropout_rate, layernorm_eps, pad_id, embeddings_initializer
-        super().__init__(*sizes, ("input_vocab_size", input_vocab_size), *rest, **kwargs)
+        super().__init__(
+            num_layers,
+            embedding_dim,
+            num_heads,
+            fully_connected_dim,
+            ("input_vocab_size", input_vocab_size),
+            maximum_position_encoding,
+            dropout_rate,
+            layernorm_eps,
+            pad_id,
+            embeddings_initializer,
+            **kwargs,
+        )
 
     def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
         mask = self.padding(x) if mask is None else mask
