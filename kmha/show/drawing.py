@@ -1,0 +1,243 @@
+"""The figure, drawn with matplotlib, without pyplot and so without a screen or a global state."""
+
+import contextlib
+import functools
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import MaxNLocator
+
+from kmha.show import layout, palette
+from kmha.show.layout import Layout, Panel, Place, Ticks
+from kmha.show.scores import Scale
+from kmha.show.tokens import Labels, shorten
+
+INK, GREY, FAINT = "#222222", "#666666", "#c4c4c4"
+# Fonts of boxes, of coloured bitmaps, and with mathematical symbols in the places of letters.
+UNUSABLE = re.compile(r"last ?resort|.*color emoji|cm\w+10$|stixnonunicode", re.IGNORECASE)
+FINE = 0.11  # inches; below it, lines between the cells would hide them
+SAVING: Any = {"svg.fonttype": "none", "svg.hashsalt": "kmha", "svg.image_inline": True, "savefig.bbox": None}
+
+
+class AttentionFigure(Figure):
+    """A figure that shows itself in a notebook, and that draws any alphabet without warnings."""
+
+    def draw(self, renderer: Any) -> None:
+        """As of any figure; characters that no font has are boxes, and the SVG has them as text."""
+        with _quietly():
+            super().draw(renderer)
+
+    def get_tightbbox(self, *args: Any, **kwargs: Any) -> Any:
+        """As of any figure."""
+        with _quietly():
+            return super().get_tightbbox(*args, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        return encoded(self, "png", 110)
+
+
+def figure(
+    grid: Sequence[Sequence[Panel]],
+    scale: Scale,
+    *,
+    headings: Sequence[str] | None = None,
+    title: str | None = None,
+    colours: str | None = None,
+) -> AttentionFigure:
+    """Lines of panels and one colour bar.
+
+    Args:
+        grid: the lines.
+        scale: of all panels.
+        headings: one above each line.
+        title: above all.
+        colours: the name of a colour map.
+    """
+    colormap = _colormap(colours)
+    families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
+    placed = layout.place(grid, _measure(families), headings=headings, title=title)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a style sheet's grid or colours are for curves
+        drawn = AttentionFigure(figsize=(placed.width, placed.height), facecolor="white")
+        FigureCanvasAgg(drawn)
+        norm = Normalize(scale.lowest, scale.highest)
+        for line, places in zip(grid, placed.places, strict=True):
+            for panel, place in zip(line, places, strict=True):
+                _draw_panel(drawn, panel, place, placed, norm, colormap, families)
+        _colour_bar(drawn, placed, scale, norm, colormap)
+        _titles(drawn, placed, headings, title, families)
+        _captions(drawn, grid, placed)
+    return drawn
+
+
+def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
+    """The bytes of a file: the same for the same figure.
+
+    Args:
+        figure: what is drawn.
+        suffix: "png" or "svg".
+        dpi: pixels for each inch of a PNG.
+    """
+    file = io.BytesIO()
+    metadata = {"Date": None} if suffix == "svg" else {}
+    with matplotlib.rc_context(SAVING), _quietly():
+        figure.savefig(file, format=suffix, dpi=dpi, metadata=metadata)
+    return file.getvalue()
+
+
+def _draw_panel(
+    drawn: Figure,
+    panel: Panel,
+    place: Place,
+    placed: Layout,
+    norm: Any,
+    colormap: Colormap,
+    families: list[str],
+) -> None:
+    axes = drawn.add_axes(_fractions(placed, place.left, place.top, place.width, place.height))
+    span = norm.vmax - norm.vmin
+    values = np.clip(panel.values, norm.vmin - span, norm.vmax + span)  # imshow leaves infinite values white
+    axes.imshow(values, norm=norm, cmap=colormap, interpolation="none", aspect="auto", origin="upper")
+    axes.spines[:].set(color=FAINT, linewidth=0.7)
+    axes.tick_params(length=2.2, width=0.6, color=FAINT, pad=2, labelcolor=INK)
+    text = {"fontsize": placed.points, "family": families, "parse_math": False}
+    rows, columns = panel.values.shape
+    _label(axes.set_yticks, panel.rows, place.rows, ha="right", va="center", **text)
+    angle = place.columns.angle if place.columns else 0
+    below = {"ha": "right" if angle else "center", "va": "center" if angle == 90 else "top"}
+    _label(axes.set_xticks, panel.columns, place.columns, rotation=angle, rotation_mode="anchor", **below, **text)
+    if min(place.width / columns, place.height / rows) >= FINE:
+        axes.set_xticks([index - 0.5 for index in range(1, columns)], minor=True)
+        axes.set_yticks([index - 0.5 for index in range(1, rows)], minor=True)
+        axes.grid(which="minor", color="white", linewidth=0.7)
+        axes.tick_params(which="minor", length=0)
+    if panel.title:
+        axes.set_title(panel.title, fontsize=8.5, color=GREY, pad=3, parse_math=False)
+
+
+def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: Ticks | None, **text: Any) -> None:
+    if ticks is None:
+        set_ticks([])
+    else:
+        places = range(0, len(labels.texts), ticks.step)
+        set_ticks(places, [shorten(labels.texts[index]) for index in places], **text)
+
+
+def _colour_bar(drawn: Figure, placed: Layout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
+    extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[scale.below, scale.above]
+    axes = drawn.add_axes(_fractions(placed, *placed.bar))
+    ticks = MaxNLocator(nbins=max(min(int(placed.bar[3] * 3), 6), 2))
+    bar: Any = drawn.colorbar(ScalarMappable(norm, colormap), cax=axes, extend=extend, ticks=ticks)
+    bar.outline.set(color=FAINT, linewidth=0.7)
+    bar.solids.set_edgecolor("face")  # else viewers of SVG show white lines between the colours
+    likely = scale.lowest >= 0 and scale.highest <= 1.01
+    bar.set_label("attention score" if likely else "value", fontsize=8.5, color=GREY)
+    axes.tick_params(labelsize=8, length=2.2, width=0.6, color=FAINT, labelcolor=INK)
+
+
+def _captions(drawn: Figure, grid: Sequence[Sequence[Panel]], placed: Layout) -> None:
+    """What the axes are: once for all panels."""
+    panels = [panel for line in grid for panel in line]
+    rows = "query tokens (T)" if any(panel.rows.tokens for panel in panels) else "query positions (T)"
+    columns = "key tokens (S)" if any(panel.columns.tokens for panel in panels) else "key positions (S)"
+    places = [place for line in placed.places for place in line]
+    right = max(place.left + place.width for place in places)
+    bottom = max(place.top + place.height for place in places)
+    middle = (places[0].top + bottom) / 2 / placed.height
+    text = {"fontsize": 8.5, "color": GREY}
+    drawn.supylabel(rows, x=layout.MARGIN / placed.width, y=1 - middle, ha="left", va="center", **text)
+    centre = (places[0].left + right) / 2 / placed.width
+    drawn.supxlabel(columns, x=centre, y=layout.MARGIN / placed.height, ha="center", va="bottom", **text)
+
+
+def _titles(
+    drawn: Figure, placed: Layout, headings: Sequence[str] | None, title: str | None, families: list[str]
+) -> None:
+    text: dict[str, Any] = {"color": INK, "family": families, "ha": "left", "va": "top", "parse_math": False}
+    left = placed.places[0][0].left / placed.width
+    for heading, top in zip(headings or (), placed.headings, strict=headings is not None):
+        drawn.text(
+            left, 1 - (top + 0.05) / placed.height, heading, fontsize=layout.HEADING_POINTS, weight="bold", **text
+        )
+    if title is not None:
+        drawn.suptitle(title, x=left, y=1 - layout.MARGIN / placed.height, fontsize=layout.TITLE_POINTS, **text)
+
+
+def _fractions(placed: Layout, left: float, top: float, width: float, height: float) -> Any:
+    """As matplotlib counts: parts of the figure, from the lower left."""
+    bottom = placed.height - top - height
+    return left / placed.width, bottom / placed.height, width / placed.width, height / placed.height
+
+
+def _colormap(name: str | None) -> Colormap:
+    if name is None:
+        return LinearSegmentedColormap.from_list("kmha", palette.ANCHORS)
+    if name not in matplotlib.colormaps:
+        raise ValueError(f"colours: {name!r} is no colour map of matplotlib. There are viridis, Blues, bone, RdBu, …")
+    return matplotlib.colormaps[name]
+
+
+def _measure(families: list[str]) -> layout.Measure:
+    renderer = FigureCanvasAgg(Figure(dpi=72)).get_renderer()
+
+    @functools.cache
+    def measure(text: str, points: float) -> float:
+        with _quietly():
+            width, _, _ = renderer.get_text_width_height_descent(
+                text, FontProperties(family=families, size=points), ismath=False
+            )
+        return float(width) / 72
+
+    return measure
+
+
+def _characters(grid: Sequence[Sequence[Panel]], headings: Sequence[str] | None, title: str | None) -> frozenset[str]:
+    labels = (labels for line in grid for panel in line for labels in (panel.rows, panel.columns))
+    return frozenset("".join([*(text for label in labels for text in label.texts), *(headings or ()), title or ""]))
+
+
+@functools.lru_cache(maxsize=64)
+def _families(characters: frozenset[str], own: tuple[str, ...]) -> list[str]:
+    """The reader's own font, and those installed ones that have what it lacks, the fewest that do."""
+    families = list(own)
+    missing = {ord(character) for character in characters if not character.isspace()}
+    missing -= _drawn_by(font_manager.findfont(FontProperties(family=families)))
+    for entry in sorted(font_manager.fontManager.ttflist, key=_plainness):
+        if not missing:
+            break
+        usable = entry.weight in (400, "normal", "regular") and not UNUSABLE.match(entry.name)
+        if usable and (found := missing & _drawn_by(entry.fname)):
+            missing -= found
+            families.append(entry.name)
+    return families
+
+
+def _plainness(entry: Any) -> tuple[bool, str]:
+    return "sans" not in entry.name.lower(), entry.name
+
+
+@functools.lru_cache(maxsize=1024)
+def _drawn_by(path: str) -> frozenset[int]:
+    try:
+        return frozenset(font_manager.get_font(path).get_charmap())
+    except (OSError, RuntimeError):  # FreeType's, for a broken file
+        return frozenset()
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warning for each character that no font has."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+", category=UserWarning)
+        yield

@@ -1,0 +1,199 @@
+"""Where everything stands in a picture, in inches; no drawing, and no matplotlib."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kmha.show.tokens import Labels, shorten
+
+CELLS = 0.32, 0.24  # the side of a score where there is room, in one panel and in several
+WIDTH, HEIGHT = 10.0, 9.0  # the most that all panels take together, but for the smallest
+FOR_EACH = 1.4  # but a line of many may be as high as this
+SMALLEST = 0.62  # side of a panel, so that "head 12" fits above it
+POINTS = 5.5, 9.5  # the least and the greatest size of a token
+LINE = 1.2  # height of a line, in sizes
+GAP, PAD, TITLE, HEADING, CAPTION = 0.14, 0.06, 0.2, 0.27, 0.2
+MARGIN, MAIN_TITLE = 0.14, 0.36
+TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # how much wider bold letters are
+SIDEWAYS = 1.4  # the length of "query positions (T)"
+BAR, BAR_SPACE, BAR_HEIGHT = 0.13, 0.9, 3.4
+SHAPE = 1.5  # width to height that a grid should have
+STEPS = 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000  # between positions
+
+Measure = Callable[[str, float], float]  # inches of a text at a size in points
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One head: scores (T, S), their labels, and what stands above."""
+
+    values: np.ndarray
+    rows: Labels
+    columns: Labels
+    title: str | None = None
+
+
+class Ticks(NamedTuple):
+    """Of one axis: every `step`-th label, at an angle."""
+
+    step: int
+    angle: int
+
+
+class Place(NamedTuple):
+    """Of one panel: inches from the left and from the top, and which of its labels are shown."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    rows: Ticks | None
+    columns: Ticks | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Of a picture; all in inches, from the left and from the top."""
+
+    width: float
+    height: float
+    points: float
+    places: list[list[Place]]
+    headings: list[float]
+    bar: tuple[float, float, float, float]
+
+
+def across(count: int, rows: int, columns: int) -> int:
+    """How many of `count` panels of (rows, columns) cells stand side by side.
+
+    >>> [across(count, 9, 9) for count in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17)]
+    [1, 2, 3, 2, 3, 3, 4, 4, 4, 4, 6]
+    """
+
+    def cost(side_by_side: int) -> float:
+        lines = math.ceil(count / side_by_side)
+        empty = lines * side_by_side - count
+        return abs(math.log(side_by_side * columns / (lines * rows) / SHAPE)) + 2 * empty / count
+
+    return min(range(1, count + 1), key=cost)
+
+
+def place(
+    grid: Sequence[Sequence[Panel]],
+    measure: Measure,
+    *,
+    headings: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Layout:
+    """A layout for lines of panels: row labels left of each line, column labels where none like them follow below.
+
+    Args:
+        grid: lines of panels.
+        measure: the width of a text at a size.
+        headings: what stands above each line.
+        title: what stands above all.
+    """
+    cell = _cell(grid)
+    points = min(max(0.8 * 72 * cell, POINTS[0]), POINTS[1])
+    stride = GAP + max(_side(cell, len(panel.columns.texts)) for line in grid for panel in line)
+    ticks = [[_column_ticks(grid, i, j, cell, points, measure) for j in range(len(grid[i]))] for i in range(len(grid))]
+    left = MARGIN + CAPTION + PAD + _beside(grid, ticks, cell, points, measure)
+    top = MARGIN + (MAIN_TITLE if title else 0.0) + _above(grid, cell)
+    places: list[list[Place]] = []
+    tops: list[float] = []
+    for i, line in enumerate(grid):
+        tops.append(top)
+        top += (HEADING if headings else 0.0) + (TITLE if any(panel.title for panel in line) else 0.0)
+        places.append([])
+        for j, panel in enumerate(line):
+            height, width = (_side(cell, size) for size in panel.values.shape)
+            rows = None if j else Ticks(_step(panel.rows, height, points), 0)
+            places[i].append(Place(left + j * stride, top, width, height, rows, ticks[i][j]))
+        top += max(found.height for found in places[i]) + GAP + _band(grid, ticks, i, points, measure)
+    right = max(found.left + found.width for line in places for found in line)
+    bar = _bar(places, right)
+    written = [measure(title or "", TITLE_POINTS), *(measure(text, HEADING_POINTS) * BOLD for text in headings or ())]
+    width = max(right + BAR_SPACE, left + max(written)) + MARGIN
+    return Layout(width, top - GAP + PAD + CAPTION + MARGIN, points, places, tops, bar)
+
+
+def _cell(grid: Sequence[Sequence[Panel]]) -> float:
+    """The side of a score: the greatest with which all panels fit."""
+    columns = max(len(line) for line in grid) * max(len(panel.columns.texts) for line in grid for panel in line)
+    rows = sum(max(len(panel.rows.texts) for panel in line) for line in grid)
+    largest = CELLS[sum(map(len, grid)) > 1]
+    return min(largest, WIDTH / columns, max(HEIGHT, FOR_EACH * len(grid)) / rows)
+
+
+def _above(grid: Sequence[Sequence[Panel]], cell: float) -> float:
+    """Room above a single low panel, for what is written sideways along its middle."""
+    height = max(_side(cell, len(panel.rows.texts)) for line in grid for panel in line)
+    return max(SIDEWAYS - height, 0) / 2 if len(grid) == 1 else 0.0
+
+
+def _side(cell: float, size: int) -> float:
+    return max(cell * size, SMALLEST)
+
+
+def _step(labels: Labels, side: float, points: float) -> int:
+    """Every how many labels there is room for one."""
+    needed = LINE * points / 72 / (side / len(labels.texts))
+    step = max(math.ceil(needed - 1e-6), 1)
+    return step if labels.tokens else next((nice for nice in STEPS if nice >= step), step)
+
+
+def _column_ticks(
+    grid: Sequence[Sequence[Panel]], i: int, j: int, cell: float, points: float, measure: Measure
+) -> Ticks | None:
+    """`None` where the panel below has the same labels."""
+    labels = grid[i][j].columns
+    if i + 1 < len(grid) and j < len(grid[i + 1]) and grid[i + 1][j].columns == labels:
+        return None
+    side = _side(cell, len(labels.texts))
+    each, step = side / len(labels.texts), _step(labels, side, points)
+    if max(measure(shorten(text), points) for text in labels.texts[::step]) + PAD <= each * step:
+        return Ticks(step, 0)
+    # Slanted labels reach out to the left: only where nothing can stand there.
+    slanted = step == 1 and each * 72 * math.sqrt(0.5) >= LINE * points and len({len(line) for line in grid}) == 1
+    return Ticks(step, 45 if slanted else 90)
+
+
+def _band(
+    grid: Sequence[Sequence[Panel]], ticks: Sequence[Sequence[Ticks | None]], i: int, points: float, measure: Measure
+) -> float:
+    """Height of the column labels under line i; those with nothing below them in any line take none."""
+    heights = [0.0]
+    for j, found in enumerate(ticks[i]):
+        if found and (i == len(grid) - 1 or any(j < len(line) for line in grid[i + 1 :])):
+            longest = max(measure(shorten(text), points) for text in grid[i][j].columns.texts[:: found.step])
+            line = LINE * points / 72
+            heights.append({0: line, 45: math.sqrt(0.5) * (longest + line), 90: longest}[found.angle] + PAD)
+    return max(heights)
+
+
+def _beside(
+    grid: Sequence[Sequence[Panel]],
+    ticks: Sequence[Sequence[Ticks | None]],
+    cell: float,
+    points: float,
+    measure: Measure,
+) -> float:
+    """Room left of the panels: for the longest row label, or for how far a slanted column label reaches out."""
+    longest = max(measure(shorten(text), points) for line in grid for text in line[0].rows.texts)
+    reach = 0.0
+    for line, found in zip(grid, ticks, strict=True):
+        if found[0] and found[0].angle == 45:
+            each = _side(cell, len(line[0].columns.texts)) / len(line[0].columns.texts)
+            for index, text in enumerate(line[0].columns.texts):
+                reach = max(reach, math.sqrt(0.5) * measure(shorten(text), points) - (index + 0.5) * each)
+    return max(longest + PAD, reach)
+
+
+def _bar(places: Sequence[Sequence[Place]], right: float) -> tuple[float, float, float, float]:
+    """Left, top, width and height of the colour bar: beside the panels, from the first one's top."""
+    top = places[0][0].top
+    bottom = max(found.top + found.height for found in places[-1])
+    return right + 0.2, top, BAR, min(bottom - top, BAR_HEIGHT)

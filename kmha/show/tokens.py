@@ -1,0 +1,91 @@
+"""Tokens as labels: every character visible, no label endless; and what they say about padding."""
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LONGEST = 16  # characters of a label
+JOINERS = "\u200c\u200d"  # format characters that belong to the spelling of Persian, Hindi, and emoji
+NAMES = {"rows": ("query", "T"), "columns": ("key", "S")}
+
+
+class Labels(NamedTuple):
+    """Of one axis."""
+
+    texts: tuple[str, ...]
+    tokens: bool  # else positions
+
+    @classmethod
+    def of(cls, name: str, tokens: Any, size: int) -> "Labels":
+        """`tokens` for an axis of `size`; positions from 0 if there are none.
+
+        Args:
+            name: "rows" or "columns".
+            tokens: text, bytes or numbers; fewer than `size` mean that the rest is padding.
+            size: T or S.
+
+        Raises:
+            ValueError: not a list, none, or more than `size`.
+
+        >>> Labels.of("rows", ["a", "dog"], 3)
+        Labels(texts=('a', 'dog'), tokens=True)
+        """
+        if tokens is None:
+            return cls(tuple(map(str, range(size))), False)
+        query, letter = NAMES[name]
+        tokens = tokens.numpy() if hasattr(tokens, "numpy") else tokens
+        if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
+            raise ValueError(
+                f"{name}: expected a list of {query} tokens, for instance text.split(). Received: {tokens!r}."
+            )
+        texts = tuple(readable(token) for token in tokens)
+        if not texts:
+            raise ValueError(f"{name}: there are no tokens, so nothing would be shown. Leave it out for positions.")
+        if len(texts) > size:
+            raise ValueError(
+                f"{name}: expected at most {size} {query} tokens, as {letter} is {size} (fewer mean that the rest is "
+                f"padding). Received {len(texts)}: {shorten(' '.join(texts), 60)}. Were they tokenized as for the "
+                "model, and are rows the queries and columns the keys?"
+            )
+        return cls(texts, True)
+
+
+def cut(array: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, Labels, Labels]:
+    """(…, T, S) without the padding at the end, and its labels.
+
+    >>> shown, row_labels, column_labels = cut(np.zeros((2, 3, 5)), ["a", "dog"], None)
+    >>> shown.shape, row_labels.texts
+    ((2, 2, 5), ('a', 'dog'))
+    """
+    row_labels = Labels.of("rows", rows, array.shape[-2])
+    column_labels = Labels.of("columns", columns, array.shape[-1])
+    return array[..., : len(row_labels.texts), : len(column_labels.texts)], row_labels, column_labels
+
+
+def readable(token: Any) -> str:
+    """`token` as text on one line in which everything can be seen.
+
+    >>> print(readable("a\\tb"), readable(b"M\\xc3\\xa4dchen"), readable(" "), readable(7))
+    a\\tb Mädchen ␣ 7
+    """
+    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token)
+    if not text.strip(" "):
+        return "␣" * len(text)
+    return "".join(_escaped(character) for character in text)
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """`text`, or its beginning and an ellipsis.
+
+    >>> shorten("Donaudampfschifffahrtsgesellschaft", 12)
+    'Donaudampfs…'
+    """
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _escaped(character: str) -> str:
+    # Control characters, lone surrogates and line separators cannot be drawn or written; others reverse a terminal.
+    hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in JOINERS
+    return character.encode("unicode_escape").decode() if hidden else character
