@@ -12,6 +12,7 @@ from kmha.layers.encoder import Encoder, EncoderLayer
 from kmha.layers.feed_forward import FeedForward
 from kmha.layers.mask_makers import create_look_ahead_mask, create_padding_mask
 from kmha.layers.multi_head_attention import MultiHeadAttention
+from kmha.layers.normalization import LayerNormalization
 from kmha.layers.projections import HeadMerge, HeadProjection
 from kmha.layers.transformer import Transformer
 
@@ -23,6 +24,7 @@ __all__ = [
     "FeedForward",
     "HeadMerge",
     "HeadProjection",
+    "LayerNormalization",
     "MultiHeadAttention",
     "PositionalEncoding",
     "TiedLogits",

@@ -8,6 +8,7 @@ from keras import ops
 from kmha.layers import arguments, calls
 from kmha.layers.feed_forward import FeedForward
 from kmha.layers.multi_head_attention import MultiHeadAttention
+from kmha.layers.normalization import LayerNormalization
 
 # The settings that encoder and decoder hand on to each of their layers.
 OPTIONS = ("key_dim", "norm", "activation", "residual_dropout_rate", "attention")
@@ -80,8 +81,8 @@ class Block(calls.TeachingLayer):
         sizes = self.fully_connected_dim, self.embedding_dim
         return FeedForward(*sizes, self.activation, name="ffn", dtype=self.dtype_policy)
 
-    def _make_norm(self, name: str) -> keras.layers.LayerNormalization:
-        return keras.layers.LayerNormalization(epsilon=self.layernorm_eps, name=name, dtype=self.dtype_policy)
+    def _make_norm(self, name: str) -> LayerNormalization:
+        return LayerNormalization(epsilon=self.layernorm_eps, name=name, dtype=self.dtype_policy)
 
     def _make_dropout(self, name: str, rate: float) -> keras.layers.Dropout:
         return keras.layers.Dropout(rate, name=name, dtype=self.dtype_policy)

@@ -1,0 +1,49 @@
+"""Layer normalization with a gradient of its own."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """(x - mean) / √(variance + ε) · γ + β over the last axis (Ba et al. 2016, arXiv 1607.06450).
+
+    Computed in float32 at least, like `keras.layers.LayerNormalization`, and the same to rounding. The gradient is
+    written out, because TensorFlow's takes twice as many passes over memory; a second one goes through it as usual.
+
+    Args:
+        x: (…, D), floating point.
+        gamma: (D,).
+        beta: (D,).
+        epsilon: ε, above 0.
+
+    Returns:
+        (…, D), of the dtype of x.
+
+    >>> import numpy as np
+    >>> print(np.array(normalize(np.array([[1.0, 3.0]]), np.ones(2), np.zeros(2), 1e-6)).round(3))
+    [[-1.  1.]]
+    """
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    wide = keras.backend.result_type(dtype, "float32")
+    width = x.shape[-1]
+
+    @ops.custom_gradient
+    def run(x: Any, gamma: Any, beta: Any) -> Any:
+        rows = ops.reshape(x, (-1, width))  # (N, D)
+        centred = ops.subtract(rows, ops.mean(rows, axis=-1, keepdims=True))
+        inverse = ops.rsqrt(ops.add(ops.mean(ops.square(centred), axis=-1, keepdims=True), epsilon))  # (N, 1)
+        normal = ops.multiply(centred, inverse)
+
+        def gradient(upstream: Any) -> Any:
+            upstream = ops.reshape(upstream, (-1, width))
+            both = ops.multiply(upstream, normal)
+            weights = ops.expand_dims(ops.divide(gamma, width), 1)  # a product with it is the mean of what γ multiplies
+            d_rows = ops.subtract(ops.multiply(upstream, gamma), ops.matmul(upstream, weights))
+            d_rows = ops.multiply(inverse, ops.subtract(d_rows, ops.multiply(normal, ops.matmul(both, weights))))
+            return ops.reshape(d_rows, ops.shape(x)), ops.sum(both, axis=0), ops.sum(upstream, axis=0)
+
+        return ops.reshape(ops.add(ops.multiply(normal, gamma), beta), ops.shape(x)), gradient
+
+    return ops.cast(run(*(ops.cast(each, wide) for each in (x, gamma, beta))), dtype)
