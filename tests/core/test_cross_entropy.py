@@ -1,0 +1,123 @@
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kmha.core.cross_entropy import token_cross_entropy
+from kmha.verify.running import WIDEST
+from kmha.verify.tolerance import is_close
+
+WIDE = WIDEST[keras.backend.backend()]
+
+N, D, V = 11, 5, 7
+PAD = 3
+
+
+def _random(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+def _targets(pad_id=PAD):
+    """A third of them padding, and among the others every id but that of padding."""
+    others = [v for v in range(V) if v != pad_id]
+    return np.array([others[n % len(others)] if n % 3 else pad_id for n in range(N)])
+
+
+def _expected(features, kernel, targets, bias, smoothing, pad_id=PAD):
+    """Token by token, in float64."""
+    loss = nll = correct = count = 0.0
+    for feature, target in zip(features, targets, strict=True):
+        if target == pad_id:
+            continue
+        logits = feature @ kernel + (0.0 if bias is None else bias)
+        losses = np.log(np.sum(np.exp(logits - logits.max()))) - (logits - logits.max())
+        labels = np.full(V, smoothing / V)
+        labels[target] += 1 - smoothing
+        loss += labels @ losses
+        nll += losses[target]
+        correct += np.argmax(logits) == target
+        count += 1
+    return loss, nll, correct, count
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("bias", [None, _random(V)])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_the_sums_are_those_of_a_loop_over_tokens(smoothing, bias, transposed, gradient):
+    features, kernel = _random(N, D), _random(D, V)
+    options = {"bias": bias, "transposed": transposed, "smoothing": smoothing, "pad_id": PAD, "gradient": gradient}
+    sums = token_cross_entropy(features, kernel.T if transposed else kernel, _targets(), **options)
+    expected = _expected(features, kernel, _targets(), bias, smoothing)
+    assert 0 < expected[2] < expected[3] < N
+    for name, actual, one in zip(sums._fields, sums, expected, strict=True):
+        assert is_close(ops.convert_to_numpy(actual), one, WIDE), name
+
+
+def test_smoothing_is_that_of_keras():
+    features, kernel = _random(N, D), _random(D, V)
+    options = {"from_logits": True, "label_smoothing": 0.2, "reduction": "sum"}
+    expected = keras.losses.CategoricalCrossentropy(**options)(np.eye(V)[_targets(0)], features @ kernel)
+    sums = token_cross_entropy(features, kernel, _targets(0), transposed=False, smoothing=0.2, pad_id=-1)
+    assert is_close(ops.convert_to_numpy(sums.loss), ops.convert_to_numpy(expected), "float32")
+
+
+@pytest.mark.parametrize("pad_id", [-1, -100, 2, V + 4])
+def test_padding_may_be_any_id(pad_id):
+    features, kernel = _random(N, D), _random(D, V)
+    sums = token_cross_entropy(features, kernel, _targets(pad_id), transposed=False, pad_id=pad_id, smoothing=0.1)
+    expected = _expected(features, kernel, _targets(pad_id), None, 0.1, pad_id)
+    assert is_close(np.stack([ops.convert_to_numpy(one) for one in sums]), expected, WIDE)
+
+
+@pytest.mark.parametrize("count", [0, N])
+def test_nothing_but_padding_is_zero(count):
+    sums = token_cross_entropy(_random(N, D)[:count], _random(D, V), np.full(count, PAD), transposed=False, pad_id=PAD)
+    assert [float(one) for one in sums] == [0.0] * 4
+
+
+def test_padding_may_be_no_number():
+    features = _random(N, D)
+    features[_targets() == PAD] = 1e30
+    sums = token_cross_entropy(features, _random(D, V), _targets(), transposed=False, pad_id=PAD, smoothing=0.1)
+    expected = _expected(features, _random(D, V), _targets(), None, 0.1)
+    assert is_close(np.stack([ops.convert_to_numpy(one) for one in sums]), expected, WIDE)
+
+
+def test_a_hopeless_target_has_a_finite_loss():
+    """Its probability is 0 in float32, where log p would be minus infinity."""
+    features, kernel = np.array([[1000.0]], "float32"), np.array([[1.0, 0.5, -1.0]], "float32")
+    sums = token_cross_entropy(features, kernel, np.array([2]), transposed=False)
+    assert [float(one) for one in sums] == [2000.0, 2000.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_sums_are_wide(dtype):
+    features, kernel = ops.cast(_random(N, D), dtype), ops.cast(_random(D, V), dtype)
+    sums = token_cross_entropy(features, kernel, _targets(), transposed=False, pad_id=PAD, smoothing=0.1)
+    wide = WIDE if dtype == "float64" else "float32"
+    assert {keras.backend.standardize_dtype(one.dtype) for one in sums} == {wide}
+    rounded = [np.asarray(ops.convert_to_numpy(x), "float64") for x in (features, kernel)]
+    expected = _expected(*rounded, _targets(), None, 0.1)
+    assert is_close(ops.convert_to_numpy(sums.loss), expected[0], WIDE if dtype == "float64" else dtype)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"features": _random(2, N, D)}, "Received: features (2, 11, 5)"),
+        ({"targets": np.ones((N, 1), "int32")}, "targets (11, 1)"),
+        ({"transposed": True}, "expects features (N, D), kernel (V, D)"),
+        ({"bias": np.ones(D)}, "bias (5,)"),
+        ({"targets": np.ones(N + 1, "int32")}, "a target for each of N tokens"),
+        ({"kernel": _random(D, V).astype("float32")}, "of one dtype"),
+        ({"smoothing": 1.0}, "smoothing of at least 0 and below 1. Received: 1.0"),
+        ({"chunk": 0}, "a chunk of one token or more, or None. Received: 0"),
+    ],
+)
+def test_what_does_not_fit_is_said(given, message):
+    arguments = {"features": _random(N, D), "kernel": _random(D, V), "targets": _targets(), "transposed": False}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        token_cross_entropy(**{**arguments, **given})
