@@ -1,0 +1,201 @@
+"""Dates as people write them, in many formats and languages, and in ISO 8601: a corpus that needs no download.
+
+The target is a function of the source: every format tells the day from the month and says the whole year. So there are
+no years of two digits, and no digits alone between slashes or hyphens with the year last, which countries read in
+different orders; with dots, every locale of the Unicode CLDR puts the day first, and eight digits in a row are the
+basic format of ISO 8601. No month's name in one of these languages, long or short, with its accents or without, is that
+of another month in another.
+"""
+
+import datetime
+import random
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kmha.translation.corpora import Corpus, CorpusError, Pairs
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "sv", "da", "cs")
+FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
+TRAINING_PAIRS = 30_000
+VALIDATION_PAIRS, SEEN_PAIRS, HELD_OUT_PAIRS = 500, 1000, 500
+
+ORDINAL = "@"  # in a pattern, and nowhere else: the ending of an ordinal number
+EVERYWHERE = ("d MMMM y", "d MMM y", "dd MMM y", "d-MMM-y", "EEE d MMM y", "y MMMM d", "MMMM d y")
+IN_LANGUAGE = {
+    "en": (
+        "MMMM d, y",
+        "EEEE, d MMMM y",
+        "EEEE d MMMM y",
+        "EEE, d MMM y",
+        "MMM d y",
+        "d@ MMMM y",
+        "d@ 'of' MMMM y",
+        "d@ 'of' MMMM, y",
+        "'the' d@ 'of' MMMM y",
+        "'the' d@ 'of' MMMM, y",
+        "MMMM d@, y",
+        "MMMM d@ y",
+        "MMM d@, y",
+        "EEEE, MMMM d@, y",
+        "EEEE 'the' d@ 'of' MMMM y",
+    ),
+    "de": ("d. MMMM y", "dd. MMMM y", "EEEE, 'den' d. MMMM y", "'den' d. MMMM y", "EEE d. MMM y"),
+    "fr": ("d@ MMMM y", "'le' d@ MMMM y", "'le' EEEE d MMMM y"),
+    "es": ("d 'de' MMMM 'del' y", "EEEE d 'de' MMMM 'de' y", "'el' d 'de' MMMM 'de' y"),
+    "it": ("d@ MMMM y", "'il' d MMMM y", "EEEE, d MMMM y"),
+    "pt": ("d@ 'de' MMMM 'de' y", "'a' d@ 'de' MMMM 'de' y", "EEEE, dd 'de' MMMM 'de' y"),
+    "nl": ("EEEE, d MMMM y", "'op' d MMMM y", "'de' d'e' MMMM y"),
+    "pl": ("d MMMM y 'r'.", "EEEE, d MMMM y 'r'.", "'dnia' d MMMM y"),
+    "tr": ("EEEE, d MMMM y", "d MMMM y, EEEE"),
+    "sv": ("'den' d MMMM y", "EEEE 'den' d MMMM y"),
+    "da": ("d. MMMM y", "'den' d. MMMM y"),
+    "cs": ("EEEE d. MMMM y", "'dne' d. MMMM y"),
+}
+NUMBERS = "numbers"  # in place of a language
+DIGITS = ("y-MM-dd", "y/MM/dd", "y/M/d", "y.MM.dd", "yMMdd", "y-M-d", "dd.MM.y", "d.M.y", "d. M. y", "y MM dd")
+HELD_OUT = ("d/MMM/y", "d MMMM, y", "y, d MMMM", "MMM-dd-y", "EEEE, y MMMM dd", "EEE, MMMM d y", "d.MMMM.y")
+FIRST_OF_MONTH = {"fr": "er", "it": "º", "pt": "º"}
+BARE = str.maketrans("łıø", "lio")  # letters that Unicode does not take apart
+SKELETONS = ("yMMMd", "yMMMEd", "yMMMMd", "yMMMMEEEEd")
+
+
+class Format(NamedTuple):
+    """How a date is written: a language and a pattern of the Unicode CLDR."""
+
+    language: str
+    pattern: str
+
+
+def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
+    """Human-written dates of 1900 to 2099, and the same in ISO 8601 (issue #4).
+
+    No date of the validation set or of a test is in the training set, in any format. The test `seen_formats` has the
+    formats of the training set, and `held_out_formats` has others, in the same languages.
+
+    Args:
+        seed: of everything that is drawn; the same seed gives the same corpus.
+        pairs: of the training set.
+
+    Raises:
+        CorpusError: babel is not installed.
+
+    >>> dates = corpus(seed=1, pairs=4)
+    >>> list(zip(dates.train.source, dates.train.target))[1:3]
+    [('onsdag 15 april 2054', '2054-04-15'), ('kwietnia 21 1945', '1945-04-21')]
+    """
+    chance = random.Random(seed)
+    days = [FIRST + datetime.timedelta(days=number) for number in range((LAST - FIRST).days + 1)]
+    chance.shuffle(days)
+
+    def take(count: int, name: str, formats: Sequence[Format]) -> Pairs:
+        taken = [days.pop() for _ in range(count)]
+        return _pairs(taken, name, formats, chance)
+
+    seen = formats()
+    validation = take(VALIDATION_PAIRS, "validation", seen)
+    tests = {
+        "seen_formats": take(SEEN_PAIRS, "seen_formats", seen),
+        "held_out_formats": take(HELD_OUT_PAIRS, "held_out_formats", held_out_formats()),
+    }
+    # Every day once before any is there twice.
+    drawn = days * (pairs // len(days)) + chance.sample(days, pairs % len(days))
+    train = _pairs(drawn, "train", seen, chance)
+    return Corpus(train, validation, tests, notice=None, source_language="dates", target_language="ISO 8601")
+
+
+def formats() -> list[Format]:
+    """The formats of the training set: what the CLDR has for each language, and how people write besides.
+
+    >>> Format("fr", "'le' d@ MMMM y") in formats()
+    True
+    """
+    named = [Format(language, pattern) for language in LANGUAGES for pattern in _patterns(language)]
+    return [*named, *(Format(NUMBERS, pattern) for pattern in DIGITS)]
+
+
+def held_out_formats() -> list[Format]:
+    """The formats that are in no training set, each in every language.
+
+    >>> set(held_out_formats()) & set(formats())
+    set()
+    """
+    return [Format(language, pattern) for language in LANGUAGES for pattern in HELD_OUT]
+
+
+def render(date: datetime.date, written: Format) -> str:
+    """The date in that format.
+
+    Raises:
+        CorpusError: babel is not installed.
+
+    >>> render(datetime.date(2015, 5, 3), Format("en", "EEEE 'the' d@ 'of' MMMM y"))
+    'Sunday the 3rd of May 2015'
+    """
+    text = _parsed(written.pattern).apply(date, _locale(written.language))
+    return text.replace(ORDINAL, _ending(written.language, date.day))
+
+
+def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[Format], chance: random.Random) -> Pairs:
+    """Each day in a format drawn from one of the languages."""
+    by_language: dict[str, list[Format]] = {}
+    for one in formats:
+        by_language.setdefault(one.language, []).append(one)
+    languages = ["en", *by_language]  # English twice: it has the most ways to write a date
+    source = []
+    for day in days:
+        chosen = chance.choice(by_language[chance.choice(languages)])
+        source.append(_as_typed(render(day, chosen), chosen.language, chance.random()))
+    return Pairs(source, [day.isoformat() for day in days], name)
+
+
+def _patterns(language: str) -> list[str]:
+    """Those of the CLDR in which the month has a name, then ours, none twice."""
+    locale = _locale(language)
+    known = [locale.date_formats[length].pattern for length in ("full", "long", "medium")]
+    known += [str(locale.datetime_skeletons[key]) for key in SKELETONS if key in locale.datetime_skeletons]
+    named = [pattern for pattern in known if "MMM" in pattern]
+    return list(dict.fromkeys([*named, *EVERYWHERE, *IN_LANGUAGE[language]]))
+
+
+def _as_typed(text: str, language: str, draw: float) -> str:
+    """As it is, in small or capital letters, or in haste: small, without accents and the dots of what is shortened."""
+    if draw < 0.65:
+        return text
+    if 0.8 <= draw < 0.9:
+        return (text.replace("i", "İ") if language == "tr" else text).upper()
+    # Turkish has two letters i, and Python knows one.
+    text = (text.replace("I", "ı").replace("İ", "i") if language == "tr" else text).lower()
+    if draw < 0.8:
+        return text
+    text = "".join(letter for letter in unicodedata.normalize("NFD", text) if not unicodedata.combining(letter))
+    return re.sub(r"(?<=[a-z])\.(?=\s|$)", "", text.translate(BARE))
+
+
+def _ending(language: str, day: int) -> str:
+    """Of an ordinal number; other languages than English have one for the first of a month alone."""
+    if language != "en":
+        return FIRST_OF_MONTH.get(language, "") if day == 1 else ""
+    return "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+
+
+@cache
+def _locale(language: str) -> Any:
+    return _babel().Locale.parse("en" if language == NUMBERS else language)
+
+
+@cache
+def _parsed(pattern: str) -> Any:
+    return _babel().dates.parse_pattern(pattern)
+
+
+def _babel() -> ModuleType:
+    try:
+        import babel
+        import babel.dates
+    except ModuleNotFoundError:
+        raise CorpusError("The dates need babel, which is not installed. Run: pip install 'kmha[translate]'") from None
+    return babel

@@ -1,0 +1,237 @@
+"""The model folder: everything that `kmha translate` needs, and what a run was set by.
+
+    config.json       settings, languages, what the training came to
+    tokenizer.json    of both languages
+    model.weights.h5  of the finished model, as `keras.Model.load_weights` reads it
+    logs/             history.csv, samples.txt, tensorboard/
+    checkpoints/      weights of the last checks, and while it is not finished the state of the training
+
+It holds no paths, so that it can be moved; Keras is imported when a model is built, not before.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kmha import __version__
+from kmha.files import write_json
+from kmha.translation.settings import Settings, SettingsError
+from kmha.translation.tokenizer import Tokenizer
+
+FORMAT = 1
+CONFIG, TOKENIZER, WEIGHTS, LOGS, CHECKPOINTS = (
+    "config.json",
+    "tokenizer.json",
+    "model.weights.h5",
+    "logs",
+    "checkpoints",
+)
+SUFFIX = ".weights.h5"
+
+
+class FolderError(ValueError):
+    """A folder is no model folder, or not a whole one; the message says what is the matter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What config.json holds.
+
+    Attributes:
+        task: `dates`, `multi30k` or `files`.
+        source_language: as in `de`.
+        target_language: as in `en`.
+        settings: of the run.
+        seed: of weights, dropout and the order of the data.
+        dtype: the policy that it was trained under.
+        data: what identifies the training data: a name and a sum, no paths.
+        vocabulary_size: of the tokenizer as trained, which may be less than was asked for.
+        result: what the training came to; empty until it ended.
+        kmha: the version that wrote it.
+        format: of the folder.
+    """
+
+    task: str
+    source_language: str
+    target_language: str
+    settings: Settings
+    seed: int
+    dtype: str
+    data: dict[str, Any]
+    vocabulary_size: int
+    result: dict[str, Any] = dataclasses.field(default_factory=dict)
+    kmha: str = __version__
+    format: int = FORMAT
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        return bool(self.result.get("finished"))
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a run to go on."""
+        names = ("task", "source_language", "target_language", "settings", "seed", "dtype", "data")
+        return {name: value for name, value in dataclasses.asdict(self).items() if name in names}
+
+
+def save_config(path: Path, config: Config) -> None:
+    """Writes config.json."""
+    write_json(path / CONFIG, dataclasses.asdict(config))
+
+
+def load_config(path: Path) -> Config:
+    """Reads config.json.
+
+    Raises:
+        FolderError: it is not there, is broken, or is of a newer kmha.
+    """
+    try:
+        values = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        written, version = values["format"], values["kmha"]
+    except (FileNotFoundError, NotADirectoryError):
+        what = "is not a model folder: it has no config.json" if path.is_dir() else "does not exist"
+        raise FolderError(f"{path} {what}. A folder that `kmha train --out DIR` has made is expected.") from None
+    except OSError as error:
+        raise FolderError(f"{path / CONFIG} cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError):
+        raise FolderError(f"{path / CONFIG} is not what kmha writes there. Copy the folder again, or train.") from None
+    if not isinstance(written, int) or written > FORMAT:
+        raise FolderError(
+            f"{path} was written by kmha {version} in format {written}, and this one, {__version__}, reads formats up "
+            f"to {FORMAT}. Run: pip install -U kmha"
+        )
+    try:
+        values["settings"] = Settings.from_dict(values["settings"], f"{path / CONFIG}")
+        return Config(**values)
+    except (SettingsError, KeyError, TypeError) as error:
+        raise FolderError(f"{path / CONFIG} is not what kmha writes there ({error}).") from None
+
+
+def build(config: Config) -> Any:
+    """A `kmha.layers.Transformer` of these settings, with its variables, as they are drawn."""
+    import numpy as np
+
+    from kmha.layers import Transformer
+
+    model = config.settings.model
+    transformer = Transformer(
+        model.num_layers,
+        model.embedding_dim,
+        model.num_heads,
+        model.fully_connected_dim,
+        config.vocabulary_size,
+        config.vocabulary_size,
+        model.max_positions,
+        model.max_positions,
+        dropout_rate=model.dropout_rate,
+        residual_dropout_rate=model.residual_dropout_rate,
+        attention={"dropout": model.attention_dropout_rate},
+        layernorm_eps=model.layernorm_eps,
+        norm=model.norm,
+        tie_embeddings=None if model.tie_embeddings == "none" else model.tie_embeddings,
+        final_activation=None,
+        dtype=config.dtype,
+    )
+    transformer((np.ones((1, 2), "int32"), np.ones((1, 3), "int32")), training=False)
+    return transformer
+
+
+def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> tuple[Any, Tokenizer, Config]:
+    """The model of a folder, its tokenizer and its config.
+
+    Args:
+        path: the folder.
+        step: `None` for the finished model, else the average of the last checks up to this step, as many of them as
+            `training.average` says and as are still there.
+        dtype: the policy to compute under.
+
+    Raises:
+        FolderError: the folder has no such model; the message says why.
+    """
+    path = Path(path)
+    config = load_config(path)
+    if step is None and not (path / WEIGHTS).is_file():
+        raise FolderError(f"{path} has no finished model yet. Start its `kmha train` again: it goes on where it was.")
+    if not (path / TOKENIZER).is_file():
+        raise FolderError(f"{path} is not whole: it has no {TOKENIZER}. Copy the folder again, or train.")
+    try:
+        tokenizer = Tokenizer.load(path / TOKENIZER)
+    except Exception as error:  # whatever the library makes of a broken file
+        raise FolderError(f"{path / TOKENIZER} cannot be read: {error}.") from None
+    model = build(dataclasses.replace(config, dtype=dtype))
+    if step is None:
+        load_weights(model, path / WEIGHTS)
+    else:
+        steps = [kept for kept in kept_steps(path) if kept <= step]
+        if step not in steps:
+            kept = ", ".join(map(str, kept_steps(path))) or "none"
+            raise FolderError(f"{path} keeps no weights of step {step}. It has: {kept}. See training.keep_all.")
+        average(model, path, regular(steps, config)[-config.settings.training.average :])
+    return model, tokenizer, config
+
+
+def regular(steps: Iterable[int], config: Config) -> list[int]:
+    """Those of `steps` that an average is made of: of regular checks, and the last, which the clock may have set."""
+    steps = sorted(steps)
+    return [step for step in steps if step % config.settings.training.steps_between_checks == 0 or step == steps[-1]]
+
+
+def save_weights(model: Any, path: Path) -> None:
+    """Writes beside and renames: the file is there whole or not at all."""
+    beside = path.with_name(f".{os.getpid()}{SUFFIX}")
+    try:
+        model.save_weights(beside)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_weights(model: Any, path: Path) -> None:
+    """Reads what `save_weights` wrote.
+
+    Raises:
+        FolderError: the file is broken, or of another model.
+    """
+    try:
+        model.load_weights(path)
+    except Exception as error:  # Keras and h5py raise all kinds
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FolderError(f"{path} cannot be read: {first} Copy the folder again, or train.") from None
+
+
+def kept(path: Path, step: int) -> Path:
+    """Where the weights of a check are kept."""
+    return path / CHECKPOINTS / f"step-{step:08d}{SUFFIX}"
+
+
+def kept_steps(path: Path) -> list[int]:
+    """The steps whose weights are kept, in order."""
+    names = [file.name.removesuffix(SUFFIX) for file in (path / CHECKPOINTS).glob(f"step-*{SUFFIX}")]
+    return sorted(int(name.removeprefix("step-")) for name in names)
+
+
+def average(model: Any, path: Path, steps: Iterable[int]) -> None:
+    """Gives `model` the mean of the weights kept at these steps, summed in float64.
+
+    Raises:
+        FolderError: one of them cannot be read.
+    """
+    sums: list[Any] = []
+    steps = list(steps)
+    for step in steps:
+        load_weights(model, kept(path, step))
+        weights = [weight.astype("float64") for weight in model.get_weights()]
+        sums = [one + other for one, other in zip(sums, weights, strict=True)] if sums else weights
+    model.set_weights([total / len(steps) for total in sums])
+
+
+def clear(path: Path) -> None:
+    """Removes what kmha writes into a model folder, and nothing else."""
+    for name in (CONFIG, TOKENIZER, WEIGHTS):
+        (path / name).unlink(missing_ok=True)
+    for name in (LOGS, CHECKPOINTS):
+        shutil.rmtree(path / name, ignore_errors=True)

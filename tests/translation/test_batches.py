@@ -1,0 +1,190 @@
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from kmha.translation.batches import fitting, in_order, steps_per_pass, stream
+
+PAIRS, LONGEST = 1009, 41
+
+
+@pytest.fixture(scope="module")
+def ids():
+    """Pairs whose first source token names them; lengths are alike on both sides, as they are in text."""
+    random = np.random.default_rng(7)
+    source, target = [], []
+    for row in range(PAIRS):
+        length = int(random.integers(1, 31))
+        other = max(0, length + int(random.integers(-4, 5)))
+        source.append([100 + row, *random.integers(4, 90, length - 1).tolist()])
+        target.append(random.integers(4, 90, other).tolist())
+    return source, target
+
+
+def _pass(ids, count, **options):
+    return list(islice(stream(*ids, **options), count))
+
+
+def _first_pass(ids, **options):
+    seen, batches = 0, []
+    for batch in stream(*ids, **options):
+        batches.append(batch)
+        seen += len(batch.target)
+        if seen >= len(ids[0]):
+            return batches
+
+
+OPTIONS = {"tokens": 300, "seed": 3, "max_length": LONGEST}
+
+
+def _named(batch):
+    return (batch.inputs[0][:, 0] - 100).tolist()
+
+
+def test_what_a_batch_holds(ids):
+    for batch in _pass(ids, 40, **OPTIONS):
+        (source, target_in), target_out = batch
+        assert source.dtype == target_in.dtype == target_out.dtype == np.int32
+        width, target_width = 0, 0
+        for row, name in enumerate(_named(batch)):
+            x, y = ids[0][name], ids[1][name]
+            assert source[row].tolist() == x + [2] + [0] * (source.shape[1] - len(x) - 1)
+            assert target_in[row].tolist() == [1, *y] + [0] * (target_in.shape[1] - len(y) - 1)
+            assert target_out[row].tolist() == [*y, 2] + [0] * (target_in.shape[1] - len(y) - 1)
+            width, target_width = max(width, len(x) + 1), max(target_width, len(y) + 1)
+        assert source.shape == (len(source), width)
+        assert target_in.shape == (len(source), target_width)
+
+
+def test_a_pass_has_every_pair_once(ids):
+    batches = _first_pass(ids, **OPTIONS)
+    assert sorted(name for batch in batches for name in _named(batch)) == list(range(PAIRS))
+
+
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_batches_are_as_large_as_they_may_be(ids, multiple):
+    batches = _first_pass(ids, multiple=multiple, **OPTIONS)
+    for (source, target_in), _ in batches:
+        assert max(source.size, target_in.size) <= OPTIONS["tokens"]
+        assert source.shape[1] % multiple == target_in.shape[1] % multiple == 0
+    filled = np.mean([max(source.size, target_in.size) for (source, target_in), _ in batches])
+    assert filled > 0.8 * OPTIONS["tokens"]
+
+
+def test_rounding_up_stops_at_the_maximum():
+    (source, target_in), _ = next(stream([[5] * 9], [[5] * 4], tokens=30, seed=0, max_length=11, multiple=4))
+    assert (source.shape, target_in.shape) == ((1, 11), (1, 8))
+
+
+def test_little_padding(ids):
+    """Less than a third of what batches of pairs in any order have."""
+    options = {**OPTIONS, "tokens": 600}
+    batches = _first_pass(ids, **options)
+    used = sum(len(x) + 1 for x in ids[0]) + sum(len(y) + 1 for y in ids[1])
+    padded = sum(source.size + target_in.size for (source, target_in), _ in batches)
+    anyhow = 0
+    for rows in np.array_split(np.random.default_rng(1).permutation(PAIRS), len(batches)):
+        longest, other = max(len(ids[0][row]) for row in rows), max(len(ids[1][row]) for row in rows)
+        anyhow += len(rows) * (longest + 1 + other + 1)
+    assert 1 - used / padded < (1 - used / anyhow) / 3
+
+
+def test_shuffled_anew_for_every_pass_and_seed(ids):
+    count = len(_first_pass(ids, **OPTIONS))
+    both = _pass(ids, 2 * count, **OPTIONS)
+    first, second = both[:count], both[count:]
+    lengths = [batch.target.shape[1] for batch in first]
+    assert lengths != sorted(lengths)
+    partners = {name: set(_named(batch)) for batch in first for name in _named(batch)}
+    kept = [len(partners[name] & set(_named(batch))) / len(batch.target) for batch in second for name in _named(batch)]
+    assert np.mean(kept) < 0.6  # of those a pair is with, how many it was with before
+    other = _pass(ids, count, **{**OPTIONS, "seed": 4})
+    assert [_named(batch) for batch in other] != [_named(batch) for batch in first]
+
+
+@pytest.mark.parametrize("start", [0, 1, 37, 95, 181, 400])
+def test_goes_on_from_any_step(ids, start):
+    unbroken = _pass(ids, start + 5, **OPTIONS)[start:]
+    resumed = _pass(ids, 5, start_step=start, **OPTIONS)
+    for one, other in zip(unbroken, resumed, strict=True):
+        np.testing.assert_array_equal(one.inputs[0], other.inputs[0])
+        np.testing.assert_array_equal(one.inputs[1], other.inputs[1])
+        np.testing.assert_array_equal(one.target, other.target)
+
+
+def test_a_step_far_away_builds_nothing_before_it(ids, monkeypatch):
+    from kmha.translation import batches
+
+    built = []
+    padded = batches._Ragged.padded
+
+    def counting(self, *args, **kwargs):
+        built.append(1)
+        return padded(self, *args, **kwargs)
+
+    monkeypatch.setattr(batches._Ragged, "padded", counting)
+    next(stream(*ids, start_step=5000, **OPTIONS))
+    assert len(built) == 3
+
+
+def test_steps_per_pass(ids):
+    count = len(_first_pass(ids, **OPTIONS))
+    assert abs(steps_per_pass(*ids, tokens=300, max_length=LONGEST) - count) <= 3
+
+
+def test_what_is_too_long_is_left_out(ids):
+    rows = fitting(*ids, max_length=11)
+    expected = [row for row in range(PAIRS) if max(len(ids[0][row]), len(ids[1][row])) <= 10]
+    assert rows.tolist() == expected
+    assert 0 < len(rows) < PAIRS
+    names = []
+    for batch in stream(*ids, tokens=300, seed=3, max_length=11):
+        names += _named(batch)
+        if len(names) >= len(rows):
+            break
+    assert sorted(names) == expected
+
+
+def test_one_pair_and_empty_sides():
+    (source, target_in), target_out = next(stream([[], [9]], [[], []], tokens=10, seed=1, max_length=10))
+    assert sorted(source.tolist()) == [[2, 0], [9, 2]]
+    assert (target_in.tolist(), target_out.tolist()) == ([[1], [1]], [[2], [2]])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "message"),
+    [
+        ([[5]], [[5], [6]], {}, "Received: 1 sources and 2 targets"),
+        ([], [], {}, "None of 0 pairs"),
+        ([[5] * 9], [[5]], {"max_length": 9}, "None of 1 pairs has at most 9 tokens"),
+        ([[5]], [[5] * 50], {"tokens": 50}, r"longest sentence, of 51 tokens\. Received: tokens=50"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(source, target, options, message):
+    with pytest.raises(ValueError, match=message):
+        stream(source, target, **{"tokens": 100, "seed": 0, "max_length": 100, **options})
+
+
+@pytest.mark.parametrize("options", [{"tokens": 90}, {"sentences": 13}, {"tokens": 90, "sentences": 5, "multiple": 4}])
+def test_in_order(ids, options):
+    seen, widths = [], []
+    for rows, source in in_order(ids[0], **options):
+        assert source.dtype == np.int32
+        assert source.size <= options.get("tokens", source.size)
+        assert len(source) <= options.get("sentences", len(source))
+        assert source.shape[1] % options.get("multiple", 1) == 0
+        for row, line in zip(rows, source, strict=True):
+            x = ids[0][row]
+            assert line.tolist() == x + [2] + [0] * (source.shape[1] - len(x) - 1)
+        seen += rows.tolist()
+        widths.append(source.shape[1])
+    assert sorted(seen) == list(range(PAIRS))
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_in_order_at_the_edges():
+    assert list(in_order([], sentences=3)) == []
+    [(rows, source), (last, rest)] = in_order([[5], [6] * 7], tokens=4)
+    assert (rows.tolist(), source.shape, last.tolist(), rest.tolist()) == ([1], (1, 8), [0], [[5, 2]])
+    with pytest.raises(ValueError, match="tokens=, sentences= or both"):
+        next(in_order([[5]]))

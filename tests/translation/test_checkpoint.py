@@ -1,0 +1,93 @@
+import keras
+import numpy as np
+import pytest
+
+from kmha.translation import checkpoint
+from kmha.translation.checkpoint import CheckpointError, Journal
+
+pytestmark = pytest.mark.tensorflow
+
+
+def _task(width=3, seed=1):
+    """A model with a seed generator and an optimizer with two moments."""
+    keras.utils.set_random_seed(seed)
+    task = keras.Sequential([keras.Input((5,)), keras.layers.Dense(width), keras.layers.Dropout(0.5)])
+    task.compile(optimizer="adam", loss="mse", jit_compile=False)
+    task.optimizer.build(task.trainable_variables)
+    return task
+
+
+def _learn(task, width=3, steps=4):
+    data = np.random.default_rng(2).normal(size=(7 * steps, 5)).astype("float32")
+    task.fit(data, data[:, :width], batch_size=7, shuffle=False, verbose=0)
+
+
+JOURNAL = Journal(step=4, seconds=1.5, rows=[{"step": 4, "loss": 0.1}], samples=["ä → a"], best_step=4, best=-0.1)
+
+
+def test_what_is_restored_goes_on_bit_for_bit(tmp_path):
+    task, path = _task(), tmp_path / "state.npz"
+    _learn(task)
+    checkpoint.save(path, task, JOURNAL)
+    _learn(task)  # on from there, dropout and all
+    other = _task(seed=9)
+    assert checkpoint.load(path, other) == JOURNAL
+    _learn(other)
+    for one, same in zip(task.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), same.numpy())
+    for one, same in zip(task.optimizer.variables, other.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), same.numpy())
+    assert int(other.optimizer.iterations.numpy()) == 8
+
+
+def test_without_the_seeds_it_would_not(tmp_path):
+    """So that the test above does see the random state."""
+    task, path = _task(), tmp_path / "state.npz"
+    _learn(task)
+    checkpoint.save(path, task, JOURNAL)
+    _learn(task)
+    other = _task(seed=9)
+    checkpoint.load(path, other)
+    other.layers[-1].seed_generator.state.assign([1, 2])
+    _learn(other)
+    assert not np.array_equal(task.layers[0].kernel.numpy(), other.layers[0].kernel.numpy())
+
+
+def test_a_write_that_fails_leaves_the_state_before(tmp_path, monkeypatch):
+    task, path = _task(), tmp_path / "state.npz"
+    checkpoint.save(path, task, JOURNAL)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="the disk is full"):
+        checkpoint.save(path, task, Journal())
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("harm", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"no state"])
+def test_a_broken_state(harm, tmp_path):
+    task, path = _task(), tmp_path / "state.npz"
+    checkpoint.save(path, task, JOURNAL)
+    path.write_bytes(harm(path.read_bytes()))
+    with pytest.raises(CheckpointError, match=r"state.npz cannot be read .* with --restart"):
+        checkpoint.load(path, task)
+
+
+def test_a_state_of_another_model_changes_nothing(tmp_path):
+    path, other = tmp_path / "state.npz", _task(width=4)
+    checkpoint.save(path, _task(), JOURNAL)
+    before = [variable.numpy() for variable in other.variables]
+    with pytest.raises(CheckpointError, match=r"another model: model/0000 has shape \(5, 3\) there and \(5, 4\) here"):
+        checkpoint.load(path, other)
+    for one, same in zip(before, other.variables, strict=True):
+        np.testing.assert_array_equal(one, same.numpy())
+
+
+def test_objects_are_not_read(tmp_path):
+    path = tmp_path / "state.npz"
+    np.savez(path, journal=np.array([{"step": 1}], dtype=object))
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        checkpoint.load(path, _task())

@@ -1,0 +1,121 @@
+import dataclasses
+import json
+
+import pytest
+
+from kmha.translation import settings
+from kmha.translation.settings import Settings, SettingsError, differences
+
+
+def test_every_profile_is_whole_and_says_what_its_entries_are():
+    names = sorted(path.stem for path in settings.PROFILES.glob("*.toml"))
+    assert {"cpu", "base", "dates-cpu"} <= set(names)
+    for name in names:
+        task, _, profile = name.rpartition("-")
+        assert isinstance(Settings.load(profile, task or "multi30k"), Settings)
+        assert (settings.PROFILES / f"{name}.toml").read_text().startswith("# ")
+
+
+def test_a_task_has_a_profile_of_its_own_before_the_general_one():
+    dates, multi30k, files = (Settings.load("cpu", task) for task in ("dates", "multi30k", "files"))
+    assert multi30k == files
+    assert multi30k.training.steps == 8000
+    assert (multi30k.training.beta_1, multi30k.training.beta_2, multi30k.training.epsilon) == (0.9, 0.98, 1e-9)
+    assert dates.model.num_layers == 2
+    assert dates.model.norm == multi30k.model.norm  # which the profile of the dates doesn't say
+    assert Settings.load("base", "dates").model.embedding_dim == 512
+
+
+def test_through_json_and_back():
+    given = Settings.load("cpu", "dates", ["training.clip_norm=1"])
+    assert Settings.from_dict(json.loads(json.dumps(given.to_dict()))) == given
+    assert isinstance(given.training.clip_norm, float)
+
+
+def test_entries_over_a_profile():
+    entries = ["model.norm=pre", "data.lowercase=true", "training.peak_learning_rate = 0.25", 'search.beam_size="7"']
+    loaded = Settings.load("cpu", "dates", entries[:3])
+    assert (loaded.model.norm, loaded.data.lowercase, loaded.training.peak_learning_rate) == ("pre", True, 0.25)
+    with pytest.raises(SettingsError, match=r"search.beam_size must be a whole number. Received: '7'"):
+        Settings.load("cpu", "dates", entries)
+
+
+def test_a_profile_of_ones_own_holds_what_differs(tmp_path):
+    (tmp_path / "wide.toml").write_text('extends = "cpu"\n[model]\nembedding_dim = 72\n')
+    (tmp_path / "long.toml").write_text('extends = "wide.toml"\n[training]\nsteps = 77\n')
+    wide = Settings.load(str(tmp_path / "wide.toml"), "dates")
+    below = Settings.load("cpu", "dates")
+    assert wide == dataclasses.replace(below, model=dataclasses.replace(below.model, embedding_dim=72))
+    long = Settings.load(str(tmp_path / "long.toml"), "dates")
+    assert (long.model, long.training.steps) == (wide.model, 77)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("steps=5", "expected section.key=value, such as training.steps=500"),
+        ("training.steps", "expected section.key=value"),
+        ("training.step=5", "there is no training.step. Did you mean training.steps?"),
+        ("trainings.steps=5", "there is no trainings.steps. Did you mean training.steps?"),
+        ("training.steps=many", "training.steps must be a whole number. Received: 'many'"),
+        ("training.steps=true", "training.steps must be a whole number. Received: True"),
+        ("training.steps=0", "training.steps must be 1 or more. Received: 0"),
+        ("training.keep_all=1", "training.keep_all must be true or false. Received: 1"),
+        ("training.peak_learning_rate=0", "training.peak_learning_rate must be more than 0"),
+        ("training.label_smoothing=1", "training.label_smoothing must be at least 0 and less than 1. Received: 1.0"),
+        (
+            "training.peak_learning_rate=nan",
+            "training.peak_learning_rate must be more than 0 and finite. Received: nan",
+        ),
+        (
+            "training.peak_learning_rate=inf",
+            "training.peak_learning_rate must be more than 0 and finite. Received: inf",
+        ),
+        ("model.norm=middle", "model.norm must be one of post, pre. Received: 'middle'"),
+        ("model.num_heads=7", "model.num_heads must divide model.embedding_dim. Received: 7 heads, width "),
+        ("data.max_length=5000", "data.max_length must not exceed model.max_positions. Received: 5000 tokens"),
+        ("training.tokens_per_batch=9", "data.max_length must not exceed training.tokens_per_batch. Received: 64 tok"),
+    ],
+)
+def test_what_cannot_be_used_is_named(entry, message):
+    with pytest.raises(SettingsError) as error:
+        Settings.load("cpu", "dates", [entry])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        ("[model", "is not TOML: "),
+        ('extends = "mine.toml"', "extends itself"),
+        ('extends = "gpu"', "there is no profile gpu. There are: base, cpu; or give the path of a .toml file"),
+        ("model = 3", "the section data is missing"),
+        ('extends = "cpu"\nmodel = 3', "[model] must be a table of entries. Received: 3"),
+        ('extends = "cpu"\n[modell]', "there is no section modell. Did you mean model?"),
+        ('extends = "cpu"\n[search]\nbeam = 3', "[search]: there is no entry beam. Did you mean beam_size?"),
+        ("[model]\n[data]\n[training]\n[search]", "[model]: the entry num_layers is missing"),
+    ],
+)
+def test_a_broken_profile_is_explained(text, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        Settings.load(str(path), "dates")
+    assert message in str(error.value)
+
+
+def test_an_unknown_profile():
+    with pytest.raises(SettingsError, match=r"there is no profile gpu. There are: base, cpu; or give the path"):
+        Settings.load("gpu", "dates")
+
+
+def test_differences_name_every_entry_that_changed():
+    assert differences({"a": {"b": 1, "c": [2]}, "d": 4}, {"a": {"b": 1, "c": [3]}, "e": 5}) == [
+        "a.c was [2], is [3]",
+        "d was 4, is None",
+        "e was None, is 5",
+    ]
+    assert differences({"a": {"b": 1}}, {"a": {"b": 1}}) == []

@@ -1,0 +1,104 @@
+import dataclasses
+
+import pytest
+
+from kmha.translation import folder, start
+from kmha.translation.corpora import Corpus, CorpusError, Pairs
+from kmha.translation.folder import FolderError
+from kmha.translation.settings import Settings
+from kmha.translation.start import Source
+from kmha.translation.tokenizer import TokenizerError
+
+SETTINGS = Settings.load("cpu", "files", ["data.vocabulary_size=40"])
+
+
+def _corpus(last="a bird"):
+    train = Pairs(["two dogs", "two cats", "a dog"] * 2, ["zwei Hunde", "zwei Katzen", "ein Hund"] * 2, "train")
+    return Corpus(train, Pairs([last], ["ein Vogel"], "validation"), {}, None, "en", "de")
+
+
+def _config(corpus, settings=SETTINGS, seed=3):
+    return start.configure(Source("files"), corpus, settings, seed, "float32")
+
+
+def test_each_task_has_its_corpus(tmp_path):
+    assert Source("dates").read().target_language == "ISO 8601"
+    for ending, line in (("en", "dog {}"), ("de", "Hund {}")):
+        (tmp_path / f"text.{ending}").write_text("".join(line.format(number) + "\n" for number in range(50)))
+    paths = tmp_path / "text.en", tmp_path / "text.de"
+    files = Source("files", source=paths[0], target=paths[1]).read()
+    assert (files.source_language, files.target_language) == ("en", "de")
+    assert len(files.validation) == 2
+    whole = Source("files", source=paths[0], target=paths[1], validation=paths).read()
+    assert len(whole.validation) == 50
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (Source("multi30k"), "multi30k needs --data DIR, a folder with the files of https://github.com/multi30k"),
+        (Source("files"), "training on files needs --source FILE and --target FILE"),
+        (Source("files", target=folder.Path("x")), "training on files needs --source FILE and --target FILE"),
+    ],
+)
+def test_a_source_that_is_not_given(source, message):
+    with pytest.raises(CorpusError, match=message):
+        source.read()
+
+
+def test_a_new_folder_is_made_and_then_opened_again(tmp_path):
+    path, corpus = tmp_path / "not" / "yet", _corpus()
+    config, tokenizer = start.begin(path, _config(corpus), corpus)
+    assert config.vocabulary_size == tokenizer.vocabulary_size <= 40
+    assert {file.name for file in path.iterdir()} == {"config.json", "tokenizer.json", "logs", "checkpoints"}
+    again, same = start.begin(path, _config(corpus), corpus)
+    assert again == config == folder.load_config(path)
+    assert same.encode(["two birds"]) == tokenizer.encode(["two birds"])
+
+
+def test_a_folder_without_config_is_made_as_if_it_were_new(tmp_path):
+    """As a process leaves it that is killed in between."""
+    corpus = _corpus()
+    start.begin(tmp_path, _config(corpus), corpus)
+    (tmp_path / folder.CONFIG).unlink()
+    start.begin(tmp_path, _config(corpus), corpus)
+    assert (tmp_path / folder.CONFIG).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "last", "message"),
+    [
+        ({"seed": 4}, "a bird", "holds another run: seed was 3, is 4. Give the same command"),
+        ({"settings": Settings.load("base", "files")}, "a bird", "settings.model.num_layers was 4, is 6; settings"),
+        ({}, "a cow", "data.validation.sha256 was "),
+    ],
+)
+def test_a_folder_of_another_run_is_left_alone(options, last, message, tmp_path):
+    corpus, other = _corpus(), _corpus(last)
+    config, _ = start.begin(tmp_path, _config(corpus), corpus)
+    with pytest.raises(FolderError) as error:
+        start.begin(tmp_path, _config(other, **options), other)
+    assert message in str(error.value)
+    assert "--restart" in str(error.value)
+    assert folder.load_config(tmp_path) == config
+
+
+def test_restart_begins_again(tmp_path):
+    corpus = _corpus()
+    config, _ = start.begin(tmp_path, _config(corpus), corpus)
+    folder.save_config(tmp_path, dataclasses.replace(config, result={"finished": True}))
+    (tmp_path / folder.CHECKPOINTS / "state.npz").write_text("old")
+    again, _ = start.begin(tmp_path, _config(corpus, seed=5), corpus, restart=True)
+    assert (again.seed, again.finished) == (5, False)
+    assert not list((tmp_path / folder.CHECKPOINTS).iterdir())
+
+
+def test_what_is_in_the_way(tmp_path):
+    corpus = _corpus()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderError, match=r"file cannot be written: .* Choose another folder with --out"):
+        start.begin(tmp_path / "file", _config(corpus), corpus)
+    small = Settings.load("cpu", "files", ["data.vocabulary_size=9"])
+    with pytest.raises(TokenizerError, match="vocabulary_size must be at least"):
+        start.begin(tmp_path / "small", _config(corpus, small), corpus)
+    assert not (tmp_path / "small").exists()

@@ -1,0 +1,242 @@
+"""The dates task from end to end, in a small size: unbroken, killed, resumed, out of time, stopped early."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from kmha.translation import checkpoint, dates, folder, start
+from kmha.translation.settings import Settings
+from kmha.translation.start import Listener
+
+pytestmark = pytest.mark.tensorflow
+
+SIZES = {
+    "model.num_layers": 1,
+    "model.embedding_dim": 12,
+    "model.num_heads": 2,
+    "model.fully_connected_dim": 20,
+    "data.vocabulary_size": 300,
+    "training.steps": 7,
+    "training.steps_between_checks": 3,
+    "training.tokens_per_batch": 150,
+    "training.warmup_steps": 5,
+    "training.average": 2,
+    "training.scored_sentences": 5,
+    "training.samples": 2,
+    "search.max_length": 4,
+}
+ENTRIES = [f"{name}={value}" for name, value in SIZES.items()]
+SEED = 11
+CORPUS = dates.corpus(0, pairs=400)
+
+# A session in a process of its own, which ends at the `os.replace` whose target has this name, for the n-th time.
+KILLED = f"""
+import os, signal, sys
+replace, left = os.replace, int(sys.argv[3])
+def killing(one, other):
+    global left
+    left -= os.path.basename(other) == sys.argv[2]
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(one, other)
+os.replace = killing
+from pathlib import Path
+from kmha.translation import dates, start
+from kmha.translation.settings import Settings
+corpus = dates.corpus(0, pairs=400)
+source, settings = start.Source("dates"), Settings.load("cpu", "dates", {ENTRIES!r})
+config, tokenizer = start.begin(Path(sys.argv[1]), start.configure(source, corpus, settings, {SEED}, "float32"), corpus)
+from kmha.translation.train import Run
+Run(Path(sys.argv[1]), config, tokenizer, corpus)()
+"""
+
+
+class _Told(Listener):
+    """Keeps what it is told; raises what it is asked to, at a step."""
+
+    def __init__(self, error=None, at=0):
+        self.notes, self.steps, self.rows, self.samples, self.from_step = [], [], [], [], None
+        self._error, self._at = error, at
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def resumed(self, step):
+        self.from_step = step
+
+    def step(self, step, loss):
+        self.steps.append(step)
+        if step == self._at:
+            raise self._error
+
+    def check(self, row, samples):
+        self.rows.append(row)
+        self.samples.append(samples)
+
+
+def _session(path, *more, listener=None, minutes=None, corpus=CORPUS):
+    from kmha.translation.train import Run
+
+    settings = Settings.load("cpu", "dates", [*ENTRIES, *more])
+    wanted = start.configure(start.Source("dates"), corpus, settings, SEED, "float32")
+    config, tokenizer = start.begin(path, wanted, corpus)
+    return Run(path, config, tokenizer, corpus, minutes=minutes, listener=listener)()
+
+
+def _rows(path):
+    with open(path / "logs" / "history.csv") as file:
+        return list(csv.DictReader(file))
+
+
+def _same(path, unbroken):
+    """Weights of every check and of the finished model, bit for bit, and the history but for its times."""
+    assert folder.kept_steps(path) == folder.kept_steps(unbroken)
+    for name in ["model.weights.h5", *(f"checkpoints/step-{step:08d}.weights.h5" for step in folder.kept_steps(path))]:
+        models = [folder.build(folder.load_config(one)) for one in (path, unbroken)]
+        for model, one in zip(models, (path, unbroken), strict=True):
+            folder.load_weights(model, one / name)
+        for one, other in zip(*(model.get_weights() for model in models), strict=True):
+            np.testing.assert_array_equal(one, other)
+    histories = [[{**row, "minutes": "", "tokens_per_second": ""} for row in _rows(one)] for one in (path, unbroken)]
+    assert histories[0] == histories[1]
+    assert (path / "logs/samples.txt").read_text() == (unbroken / "logs/samples.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    path, told = tmp_path_factory.mktemp("unbroken") / "model", _Told()
+    return path, _session(path, listener=told), told
+
+
+def test_an_unbroken_run_leaves_a_finished_folder(unbroken):
+    path, config, told = unbroken
+    assert config == folder.load_config(path)
+    assert config.finished
+    assert config.result["ended"] == "steps"
+    assert config.result["step"] == 7
+    assert set(config.result["validation"]) == {"exact_match"}
+    assert {file.name for file in path.iterdir()} == {
+        "config.json",
+        "tokenizer.json",
+        "model.weights.h5",
+        "logs",
+        "checkpoints",
+    }
+    assert {file.name for file in (path / "logs").iterdir()} == {"history.csv", "samples.txt", "tensorboard"}
+    assert folder.kept_steps(path) == [3, 6, 7]
+    assert told.steps == [1, 2, 3, 4, 5, 6, 7]
+    assert told.from_step is None
+    assert "reference  " in told.samples[0]
+
+
+def test_the_history_has_a_row_for_each_check(unbroken):
+    rows = _rows(unbroken[0])
+    assert [row["step"] for row in rows] == ["3", "6", "7"]
+    assert set(rows[0]) == {
+        *("step", "minutes", "loss", "token_accuracy", "perplexity", "val_loss", "val_token_accuracy"),
+        *("val_perplexity", "exact_match", "learning_rate", "tokens_per_second"),
+    }
+    assert all(float(row["tokens_per_second"]) > 0 for row in rows)
+    rates = [row["learning_rate"] for row in rows]  # that of the step to come
+    np.testing.assert_allclose([float(rate) for rate in rates[:1]], [4 / 5 * _peak()], rtol=1e-5)
+    assert (unbroken[0] / "logs/samples.txt").read_text().count("  reference  ") == 3 * 2
+
+
+def _peak():
+    return Settings.load("cpu", "dates").training.peak_learning_rate
+
+
+def test_the_finished_model_is_the_average_or_the_best(unbroken):
+    path, config, _ = unbroken
+    chosen = config.result["average_of_steps"]
+    assert chosen == [6, 7] or len(chosen) == 1
+    model, averaged = folder.load(path)[0], folder.build(config)
+    folder.average(averaged, path, chosen)
+    for one, other in zip(model.get_weights(), averaged.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_killed_and_started_again_it_ends_bit_for_bit_where_the_unbroken_run_ends(tmp_path, unbroken):
+    """Killed while the second state is written, of which the half lies beside the first."""
+    path, told = tmp_path / "killed", _Told()
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-c", KILLED, str(path), "state.npz", "2"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    assert len(list(path.glob("checkpoints/.state.npz.*"))) == 1
+    assert not folder.load_config(path).finished
+    config = _session(path, listener=told)
+    assert told.from_step == 3
+    assert told.steps == [4, 5, 6, 7]
+    assert config.finished
+    _same(path, unbroken[0])
+    assert not list(path.glob("**/.*"))
+
+
+def test_stopped_after_the_last_step_it_only_finishes(tmp_path, unbroken, monkeypatch):
+    path, told, replace = tmp_path / "model", _Told(), os.replace
+
+    def stopping(one, other):
+        if os.path.basename(other) == "model.weights.h5":
+            raise KeyboardInterrupt
+        replace(one, other)
+
+    monkeypatch.setattr("os.replace", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        _session(path)
+    monkeypatch.undo()
+    assert not folder.load_config(path).finished
+    _session(path, listener=told)
+    assert (told.from_step, told.steps) == (7, [])
+    _same(path, unbroken[0])
+
+
+def test_interrupted_between_two_checks_it_goes_on_from_the_last(tmp_path, unbroken):
+    path, told = tmp_path / "model", _Told(KeyboardInterrupt(), at=5)
+    with pytest.raises(KeyboardInterrupt):
+        _session(path, listener=told)
+    assert [row["step"] for row in _rows(path)] == ["3"]
+    with pytest.raises(folder.FolderError, match="no finished model yet"):
+        folder.load(path)
+    state = path / "checkpoints/state.npz"
+    whole = state.read_bytes()
+    state.write_bytes(whole[:100])
+    with pytest.raises(checkpoint.CheckpointError, match="Start from the beginning with --restart"):
+        _session(path)
+    state.write_bytes(whole)
+    again = _Told()
+    _session(path, listener=again)
+    assert again.steps == [4, 5, 6, 7]
+    _same(path, unbroken[0])
+
+
+def test_out_of_time_it_has_a_model_and_goes_on_with_more(tmp_path, unbroken):
+    path = tmp_path / "model"
+    first = _session(path, minutes=1e-6)
+    assert first.result["ended"] == "minutes"
+    assert not first.finished
+    assert first.result["step"] == 1
+    assert folder.load(path)[2] == first
+    told = _Told()
+    last = _session(path, listener=told)
+    assert told.from_step == 1
+    assert [row["step"] for row in told.rows] == [3, 6, 7]
+    assert last.result["minutes"] > first.result["minutes"]
+    for one, other in zip(*(folder.load(one, 7)[0].get_weights() for one in (path, unbroken[0])), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_without_improvement_of_the_loss_it_ends_early(tmp_path):
+    path, told = tmp_path / "model", _Told()
+    entries = "stop_on=loss", "patience=2", "steps=40", "steps_between_checks=1", "peak_learning_rate=1e-12"
+    config = _session(path, *(f"training.{entry}" for entry in entries), listener=told)
+    assert config.result["ended"] == "patience"
+    assert told.steps == [1, 2, 3]  # weights that do not move give the same loss at each check
+    assert config.finished
+    losses = [float(row["val_loss"]) for row in _rows(path)]
+    assert config.result["validation"] == {"val_loss": round(losses[0], 4)}
