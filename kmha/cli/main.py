@@ -10,6 +10,9 @@ from kmha.bench import cases
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 BACKENDS = ("tensorflow", "jax", "torch")
+TRAINED = ("float32", "mixed_float16", "mixed_bfloat16")
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _in_a_folder(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -106,3 +109,128 @@ def bench(**options: Any) -> None:
     chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything")
     choice = benchmark.Choice(**{name: options.pop(name) for name in chosen})
     raise SystemExit(benchmark.run(choice, **options))
+
+
+def _searching(command: Any) -> Any:
+    """The options that translate and evaluate share."""
+    size = click.option("--beam", type=click.IntRange(min=1), metavar="K", help="Beams. [default: as trained for]")
+    greedy = click.option("--greedy", is_flag=True, help="Take the most probable token every time: quicker, worse.")
+    penalty = click.option(
+        "--length-penalty",
+        type=click.FloatRange(min=0),
+        metavar="A",
+        help="Exponent of the beam search's, 0 to 1: more gives longer ones. [default: as trained for]",
+    )
+    return size(greedy(penalty(command)))
+
+
+_FOLDER = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@main.command()
+@_FOLDER
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@_searching
+@click.option("--n-best", type=click.IntRange(min=1), default=1, help="So many of each, after their number and score.")
+@click.option("--sample", is_flag=True, help="Draw translations at random, as the model finds them probable.")
+@click.option("--temperature", type=click.FloatRange(min=0, min_open=True), metavar="T", help="Below 1: more probable.")
+@click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Draw among the N most probable tokens.")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), metavar="P", help="Or among those that hold P.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn: the same gives the same.")
+@click.option("--attention", is_flag=True, help="Show what was looked at, as characters; the mean over the heads.")
+@click.option("--attention-layer", "layer", type=int, default=-1, metavar="N", help="From 1. [default: the last]")
+@click.option("--attention-head", "head", type=int, metavar="N", help="One, from 1, in place of the mean.")
+@_file("--picture", "picture", "Draw the attention of one TEXT there (png, svg): of all heads, unless one is chosen.")
+@click.option("--json", "as_json", is_flag=True, help="Print an object for each text, a line each.")
+def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
+    """Translate with the model that `kmha train --out DIR` made.
+
+    Texts come from the command line, a line each from a pipe, or, if there is neither, from a prompt. Translations are
+    written to standard output, a line for each line; what is to be said of a text goes to standard error.
+
+    \b
+    Examples:
+      kmha translate model "the 3rd of May 1984"
+      kmha translate model --n-best 3 --attention "ein Hund läuft"
+      kmha translate model < captions.en > captions.de
+      kmha translate model
+    """
+    from kmha.cli import translation
+
+    shown = {name: options.pop(name) for name in ("as_json", "attention", "picture", "layer", "head")}
+    raise SystemExit(translation.run(folder, texts, translation.Search(**options), translation.Shown(**shown)))
+
+
+@main.command()
+@_FOLDER
+@click.option(
+    "--data",
+    "data_folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With the files of multi30k, for a model of these.",
+)
+@click.option("--source", type=_EXISTING, metavar="FILE", help="Any text, a line each, plain or gz,")
+@click.option("--target", type=_EXISTING, metavar="FILE", help="and its translation.")
+@click.option("--test", "tests", multiple=True, metavar="NAME", help="Of the task's sets. [default: all test sets]")
+@_searching
+@click.option("--step", type=click.IntRange(min=1), metavar="N", help="The model as of this step, if it was kept.")
+@_file("--json", "json_file", "Write everything there that was measured.")
+@_file("--output", "output", "Write the translations of a test set there.")
+def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Path | None, **options: Any) -> None:
+    """Measure how well and how fast a model translates.
+
+    BLEU as sacreBLEU computes it: of the text as it is, lowercased, and lowercased and tokenized as papers on Multi30k
+    report it; chrF2; for dates how many are right; each with its signature. Tokens a second are those of the
+    translations.
+
+    \b
+    Examples:
+      kmha evaluate model
+      kmha evaluate model --data multi30k --test test_2016_flickr --beam 5 --output flickr.de
+      kmha evaluate model --source mine.en --target mine.de --json scores.json
+    """
+    from kmha.cli import evaluation, translation
+
+    data = evaluation.Data(*(options.pop(name) for name in ("data_folder", "source", "target", "tests")))
+    search = translation.Search(**options)
+    raise SystemExit(evaluation.run(folder, data, search, step=step, json_file=json_file, output=output))
+
+
+@main.command()
+@click.argument(
+    "task", type=click.Choice(("dates", "multi30k", "files")), required=False, metavar="[dates|multi30k|files]"
+)
+@click.option(
+    "--out", type=FOLDER, metavar="DIR", help="The model folder to make, or to go on in. [default: TASK-model]"
+)
+@click.option("--data", type=FOLDER, metavar="DIR", help="The files of Multi30k.")
+@click.option("--direction", type=click.Choice(("en-de", "de-en")), help="Of Multi30k. [default: en-de]")
+@click.option("--source", type=FILE, metavar="FILE", help="Text of your own, a sentence a line; plain or .gz.")
+@click.option("--target", type=FILE, metavar="FILE", help="Its translation, line by line.")
+@click.option("--validation-source", type=FILE, metavar="FILE", help="[default: some of the text is set aside]")
+@click.option("--validation-target", type=FILE, metavar="FILE", help="Its translation.")
+@click.option("--profile", default="cpu", show_default=True, metavar="cpu|base|FILE", help="Settings, or a TOML file.")
+@click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting over the profile's.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="End in time, with a finished model.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of weights, dropout and order.")
+@click.option("--dtype", type=click.Choice(TRAINED), default="float32", show_default=True, help="To compute in.")
+@click.option("--restart", is_flag=True, help="Begin again in a used folder, without what is there.")
+def train(**options: Any) -> None:
+    """Train a Transformer that translates: dates (the default), Multi30k, or text of your own.
+
+    A run that was stopped, in whatever way, goes on where its last check was when the same command is given again, and
+    ends with the same weights. The folder holds config, tokenizer, weights and logs, and is all that `kmha translate`
+    needs.
+
+    \b
+    Examples:
+      kmha train dates
+      kmha train multi30k --data multi30k --direction de-en --minutes 60 --out de-en
+      kmha train --source train.de.gz --target train.en.gz --set training.steps=2000
+      kmha train dates --profile my.toml
+    """
+    from kmha.cli import training
+
+    raise SystemExit(training.run(training.Choice(**options)))

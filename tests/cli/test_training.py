@@ -1,0 +1,196 @@
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kmha.cli import comparison, main, training
+
+pytestmark = pytest.mark.tensorflow
+
+ENTRIES = {
+    "model.num_layers": 1,
+    "model.embedding_dim": 12,
+    "model.num_heads": 2,
+    "model.fully_connected_dim": 20,
+    "data.vocabulary_size": 300,
+    "data.max_length": 64,
+    "training.tokens_per_batch": 150,
+    "training.steps": 4,
+    "training.steps_between_checks": 2,
+    "training.average": 2,
+    "training.scored_sentences": 3,
+    "search.max_length": 5,
+}
+TINY = [part for name, value in ENTRIES.items() for part in ("--set", f"{name}={value}")]
+FILES = ["--source", "text.en", "--target", "text.de.gz"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    monkeypatch.setattr("sys.argv", ["/somewhere/kmha", "train", "--restart", "--out", "a model"])
+
+
+def _run(*arguments):
+    return CliRunner().invoke(main, ["train", *arguments])
+
+
+@pytest.fixture
+def text(tmp_path):
+    """200 pairs: a mark at the beginning, ends of lines of both kinds, no text, 500 words, a character seen once."""
+    import gzip
+
+    english, german = ["a dog runs", "two cats sleep", "the bird sings"], ["ein Hund läuft", "zwei Katzen schlafen"]
+    sources = [f"{english[number % 3]} {number % 7}" for number in range(200)]
+    targets = [f"{german[number % 2]} {number % 7}" for number in range(200)]
+    sources[17] = targets[31] = sources[57] = ""
+    sources[80], targets[90] = "dog " * 500, "Hund " * 500
+    sources[111] = "a 犬 runs"
+    (tmp_path / "text.en").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(sources).encode())
+    (tmp_path / "text.de.gz").write_bytes(gzip.compress("\n".join(targets).encode() + b"\n"))
+
+
+def test_text_of_ones_own_with_everything_that_is_awkward(text, tmp_path):
+    result = _run(*FILES, "--out", "made", *TINY)
+    assert result.exit_code == 0, result.output
+    assert "files, en to de: 179 pairs to train on (3 with an empty side dropped), 9 to validate on" in result.stderr
+    assert "training pairs are longer than data.max_length=64 tokens: left out" in result.stderr
+    assert "step 2 of 4 · " in result.stderr
+    assert "BLEU" in result.stderr
+    assert "  model      " in result.stderr
+    assert result.stdout.splitlines()[0].startswith("made: 4 steps, ")
+    assert result.stdout.splitlines()[1] == "Try it: kmha translate made"
+    config = json.loads((tmp_path / "made/config.json").read_text())
+    assert config["result"]["finished"]
+    assert str(tmp_path) not in (tmp_path / "made/config.json").read_text()
+
+    again = _run(*FILES, "--out", "made", *TINY)
+    assert again.exit_code == 0
+    assert again.stderr.splitlines()[-1].startswith("made is finished: 4 steps, ")
+    assert again.stderr.endswith("Use --restart to train it again.\n")
+
+    other = _run(*FILES, "--out", "made", *TINY, "--seed", "3", "--set", "training.warmup_steps=9")
+    assert other.exit_code == 1
+    assert "settings.training.warmup_steps was 2000, is 9; seed was 0, is 3. Give the same command" in other.output
+    assert "Traceback" not in other.output
+
+
+def test_time_is_up_and_more_is_given(text, tmp_path):
+    result = _run(*FILES, *TINY, "--minutes", "0.0001")
+    assert result.exit_code == 0, result.output
+    assert "The same command with more --minutes goes on from here." in result.stdout
+    assert (tmp_path / "files-model/model.weights.h5").exists()
+    again = _run(*FILES, *TINY, "--minutes", "0.0001")
+    assert again.exit_code == 0
+    assert "files-model has used its minutes: 1 steps, " in again.stderr
+    last = _run(*FILES, *TINY)
+    assert last.exit_code == 0
+    assert "resuming at step 1 of 4" in last.stderr
+    assert "files-model: 4 steps, " in last.stdout
+
+
+def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
+    from kmha.translation.train import Run
+
+    def interrupted(self):
+        self._listener.resumed(2)
+        self._listener.step(3, 0.5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "__call__", interrupted)
+    result = _run(*FILES, *TINY)
+    assert result.exit_code == comparison.INTERRUPTED
+    lines = result.stderr.splitlines()
+    assert lines[-2] == "Stopped at step 3. The same command goes on from step 2:"
+    assert lines[-1] == "  kmha train --out 'a model'"
+
+    monkeypatch.setattr(training, "_wanted", lambda *_: _interrupt())
+    result = _run(*FILES, *TINY)
+    assert result.exit_code == comparison.INTERRUPTED
+    assert result.stderr.endswith("Stopped before training began.\n")
+
+
+def _interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["date"], 2, "'date' is not one of 'dates', 'multi30k', 'files'"),
+        (["multi30k"], 1, "Error: multi30k needs --data DIR, a folder with the files of"),
+        (["multi30k", "--data", "nowhere"], 1, "Error: Multi30k: nowhere is not a folder."),
+        (["dates", "--data", "."], 2, "--data belongs to multi30k, and this is dates: kmha train multi30k --data"),
+        (["--direction", "de-en"], 2, "--direction belongs to multi30k, and this is dates"),
+        (["dates", *FILES], 2, "--source is for text of your own: leave out dates."),
+        (["--source", "text.en"], 1, "Error: training on files needs --source FILE and --target FILE"),
+        ([*FILES, "--validation-target", "v"], 2, "--validation-source and --validation-target are given together"),
+        (FILES, 1, "Error: text.en cannot be read: No such file or directory."),
+        (["--profile", "gpu"], 1, "Error: there is no profile gpu. There are: base, cpu;"),
+        (["--profile", "my.toml"], 1, "Error: the profile my.toml cannot be read: No such file or directory."),
+        (["--set", "training.step=4"], 1, "Error: --set training.step=4: there is no training.step. Did you mean"),
+        (["--set", "data.vocabulary_size=9"], 1, "vocabulary_size must be at least"),
+        (["--minutes", "0"], 2, "0 is not in the range x>0"),
+        (["--dtype", "float16"], 2, "'float16' is not one of 'float32', 'mixed_float16', 'mixed_bfloat16'"),
+        (["--out", "file"], 2, "'--out': Directory 'file' is a file."),
+        (["--out", "file/model"], 1, "Error: file/model cannot be made: Not a directory."),
+    ],
+)
+def test_what_is_wrong_is_a_line(arguments, status, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "choose_backend", None)  # nothing gets as far as that
+    (tmp_path / "file").write_text("")
+    result = _run(*arguments)
+    assert message in " ".join(result.output.split())
+    assert result.exit_code == status
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("package", ["tokenizers", "sacrebleu", "babel"])
+def test_a_missing_extra_is_named(package, monkeypatch):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
+    result = _run("dates")
+    assert result.exit_code == 1
+    assert result.output == (
+        f"Error: {package}, which training a translator needs, is not installed. Run: pip install 'kmha[translate]'\n"
+    )
+
+
+def test_two_runs_do_not_share_a_folder(text):
+    from kmha.translation.start import alone
+
+    (path := training.Path("shared")).mkdir()
+    with alone(path):
+        result = _run(*FILES, "--out", "shared", *TINY)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
+        "Error: another run is training in shared. Wait for it, or choose another folder with --out."
+    )
+
+
+def test_help_imports_no_tensorflow_and_has_examples():
+    code = (
+        "import sys\nfrom kmha.cli import main\n"
+        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'keras', 'tensorflow', 'numpy', 'tokenizers'} & set(sys.modules)))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert output.endswith("[]\n")
+    for line in ("kmha train dates", "kmha train multi30k --data", "kmha train --source", "--restart"):
+        assert line in output
+
+
+def test_each_task_has_a_folder_of_its_own():
+    empty = dict.fromkeys(("task", "out", "data", "source", "target", "validation_source", "validation_target"))
+    rest = {"direction": None, "profile": "cpu", "entries": (), "minutes": None, "seed": 0, "dtype": "float32"}
+    choice = training.Choice(**{**empty, **rest, "restart": False})
+    assert str(choice.folder()) == "dates-model"
+    both = dataclasses.replace(choice, task="multi30k", direction="de-en")
+    assert str(both.folder()) == "multi30k-de-en-model"
