@@ -67,9 +67,6 @@ class Block(calls.TeachingLayer):
         }
         return {**super().get_config(), **config}
 
-    def compute_output_shape(self, x_shape: Any, **_: Any) -> Any:
-        return tuple(x_shape)
-
     def compute_mask(self, x: Any, previous_mask: Any) -> Any:
         return carried(previous_mask)
 

@@ -186,6 +186,13 @@ class Decoder(Stack):
         """Makes the weights; only the width of `enc_output` matters, and is D where it is not given."""
         self._build(*(() if enc_output_shape is None else ((None, None, enc_output_shape[-1]),)))
 
+    def compute_output_spec(self, x: Any, enc_output: Any, return_attention_scores: bool = True, **_: Any) -> Any:
+        lengths = (x.shape[1], x.shape[1]), (x.shape[1], enc_output.shape[1])
+        scores: dict[str, Any] = {}
+        for number in range(1, len(self._blocks) + 1):
+            scores.update(zip(_names(number), lengths, strict=True))
+        return self._spec(x, scores if return_attention_scores else None)
+
     def call(
         self,
         x: Any,
@@ -203,10 +210,14 @@ class Decoder(Stack):
         for number, layer in enumerate(self._blocks, 1):
             outputs = layer(x, enc_output, training=training, **options)
             x, *both = outputs if return_attention_scores else (outputs,)
-            names = f"decoder_layer{number}_block1_self_att", f"decoder_layer{number}_block2_decenc_att"
-            scores.update(zip(names, both, strict=False))
+            scores.update(zip(_names(number), both, strict=False))
         x = self._finish(x)
         return (x, scores) if return_attention_scores else x
+
+
+def _names(number: int) -> tuple[str, str]:
+    """Of the scores of a layer, counted from 1."""
+    return f"decoder_layer{number}_block1_self_att", f"decoder_layer{number}_block2_decenc_att"
 
 
 def _as_tuple(outputs: Any) -> tuple[Any, ...]:

@@ -147,6 +147,11 @@ class Encoder(Stack):
             **kwargs,
         )
 
+    def compute_output_spec(self, x: Any, return_attention_scores: bool = False, **_: Any) -> Any:
+        names = [f"encoder_layer{number}_self_att" for number in range(1, len(self._blocks) + 1)]
+        lengths = x.shape[1], x.shape[1]
+        return self._spec(x, dict.fromkeys(names, lengths) if return_attention_scores else None)
+
     def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
         mask = self.padding(x) if mask is None else mask
         x = self._embed(x, training)

@@ -79,6 +79,18 @@ class Stack(calls.TeachingLayer):
         if self._last_norm is not None:
             self._last_norm.build(features)
 
+    def _spec(self, rows: Any, scores: dict[str, Any] | None) -> Any:
+        """Symbolic output (B, T, D) for ids (B, T), and scores (B, H, …) for the two lengths by name, if wanted.
+
+        Keras would find out by calling with lengths of its own choice, for which there may be no positions.
+        """
+        output = keras.KerasTensor((*rows.shape, self.embedding_dim), dtype=self.compute_dtype)
+        if scores is None:
+            return output
+        heads = self._arguments["num_heads"]
+        shapes = {name: (rows.shape[0], heads, *lengths) for name, lengths in scores.items()}
+        return output, {name: keras.KerasTensor(shape, dtype=self.compute_dtype) for name, shape in shapes.items()}
+
     def compute_mask(self, x: Any, previous_mask: Any) -> Any:
         return carried(previous_mask)
 

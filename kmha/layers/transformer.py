@@ -144,6 +144,16 @@ class Transformer(keras.Model):
             output = ops.softmax(output)
         return (output, scores) if return_attention_scores else output
 
+    def compute_output_spec(
+        self, input_sentence: Any, output_sentence: Any = None, return_attention_scores: bool = True, **_: Any
+    ) -> Any:
+        source, target = self._pair(input_sentence, output_sentence)
+        encoded = self.encoder.compute_output_spec(source)
+        decoded = self.decoder.compute_output_spec(target, encoded, return_attention_scores=return_attention_scores)
+        shape = (*target.shape, self._arguments["target_vocab_size"])
+        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return (output, decoded[1]) if return_attention_scores else output
+
     def features(self, inputs: tuple[Any, Any], training: Any = None) -> Any:
         """What the last projection gets, (B, T, D), for a pair (source ids, target ids)."""
         self.build()

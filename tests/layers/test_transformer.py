@@ -93,6 +93,22 @@ def test_features_and_kernel_give_the_logits(tie):
     assert len(tables) == (1 if tie == "all" else 2)
 
 
+def test_symbolic_shapes_are_the_true_ones():
+    source, target = keras.Input((5,), dtype="int32"), keras.Input((4,), dtype="int32")
+    for tie in (None, "all"):
+        model = _model(tie_embeddings=tie)
+        symbolic, scores = model(source, target)
+        output, found = model(SOURCE, TARGET)
+        assert tuple(symbolic.shape[1:]) == tuple(output.shape[1:])
+        assert {name: tuple(x.shape[1:]) for name, x in scores.items()} == {
+            name: tuple(x.shape[1:]) for name, x in found.items()
+        }
+    encoded, scores = model.encoder(source, return_attention_scores=True)
+    assert (tuple(encoded.shape), tuple(scores["encoder_layer2_self_att"].shape)) == ((None, 5, D), (None, H, 5, 5))
+    layer = model.decoder.dec_layers[0]
+    assert [tuple(x.shape) for x in layer(encoded, encoded)] == [(None, 5, D), (None, H, 5, 5), (None, H, 5, 5)]
+
+
 def test_encoder_scores():
     output, scores = _model().encode(SOURCE, return_attention_scores=True)
     assert tuple(output.shape) == (2, 5, D)
