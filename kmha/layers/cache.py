@@ -9,6 +9,7 @@ them, one for each decoder layer), so that it can be a loop variable:
 | index | () | int32, how many positions have been decoded |
 | keys, values | (N, H, T, O) | of self-attention; T grows by one with each step |
 | cross_keys, cross_values | (B, H, S, O) | of cross-attention |
+| projections | (D, 3·H·O), (3·H·O,) | self-attention's three kernels side by side, and biases: one product a step |
 | mask | (B, 1, 1, S) | True where the source may be attended to |
 
 N is B, or a multiple of it: beams, one after the other for each sentence. They share the sentence's `cross_keys` and
@@ -52,6 +53,7 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
         "values": [ops.zeros((rows, mha.num_heads, 0, mha.value_dim), dtype=mha.compute_dtype) for mha in empty],
         "cross_keys": [key for key, _ in cross],
         "cross_values": [value for _, value in cross],
+        "projections": [_side_by_side(mha) for mha in empty],
         "mask": ops.expand_dims(ops.cast(mask, "bool"), 1),
     }
 
@@ -84,7 +86,7 @@ def step(decoder: Decoder, ids: Any, cache: Cache) -> tuple[Any, Cache]:
     """
     x = decoder._embed(ops.expand_dims(ids, 1), False, start=cache["index"])  # (N, 1, D)
     keys, values = [], []
-    own = zip(cache["keys"], cache["values"], strict=True)
+    own = zip(cache["keys"], cache["values"], cache["projections"], strict=True)
     cross = zip(cache["cross_keys"], cache["cross_values"], strict=True)
     for layer, before, source in zip(decoder.dec_layers, own, cross, strict=True):
 
@@ -101,13 +103,18 @@ def step(decoder: Decoder, ids: Any, cache: Cache) -> tuple[Any, Cache]:
     return features, {**cache, "index": ops.add(cache["index"], 1), "keys": keys, "values": values}
 
 
-def _append(mha: MultiHeadAttention, query: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+def _append(
+    mha: MultiHeadAttention, query: Any, keys: Any, values: Any, projection: tuple[Any, ...]
+) -> tuple[Any, Any, Any]:
     """Self-attention of one position (N, 1, D) to itself and those before; with keys and values that hold it too."""
-    key, value = _key_and_value(mha, query)
+    if projection:
+        heads, key, value = _projected(mha, query, *projection)
+    else:
+        heads, (key, value) = _heads_first(mha.query_dense(query)), _key_and_value(mha, query)
     keys, values = ops.concatenate([keys, key], axis=2), ops.concatenate([values, value], axis=2)
     if mha._sliding_window is not None:  # nothing later looks further back
         keys, values = keys[:, :, -mha._sliding_window :], values[:, :, -mha._sliding_window :]
-    return _attend(mha, query, keys, values), keys, values
+    return _attend(mha, query, heads, keys, values), keys, values
 
 
 def _attend_to_source(mha: MultiHeadAttention, query: Any, source: tuple[Any, Any], mask: Any, index: Any) -> Any:
@@ -116,19 +123,48 @@ def _attend_to_source(mha: MultiHeadAttention, query: Any, source: tuple[Any, An
     if mha._sliding_window is not None:
         mask = masks.combine(mask, masks.window(1, ops.shape(keys)[2], mha._sliding_window, index))
     beams = ops.reshape(query, (ops.shape(keys)[0], -1, query.shape[-1]))  # (B, N / B, D)
-    return ops.reshape(_attend(mha, beams, keys, values, mask), (*ops.shape(query)[:2], -1))
+    attended = _attend(mha, beams, _heads_first(mha.query_dense(beams)), keys, values, mask)
+    return ops.reshape(attended, (*ops.shape(query)[:2], -1))
 
 
 def _key_and_value(mha: MultiHeadAttention, x: Any) -> tuple[Any, Any]:
     """(B, S, D) to keys and values (B, H, S, O)."""
     _check(mha)
-    key, value = mha.key_dense(x), mha.value_dense(x)
-    return ops.transpose(key, (0, 2, 1, 3)), ops.transpose(value, (0, 2, 1, 3))
+    return _heads_first(mha.key_dense(x)), _heads_first(mha.value_dense(x))
 
 
-def _attend(mha: MultiHeadAttention, query: Any, keys: Any, values: Any, mask: Any = None) -> Any:
-    heads = ops.transpose(mha.query_dense(query), (0, 2, 1, 3))
-    mixed = ops.transpose(four_steps(heads, keys, values, mask)[0], (0, 2, 1, 3))
+def _heads_first(x: Any) -> Any:
+    """(B, T, H, O) to (B, H, T, O), and back."""
+    return ops.transpose(x, (0, 2, 1, 3))
+
+
+def _side_by_side(mha: MultiHeadAttention) -> tuple[Any, ...]:
+    """Kernels and biases of query, key and value, for `_projected`; nothing if they are more than that (quantized)."""
+    projections = mha.query_dense, mha.key_dense, mha.value_dense
+    if any(one.quantization_mode is not None for one in projections):
+        return ()
+    kernels = [ops.reshape(ops.transpose(one.kernel, (1, 0, 2)), (one.kernel.shape[1], -1)) for one in projections]
+    kernel = ops.cast(ops.concatenate(kernels, axis=1), mha.compute_dtype)  # (D, 3·H·O)
+    if not mha.use_bias:
+        return (kernel,)
+    bias = ops.concatenate([ops.reshape(one.bias, (-1,)) for one in projections], axis=0)
+    return kernel, ops.cast(bias, mha.compute_dtype)
+
+
+def _projected(mha: MultiHeadAttention, query: Any, kernel: Any, bias: Any = None) -> list[Any]:
+    """Query, key and value heads (N, H, 1, O) of one position (N, 1, D)."""
+    rows = ops.matmul(ops.squeeze(query, 1), kernel)  # (N, 3·H·O)
+    rows = rows if bias is None else ops.add(rows, bias)
+    size = mha.num_heads * mha.key_dim
+    return [
+        ops.reshape(x, (-1, mha.num_heads, 1, x.shape[-1] // mha.num_heads))
+        for x in ops.split(rows, (size, 2 * size), axis=-1)
+    ]
+
+
+def _attend(mha: MultiHeadAttention, query: Any, heads: Any, keys: Any, values: Any, mask: Any = None) -> Any:
+    """What the layer gives for `query`, whose heads (N, H, T, O) attend to keys and values."""
+    mixed = _heads_first(four_steps(heads, keys, values, mask)[0])
     if mha._use_gate:
         mixed = ops.multiply(mixed, mha._gate_dense(query))
     return mha.output_dense(mixed)
