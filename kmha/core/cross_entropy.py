@@ -92,7 +92,7 @@ def _in_one_piece(
     counted = ops.not_equal(targets, pad_id)
     weights, targets = ops.cast(counted, wide), ops.where(counted, targets, 0)
     nll = ops.sum(weights * ops.take_along_axis(losses, targets[:, None], axis=1)[:, 0])
-    loss = (1 - smoothing) * nll + smoothing * ops.sum(weights * ops.mean(losses, axis=1))
+    loss = (1 - smoothing) * nll + smoothing * ops.sum(weights * ops.sum(losses, axis=1)) / logits.shape[1]
     correct = ops.sum(weights * ops.cast(ops.equal(ops.argmax(logits, axis=1), targets), wide))
     return loss, ops.stop_gradient(nll), correct, ops.sum(weights)
 

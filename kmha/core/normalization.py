@@ -29,11 +29,14 @@ def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     wide = keras.backend.result_type(dtype, "float32")
     width = x.shape[-1]
 
+    def mean(rows: Any) -> Any:  # that of Keras is float32 on JAX
+        return ops.divide(ops.sum(rows, axis=-1, keepdims=True), width)
+
     @ops.custom_gradient
     def run(x: Any, gamma: Any, beta: Any) -> Any:
         rows = ops.reshape(x, (-1, width))  # (N, D)
-        centred = ops.subtract(rows, ops.mean(rows, axis=-1, keepdims=True))
-        inverse = ops.rsqrt(ops.add(ops.mean(ops.square(centred), axis=-1, keepdims=True), epsilon))  # (N, 1)
+        centred = ops.subtract(rows, mean(rows))
+        inverse = ops.rsqrt(ops.add(mean(ops.square(centred)), epsilon))  # (N, 1)
         normal = ops.multiply(centred, inverse)
 
         def gradient(upstream: Any) -> Any:

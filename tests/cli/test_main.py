@@ -15,7 +15,7 @@ def _run(*arguments):
 def test_help_names_the_commands():
     result = _run("--help")
     assert result.exit_code == 0
-    for command in ("compare", "bench"):
+    for command in ("compare", "bench", "train", "translate", "evaluate"):
         assert command in result.output
     assert _run("-h").output == result.output
 
