@@ -8,6 +8,9 @@ Size = tuple[int, int]  # (B, T)
 
 BUILTIN, OURS = "builtin", "kmha"
 PEERS = ("addons", "torch", "sdpa")
+MODEL_PEERS = ("keras_hub", "torch")  # of a whole model
+ALL_PEERS = tuple(dict.fromkeys((*PEERS, *MODEL_PEERS)))
+PACKAGES = {"torch": "torch", "sdpa": "torch", "keras_hub": "keras_hub"}  # what contenders are made of
 
 SIZES: dict[str, tuple[Size, ...]] = {
     "short": ((32, 10), (8, 64), (1, 64)),
@@ -83,6 +86,16 @@ class Row:
         return DROPOUT if self.kind == "dropout" else 0.0
 
     @property
+    def comparable(self) -> bool:
+        """Whether contenders must give the same results: with dropout each draws for itself."""
+        return not self.dropout
+
+    @property
+    def model(self) -> str:
+        """The layer in words, for the legend."""
+        return f"width {self.width}, {self.heads} heads"
+
+    @property
     def is_training(self) -> bool:
         """What the layers are told: a step is training, and so is whatever drops."""
         return self.step or self.dropout > 0
@@ -152,7 +165,7 @@ def select(
 
 def is_installed(name: str) -> bool:
     """Whether what a contender is made of is there."""
-    return name not in ("torch", "sdpa") or importlib.util.find_spec("torch") is not None
+    return name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
 
 
 def check_series(rows: Sequence[Row]) -> None:

@@ -124,7 +124,7 @@ def named(output: np.ndarray, of_input: np.ndarray, of_weights: Mapping[str, np.
     return {"output": output, "d input": of_input, **{f"d {name}": array for name, array in of_weights.items()}}
 
 
-def check_agreement(row: Row, name: str, results: Arrays, against: str, expected: Arrays) -> None:
+def check_agreement(row: Any, name: str, results: Arrays, against: str, expected: Arrays) -> None:
     """Raises `ContendersDisagree` if a result that both have differs; a gradient is relative to the largest of all."""
     gradients = [float(np.max(np.abs(array))) for key, array in expected.items() if key.startswith("d ")]
     for key in sorted(results.keys() & expected.keys(), key=lambda key: key.startswith("d ")):

@@ -11,7 +11,7 @@ CPUINFO, MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")  # on Linux
 CGROUP = Path("/sys/fs/cgroup")  # in a container
 GEMM_SIZE = 2048
 GEMM_FLOPS = 2 * GEMM_SIZE**3
-PACKAGES = ("tensorflow", "keras", "torch", "kmha")
+PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "kmha")
 
 
 def describe() -> dict[str, Any]:

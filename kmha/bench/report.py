@@ -5,10 +5,11 @@ import datetime
 import statistics
 from typing import Any
 
-from kmha.bench.cases import BUILTIN, OURS, PEERS, Row
+from kmha.bench.cases import ALL_PEERS, BUILTIN, OURS, Row
+from kmha.bench.model_cases import ModelRow
 from kmha.bench.timing import Round
 
-CONTENDERS = (BUILTIN, OURS, *PEERS)
+CONTENDERS = (BUILTIN, OURS, *ALL_PEERS)
 
 
 @dataclasses.dataclass
@@ -25,7 +26,7 @@ class Result:
         notes: why something of a contender is missing.
     """
 
-    row: Row
+    row: Row | ModelRow
     path: str | None = None
     flops: int | None = None
     rounds: list[Round] = dataclasses.field(default_factory=list)
@@ -97,9 +98,9 @@ class Report:
         return [name for name in CONTENDERS if any(r.milliseconds(name) or name in r.memory for r in self.results)]
 
     @property
-    def notes(self) -> dict[tuple[str, str], list[Row]]:
+    def notes(self) -> dict[tuple[str, str], list[Row | ModelRow]]:
         """Why something is missing, (contender, reason), each with the rows that it holds for."""
-        found: dict[tuple[str, str], list[Row]] = {}
+        found: dict[tuple[str, str], list[Row | ModelRow]] = {}
         for result in self.results:
             for named in result.notes.items():
                 found.setdefault(named, []).append(result.row)

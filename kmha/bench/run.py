@@ -7,9 +7,10 @@ from typing import Any
 import keras
 
 import kmha
-from kmha.bench import contenders, machine, memory, timing
+from kmha.bench import contenders, machine, memory, models, timing
 from kmha.bench.cases import BUILTIN, LONG, OURS, Row
 from kmha.bench.contenders import Contender, ContendersDisagree
+from kmha.bench.model_cases import ModelRow
 from kmha.bench.report import Report, Result
 
 GEMM = "gemm"
@@ -18,12 +19,13 @@ Progress = Callable[[int, str], Any]  # rows done, and what is being done
 
 
 def run(
-    rows: Sequence[Row],
+    rows: Sequence[Row | ModelRow],
     against: Iterable[str] = (),
     rounds: int = 7,
     seconds: float = 2.0,
     with_memory: bool | None = None,
     progress: Progress = lambda done, doing: None,
+    translation: models.Translation | None = None,
 ) -> Report:
     """Measures all rows.
 
@@ -35,6 +37,7 @@ def run(
         with_memory: of every row and contender, or of none; `None` means of causal rows from `LONG` on, in graph mode,
             the built-in's and ours, for a process takes seconds to start.
         progress: is told how many rows are done, and what comes next.
+        translation: what rows of whole models need.
 
     Raises:
         ContendersDisagree: two contenders give different results.
@@ -47,12 +50,12 @@ def run(
             report.results.append(result)
             able = list(names)
             for name in names:
-                if _remembers(with_memory, row, name):
+                if not isinstance(row, ModelRow) and _remembers(with_memory, row, name):
                     progress(done, f"{row}: memory of {name}")
-                    if not _add_memory(result, name):
+                    if not _add_memory(result, row, name):
                         able.remove(name)
             progress(done, f"{row}: times")
-            _add_times(result, able, rounds, seconds)
+            _add_times(result, able, rounds, seconds, translation)
         progress(len(rows), "done")
     except KeyboardInterrupt:
         report.interrupted = True
@@ -66,23 +69,23 @@ def _remembers(with_memory: bool | None, row: Row, name: str) -> bool:
     return row.length >= LONG and row.kind == "causal" and row.mode == "graph" and name in (BUILTIN, OURS)
 
 
-def _add_memory(result: Result, name: str) -> bool:
+def _add_memory(result: Result, row: Row, name: str) -> bool:
     """Whether it may run in this process too: what was killed for its memory would take us with it."""
-    reason = contenders.reason_against(name, result.row, machine.available_memory())
+    reason = contenders.reason_against(name, row, machine.available_memory())
     if reason is None:
         try:
-            result.memory[name] = memory.measure(name, result.row)
+            result.memory[name] = memory.measure(name, row)
         except memory.NotMeasured as error:
             result.notes[name] = f"memory: {error}"
             return not error.killed
     return True
 
 
-def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float) -> None:
+def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float, translation: Any) -> None:
     keras.backend.clear_session()
     gc.collect()  # the row before this one
     _explain(result)
-    functions = {one.name: one.run for one in _agreeing(result, names)}
+    functions = {one.name: one.run for one in _agreeing(result, names, translation)}
     if not functions:
         return
     # In turn with the others, for what else the machine does slows them all alike.
@@ -91,20 +94,22 @@ def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float
         result.rounds.append(measured)
 
 
-def _agreeing(result: Result, names: Iterable[str]) -> list[Contender]:
-    """Those that can run, each of which gives what the first does; with dropout each draws for itself."""
-    row, given = result.row, contenders.numbers(result.row)
+def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Contender]:
+    """Those that can run, each of which gives what the first does, where that can be compared."""
+    row = result.row
+    kind: Any = models if isinstance(row, ModelRow) else contenders
+    given = models.numbers(row, translation) if isinstance(row, ModelRow) else contenders.numbers(row)
     ready: list[Contender] = []
     expected: contenders.Arrays = {}
     for name in names:
-        reason = contenders.reason_against(name, row, machine.available_memory())
+        reason = kind.reason_against(name, row, machine.available_memory())
         try:
             if reason is None:
-                contender = contenders.build(name, row, given)
+                contender = kind.build(name, row, given)
                 results = contender.results(contender.run())
                 if not ready:
                     expected = results
-                elif not row.dropout:
+                elif row.comparable:
                     contenders.check_agreement(row, name, results, ready[0].name, expected)
                 ready.append(contender)
         except ContendersDisagree:
@@ -119,6 +124,9 @@ def _agreeing(result: Result, names: Iterable[str]) -> list[Contender]:
 def _explain(result: Result) -> None:
     """The path that our layer takes and what a pass is worth, from the layer itself."""
     row = result.row
+    if isinstance(row, ModelRow):
+        result.flops = row.flops
+        return
     layer = contenders.built(kmha.MultiHeadAttention, row)
     explained = layer.explain(row.shape, row.shape, use_causal_mask=row.is_causal, training=row.is_training)
     result.path = explained.path

@@ -3,12 +3,25 @@
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from kmha.bench.cases import BUILTIN, OURS, PEERS
-from kmha.bench.report import Report, Result
+from kmha.bench.cases import BUILTIN, OURS
+from kmha.bench.model_cases import ModelRow
+from kmha.bench.report import CONTENDERS, Report, Result
 
-LABELS = {BUILTIN: "built-in", OURS: "kmha", "addons": "Addons", "torch": "torch", "sdpa": "torch SDPA"}
+LABELS = {
+    BUILTIN: "built-in",
+    OURS: "kmha",
+    "addons": "Addons",
+    "torch": "torch",
+    "sdpa": "torch SDPA",
+    "keras_hub": "KerasHub",
+}
 BOTH = BUILTIN, OURS
 NOTHING = "–"
+LEGEND = "An arrow leads from the built-in to kmha. Peak memory: over the start, each in a process of its own."
+MODEL_LEGEND = (
+    "Built-in: the same model of Keras' own layers; as these have no cache, it decodes by running its decoder over the "
+    "whole prefix for every token."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +44,7 @@ def shown(report: Report, wide: bool) -> list[Column]:
         Column("ratio", lambda result: _two(result.ratio(OURS))),
         Column("quartiles", lambda result: _span(result.quartiles(OURS))),
         Column("path", lambda result: result.path or NOTHING, is_text=True),
-        *(Column(LABELS[name], _ratio(name)) for name in PEERS),
+        *(Column(LABELS[name], _ratio(name)) for name in CONTENDERS[2:]),
         Column("% of GEMM", lambda result: _arrow(_percent(result.share(name)) for name in BOTH)),
         Column("peak memory", lambda result: _arrow(bytes_text(result.memory.get(name)) for name in BOTH)),
     ]
@@ -80,12 +93,12 @@ def legend(report: Report) -> str:
     rows = [result.row for result in report.results]
     modes = sorted({row.mode for row in rows})
     mode = f"{modes[0].replace('xla', 'XLA')} mode" if len(modes) == 1 else "modes as listed"
-    widths = ", ".join(sorted({f"width {row.width}, {row.heads} heads" for row in rows}))
+    models = "; ".join(sorted({row.model for row in rows}))
+    more = MODEL_LEGEND if isinstance(rows[0], ModelRow) else LEGEND
     return (
-        f"Float32, {widths}, {mode} (torch: eager); medians of rounds in turn. Ratios are to the built-in's median, "
-        "below 1 is quicker; quartiles are those of the rounds' own ratios. An arrow leads from the built-in to kmha. "
-        "% of GEMM: the useful arithmetic over what `tf.matmul` does in that time. Peak memory: over the start, each "
-        "in a process of its own."
+        f"Float32, {models}, {mode} (torch: eager); medians of rounds in turn. Ratios are to the built-in's median, "
+        f"below 1 is quicker; quartiles are those of the rounds' own ratios. {more} % of GEMM: the useful arithmetic "
+        "over what `tf.matmul` does in that time."
     )
 
 

@@ -16,7 +16,7 @@ IN_PROJECTIONS = ("query", "key", "value")
 def build(name: str, row: Row, given: Numbers) -> Contender:
     """The contender "torch" (`torch.nn.MultiheadAttention`) or "sdpa"."""
     torch.set_num_threads(machine.cores())
-    kernels, biases = _stacked(given.weights)
+    kernels, biases = stacked(given.weights)
     weights = [
         kernels,
         biases,
@@ -79,7 +79,7 @@ def _visible(row: Row) -> Any:
     return lower.triu(1 - row.window) if row.kind == "windowed" else lower
 
 
-def _stacked(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
+def stacked(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """Kernels (H, I, O) and biases (H, O) of query, key and value as torch has them: (3·H·O, I) and (3·H·O,)."""
     kernels = [weights[f"{role}/kernel"] for role in IN_PROJECTIONS]
     matrices = [kernel.transpose(0, 2, 1).reshape(-1, kernel.shape[1]) for kernel in kernels]

@@ -20,6 +20,7 @@ from rich.table import Table
 from kmha import files
 from kmha.bench import cases
 from kmha.bench.cases import Row
+from kmha.bench.model_cases import MODEL_ROWS, ModelRow
 from kmha.cli import comparison
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -40,9 +41,17 @@ class Choice:
     width: int
     heads: int
     everything: bool
+    whole: bool = False
 
-    def rows(self, for_picture: bool) -> list[Row]:
+    def rows(self, for_picture: bool) -> list[Row] | list[ModelRow]:
         """The rows to measure; a picture has a series of its own, unless sizes are chosen."""
+        if self.whole:
+            if for_picture or self.sizes or self.kinds or self.passes or self.modes or self.everything:
+                raise click.UsageError(
+                    "--model measures models of one size: --size, --kind, --pass, --mode, --all and --plot are for the "
+                    "attention layer alone. Leave them out."
+                )
+            return list(MODEL_ROWS)
         names = self.sizes or (() if for_picture else tuple(cases.SIZES))
         chosen = [size for name in names for size in _size(name)] or list(cases.SERIES)
         kinds, modes = self.kinds, self.modes
@@ -58,10 +67,18 @@ class Choice:
 
     def peers(self) -> list[str]:
         """The contenders besides the built-in and ours: those chosen, or all that are installed."""
-        chosen = [name for name in cases.PEERS if name in (self.against or cases.PEERS)]
+        peers = cases.MODEL_PEERS if self.whole else cases.PEERS
+        unfit = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
+        if unfit:
+            known = ", ".join((cases.BUILTIN, *peers))
+            what = "a whole model (--model)" if self.whole else "the attention layer"
+            raise click.UsageError(f"--against {unfit[0]}: of {what}, there are {known}.")
+        chosen = [name for name in peers if name in (self.against or peers)]
         missing = [name for name in chosen if not cases.is_installed(name)]
         if missing and self.against:
-            raise comparison.not_installed(f"--against {missing[0]} needs torch, which", "[torch]")
+            package = cases.PACKAGES[missing[0]]
+            extra = "[torch]" if package == "torch" else "[bench]"
+            raise comparison.not_installed(f"--against {missing[0]} needs {package}, which", extra)
         return [name for name in chosen if name not in missing]
 
 
@@ -90,7 +107,8 @@ def run(
     with_memory = True if memory is None and (picture is not None or choice.everything) else memory
     try:
         with _progress(len(rows)) as progress:
-            report = measure(rows, peers, rounds, seconds, with_memory, progress)
+            translation = _translation() if choice.whole else None
+            report = measure(rows, peers, rounds, seconds, with_memory, progress, translation)
     except ContendersDisagree as error:
         raise click.ClickException(str(error)) from None
     report.command = shlex.join(["kmha", *sys.argv[1:]])
@@ -100,6 +118,18 @@ def run(
     return comparison.INTERRUPTED if report.interrupted else 0
 
 
+def _translation() -> Any:
+    """What `bench`, which does not import `translation`, needs of it."""
+    from kmha.bench.models import Translation
+    from kmha.translation.search import Greedy
+    from kmha.translation.task import TranslationTask
+
+    return Translation(
+        task=lambda model, smoothing: TranslationTask(model, label_smoothing=smoothing),
+        greedy=lambda model, length: Greedy(model, max_length=length),
+    )
+
+
 def _size(text: str) -> tuple[cases.Size, ...]:
     try:
         return cases.sizes(text)
@@ -107,7 +137,7 @@ def _size(text: str) -> tuple[cases.Size, ...]:
         raise click.BadParameter(str(error), param_hint="'--size'") from None
 
 
-def _check_picture(path: Path, rows: Sequence[Row]) -> None:
+def _check_picture(path: Path, rows: Sequence[Any]) -> None:
     if path.suffix not in PICTURES:
         raise click.BadParameter(f"{path} must end in one of {', '.join(PICTURES)}.", param_hint="'--plot'")
     if importlib.util.find_spec("matplotlib") is None:
@@ -149,7 +179,8 @@ def _show(report: Any, on_stderr: bool) -> None:
 
 
 def _table(report: Any, columns: Sequence[Any]) -> Table:
-    title = "kmha.MultiHeadAttention against its peers"
+    whole = isinstance(report.results[0].row, ModelRow)
+    title = f"{'kmha.layers.Transformer' if whole else 'kmha.MultiHeadAttention'} against its peers"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         title = column.title.replace(", ", ",\n").replace("torch ", "torch\n")

@@ -76,7 +76,8 @@ def compare(**options: Any) -> None:
 @_choices("--kind", "kinds", cases.KINDS, "[default: plain; all of them from T = 2048 on]")
 @_choices("--pass", "passes", cases.PASSES, "A step is forward and gradients. [default: both]")
 @_choices("--mode", "modes", cases.MODES, "[default: graph]")
-@_choices("--against", "against", (cases.BUILTIN, *cases.PEERS), "[default: all that are installed]")
+@click.option("--model", "whole", is_flag=True, help="A whole Transformer's training step and decoding instead.")
+@_choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
 @click.option("--width", type=click.IntRange(min=1), default=512, show_default=True, help="Of input and output.")
 @click.option("--heads", type=click.IntRange(min=1), default=8, show_default=True, help="They divide the width.")
 @click.option("--all", "everything", is_flag=True, help="All kinds, modes and memory, of all sizes chosen: hours.")
@@ -95,7 +96,8 @@ def bench(**options: Any) -> None:
 
     The built-in layer, the formulation of TensorFlow Addons, torch.nn.MultiheadAttention and torch's
     scaled_dot_product_attention ("sdpa") get the same numbers, must give the same results, and run in turn on the
-    processor. Options that choose may be given more than once.
+    processor. Options that choose may be given more than once. With --model, whole Transformers are measured: out of
+    Keras' own layers, ours, KerasHub's and torch's.
 
     \b
     Examples:
@@ -103,10 +105,11 @@ def bench(**options: Any) -> None:
       kmha bench --size long --size 2x1000 --kind causal --mode graph --mode xla
       kmha bench --json bench.json --markdown bench.md
       kmha bench --plot bench.png
+      kmha bench --model --seconds 60
     """
     from kmha.cli import benchmark
 
-    chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything")
+    chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything", "whole")
     choice = benchmark.Choice(**{name: options.pop(name) for name in chosen})
     raise SystemExit(benchmark.run(choice, **options))
 

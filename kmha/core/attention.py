@@ -8,6 +8,7 @@ from keras import ops
 
 from kmha.core import masks, planning
 from kmha.core.dropout import Dropout
+from kmha.core.precision import at_least_float32
 
 
 def attend(
@@ -132,7 +133,7 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
      [0.  0.  0. ]]
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
-    wide = dtype if dtype == "float64" else "float32"
+    wide = at_least_float32(logits)
     logits = ops.cast(logits, wide)
     if mask is None:
         return ops.cast(_softmax(logits), dtype)

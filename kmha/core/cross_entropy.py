@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from kmha.core.precision import at_least_float32
+
 
 class Sums(NamedTuple):
     """Scalars over all tokens that are not padding, float32, or float64 where the features are.
@@ -87,7 +89,7 @@ def _in_one_piece(
 ) -> tuple[Any, ...]:
     logits = ops.matmul(features, ops.transpose(kernel) if transposed else kernel)  # (N, V)
     logits = logits if bias is None else ops.add(logits, bias)
-    wide = "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
+    wide = at_least_float32(logits)
     losses = ops.negative(ops.log_softmax(ops.cast(logits, wide)))
     counted = ops.not_equal(targets, pad_id)
     weights, targets = ops.cast(counted, wide), ops.where(counted, targets, 0)

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from kmha.core.precision import at_least_float32
+
 
 def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """(x - mean) / √(variance + ε) · γ + β over the last axis (Ba et al. 2016, arXiv 1607.06450).
@@ -26,7 +28,7 @@ def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     [[-1.  1.]]
     """
     dtype = keras.backend.standardize_dtype(x.dtype)
-    wide = keras.backend.result_type(dtype, "float32")
+    wide = at_least_float32(x)
     width = x.shape[-1]
 
     def mean(rows: Any) -> Any:  # that of Keras is float32 on JAX

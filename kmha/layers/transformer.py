@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kmha.core.precision import at_least_float32
 from kmha.layers import arguments, block, cache
 from kmha.layers.decoder import Decoder
 from kmha.layers.embedding import TiedLogits
@@ -209,7 +210,7 @@ class Transformer(keras.Model):
         """
         features, state = cache.step(self.decoder, ids, state)
         logits = self.final_layer(features)
-        return ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")), state
+        return ops.cast(logits, at_least_float32(logits)), state
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._arguments}

@@ -34,3 +34,25 @@ def report():
                 )
             )
     return Report(MACHINE, results, "kmha bench --plot series.png")
+
+
+@pytest.fixture(scope="session")
+def translation():
+    """What the command line hands over to measure whole models."""
+    from kmha.bench.models import Translation
+    from kmha.translation.search import Greedy
+    from kmha.translation.task import TranslationTask
+
+    return Translation(
+        task=lambda model, smoothing: TranslationTask(model, label_smoothing=smoothing),
+        greedy=lambda model, length: Greedy(model, max_length=length),
+    )
+
+
+@pytest.fixture(params=["training", "decoding"])
+def model_row(request):
+    """Small, with sizes that differ; so are source and target."""
+    from kmha.bench.model_cases import ModelRow
+
+    sizes = {"source": 7, "width": 12, "heads": 3, "layers": 2, "feed_forward": 10, "vocabulary": 23}
+    return ModelRow(6, 5, **sizes) if request.param == "training" else ModelRow(2, 8, step=False, **sizes)

@@ -57,3 +57,9 @@ def test_a_picture_shows_one_series():
         cases.check_series(cases.select([(1, 7), (2, 11)]))
     with pytest.raises(ValueError, match=r"two lengths at least. Received: \[7\]"):
         cases.check_series(cases.select(series[:1]))
+
+
+def test_what_contenders_are_made_of(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else name)
+    found = {name: cases.is_installed(name) for name in cases.ALL_PEERS}
+    assert found == {"addons": True, "torch": False, "sdpa": False, "keras_hub": True}

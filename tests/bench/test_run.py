@@ -112,3 +112,23 @@ def test_an_interruption_keeps_what_is_done(monkeypatch):
     report = _run(ROWS, progress=interrupt)
     assert report.interrupted
     assert [result.row for result in report.results] == ROWS[:1]
+
+
+def test_whole_models_are_measured(model_row, translation, measured):
+    report = _run([model_row], with_memory=True, translation=translation, against=["torch"])
+    result = report.results[0]
+    assert {BUILTIN, OURS} <= result.rounds[0].keys()
+    assert result.flops == model_row.flops
+    assert result.path is None
+    assert measured == []
+    if not model_row.step:
+        assert result.notes["torch"] == "torch.nn has no decoder with a cache"
+
+
+def test_whole_models_that_differ_are_not_measured(model_row, translation):
+    wrong = translation._replace(
+        task=lambda model, smoothing: translation.task(model, 0.5),
+        greedy=lambda model, length: lambda source: translation.greedy(model, length)(source[:, ::-1]),
+    )
+    with pytest.raises(ContendersDisagree, match="of kmha differs from that of builtin"):
+        _run([model_row], translation=wrong)

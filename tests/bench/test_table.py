@@ -1,5 +1,7 @@
 from kmha.bench import table
 from kmha.bench.cases import BUILTIN, OURS
+from kmha.bench.model_cases import MODEL_ROWS
+from kmha.bench.report import Result
 
 
 def _titles(report, wide=False):
@@ -74,3 +76,16 @@ def test_a_machine_that_tells_little(report):
     for result in report.results:
         result.gemm = []
     assert table.where(report) == "A processor, 2 cores, Linux-6, Python 3.11.7"
+
+
+def test_a_whole_model_has_words_of_its_own(report):
+    rounds = [{"builtin": [4.0], "kmha": [2.0], "keras_hub": [3.0]}]
+    report.results = [Result(row, rounds=rounds) for row in MODEL_ROWS]
+    text = table.markdown(report)
+    assert "| B × T | kind | built-in, ms | kmha, ms | ratio | quartiles | KerasHub |" in text
+    assert "| 256 × 16 | training step | 4.00 (4.00–4.00) | 2.00 (2.00–2.00) | 0.50 | 0.50–0.50 | 0.75 |" in text
+    assert "| 32 × 64 | greedy decoding |" in text
+    assert "4+4 layers, width 128, 4 heads, feed-forward 256, vocabulary 6,000, 16 source positions, graph mode" in text
+    assert "decodes by running its decoder over the whole prefix" in text
+    assert "Peak memory" not in text
+    assert report.to_dict()["rows"][1]["contenders"]["keras_hub"]["ratio"] == 0.75

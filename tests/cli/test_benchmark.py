@@ -181,3 +181,30 @@ def test_ctrl_c_prints_and_writes_what_was_measured(monkeypatch, tmp_path):
 def _interrupt(now):
     if now:
         raise KeyboardInterrupt
+
+
+def test_whole_models(monkeypatch):
+    from kmha.bench.model_cases import ModelRow
+
+    sizes = {"source": 7, "width": 12, "heads": 3, "layers": 1, "feed_forward": 10, "vocabulary": 23}
+    rows = ModelRow(6, 5, **sizes), ModelRow(2, 8, step=False, **sizes)
+    monkeypatch.setattr(benchmark, "MODEL_ROWS", rows)
+    result = _run("--model", "--against", "builtin", "--rounds", "2", "--seconds", "0")
+    assert result.exit_code == 0, result.output
+    for text in ("kmha.layers.Transformer", "6 × 5", "training step", "2 × 8", "greedy decoding", "ratio"):
+        assert text in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "--size", "short"], "--model measures models of one size"),
+        (["--model", "--plot", "x.png"], "--model measures models of one size"),
+        (["--model", "--against", "sdpa"], "of a whole model (--model), there are builtin, keras_hub, torch"),
+        (["--against", "keras_hub"], "of the attention layer, there are builtin, addons, torch, sdpa"),
+    ],
+)
+def test_what_does_not_go_together(arguments, message):
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())

@@ -51,13 +51,13 @@ def test_an_empty_batch_has_no_hypotheses(searching):
 
 
 @pytest.mark.parametrize("search", [Greedy, Beam, Sampling])
-@pytest.mark.parametrize("max_length", [0, -3, 2.5, True, "9", None])
-def test_limits_that_do_not_fit(searching, search, max_length):
-    said = f"{search.__name__}.*`max_length`.*positive integer.*max_length={max_length!r}"
-    with pytest.raises(ValueError, match=said):
-        search(searching.any_model, max_length=max_length)
-    with pytest.raises(ValueError, match=f"{said}.*Let the function return"):
-        search(searching.any_model, max_length=lambda length: max_length)([[4, END]])
+def test_limits_that_do_not_fit(searching, search):
+    for max_length in (0, -3, 2.5, True, "9", None):
+        said = f"{search.__name__}.*`max_length`.*positive integer.*max_length={max_length!r}"
+        with pytest.raises(ValueError, match=said):
+            search(searching.any_model, max_length=max_length)
+        with pytest.raises(ValueError, match=f"{said}.*Let the function return"):
+            search(searching.any_model, max_length=lambda length: max_length)([[4, END]])  # noqa: B023
 
 
 def test_models_that_do_not_fit():

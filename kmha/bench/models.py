@@ -1,0 +1,133 @@
+"""Whole models that run: a training step and greedy decoding, with Keras' own layers, ours, KerasHub's and torch's.
+
+All start from the same weights and get the same ids. Keras' own layers and ours draw the same numbers for dropout too,
+as they do at the same seed; so their losses in training must agree, and what an optimizer's step has made of them.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kmha.bench import builtin_model
+from kmha.bench.cases import BUILTIN, OURS
+from kmha.bench.contenders import Arrays, Contender
+from kmha.bench.model_cases import ModelRow
+from kmha.layers import Transformer
+
+SEED = 0
+START, FIRST = 1, 3  # padding, start and end have the ids before the first token's, as in `kmha.translation`
+
+
+class Translation(NamedTuple):
+    """What a row needs of `kmha.translation`, which this room does not import: the command line hands it over.
+
+    Attributes:
+        task: of a `Transformer` and the smoothing of the labels, what is trained: a `keras.Model`.
+        greedy: of a `Transformer` and a number of tokens, what decodes: source ids (B, S) to hypotheses, B × 1.
+    """
+
+    task: Callable[[Any, float], Any]
+    greedy: Callable[[Any, int], Callable[[Any], Any]]
+
+
+class Given(NamedTuple):
+    """What all contenders of a row get: ids (B, S), (B, T) and (B, T), without padding."""
+
+    source: np.ndarray
+    target: np.ndarray
+    following: np.ndarray
+    translation: Translation
+
+
+def numbers(row: ModelRow, translation: Translation, seed: int = SEED) -> Given:
+    """Drawn at random; the same for the same row and seed."""
+    generator = np.random.default_rng(seed)
+
+    def ids(length: int) -> np.ndarray:
+        return generator.integers(FIRST, row.vocabulary, (row.batch, length), dtype="int32")
+
+    return Given(ids(row.source), ids(row.length), ids(row.length), translation)
+
+
+def reason_against(name: str, row: ModelRow, memory: int | None) -> str | None:
+    """Why a contender cannot run a row; `None` if it can."""
+    if name == "torch" and not row.step:
+        return "torch.nn has no decoder with a cache"
+    return None
+
+
+def build(name: str, row: ModelRow, given: Given) -> Contender:
+    """A contender, built, ready to run."""
+    keras.utils.set_random_seed(SEED)
+    if name == OURS:
+        return _ours(row, given)
+    model, *parts = builtin_model.builtin(row)
+    if not row.step:
+        _silence(model.ends.bias)
+    if name == "torch":
+        return _torch(row, given, model, parts)
+    if name == "keras_hub":
+        from kmha.bench import hub_models
+
+        model = hub_models.HubModel(row, model.ends, *parts)
+        decode = hub_models.caching(model, row, START)
+    else:
+        decode = builtin_model.recomputing(model, row, START)
+    if row.step:
+        return _trained(name, builtin_model.compiled(model.whole, row), given)
+    source = tf.constant(given.source)
+    return Contender(name, lambda: [decode(source).numpy()], _tokens)
+
+
+def _ours(row: ModelRow, given: Given) -> Contender:
+    sizes = row.layers, row.width, row.heads, row.feed_forward, row.vocabulary, row.vocabulary, row.source, row.length
+    model = Transformer(*sizes, row.rate, tie_embeddings="all", final_activation=None)
+    model.build()
+    if row.step:
+        task = given.translation.task(model, row.smoothing)
+        task.compile("adam", jit_compile=False)
+        return _trained(OURS, task, given)
+    _silence(model.output_bias)
+    search = given.translation.greedy(model, row.length)
+    return Contender(OURS, lambda: [np.array([best.ids for [best] in search(given.source)])], _tokens)
+
+
+def _trained(name: str, model: Any, given: Given) -> Contender:
+    x, y = [tf.constant(ids) for ids in (given.source, given.target)], tf.constant(given.following)
+
+    def loss() -> float:
+        model.reset_metrics()  # or it would be the mean of all until now
+        found = model.test_on_batch(x, y, return_dict=True)["loss"]
+        model.reset_metrics()
+        return float(found)
+
+    before = loss()
+
+    def results(first: list[Any]) -> Arrays:
+        found = {"loss": before}
+        if name in (BUILTIN, OURS):  # others drop more, and draw otherwise
+            found |= {"loss in training": float(first[0]), "loss after a step": loss()}
+        return {key: np.array(value) for key, value in found.items()}
+
+    return Contender(name, lambda: [model.train_on_batch(x, y, return_dict=True)["loss"]], results)
+
+
+def _torch(row: ModelRow, given: Given, model: Any, parts: list[Any]) -> Contender:
+    from kmha.bench import torch_models
+
+    theirs = torch_models.TorchModel(row, model.ends, *parts)
+    batch = torch_models.batch(*given[:3])
+    before = {"loss": np.array(theirs.evaluate(*batch))}
+    return Contender("torch", lambda: [theirs.step(*batch)], lambda first: before)
+
+
+def _silence(bias: Any) -> None:
+    """So that nothing ends before the last token, and all contenders decode as many."""
+    bias.assign(np.where(np.arange(bias.shape[0]) < FIRST, -1e9, 0.0))
+
+
+def _tokens(found: list[Any]) -> Arrays:
+    return {"tokens": found[0]}
