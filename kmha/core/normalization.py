@@ -31,20 +31,19 @@ def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     wide = at_least_float32(x)
     width = x.shape[-1]
 
-    def mean(rows: Any) -> Any:  # that of Keras is float32 on JAX
-        return ops.divide(ops.sum(rows, axis=-1, keepdims=True), width)
+    average = ops.full((width, 1), 1 / width, dtype=wide)  # a product with it is the mean, in one operation
 
     @ops.custom_gradient
     def run(x: Any, gamma: Any, beta: Any) -> Any:
         rows = ops.reshape(x, (-1, width))  # (N, D)
-        centred = ops.subtract(rows, mean(rows))
-        inverse = ops.rsqrt(ops.add(mean(ops.square(centred)), epsilon))  # (N, 1)
+        centred = ops.subtract(rows, ops.matmul(rows, average))
+        inverse = ops.rsqrt(ops.add(ops.matmul(ops.square(centred), average), epsilon))  # (N, 1)
         normal = ops.multiply(centred, inverse)
 
         def gradient(upstream: Any) -> Any:
             upstream = ops.reshape(upstream, (-1, width))
             both = ops.multiply(upstream, normal)
-            weights = ops.expand_dims(ops.divide(gamma, width), 1)  # a product with it is the mean of what γ multiplies
+            weights = ops.multiply(ops.expand_dims(gamma, 1), average)
             d_rows = ops.subtract(ops.multiply(upstream, gamma), ops.matmul(upstream, weights))
             d_rows = ops.multiply(inverse, ops.subtract(d_rows, ops.multiply(normal, ops.matmul(both, weights))))
             return ops.reshape(d_rows, ops.shape(x)), ops.sum(both, axis=0), ops.sum(upstream, axis=0)

@@ -10,6 +10,7 @@ them, one for each decoder layer), so that it can be a loop variable:
 | keys, values | (N, H, T, O) | of self-attention; T grows by one with each step |
 | cross_keys, cross_values | (B, H, S, O) | of cross-attention |
 | projections | (D, 3·H·O), (3·H·O,) | self-attention's three kernels side by side, and biases: one product a step |
+| queries | (D, H·O), (H·O,) | the same of cross-attention's query |
 | mask | (B, 1, 1, S) | True where the source may be attended to |
 
 N is B, or a multiple of it: beams, one after the other for each sentence. They share the sentence's `cross_keys` and
@@ -53,7 +54,8 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
         "values": [ops.zeros((rows, mha.num_heads, 0, mha.value_dim), dtype=mha.compute_dtype) for mha in empty],
         "cross_keys": [key for key, _ in cross],
         "cross_values": [value for _, value in cross],
-        "projections": [_side_by_side(mha) for mha in empty],
+        "projections": [_side_by_side(mha, mha.query_dense, mha.key_dense, mha.value_dense) for mha in empty],
+        "queries": [_side_by_side(layer.mha2, layer.mha2.query_dense) for layer in decoder.dec_layers],
         "mask": ops.expand_dims(ops.cast(mask, "bool"), 1),
     }
 
@@ -87,7 +89,7 @@ def step(decoder: Decoder, ids: Any, cache: Cache) -> tuple[Any, Cache]:
     x = decoder._embed(ops.expand_dims(ids, 1), False, start=cache["index"])  # (N, 1, D)
     keys, values = [], []
     own = zip(cache["keys"], cache["values"], cache["projections"], strict=True)
-    cross = zip(cache["cross_keys"], cache["cross_values"], strict=True)
+    cross = zip(cache["cross_keys"], cache["cross_values"], cache["queries"], strict=True)
     for layer, before, source in zip(decoder.dec_layers, own, cross, strict=True):
 
         def block1(query: Any, mha: Any = layer.mha1, before: Any = before) -> Any:
@@ -108,7 +110,9 @@ def _append(
 ) -> tuple[Any, Any, Any]:
     """Self-attention of one position (N, 1, D) to itself and those before; with keys and values that hold it too."""
     if projection:
-        heads, key, value = _projected(mha, query, *projection)
+        size = mha.num_heads * mha.key_dim
+        rows = ops.split(_product(query, *projection), (size, 2 * size), axis=-1)
+        heads, key, value = (_by_heads(mha, x) for x in rows)  # (N, H, 1, O)
     else:
         heads, (key, value) = _heads_first(mha.query_dense(query)), _key_and_value(mha, query)
     keys, values = ops.concatenate([keys, key], axis=2), ops.concatenate([values, value], axis=2)
@@ -117,13 +121,17 @@ def _append(
     return _attend(mha, query, heads, keys, values), keys, values
 
 
-def _attend_to_source(mha: MultiHeadAttention, query: Any, source: tuple[Any, Any], mask: Any, index: Any) -> Any:
+def _attend_to_source(mha: MultiHeadAttention, query: Any, source: tuple[Any, ...], mask: Any, index: Any) -> Any:
     """Cross-attention of (N, 1, D) to keys and values: a sentence's beams are its query positions."""
-    keys, values = source
+    keys, values, projection = source
     if mha._sliding_window is not None:
         mask = masks.combine(mask, masks.window(1, ops.shape(keys)[2], mha._sliding_window, index))
     beams = ops.reshape(query, (ops.shape(keys)[0], -1, query.shape[-1]))  # (B, N / B, D)
-    attended = _attend(mha, beams, _heads_first(mha.query_dense(beams)), keys, values, mask)
+    if projection:
+        heads = ops.reshape(_product(query, *projection), (*ops.shape(beams)[:2], mha.num_heads, mha.key_dim))
+    else:
+        heads = mha.query_dense(beams)
+    attended = _attend(mha, beams, _heads_first(heads), keys, values, mask)
     return ops.reshape(attended, (*ops.shape(query)[:2], -1))
 
 
@@ -138,28 +146,27 @@ def _heads_first(x: Any) -> Any:
     return ops.transpose(x, (0, 2, 1, 3))
 
 
-def _side_by_side(mha: MultiHeadAttention) -> tuple[Any, ...]:
-    """Kernels and biases of query, key and value, for `_projected`; nothing if they are more than that (quantized)."""
-    projections = mha.query_dense, mha.key_dense, mha.value_dense
+def _side_by_side(mha: MultiHeadAttention, *projections: Any) -> tuple[Any, ...]:
+    """Kernels and biases of `projections`, for `_product`; nothing if they are more than that (quantized)."""
     if any(one.quantization_mode is not None for one in projections):
         return ()
     kernels = [ops.reshape(ops.transpose(one.kernel, (1, 0, 2)), (one.kernel.shape[1], -1)) for one in projections]
-    kernel = ops.cast(ops.concatenate(kernels, axis=1), mha.compute_dtype)  # (D, 3·H·O)
+    kernel = ops.cast(ops.concatenate(kernels, axis=1), mha.compute_dtype)
     if not mha.use_bias:
         return (kernel,)
     bias = ops.concatenate([ops.reshape(one.bias, (-1,)) for one in projections], axis=0)
     return kernel, ops.cast(bias, mha.compute_dtype)
 
 
-def _projected(mha: MultiHeadAttention, query: Any, kernel: Any, bias: Any = None) -> list[Any]:
-    """Query, key and value heads (N, H, 1, O) of one position (N, 1, D)."""
-    rows = ops.matmul(ops.squeeze(query, 1), kernel)  # (N, 3·H·O)
-    rows = rows if bias is None else ops.add(rows, bias)
-    size = mha.num_heads * mha.key_dim
-    return [
-        ops.reshape(x, (-1, mha.num_heads, 1, x.shape[-1] // mha.num_heads))
-        for x in ops.split(rows, (size, 2 * size), axis=-1)
-    ]
+def _product(x: Any, kernel: Any, bias: Any = None) -> Any:
+    """(N, 1, D) times a kernel, (N, …), as one product of matrices."""
+    rows = ops.matmul(ops.squeeze(x, 1), kernel)
+    return rows if bias is None else ops.add(rows, bias)
+
+
+def _by_heads(mha: MultiHeadAttention, rows: Any) -> Any:
+    """(N, H·O) to (N, H, 1, O)."""
+    return ops.reshape(rows, (-1, mha.num_heads, 1, rows.shape[-1] // mha.num_heads))
 
 
 def _attend(mha: MultiHeadAttention, query: Any, heads: Any, keys: Any, values: Any, mask: Any = None) -> Any:

@@ -196,7 +196,10 @@ class Transformer(keras.Model):
 
     def start_cache(self, input_sentence: Any, beams: int = 1) -> cache.Cache:
         """What `step` needs to know of source ids (B, S), to decode `beams` sequences for each of them."""
-        return cache.start(self.decoder, self.encode(input_sentence), self.encoder.padding(input_sentence), beams)
+        state = cache.start(self.decoder, self.encode(input_sentence), self.encoder.padding(input_sentence), beams)
+        if self.tie_embeddings:  # (D, V), once and not at every step
+            state["final_kernel"] = ops.transpose(ops.cast(self.output_kernel, self.compute_dtype))
+        return state
 
     def step(self, ids: Any, state: cache.Cache) -> tuple[Any, cache.Cache]:
         """The logits (N, V), in float32 at least, that follow after ids (N,), and the state of the next step.
@@ -209,7 +212,10 @@ class Transformer(keras.Model):
         ((1, 12), 1)
         """
         features, state = cache.step(self.decoder, ids, state)
-        logits = self.final_layer(features)
+        if self.tie_embeddings:
+            logits = ops.add(ops.matmul(features, state["final_kernel"]), ops.cast(self.output_bias, features.dtype))
+        else:
+            logits = self.final_layer(features)
         return ops.cast(logits, at_least_float32(logits)), state
 
     def get_config(self) -> dict[str, Any]:
