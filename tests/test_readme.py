@@ -23,7 +23,7 @@ def test_code_prints_what_it_says(code):
 
 
 def test_there_is_code():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 def test_the_first_screen_has_the_two_commands():
