@@ -1,6 +1,7 @@
 import importlib.util
 import io
 import json
+import re
 import os
 import subprocess
 import sys
@@ -69,7 +70,10 @@ def test_notes_name_the_line():
     assert len(result.stdout.splitlines()) == 5
     assert "line 2: the model has never seen '犬'." in result.stderr
     assert "line 3: it has 40 tokens; the model can read 19, and the rest is left out." in result.stderr
-    assert "line 4: its translation was cut off after 9 tokens, before it came to an end." in result.stderr
+    # Which of the two that it has not learnt by heart is up to the model.
+    assert re.search(
+        r"line [34]: its translation was cut off after 9 tokens, before it came to an end\.", result.stderr
+    )
     assert "line 5: it is not UTF-8; what cannot be read is replaced by" in result.stderr
     assert "line 1: " not in result.stderr
     assert "犬" not in result.stdout
