@@ -1,8 +1,8 @@
 import importlib.util
 import io
 import json
-import re
 import os
+import re
 import subprocess
 import sys
 
