@@ -1,6 +1,8 @@
 """Settings that must stand before Keras is imported, and that no test module should have to repeat."""
 
+import gc
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -26,5 +28,12 @@ def _same_start():
     if "keras" in sys.modules:
         import keras
 
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)
         keras.utils.set_random_seed(20171207)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _garbage() -> Iterator[None]:
+    """Collected after every file; after every test it would take as long as the tests."""
+    yield
+    gc.collect()
