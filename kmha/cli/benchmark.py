@@ -21,7 +21,7 @@ from kmha import files
 from kmha.bench import cases
 from kmha.bench.cases import Row
 from kmha.bench.model_cases import MODEL_ROWS, ModelRow
-from kmha.cli import comparison
+from kmha.cli import common
 
 PICTURES = (".png", ".svg", ".pdf")
 DASH = Path("-")
@@ -78,7 +78,7 @@ class Choice:
         if missing and self.against:
             package = cases.PACKAGES[missing[0]]
             extra = "[torch]" if package == "torch" else "[bench]"
-            raise comparison.not_installed(f"--against {missing[0]} needs {package}, which", extra)
+            raise common.not_installed(f"--against {missing[0]} needs {package}, which", extra)
         return [name for name in chosen if name not in missing]
 
 
@@ -100,7 +100,7 @@ def run(
     # torch's threads would go on spinning into the turn of the next contender, and where anything else runs on the
     # machine they would wait for whole time slices of it: 16 ms in place of 0.2 for a product of 64 × 512 by 512 × 512.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    comparison.choose_backend("tensorflow")
+    common.choose_backend("tensorflow")
     from kmha.bench.contenders import ContendersDisagree
     from kmha.bench.run import run as measure
 
@@ -115,7 +115,7 @@ def run(
     _show(report, on_stderr=markdown == DASH)
     if report.results:
         _write(report, json_file, markdown, picture)
-    return comparison.INTERRUPTED if report.interrupted else 0
+    return common.INTERRUPTED if report.interrupted else 0
 
 
 def _translation() -> Any:
@@ -141,7 +141,7 @@ def _check_picture(path: Path, rows: Sequence[Any]) -> None:
     if path.suffix not in PICTURES:
         raise click.BadParameter(f"{path} must end in one of {', '.join(PICTURES)}.", param_hint="'--plot'")
     if importlib.util.find_spec("matplotlib") is None:
-        raise comparison.not_installed("--plot needs matplotlib, which", "[plot]")
+        raise common.not_installed("--plot needs matplotlib, which", "[plot]")
     try:
         cases.check_series(rows)
     except ValueError as error:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import difflib
 import importlib
-import importlib.util
 import math
 import os
 import sys
@@ -21,16 +20,16 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from kmha import files
+from kmha.cli import common
 
 OURS = "kmha:MultiHeadAttention"
-INTERRUPTED = 130  # as shells report Ctrl-C
 
 
 def run(
     *, cases: int, seed: int, dtype: str | None, backend: str, xla: bool, layer: str | None, json_file: Path | None
 ) -> int:
     """Runs the comparison; returns the exit status."""
-    choose_backend(backend)
+    common.choose_backend(backend)
     layer_class = load_layer(layer or OURS)
     from kmha.verify import compare
     from kmha.verify.comparison import check_dtype
@@ -55,24 +54,7 @@ def run(
     if report.code():
         screen.print("The smallest case that shows it, as code to paste:\n")
         screen.print(Syntax(report.code(), "python", background_color="default", word_wrap=True))
-    return INTERRUPTED if report.interrupted else int(not report.agrees)
-
-
-def choose_backend(backend: str) -> None:
-    """Has Keras compute with `backend`, which must be settled before Keras is imported."""
-    extra = {"tensorflow": "", "jax": "[jax]", "torch": "[torch]"}[backend]
-    if importlib.util.find_spec(backend) is None:
-        raise not_installed(f"the backend {backend}", extra)
-    os.environ["KERAS_BACKEND"] = backend
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("JAX_ENABLE_X64", "1")  # float64, which JAX otherwise makes float32
-    with _without_notes():
-        importlib.import_module("keras")
-
-
-def not_installed(what: str, extra: str) -> click.ClickException:
-    """Says what is missing, and how to get it."""
-    return click.ClickException(f"{what} is not installed. Run: pip install 'kmha{extra}'")
+    return common.INTERRUPTED if report.interrupted else int(not report.agrees)
 
 
 def load_layer(name: str) -> Any:
@@ -94,20 +76,6 @@ def load_layer(name: str) -> Any:
         near = ", ".join(difflib.get_close_matches(class_name, classes, n=3, cutoff=0.4) or classes[:3])
         raise click.ClickException(f"{module_name} has no class {class_name}. It has: {near or 'no classes'}.")
     return getattr(module, class_name)
-
-
-@contextlib.contextmanager
-def _without_notes() -> Iterator[None]:
-    """Drops what the backend's C++ writes to standard error about the machine; its errors come as exceptions."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 @contextlib.contextmanager

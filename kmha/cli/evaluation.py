@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from kmha import files
-from kmha.cli import comparison, translation
+from kmha.cli import common, translation
 
 WIDTH = 118  # of the table where there is no terminal
 VALIDATION = "validation"
@@ -96,7 +96,7 @@ def run(
         )
     for package in ("sacrebleu", "sacremoses"):
         if importlib.util.find_spec(package) is None:
-            raise comparison.not_installed(f"{package}, which kmha evaluate needs,", "[translate]")
+            raise common.not_installed(f"{package}, which kmha evaluate needs,", "[translate]")
     translator = translation.load(folder, step)
     sets = data.chosen(translator.config)
     if output is not None and len(sets) > 1:
@@ -106,7 +106,7 @@ def run(
             results = [evaluate(translator, name, pairs, method, options, progress) for name, pairs in sets.items()]
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
-        return comparison.INTERRUPTED
+        return common.INTERRUPTED
     about = describe(translator, method, options, step)
     _show(results, about)
     if json_file is not None:
@@ -137,7 +137,7 @@ def evaluate(
     )
     seconds = time.perf_counter() - start
     best = [translations[0] for translations in found]
-    texts = [translation._line(one.text) for one in best]
+    texts = [translation.one_line(one.text) for one in best]
     config = translator.config
     exact = config.task == "dates"
     return Result(

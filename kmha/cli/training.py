@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kmha.cli import comparison
+from kmha.cli import common
 from kmha.translation.start import Listener
 
 LINE = 150  # characters of a sample that are shown; the log has them all
@@ -95,7 +95,7 @@ def run(choice: Choice) -> int:
             return _train(choice, (path, config, tokenizer, corpus), screen, begun)
     except KeyboardInterrupt:
         screen.print("Stopped before training began.")
-        return comparison.INTERRUPTED
+        return common.INTERRUPTED
     except ValueError as error:  # SettingsError, CorpusError, TokenizerError, FolderError, CheckpointError
         if type(error).__module__.startswith("kmha."):
             raise click.ClickException(str(error)) from None
@@ -131,16 +131,16 @@ class Display(Listener):
         self._screen.print(text, markup=False)
 
     def note(self, text: str) -> None:
-        """As `train.Listener.note`."""
+        """As `start.Listener.note`."""
         self.say(text)
 
     def resumed(self, step: int) -> None:
-        """As `train.Listener.resumed`."""
+        """As `start.Listener.resumed`."""
         self.checked = self.done = step
         self.say(f"resuming at step {step:,} of {self._total:,}")
 
     def step(self, step: int, loss: float) -> None:
-        """As `train.Listener.step`."""
+        """As `start.Listener.step`."""
         now = time.monotonic()
         self._first = self._first or (now, step)
         self.done = step
@@ -149,7 +149,7 @@ class Display(Listener):
             self._bar.update(self._task, completed=step, description=text)
 
     def check(self, row: dict[str, float], samples: str) -> None:
-        """As `train.Listener.check`."""
+        """As `start.Listener.check`."""
         self.checked = int(row["step"])
         score = f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"exact {row['exact_match']:.1f} %"
         parts = (
@@ -205,7 +205,7 @@ def _train(choice: Choice, begin: tuple[Any, ...], screen: Console, begun: float
     display = Display(screen, config.settings.training.steps)
     try:
         with display:
-            comparison.choose_backend("tensorflow")
+            common.choose_backend("tensorflow")
             from kmha.translation.train import Run
 
             config = Run(*begin, minutes=choice.minutes, listener=display, begun=begun)()
@@ -213,7 +213,7 @@ def _train(choice: Choice, begin: tuple[Any, ...], screen: Console, begun: float
         at = f"at step {display.done:,}" if display.done else "before the first step"
         display.say(f"Stopped {at}. The same command goes on from step {display.checked:,}:")
         display.say(f"  {shlex.join(['kmha', *(one for one in sys.argv[1:] if one != '--restart')])}")
-        return comparison.INTERRUPTED
+        return common.INTERRUPTED
     click.echo(f"{path}: {_summary(config)}.")
     if config.finished:
         click.echo(f"Try it: kmha translate {shlex.quote(str(path))}")
@@ -225,7 +225,7 @@ def _train(choice: Choice, begin: tuple[Any, ...], screen: Console, begun: float
 def _check_installed(task: str) -> None:
     for package in (*NEEDED, *(["babel"] if task == "dates" else [])):
         if importlib.util.find_spec(package) is None:
-            raise comparison.not_installed(f"{package}, which training a translator needs,", "[translate]")
+            raise common.not_installed(f"{package}, which training a translator needs,", "[translate]")
 
 
 def _used_up(config: Any, minutes: float | None) -> bool:

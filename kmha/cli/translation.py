@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import click
 from rich.console import Console
 
-from kmha.cli import comparison
+from kmha.cli import common
 
 PICTURES = ".png", ".svg"  # those of kmha.show.save
 LINES = 256  # of a pipe, that are translated together at most
@@ -91,9 +91,9 @@ def run(folder: Path, texts: Sequence[str], search: Search, shown: Shown) -> int
 def load(folder: Path, step: int | None = None) -> Any:
     """The translator of a model folder; what is wrong with it is one line."""
     if importlib.util.find_spec("tokenizers") is None:
-        raise comparison.not_installed("tokenizers, which reads and writes text for the model,", "[translate]")
+        raise common.not_installed("tokenizers, which reads and writes text for the model,", "[translate]")
     with _busy(f"loading {folder}"):
-        comparison.choose_backend("tensorflow")
+        common.choose_backend("tensorflow")
         from kmha.translation.folder import FolderError
         from kmha.translation.translator import Translator
 
@@ -127,7 +127,7 @@ class Answers:
                 continue
             for one in translations:
                 scored = f"{before + row + 1}\t{one.score:.4f}\t" if self._best > 1 else ""
-                click.echo(scored + _line(one.text))
+                click.echo(scored + one_line(one.text))
             if attention is not None and self._shown.attention:
                 click.echo(self._drawn(attention))
 
@@ -216,7 +216,7 @@ def _json(text: str, translations: Sequence[Any], notes: Sequence[str], attentio
     return json.dumps(record, ensure_ascii=False)
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line in gives one line out, whatever a model writes."""
     return " ".join(text.splitlines())
 
@@ -227,7 +227,7 @@ def _check_picture(path: Path, texts: Sequence[str]) -> None:
     if len(texts) != 1 or not texts[0].strip():
         raise click.UsageError(f"--picture draws one sentence: give one TEXT. Received: {len(texts)}.")
     if importlib.util.find_spec("matplotlib") is None:
-        raise comparison.not_installed("--picture needs matplotlib, which", "[plot]")
+        raise common.not_installed("--picture needs matplotlib, which", "[plot]")
 
 
 def _draw(path: Path, attention: Any, shown: Shown) -> None:

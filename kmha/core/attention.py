@@ -133,7 +133,7 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
      [0.  0.  0. ]]
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
-    wide = at_least_float32(logits)
+    wide = at_least_float32(dtype)
     logits = ops.cast(logits, wide)
     if mask is None:
         return ops.cast(_softmax(logits), dtype)

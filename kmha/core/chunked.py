@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from kmha.core.blocks import most, sizes_of
 from kmha.core.looped import is_compiled
+from kmha.core.precision import at_least_float32
 
 # Logits at once: float32, they are 16 MB, which the caches of a processor hold.
 MOST_LOGITS = 2**22
@@ -63,7 +64,7 @@ class _Loop:
     def __init__(self, problem: Problem, targets: Any, features: Any, kernel: Any, bias: Any = None) -> None:
         self.problem, self.features, self.kernel, self.bias = problem, features, kernel, bias
         self.vocabulary = kernel.shape[0 if problem.transposed else 1]
-        self.wide = tf.float64 if features.dtype == tf.float64 else tf.float32
+        self.wide = tf.as_dtype(at_least_float32(features.dtype))
         self._uniform = problem.smoothing / self.vocabulary
         self._sum_of_kernel = tf.reduce_sum(tf.cast(kernel, self.wide), axis=0 if problem.transposed else 1)  # (D,)
         targets = tf.cast(targets, tf.int32)

@@ -89,7 +89,7 @@ def _in_one_piece(
 ) -> tuple[Any, ...]:
     logits = ops.matmul(features, ops.transpose(kernel) if transposed else kernel)  # (N, V)
     logits = logits if bias is None else ops.add(logits, bias)
-    wide = at_least_float32(logits)
+    wide = at_least_float32(logits.dtype)
     losses = ops.negative(ops.log_softmax(ops.cast(logits, wide)))
     counted = ops.not_equal(targets, pad_id)
     weights, targets = ops.cast(counted, wide), ops.where(counted, targets, 0)

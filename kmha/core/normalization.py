@@ -28,9 +28,7 @@ def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     [[-1.  1.]]
     """
     dtype = keras.backend.standardize_dtype(x.dtype)
-    wide = at_least_float32(x)
-    width = x.shape[-1]
-
+    wide, width = at_least_float32(dtype), x.shape[-1]
     average = ops.full((width, 1), 1 / width, dtype=wide)  # a product with it is the mean, in one operation
 
     @ops.custom_gradient

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kmha.core import masks
 from kmha.core.blocks import Block, cut, least, most, same, sizes_of
+from kmha.core.precision import at_least_float32
 
 # The generator behind `keras.random.dropout` on TensorFlow. Each count of it makes two float64, or four of other types.
 _PHILOX = 1
@@ -164,7 +165,7 @@ class Piece:
         self.key, self.value, self.bias = key, value, bias
         self.scale = tf.constant(problem.scale, query.dtype)
         self.query = query * self.scale
-        self.wide = tf.float64 if query.dtype == tf.float64 else tf.float32
+        self.wide = tf.as_dtype(at_least_float32(query.dtype))
         self.leading = (problem.heads, problem.batch)
         if bias is None:
             self.mask = None if problem.mask is None else block.both_of(problem.mask)

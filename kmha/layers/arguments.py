@@ -47,6 +47,14 @@ def flag(layer: str, argument: str, value: Any, *, optional: bool = False) -> An
     raise invalid(layer, argument, allowed, value, "Pass the boolean itself, not a string or a number.")
 
 
+def choice(layer: str, argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
+    """`value`, which must be one of `allowed`."""
+    if value not in allowed:
+        names = ", ".join(map(repr, allowed[:-1])) + f" or {allowed[-1]!r}"
+        raise invalid(layer, argument, names, value, "Choose one of them.")
+    return value
+
+
 def seed(layer: str, value: Any) -> int | None:
     """`value` as the seed of the dropout."""
     if value is None or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):

@@ -17,7 +17,8 @@ OPTIONS = ("key_dim", "norm", "activation", "residual_dropout_rate", "attention"
 class Block(calls.TeachingLayer):
     """An encoder or decoder layer: attentions and a feed-forward network, each with a residual and a normalization.
 
-    Subclasses make their sublayers with `_attention`, `_normalization` and `_feed_forward`, in the order of the course.
+    Subclasses make their sublayers with `_make_attention`, `_make_feed_forward`, `_make_norm` and `_make_dropout`, in
+    the order of the course.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Block(calls.TeachingLayer):
         self.dropout_rate = arguments.rate(layer, "dropout_rate", dropout_rate)
         self.layernorm_eps = layernorm_eps
         self.key_dim = head_size(layer, embedding_dim, num_heads, key_dim)
-        self.norm = choice(layer, "norm", norm, ("post", "pre"))
+        self.norm = arguments.choice(layer, "norm", norm, ("post", "pre"))
         self.activation = activation
         self.residual_dropout_rate = arguments.rate(layer, "residual_dropout_rate", residual_dropout_rate)
         self.attention = dict(attention or {})
@@ -84,14 +85,24 @@ class Block(calls.TeachingLayer):
     def _make_dropout(self, name: str, rate: float) -> keras.layers.Dropout:
         return keras.layers.Dropout(rate, name=name, dtype=self.dtype_policy)
 
-    def _before(self, norm: Any, x: Any) -> Any:
-        """What a sublayer gets: with pre-norm the normalized x (Xiong et al. 2020, arXiv 2002.04745)."""
-        return norm(x) if self.norm == "pre" else x
+    def _residual(self, x: Any, sublayer: Any, norm: Any, dropout: Any, training: Any) -> tuple[Any, ...]:
+        """LayerNorm(x + Sublayer(x)), or with pre-norm (arXiv 2002.04745) x + Sublayer(LayerNorm(x)).
 
-    def _after(self, norm: Any, dropout: Any, x: Any, output: Any, training: Any) -> Any:
-        """The residual connection around a sublayer: LayerNorm(x + Sublayer(x)), or no norm if it was before."""
+        Args:
+            x: (B, T, D).
+            sublayer: gives the output for its input, or a tuple of that and more.
+            norm: the normalization.
+            dropout: of the output.
+            training: whether anything is dropped.
+
+        Returns:
+            ((B, T, D), *what the sublayer gave besides).
+        """
+        pre = self.norm == "pre"
+        outputs = sublayer(norm(x) if pre else x)
+        output, *more = outputs if isinstance(outputs, tuple) else (outputs,)
         x = ops.add(x, dropout(output, training=training))
-        return x if self.norm == "pre" else norm(x)
+        return x if pre else norm(x), *more
 
     def _check_width(self, name: str, shape: Any) -> None:
         """Raises a ValueError unless the residual connection can add what the sublayers give."""
@@ -111,14 +122,6 @@ def head_size(layer: str, embedding_dim: int, num_heads: int, key_dim: int | Non
         fix = "Take fewer heads, or give their size with `key_dim`."
         raise arguments.invalid(layer, "num_heads", f"at most embedding_dim={embedding_dim}", num_heads, fix)
     return embedding_dim // num_heads
-
-
-def choice(layer: str, argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
-    """`value`, which must be one of `allowed`."""
-    if value not in allowed:
-        names = ", ".join(map(repr, allowed[:-1])) + f" or {allowed[-1]!r}"
-        raise arguments.invalid(layer, argument, names, value, "Choose one of them.")
-    return value
 
 
 def as_attention_mask(mask: Any) -> Any:

@@ -12,6 +12,7 @@ them, one for each decoder layer), so that it can be a loop variable:
 | projections | (D, 3·H·O), (3·H·O,) | self-attention's three kernels side by side, and biases: one product a step |
 | queries | (D, H·O), (H·O,) | the same of cross-attention's query |
 | mask | (B, 1, 1, S) | True where the source may be attended to |
+| final_kernel | (D, V) | of tied embeddings, the other way round; `Transformer` adds it |
 
 N is B, or a multiple of it: beams, one after the other for each sentence. They share the sentence's `cross_keys` and
 `cross_values`, which are not repeated for them. Step by step gives what the whole sequence at once gives, to rounding.
@@ -67,12 +68,6 @@ def take(cache: Cache, rows: Any) -> Cache:
     """
     chosen = {name: [ops.take(x, rows, axis=0) for x in cache[name]] for name in ("keys", "values")}
     return {**cache, **chosen}
-
-
-def repeat(cache: Cache, count: int) -> Cache:
-    """Every sequence `count` times, one after the other: N becomes N * count."""
-    repeated = {name: [ops.repeat(x, count, axis=0) for x in cache[name]] for name in ("keys", "values")}
-    return {**cache, **repeated}
 
 
 def step(decoder: Decoder, ids: Any, cache: Cache) -> tuple[Any, Cache]:

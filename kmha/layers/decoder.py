@@ -101,13 +101,11 @@ class DecoderLayer(Block):
         return outputs if return_attention_scores else outputs[0]
 
     def _through(self, x: Any, block1: Any, block2: Any, training: Any) -> tuple[Any, ...]:
-        """x through the three sublayers; each block attends for a query, and gives the output or (output, more)."""
-        first, *more1 = _as_tuple(block1(self._before(self.layernorm1, x)))
-        x = self._after(self.layernorm1, self.dropout_mha1, x, first, training)
-        second, *more2 = _as_tuple(block2(self._before(self.layernorm2, x)))
-        x = self._after(self.layernorm2, self.dropout_mha2, x, second, training)
-        output = self.ffn(self._before(self.layernorm3, x))
-        return self._after(self.layernorm3, self.dropout_ffn, x, output, training), *more1, *more2
+        """x through the three sublayers, and what the two blocks gave besides their outputs."""
+        x, *more1 = self._residual(x, block1, self.layernorm1, self.dropout_mha1, training)
+        x, *more2 = self._residual(x, block2, self.layernorm2, self.dropout_mha2, training)
+        (x,) = self._residual(x, self.ffn, self.layernorm3, self.dropout_ffn, training)
+        return x, *more1, *more2
 
 
 @keras.saving.register_keras_serializable("kmha")
@@ -149,6 +147,7 @@ class Decoder(Stack):
     """
 
     _layer_class = DecoderLayer
+    _score_names = ("decoder_layer{}_block1_self_att", "decoder_layer{}_block2_decenc_att")
     dec_layers = property(lambda self: self._blocks)
 
     def __init__(
@@ -187,11 +186,7 @@ class Decoder(Stack):
         self._build(*(() if enc_output_shape is None else ((None, None, enc_output_shape[-1]),)))
 
     def compute_output_spec(self, x: Any, enc_output: Any, return_attention_scores: bool = True, **_: Any) -> Any:
-        lengths = (x.shape[1], x.shape[1]), (x.shape[1], enc_output.shape[1])
-        scores: dict[str, Any] = {}
-        for number in range(1, len(self._blocks) + 1):
-            scores.update(zip(_names(number), lengths, strict=True))
-        return self._spec(x, scores if return_attention_scores else None)
+        return self._spec(x, [x.shape[1], enc_output.shape[1]], return_attention_scores)
 
     def call(
         self,
@@ -203,22 +198,5 @@ class Decoder(Stack):
         return_attention_scores: bool = True,
     ) -> Any:
         causal = look_ahead_mask is None
-        masks = {"look_ahead_mask": self.padding(x) if causal else look_ahead_mask, "padding_mask": padding_mask}
-        options = {**masks, "use_causal_mask": causal, "return_attention_scores": return_attention_scores}
-        x = self._embed(x, training)
-        scores: dict[str, Any] = {}
-        for number, layer in enumerate(self._blocks, 1):
-            outputs = layer(x, enc_output, training=training, **options)
-            x, *both = outputs if return_attention_scores else (outputs,)
-            scores.update(zip(_names(number), both, strict=False))
-        x = self._finish(x)
-        return (x, scores) if return_attention_scores else x
-
-
-def _names(number: int) -> tuple[str, str]:
-    """Of the scores of a layer, counted from 1."""
-    return f"decoder_layer{number}_block1_self_att", f"decoder_layer{number}_block2_decenc_att"
-
-
-def _as_tuple(outputs: Any) -> tuple[Any, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+        options = {"look_ahead_mask": self.padding(x) if causal else look_ahead_mask, "padding_mask": padding_mask}
+        return self._run(x, training, return_attention_scores, enc_output, use_causal_mask=causal, **options)

@@ -65,19 +65,15 @@ class EncoderLayer(Block):
             layer.build(x_shape)
 
     def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
-        inputs = self._before(self.layernorm1, x)
-        attended = self.mha(
-            inputs,
-            inputs,
-            attention_mask=as_attention_mask(mask),
-            training=training,
-            return_attention_scores=return_attention_scores,
-        )
-        attended, scores = attended if return_attention_scores else (attended, None)
-        x = self._after(self.layernorm1, self.dropout_mha, x, attended, training)
-        output = self.ffn(self._before(self.layernorm2, x))
-        x = self._after(self.layernorm2, self.dropout_ffn, x, output, training)
-        return (x, scores) if return_attention_scores else x
+        mask = as_attention_mask(mask)
+        options = {"training": training, "return_attention_scores": return_attention_scores}
+
+        def attend(query: Any) -> Any:
+            return self.mha(query, query, attention_mask=mask, **options)
+
+        x, *scores = self._residual(x, attend, self.layernorm1, self.dropout_mha, training)
+        (x,) = self._residual(x, self.ffn, self.layernorm2, self.dropout_ffn, training)
+        return (x, *scores) if return_attention_scores else x
 
 
 @keras.saving.register_keras_serializable("kmha")
@@ -116,6 +112,7 @@ class Encoder(Stack):
     """
 
     _layer_class = EncoderLayer
+    _score_names = ("encoder_layer{}_self_att",)
     enc_layers = property(lambda self: self._blocks)
 
     def __init__(
@@ -148,17 +145,8 @@ class Encoder(Stack):
         )
 
     def compute_output_spec(self, x: Any, return_attention_scores: bool = False, **_: Any) -> Any:
-        names = [f"encoder_layer{number}_self_att" for number in range(1, len(self._blocks) + 1)]
-        lengths = x.shape[1], x.shape[1]
-        return self._spec(x, dict.fromkeys(names, lengths) if return_attention_scores else None)
+        return self._spec(x, [x.shape[1]], return_attention_scores)
 
     def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
         mask = self.padding(x) if mask is None else mask
-        x = self._embed(x, training)
-        scores = {}
-        for number, layer in enumerate(self._blocks, 1):
-            x = layer(x, training=training, mask=mask, return_attention_scores=return_attention_scores)
-            if return_attention_scores:
-                x, scores[f"encoder_layer{number}_self_att"] = x
-        x = self._finish(x)
-        return (x, scores) if return_attention_scores else x
+        return self._run(x, training, return_attention_scores, mask=mask)

@@ -14,6 +14,7 @@ class Stack(calls.TeachingLayer):
     """Embedding, positions, dropout, blocks of `_layer_class`, and with pre-norm a last normalization."""
 
     _layer_class: Any
+    _score_names: tuple[str, ...]  # of what a block returns besides its output
 
     def __init__(
         self,
@@ -79,17 +80,39 @@ class Stack(calls.TeachingLayer):
         if self._last_norm is not None:
             self._last_norm.build(features)
 
-    def _spec(self, rows: Any, scores: dict[str, Any] | None) -> Any:
-        """Symbolic output (B, T, D) for ids (B, T), and scores (B, H, …) for the two lengths by name, if wanted.
+    def _run(self, x: Any, training: Any, return_scores: bool, *more: Any, **options: Any) -> Any:
+        """Ids (B, T) to (B, T, D), and with `return_scores` the scores by name; blocks get `more` and `options`."""
+        options |= {"training": training, "return_attention_scores": return_scores}
+        x = self._embed(x, training)
+        scores: dict[str, Any] = {}
+        for number, layer in enumerate(self._blocks, 1):
+            outputs = layer(x, *more, **options)
+            if return_scores:
+                outputs, *found = outputs
+                scores.update(zip(self._names(number), found, strict=True))
+            x = outputs
+        x = self._finish(x)
+        return (x, scores) if return_scores else x
+
+    def _spec(self, ids: Any, lengths: list[Any], return_scores: bool) -> Any:
+        """What `_run` gives, symbolically, where the scores of a block are (B, H, T, S) for each S of `lengths`.
 
         Keras would find out by calling with lengths of its own choice, for which there may be no positions.
         """
-        output = keras.KerasTensor((*rows.shape, self.embedding_dim), dtype=self.compute_dtype)
-        if scores is None:
+        batch, length = ids.shape
+        output = keras.KerasTensor((batch, length, self.embedding_dim), dtype=self.compute_dtype)
+        if not return_scores:
             return output
-        heads = self._arguments["num_heads"]
-        shapes = {name: (rows.shape[0], heads, *lengths) for name, lengths in scores.items()}
-        return output, {name: keras.KerasTensor(shape, dtype=self.compute_dtype) for name, shape in shapes.items()}
+        scores = {}
+        for number in range(1, len(self._blocks) + 1):
+            for name, keys in zip(self._names(number), lengths, strict=True):
+                shape = batch, self._arguments["num_heads"], length, keys
+                scores[name] = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return output, scores
+
+    def _names(self, number: int) -> list[str]:
+        """Of the scores of a block, counted from 1."""
+        return [name.format(number) for name in self._score_names]
 
     def compute_mask(self, x: Any, previous_mask: Any) -> Any:
         return carried(previous_mask)

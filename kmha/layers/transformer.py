@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from kmha.core.precision import at_least_float32
-from kmha.layers import arguments, block, cache
+from kmha.layers import arguments, cache
+from kmha.layers.block import OPTIONS
 from kmha.layers.decoder import Decoder
 from kmha.layers.embedding import TiedLogits
 from kmha.layers.encoder import Encoder
@@ -80,12 +81,12 @@ class Transformer(keras.Model):
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ) -> None:
-        options = {name: kwargs.pop(name) for name in block.OPTIONS if name in kwargs}
-        with arguments.naming_unknown(Transformer, *block.OPTIONS):
+        options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
+        with arguments.naming_unknown(Transformer, *OPTIONS):
             super().__init__(**kwargs)
         layer = type(self).__name__
-        self.tie_embeddings = block.choice(layer, "tie_embeddings", tie_embeddings, (None, "target", "all"))
-        self.final_activation = block.choice(layer, "final_activation", final_activation, ("softmax", None))
+        self.tie_embeddings = arguments.choice(layer, "tie_embeddings", tie_embeddings, (None, "target", "all"))
+        self.final_activation = arguments.choice(layer, "final_activation", final_activation, ("softmax", None))
         if tie_embeddings == "all" and input_vocab_size != target_vocab_size:
             fix = 'Use one vocabulary for both languages, or tie_embeddings="target".'
             expected = f'input_vocab_size={input_vocab_size} with tie_embeddings="all"'
@@ -216,7 +217,7 @@ class Transformer(keras.Model):
             logits = ops.add(ops.matmul(features, state["final_kernel"]), ops.cast(self.output_bias, features.dtype))
         else:
             logits = self.final_layer(features)
-        return ops.cast(logits, at_least_float32(logits)), state
+        return ops.cast(logits, at_least_float32(logits.dtype)), state
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._arguments}

@@ -85,7 +85,7 @@ def stream(
     ([[5, 6, 2]], [[1, 7, 8, 9]], [[7, 8, 9, 2]])
     """
     rows = fitting(source_ids, target_ids, max_length)
-    source, target = _Ragged(source_ids), _Ragged(target_ids)
+    source, target = Ragged(source_ids), Ragged(target_ids)
     lengths = np.stack([source.lengths[rows], target.lengths[rows]], axis=1) + 1  # with start or end
     widths = np.minimum(-(-lengths // multiple) * multiple, max_length)
     if widths.max() > tokens:
@@ -109,18 +109,6 @@ def stream(
     return batches()
 
 
-def steps_per_pass(source_ids: Ids, target_ids: Ids, *, tokens: int, max_length: int = 256, multiple: int = 1) -> int:
-    """About how many batches a pass of `stream` has: the noise moves it by a batch or two.
-
-    >>> steps_per_pass([[5, 6, 7]] * 10, [[7, 8, 9]] * 10, tokens=8, max_length=8)
-    5
-    """
-    rows = fitting(source_ids, target_ids, max_length)
-    lengths = np.stack([_lengths(source_ids)[rows], _lengths(target_ids)[rows]], axis=1) + 1
-    widths = np.minimum(-(-lengths // multiple) * multiple, max_length)
-    return len(_plan(lengths, widths, tokens, np.random.default_rng([0, 0])))
-
-
 def in_order(
     source_ids: Ids, *, tokens: int | None = None, sentences: int | None = None, multiple: int = 1
 ) -> Iterator[tuple[Rows, Array]]:
@@ -142,7 +130,7 @@ def in_order(
         raise ValueError("How large may a batch be? Give tokens=, sentences= or both.")
     if not len(source_ids):
         return
-    source = _Ragged(source_ids)
+    source = Ragged(source_ids)
     widths = -(-(source.lengths + 1) // multiple) * multiple
     order = np.argsort(-source.lengths, kind="stable")
     begin = 0
@@ -178,7 +166,7 @@ def _lengths(ids: Ids) -> Rows:
     return np.fromiter((len(one) for one in ids), dtype=np.intp, count=len(ids))
 
 
-class _Ragged:
+class Ragged:
     """Sequences of different lengths in one array, from which a padded batch is one gather."""
 
     def __init__(self, ids: Ids) -> None:

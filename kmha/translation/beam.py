@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kmha.core.precision import at_least_float32
 from kmha.layers.cache import take
 from kmha.translation.decoding import (
     Hypothesis,
     Length,
     Search,
-    dtype_of_logits,
     emitted,
     growing,
     largest,
@@ -82,7 +82,7 @@ class Beam(Search):
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
         """The record of every position, (T, B, K) each: see `_advance`."""
-        count, longest, dtype = tf.shape(limits)[0], tf.reduce_max(limits), dtype_of_logits(self.model)
+        count, longest, dtype = tf.shape(limits)[0], tf.reduce_max(limits), at_least_float32(self.model.compute_dtype)
         cache = self.model.start_cache(source, beams=self.beam_size)
         # The beams of a sentence begin alike: but for the first they do not live yet.
         living = tf.repeat(tf.constant([[0.0] + [NEVER] * (self.beam_size - 1)], dtype), count, axis=0)

@@ -1,6 +1,6 @@
 """What happens at each check of a training run, as Keras callbacks: they share the journal, and their order matters.
 
-Clock, Translate, Record, Keep, Logs, SaveState, Tell: time first, then what is measured, then what is written, the
+Timer, Translate, Record, Keep, Logs, SaveState, Tell: time first, then what is measured, then what is written, the
 state last of all that a resumed run needs, for it says that everything before it is there.
 """
 

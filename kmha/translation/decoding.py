@@ -202,8 +202,3 @@ def growing(cache: dict[str, Any]) -> dict[str, Any]:
     """The shape invariants of a cache in a `tf.while_loop`: what grows, and `None` for what keeps its shape."""
     free = {name: [tf.TensorShape([None, x.shape[1], None, x.shape[3]]) for x in cache[name]] for name in GROWING}
     return {**{name: tf.nest.map_structure(lambda x: None, value) for name, value in cache.items()}, **free}
-
-
-def dtype_of_logits(model: Any) -> str:
-    """What the model's steps give: float64 of a float64 model, and float32 of all others."""
-    return "float64" if model.compute_dtype == "float64" else "float32"

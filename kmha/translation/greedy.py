@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kmha.translation.decoding import Hypothesis, Search, dtype_of_logits, emitted, growing, largest_log_probability
+from kmha.core.precision import at_least_float32
+from kmha.translation.decoding import Hypothesis, Search, emitted, growing, largest_log_probability
 from kmha.translation.tokenizer import END, PAD, START
 
 Choose = Callable[[Any, Any], tuple[Any, Any]]
@@ -74,7 +75,7 @@ def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, An
         return step, ids, done | (ids == END) | (step >= limits), total, written, cache
 
     written = tf.TensorArray(tf.int32, tf.reduce_max(limits), element_shape=[None])
-    start = tf.constant(0), ids, done, tf.zeros([rows], dtype_of_logits(model)), written, cache
+    start = tf.constant(0), ids, done, tf.zeros([rows], at_least_float32(model.compute_dtype)), written, cache
     shapes = (None,) * 5 + (growing(cache),)
     end = tf.while_loop(lambda step, ids, done, *_: ~tf.reduce_all(done), body, start, shapes)
     step, _, _, total, written, _ = end

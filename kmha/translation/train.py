@@ -19,6 +19,7 @@ from kmha.translation.settings import TrainingSettings
 from kmha.translation.start import Listener
 from kmha.translation.task import TranslationTask
 from kmha.translation.tokenizer import Tokenizer
+from kmha.translation.translator import Translator
 from kmha.translation.validation import Scorer, pairs_in_order
 
 STATE = "state.npz"
@@ -64,12 +65,9 @@ class Run:
         )
         self._validation = list(validation)
         self._scorer = Scorer(
-            self.task.transformer,
-            tokenizer,
+            Translator(self.task.transformer, tokenizer, config.settings.search),
             corpus.validation,
             exact=config.task == "dates",
-            max_source=config.settings.model.max_positions,
-            max_length=config.settings.search.max_length,
             count=self._training.scored_sentences,
             samples=self._training.samples,
         )

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from kmha.bench import cases, machine, memory
-from kmha.cli import benchmark, comparison, main
+from kmha.cli import benchmark, common, main
 
 pytestmark = pytest.mark.tensorflow
 
@@ -164,7 +164,7 @@ def test_ctrl_c_prints_and_writes_what_was_measured(monkeypatch, tmp_path):
     result = _run(
         "--size", "2x12", "--against", "builtin", "--json", "b.json", "--plot", "b.png", "--size", "2x7", *TINY
     )
-    assert result.exit_code == comparison.INTERRUPTED
+    assert result.exit_code == common.INTERRUPTED
     assert "2 × 12" in result.stdout
     assert "Interrupted: the last row may rest on few rounds" in result.stdout
     report = json.loads((tmp_path / "b.json").read_text())
@@ -174,7 +174,7 @@ def test_ctrl_c_prints_and_writes_what_was_measured(monkeypatch, tmp_path):
 
     monkeypatch.setattr(update, lambda *args, **kwargs: _interrupt(True))
     result = _run("--size", "2x12", *TINY)
-    assert result.exit_code == comparison.INTERRUPTED
+    assert result.exit_code == common.INTERRUPTED
     assert result.stdout == "Interrupted before anything was measured.\n"
 
 

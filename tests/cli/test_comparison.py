@@ -5,7 +5,7 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import comparison, main
+from kmha.cli import common, main
 
 pytestmark = pytest.mark.tensorflow
 
@@ -106,7 +106,7 @@ def test_a_backend_that_is_missing(monkeypatch):
 def test_ctrl_c_prints_what_was_done(monkeypatch):
     monkeypatch.setattr("rich.progress.Progress.update", _interrupt)
     result = _run("--cases", "3")
-    assert result.exit_code == comparison.INTERRUPTED
+    assert result.exit_code == common.INTERRUPTED
     assert "1 cases (seed 0), forward and gradients, then interrupted" in result.output
 
 

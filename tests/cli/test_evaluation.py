@@ -6,7 +6,7 @@ import types
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import comparison, evaluation, main, translation
+from kmha.cli import common, evaluation, main, translation
 from kmha.translation import corpora
 
 pytestmark = pytest.mark.tensorflow
@@ -245,7 +245,7 @@ def test_ctrl_c(of_task, monkeypatch):
 
     monkeypatch.setattr(evaluation, "evaluate", interrupt)
     result = _run("model", "--json", "scores.json")
-    assert result.exit_code == comparison.INTERRUPTED
+    assert result.exit_code == common.INTERRUPTED
     assert result.stderr.strip() == "Interrupted."
     assert not os.path.exists("scores.json")
 

@@ -1,13 +1,11 @@
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import comparison, main, training
+from kmha.cli import common, main, training
 from kmha.translation.settings import Settings
 
 pytestmark = pytest.mark.tensorflow
@@ -106,14 +104,14 @@ def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
 
     monkeypatch.setattr(Run, "__call__", interrupted)
     result = _run(*FILES, *TINY)
-    assert result.exit_code == comparison.INTERRUPTED
+    assert result.exit_code == common.INTERRUPTED
     lines = result.stderr.splitlines()
     assert lines[-2] == "Stopped at step 3. The same command goes on from step 2:"
     assert lines[-1] == "  kmha train --out 'a model'"
 
     monkeypatch.setattr(training, "_wanted", lambda *_: _interrupt())
     result = _run(*FILES, *TINY)
-    assert result.exit_code == comparison.INTERRUPTED
+    assert result.exit_code == common.INTERRUPTED
     assert result.stderr.endswith("Stopped before training began.\n")
 
 
@@ -144,7 +142,7 @@ def _interrupt():
     ],
 )
 def test_what_is_wrong_is_a_line(arguments, status, message, tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison, "choose_backend", None)  # nothing gets as far as that
+    monkeypatch.setattr(common, "choose_backend", None)  # nothing gets as far as that
     (tmp_path / "file").write_text("")
     result = _run(*arguments)
     assert message in " ".join(result.output.split())
@@ -175,18 +173,6 @@ def test_two_runs_do_not_share_a_folder(text):
     assert result.stderr.splitlines()[-1] == (
         "Error: another run is training in shared. Wait for it, or choose another folder with --out."
     )
-
-
-def test_help_imports_no_tensorflow_and_has_examples():
-    code = (
-        "import sys\nfrom kmha.cli import main\n"
-        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'keras', 'tensorflow', 'numpy', 'tokenizers'} & set(sys.modules)))"
-    )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-    assert output.endswith("[]\n")
-    for line in ("kmha train dates", "kmha train multi30k --data", "kmha train --source", "--restart"):
-        assert line in output
 
 
 def test_each_task_has_a_folder_of_its_own():

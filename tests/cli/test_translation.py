@@ -303,16 +303,3 @@ def test_a_missing_extra_is_a_line(package, options, message, monkeypatch, model
     extra = {"tokenizers": "translate", "matplotlib": "plot"}[package]
     assert result.exit_code == 1
     assert result.output == f"Error: {message} Run: pip install 'kmha[{extra}]'\n"
-
-
-@pytest.mark.parametrize(("command", "text"), [("translate", "--n-best"), ("evaluate", "--test NAME")])
-def test_help_imports_no_tensorflow(command, text):
-    code = (
-        "import sys\nfrom kmha.cli import evaluation, main, translation\n"
-        f"try:\n    main(['{command}', '--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'keras', 'tensorflow', 'numpy', 'tokenizers', 'sacrebleu', 'matplotlib'} & set(sys.modules)))"
-    )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-    assert output.endswith("[]\n")
-    assert text in output
-    assert "Examples:" in output

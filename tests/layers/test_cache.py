@@ -72,14 +72,6 @@ def test_beams_share_the_source_and_can_be_exchanged():
     assert tolerance.is_close(ops.convert_to_numpy(logits), whole[rows, -1], CLOSE)
 
 
-def test_repeat_makes_beams_of_what_is_there():
-    model = _model()
-    once, _ = _steps(model, model.start_cache(SOURCE), TARGET)
-    _, state = _steps(model, model.start_cache(SOURCE), TARGET[:, :-1])
-    logits, _ = model.step(np.repeat(TARGET[:, -1], 2), cache.repeat(state, 2))
-    assert tolerance.is_close(ops.convert_to_numpy(logits), np.repeat(once[:, -1], 2, 0), CLOSE)
-
-
 @pytest.mark.tensorflow
 def test_a_step_projects_one_position():
     import tensorflow as tf

@@ -3,7 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from kmha.translation.batches import fitting, in_order, steps_per_pass, stream
+from kmha.translation.batches import fitting, in_order, stream
 
 PAIRS, LONGEST = 1009, 41
 
@@ -116,20 +116,15 @@ def test_a_step_far_away_builds_nothing_before_it(ids, monkeypatch):
     from kmha.translation import batches
 
     built = []
-    padded = batches._Ragged.padded
+    padded = batches.Ragged.padded
 
     def counting(self, *args, **kwargs):
         built.append(1)
         return padded(self, *args, **kwargs)
 
-    monkeypatch.setattr(batches._Ragged, "padded", counting)
+    monkeypatch.setattr(batches.Ragged, "padded", counting)
     next(stream(*ids, start_step=5000, **OPTIONS))
     assert len(built) == 3
-
-
-def test_steps_per_pass(ids):
-    count = len(_first_pass(ids, **OPTIONS))
-    assert abs(steps_per_pass(*ids, tokens=300, max_length=LONGEST) - count) <= 3
 
 
 def test_what_is_too_long_is_left_out(ids):

@@ -1,10 +1,14 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
-from kmha.translation import scores, validation
+from kmha.translation import scores, translator
 from kmha.translation.corpora import Pairs
 from kmha.translation.search import Hypothesis
+from kmha.translation.settings import Settings
 from kmha.translation.tokenizer import END, PAD, START, Tokenizer
+from kmha.translation.translator import Translator
 from kmha.translation.validation import Scorer, pairs_in_order
 
 pytestmark = pytest.mark.tensorflow
@@ -37,14 +41,24 @@ class _Copies:
         return [[Hypothesis(tuple(row), 0.0, 0.0, True)] for row in rows]
 
 
+class _Model:
+    """In place of a Transformer: only its room is asked for."""
+
+    def __init__(self, room):
+        self._room = room
+
+    def get_config(self):
+        return {"max_positional_encoding_input": self._room, "max_positional_encoding_target": self._room}
+
+
 @pytest.fixture
 def scored(monkeypatch):
-    monkeypatch.setattr(validation, "Greedy", _Copies)
+    monkeypatch.setitem(translator.SEARCHES, "greedy", _Copies)
     texts = ["one two three four", "five", "six seven", "one two four three five"]
     tokenizer = Tokenizer.train(texts * 2, 60)
     pairs = Pairs(texts, [*texts[:2], "six six", "one two four three six"], "validation")
-    options = {"max_source": 17, "max_length": 13}
-    return lambda **more: Scorer(None, tokenizer, pairs, **{**options, **more})()
+    search = dataclasses.replace(Settings.load("cpu", "dates").search, max_length=13)
+    return lambda room=17, **more: Scorer(Translator(_Model(room), tokenizer, search), pairs, **more)()
 
 
 def test_scores_of_what_was_translated_in_the_order_of_the_text(scored):
@@ -63,4 +77,4 @@ def test_only_so_many(scored):
 
 
 def test_sources_that_are_too_long_are_cut(scored):
-    assert scored(exact=True, count=2, max_source=2)[1] < 100
+    assert scored(exact=True, count=2, room=2)[1] < 100
