@@ -103,6 +103,7 @@ def four_steps(
     bias: Any = None,
     scale: float | None = None,
     dropout: Dropout | None = None,
+    few: bool = False,
 ) -> tuple[Any, Any]:
     """Scores, mask and softmax, (dropout,) mix, as in `attend`, for heads that come first.
 
@@ -114,18 +115,22 @@ def four_steps(
         bias: is added to the logits; or `None`.
         scale: `None` means 1/√O.
         dropout: `None` when there is nothing to drop.
+        few: see `masked_softmax`.
 
     Returns:
         ((B, H, T, O), scores (B, H, T, S)).
     """
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     logits = ops.matmul(ops.multiply(query, scale), ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
-    scores = masked_softmax(logits if bias is None else ops.add(logits, bias), allowed)  # (B, H, T, S)
+    scores = masked_softmax(logits if bias is None else ops.add(logits, bias), allowed, few)  # (B, H, T, S)
     return ops.matmul(scores if dropout is None else dropout(scores), value), scores
 
 
-def masked_softmax(logits: Any, mask: Any = None) -> Any:
+def masked_softmax(logits: Any, mask: Any = None, few: bool = False) -> Any:
     """The softmax over S of (B, H, T, S), over the positions that `mask` allows; a row without any is all zeros.
+
+    With so `few` logits that the backend's kernel takes longer to begin than to end, as in decoding, elementary
+    operations are sooner done: on a processor, TensorFlow's kernel is oneDNN's.
 
     >>> import numpy as np
     >>> print(np.array(masked_softmax(np.zeros((2, 3)), np.array([[True, True, False], [False] * 3]))))
@@ -136,14 +141,19 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
     wide = at_least_float32(dtype)
     logits = ops.cast(logits, wide)
     if mask is None:
-        return ops.cast(_softmax(logits), dtype)
-    scores = _softmax(ops.where(mask, logits, ops.cast(masks.LOWEST, wide)))
+        return ops.cast(_softmax(logits, few), dtype)
+    scores = _softmax(ops.where(mask, logits, ops.cast(masks.LOWEST, wide)), few)
     return ops.cast(ops.where(mask, scores, ops.cast(0.0, wide)), dtype)
 
 
-def _softmax(logits: Any) -> Any:
+def _softmax(logits: Any, few: bool) -> Any:
     """The softmax over the last axis; Keras warns where that has the size 1, which is no mistake here."""
-    return ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
+    if logits.shape[-1] == 1:
+        return ops.ones_like(logits)
+    if not few:
+        return ops.softmax(logits, axis=-1)
+    weights = ops.exp(ops.subtract(logits, ops.max(logits, axis=-1, keepdims=True)))
+    return ops.divide(weights, ops.sum(weights, axis=-1, keepdims=True))
 
 
 def _allowed(query: Any, key: Any, mask: Any, causal: bool, window: int | None) -> Any:

@@ -14,7 +14,7 @@ from kmha.translation.decoding import (
     emitted,
     growing,
     largest,
-    largest_log_probability,
+    log_probability,
     usual_length,
 )
 from kmha.translation.tokenizer import END, START
@@ -125,7 +125,7 @@ class Beam(Search):
         values, tokens = largest(logits, 2 * size)  # of every beam; the sentence's are among them
         among = values.shape[-1]
         # Log probabilities: the largest one, and less for the others by as much as their logits are smaller.
-        totals = values - values[:, :1] + largest_log_probability(logits)[:, tf.newaxis]
+        totals = values - values[:, :1] + log_probability(logits, tokens[:, 0])[:, tf.newaxis]
         totals = tf.reshape(totals, [count, size, among]) + living[:, :, tf.newaxis]
         totals = tf.reshape(totals, [count, size * among])
         totals, places = tf.math.top_k(totals, 2 * size)

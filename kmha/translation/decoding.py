@@ -171,12 +171,12 @@ def emitted(logits: Any) -> Any:
     return logits + tf.constant(never, logits.dtype)
 
 
-def largest_log_probability(logits: Any) -> Any:
-    """That of the most probable token, (N,), of logits (N, V).
+def log_probability(logits: Any, largest: Any) -> Any:
+    """That of the most probable token, (N,), of logits (N, V), where `largest` (N,) says which it is.
 
     It is not below log 1 / V, so that this loses nothing to rounding; `log_softmax` takes longer.
     """
-    return tf.math.log(tf.reduce_max(tf.nn.softmax(logits), axis=-1))
+    return tf.math.log(tf.gather(tf.nn.softmax(logits), largest, batch_dims=1))
 
 
 def largest(x: Any, count: int) -> tuple[Any, Any]:

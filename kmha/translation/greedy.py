@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from kmha.core.precision import at_least_float32
-from kmha.translation.decoding import Hypothesis, Search, emitted, growing, largest_log_probability
+from kmha.translation.decoding import Hypothesis, Search, emitted, growing, log_probability
 from kmha.translation.tokenizer import END, PAD, START
 
 Choose = Callable[[Any, Any], tuple[Any, Any]]
@@ -48,7 +48,8 @@ class Greedy(Search):
 def most_probable(logits: Any, step: Any) -> tuple[Any, Any]:
     """The tokens (N,) of the largest `logits` (N, V) that can be emitted, and their log probabilities (N,)."""
     logits = emitted(logits)
-    return tf.argmax(logits, axis=-1, output_type=tf.int32), largest_log_probability(logits)
+    ids = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return ids, log_probability(logits, ids)
 
 
 def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, Any]:
@@ -85,9 +86,9 @@ def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, An
 def followed(limits: np.ndarray, tokens: np.ndarray, total: np.ndarray) -> list[Hypothesis]:
     """The hypotheses of N rows from what `follow` returns."""
     hypotheses = []
-    for limit, ids, log_probability in zip(limits, tokens.T, total.tolist(), strict=True):
+    for limit, ids, gained in zip(limits, tokens.T, total.tolist(), strict=True):
         ends = np.flatnonzero(ids == END)
         length = ends[0] if len(ends) else limit
         found = tuple(ids[:length].tolist())
-        hypotheses.append(Hypothesis(found, log_probability, log_probability, finished=bool(len(ends))))
+        hypotheses.append(Hypothesis(found, gained, gained, finished=bool(len(ends))))
     return hypotheses

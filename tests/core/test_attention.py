@@ -96,19 +96,22 @@ def test_a_row_with_nothing_to_attend_to_is_zero(dtype, return_scores):
         assert not ops.convert_to_numpy(ops.cast(scores, "float64"))[0, 1, 2].any()
 
 
-def test_the_softmax_of_half_types_is_computed_in_float32():
+@pytest.mark.parametrize("few", [False, True])
+def test_the_softmax_of_half_types_is_computed_in_float32(few):
     logits = ops.cast(np.linspace(-4, 4, 2048)[None], "float16")
     expected = np.exp(ops.convert_to_numpy(ops.cast(logits, "float64")))
     expected /= expected.sum()
-    scores = ops.convert_to_numpy(ops.cast(masked_softmax(logits), "float64"))
+    scores = ops.convert_to_numpy(ops.cast(masked_softmax(logits, few=few), "float64"))
     # Correctly rounded, and no worse: a sum of 2,048 numbers in float16 would be off by far more.
     assert np.allclose(scores, expected, rtol=2.0**-10, atol=2.0**-24)
-    assert keras.backend.standardize_dtype(masked_softmax(logits).dtype) == "float16"
+    assert keras.backend.standardize_dtype(masked_softmax(logits, few=few).dtype) == "float16"
 
 
-def test_huge_logits_do_not_overflow():
-    scores = ops.convert_to_numpy(masked_softmax(np.array([[1e30, -1e30, 1e30]]), np.array([[True, True, False]])))
-    assert np.array_equal(scores, [[1.0, 0.0, 0.0]])
+@pytest.mark.parametrize("few", [False, True])
+def test_huge_logits_do_not_overflow(few):
+    logits, mask = np.array([[1e30, -1e30, 1e30]] * 2), np.array([[True, True, False], [False] * 3])
+    scores = ops.convert_to_numpy(masked_softmax(logits, mask, few))
+    assert np.array_equal(scores, [[1.0, 0.0, 0.0], [0.0] * 3])
 
 
 def test_one_key_needs_no_softmax():
