@@ -13,11 +13,21 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+        flush(Path(beside))
         os.chmod(beside, 0o644)
         os.replace(beside, path)
     except BaseException:
         os.unlink(beside)
         raise
+
+
+def flush(path: Path) -> None:
+    """Has the system put a file on the disk before anything is renamed to its name, for the power may fail."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

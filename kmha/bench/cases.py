@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 Size = tuple[int, int]  # (B, T)
 
 BUILTIN, OURS = "builtin", "kmha"
+WIDTH, HEADS = 512, 8  # where no others are chosen
 PEERS = ("addons", "torch", "sdpa")
 MODEL_PEERS = ("keras_hub", "torch")  # of a whole model
 ALL_PEERS = tuple(dict.fromkeys((*PEERS, *MODEL_PEERS)))

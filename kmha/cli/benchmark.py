@@ -43,13 +43,15 @@ class Choice:
     everything: bool
     whole: bool = False
 
-    def rows(self, for_picture: bool) -> list[Row] | list[ModelRow]:
+    def rows(self, for_picture: bool, memory: bool | None = None) -> list[Row] | list[ModelRow]:
         """The rows to measure; a picture has a series of its own, unless sizes are chosen."""
         if self.whole:
-            if for_picture or self.sizes or self.kinds or self.passes or self.modes or self.everything:
+            sized = self.sizes or (self.width, self.heads) != (cases.WIDTH, cases.HEADS)
+            selected = self.kinds or self.passes or self.modes or self.everything
+            if sized or selected or for_picture or memory:
                 raise click.UsageError(
-                    "--model measures models of one size: --size, --kind, --pass, --mode, --all and --plot are for the "
-                    "attention layer alone. Leave them out."
+                    "--model measures models of one size: --size, --kind, --pass, --mode, --width, --heads, --memory, "
+                    "--all and --plot are for the attention layer alone. Leave them out."
                 )
             return list(MODEL_ROWS)
         names = self.sizes or (() if for_picture else tuple(cases.SIZES))
@@ -93,7 +95,7 @@ def run(
     picture: Path | None,
 ) -> int:
     """Measures, prints, writes; returns the exit status."""
-    rows, peers = choice.rows(picture is not None), choice.peers()
+    rows, peers = choice.rows(picture is not None, memory), choice.peers()
     if picture is not None:
         _check_picture(picture, rows)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # times and memory are those of the processor

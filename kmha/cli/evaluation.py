@@ -49,6 +49,8 @@ class Data:
         from kmha.translation import corpora, start
 
         if self.source is not None and self.target is not None:
+            if self.folder is not None:
+                raise click.UsageError("--data is for Multi30k: leave it out with --source and --target.")
             pairs = corpora.read_parallel(self.source, self.target)
             return {pairs.name: pairs}
         if config.task == "files":

@@ -78,8 +78,8 @@ def compare(**options: Any) -> None:
 @_choices("--mode", "modes", cases.MODES, "[default: graph]")
 @click.option("--model", "whole", is_flag=True, help="A whole Transformer's training step and decoding instead.")
 @_choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
-@click.option("--width", type=click.IntRange(min=1), default=512, show_default=True, help="Of input and output.")
-@click.option("--heads", type=click.IntRange(min=1), default=8, show_default=True, help="They divide the width.")
+@click.option("--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="In and out.")
+@click.option("--heads", type=click.IntRange(min=1), default=cases.HEADS, show_default=True, help="They divide it.")
 @click.option("--all", "everything", is_flag=True, help="All kinds, modes and memory, of all sizes chosen: hours.")
 @click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, help="Of each row, in turn.")
 @click.option(

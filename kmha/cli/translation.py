@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -77,13 +78,13 @@ def run(folder: Path, texts: Sequence[str], search: Search, shown: Shown) -> int
         _check_picture(shown.picture, texts)
     answers = Answers(load(folder), search, shown)
     if texts:
-        answers.give(texts, "text")
+        answers.give(_decoded([os.fsencode(text) for text in texts], "text"), "text")
     elif _at_a_terminal():
         _converse(answers)
     else:
         done = 0
         for lines in chunks(sys.stdin.buffer, LINES):
-            answers.give(_decoded(lines, done), "line", done)
+            answers.give(_decoded(lines, "line", done), "line", done)
             done += len(lines)
     return 0
 
@@ -133,7 +134,7 @@ class Answers:
 
     def _attention(self, text: str, best: Any) -> Any:
         shown = self._shown
-        if not (shown.attention or shown.picture) or not text.strip():
+        if not (shown.attention or shown.picture) or not self._translator.tokenizer.encode([text])[0]:
             return None
         attention = self._translator.attention(text, best, note=lambda row, text: None)  # said already
         try:
@@ -172,7 +173,7 @@ def chunks(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _decoded(lines: Sequence[bytes], before: int) -> list[str]:
+def _decoded(lines: Sequence[bytes], what: str, before: int = 0) -> list[str]:
     texts = []
     for row, line in enumerate(lines):
         line = line.removesuffix(b"\r")
@@ -181,7 +182,7 @@ def _decoded(lines: Sequence[bytes], before: int) -> list[str]:
         try:
             texts.append(line.decode())
         except UnicodeDecodeError:
-            click.echo(f"line {before + row + 1}: it is not UTF-8; what cannot be read is replaced by �.", err=True)
+            click.echo(f"{what} {before + row + 1}: it is not UTF-8; what cannot be read is replaced by �.", err=True)
             texts.append(line.decode(errors="replace"))
     return texts
 

@@ -124,9 +124,20 @@ def head_size(layer: str, embedding_dim: int, num_heads: int, key_dim: int | Non
     return embedding_dim // num_heads
 
 
-def as_attention_mask(mask: Any) -> Any:
-    """A mask for `attention_mask=`: a padding mask (B, S), as Keras carries them, gets the axis T; others stay."""
-    return ops.expand_dims(mask, 1) if carried(mask) is not None else mask
+def as_attention_mask(layer: str, name: str, mask: Any, x: Any) -> Any:
+    """A mask for `attention_mask=`: one of two axes is padding (B, S), as Keras carries it, and gets the axis T.
+
+    Raises:
+        ValueError: it has two axes, and the first is not the batch of `x`.
+    """
+    if carried(mask) is None:
+        return mask
+    if mask.shape[0] is not None and x.shape[0] is not None and mask.shape[0] not in (1, x.shape[0]):
+        raise ValueError(
+            f"{layer}: a `{name}` of two axes is padding, (B, S), with B={x.shape[0]}. Received: shape "
+            f"{tuple(mask.shape)}. A mask (T, S) for all sequences needs a batch axis: pass mask[None]."
+        )
+    return ops.expand_dims(mask, 1)
 
 
 def carried(mask: Any) -> Any:

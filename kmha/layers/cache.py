@@ -46,7 +46,7 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
     cross = [_key_and_value(layer.mha2, enc_output) for layer in decoder.dec_layers]
     rows = ops.shape(enc_output)[0] * beams
     empty = [_check(layer.mha1) for layer in decoder.dec_layers]
-    mask = as_attention_mask(padding_mask)
+    mask = as_attention_mask(decoder.name, "padding_mask", padding_mask, enc_output)
     if mask is None:
         mask = ops.ones((ops.shape(enc_output)[0], 1, ops.shape(enc_output)[1]), dtype="bool")
     return {

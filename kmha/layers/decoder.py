@@ -35,8 +35,8 @@ class DecoderLayer(Block):
         enc_output: (B, S, I), what the encoder gave.
         training: whether anything is dropped.
         look_ahead_mask: for block 1, True (or 1) means attend; broadcasts to (B, T, T) or (B, H, T, T).
-        padding_mask: for block 2, of the source: (B, S) or (B, 1, S), or anything that broadcasts to (B, T, S) or
-            (B, H, T, S).
+        padding_mask: for block 2, of the source: (B, S) or (B, 1, S), or what broadcasts to (B, T, S) or (B, H, T, S)
+            and has three or four axes: two always mean padding.
         return_attention_scores: whether the scores are returned; without them memory grows less with T and S, and the
             output is the same.
         use_causal_mask: whether block 1 hides the future, besides what `look_ahead_mask` hides; `None` means that it
@@ -88,7 +88,7 @@ class DecoderLayer(Block):
         use_causal_mask: bool | None = None,
     ) -> Any:
         causal = look_ahead_mask is None if use_causal_mask is None else use_causal_mask
-        padding_mask = as_attention_mask(padding_mask)
+        padding_mask = as_attention_mask(self.name, "padding_mask", padding_mask, x)
         options = {"training": training, "return_attention_scores": return_attention_scores}
 
         def block1(query: Any) -> Any:

@@ -33,8 +33,8 @@ class EncoderLayer(Block):
     Call arguments:
         x: (B, S, D).
         training: whether anything is dropped.
-        mask: True (or 1) means attend; padding (B, S) or (B, 1, S), or anything that broadcasts to (B, S, S) or
-            (B, H, S, S).
+        mask: True (or 1) means attend; padding (B, S) or (B, 1, S), or what broadcasts to (B, S, S) or (B, H, S, S) and
+            has three or four axes: two always mean padding.
         return_attention_scores: whether the scores are returned too.
 
     Returns:
@@ -65,7 +65,7 @@ class EncoderLayer(Block):
             layer.build(x_shape)
 
     def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
-        mask = as_attention_mask(mask)
+        mask = as_attention_mask(self.name, "mask", mask, x)
         options = {"training": training, "return_attention_scores": return_attention_scores}
 
         def attend(query: Any) -> Any:

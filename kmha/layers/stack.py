@@ -40,6 +40,8 @@ class Stack(calls.TeachingLayer):
         self.supports_masking = True
         self.embedding_dim = arguments.size(layer, "embedding_dim", embedding_dim, "D", "512 in the paper.")
         self.pad_id = pad_id
+        if isinstance(embeddings_initializer, keras.initializers.Initializer):
+            embeddings_initializer = embeddings_initializer.clone()  # one instance draws the same for every table
         self.embedding = embedding or TokenEmbedding(
             vocabulary_size, embedding_dim, embeddings_initializer, name="embedding", dtype=self.dtype_policy
         )
@@ -99,6 +101,7 @@ class Stack(calls.TeachingLayer):
 
         Keras would find out by calling with lengths of its own choice, for which there may be no positions.
         """
+        calls.check_ids(self.name, ids)
         batch, length = ids.shape
         output = keras.KerasTensor((batch, length, self.embedding_dim), dtype=self.compute_dtype)
         if not return_scores:

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from kmha.files import write_text
-from kmha.translation import checkpoint, folder
+from kmha.translation import checkpoint, folder, weights
 from kmha.translation.checkpoint import Journal
 from kmha.translation.folder import Config
 
@@ -26,8 +26,8 @@ class Timer(keras.callbacks.Callback):
 
     Args:
         journal: of the run.
-        minutes: for everything, all sessions together; `None` is no limit. The time that the last checks took is kept
-            free, twice, for what comes after training.
+        minutes: for everything, all sessions together; `None` is no limit. Three times what a check takes
+            are kept free, for the last one and for what comes after training.
         clock: seconds of this session.
     """
 
@@ -37,17 +37,17 @@ class Timer(keras.callbacks.Callback):
         self._limit = math.inf if minutes is None else 60 * minutes
         self._before = journal.seconds  # of sessions before this one
         self.begun = self.trained = clock()
-        self._check = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         now = self._clock()
-        self._check = max(self._check, now - self.trained) if epoch else 0.0
+        if epoch:
+            self._journal.check = max(self._journal.check, now - self.trained)
         self.begun = now
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._journal.step += 1
         self.trained = self._clock()
-        if self._before + self.trained + 2 * self._check >= self._limit:
+        if self._before + self.trained + 3 * self._journal.check >= self._limit:
             self._journal.ended = "minutes"
             self.model.stop_training = True
 
@@ -128,16 +128,16 @@ class Keep(keras.callbacks.Callback):
         self._journal, self._config, self._path = journal, config, path
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        folder.save_weights(self.model.transformer, folder.kept(self._path, self._journal.step))
+        weights.save(self.model.transformer, weights.kept(self._path, self._journal.step))
         training = self._config.settings.training
         if training.keep_all:
             return
-        steps = folder.kept_steps(self._path)
+        steps, between = weights.kept_steps(self._path), training.steps_between_checks
         # One more than an average has: a run that is killed before its state is written does this check again.
-        wanted = {*folder.regular(steps, self._config)[-training.average - 1 :], self._journal.best_step}
+        wanted = {*weights.last(steps, training.average + 1, between), self._journal.best_step}
         for step in steps:
             if step not in wanted:
-                folder.kept(self._path, step).unlink()
+                weights.kept(self._path, step).unlink()
 
 
 class Logs(keras.callbacks.Callback):
@@ -223,5 +223,5 @@ def write_logs(path: Path, journal: Journal) -> None:
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(journal.rows)
-    write_text(path / "history.csv", text.getvalue())
-    write_text(path / "samples.txt", "\n\n".join(journal.samples) + "\n")
+    write_text(path / folder.HISTORY, text.getvalue())
+    write_text(path / folder.SAMPLES, "\n\n".join(journal.samples) + "\n")

@@ -33,6 +33,7 @@ class Journal:
         best_step: of the check with the best score.
         best: that score; more is better.
         waited: checks since then.
+        check: seconds that the longest check took.
         ended: why training ended: `steps`, `patience` or `minutes`; empty while it goes on.
     """
 
@@ -43,6 +44,7 @@ class Journal:
     best_step: int = 0
     best: float | None = None
     waited: int = 0
+    check: float = 0.0
     ended: str = ""
 
 

@@ -11,30 +11,20 @@ It holds no paths, so that it can be moved; Keras is imported when a model is bu
 
 import dataclasses
 import json
-import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from kmha import __version__
 from kmha.files import write_json
+from kmha.translation import weights
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
+from kmha.translation.weights import FolderError
 
 FORMAT = 1
-CONFIG, TOKENIZER, WEIGHTS, LOGS, CHECKPOINTS = (
-    "config.json",
-    "tokenizer.json",
-    "model.weights.h5",
-    "logs",
-    "checkpoints",
-)
-SUFFIX = ".weights.h5"
-
-
-class FolderError(ValueError):
-    """A folder is no model folder, or not a whole one; the message says what is the matter."""
+CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{weights.SUFFIX}", "logs"
+LOG_FILES = HISTORY, SAMPLES = "history.csv", "samples.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,74 +158,33 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
         raise FolderError(f"{path / TOKENIZER} cannot be read: {error}.") from None
     model = build(dataclasses.replace(config, dtype=dtype))
     if step is None:
-        load_weights(model, path / WEIGHTS)
+        weights.load(model, path / WEIGHTS)
     else:
-        steps = [kept for kept in kept_steps(path) if kept <= step]
+        steps, training = weights.kept_steps(path), config.settings.training
         if step not in steps:
-            kept = ", ".join(map(str, kept_steps(path))) or "none"
-            raise FolderError(f"{path} keeps no weights of step {step}. It has: {kept}. See training.keep_all.")
-        average(model, path, regular(steps, config)[-config.settings.training.average :])
+            there = ", ".join(map(str, steps)) or "none"
+            raise FolderError(f"{path} keeps no weights of step {step}. It has: {there}. See training.keep_all.")
+        until = [one for one in steps if one <= step]
+        weights.average(model, path, weights.last(until, training.average, training.steps_between_checks))
     return model, tokenizer, config
 
 
-def regular(steps: Iterable[int], config: Config) -> list[int]:
-    """Those of `steps` that an average is made of: of regular checks, and the last, which the clock may have set."""
-    steps = sorted(steps)
-    return [step for step in steps if step % config.settings.training.steps_between_checks == 0 or step == steps[-1]]
-
-
-def save_weights(model: Any, path: Path) -> None:
-    """Writes beside and renames: the file is there whole or not at all."""
-    beside = path.with_name(f".{os.getpid()}{SUFFIX}")
-    try:
-        model.save_weights(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def load_weights(model: Any, path: Path) -> None:
-    """Reads what `save_weights` wrote.
-
-    Raises:
-        FolderError: the file is broken, or of another model.
-    """
-    try:
-        model.load_weights(path)
-    except Exception as error:  # Keras and h5py raise all kinds
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise FolderError(f"{path} cannot be read: {first} Copy the folder again, or train.") from None
-
-
-def kept(path: Path, step: int) -> Path:
-    """Where the weights of a check are kept."""
-    return path / CHECKPOINTS / f"step-{step:08d}{SUFFIX}"
-
-
-def kept_steps(path: Path) -> list[int]:
-    """The steps whose weights are kept, in order."""
-    names = [file.name.removesuffix(SUFFIX) for file in (path / CHECKPOINTS).glob(f"step-*{SUFFIX}")]
-    return sorted(int(name.removeprefix("step-")) for name in names)
-
-
-def average(model: Any, path: Path, steps: Iterable[int]) -> None:
-    """Gives `model` the mean of the weights kept at these steps, summed in float64.
-
-    Raises:
-        FolderError: one of them cannot be read.
-    """
-    sums: list[Any] = []
-    steps = list(steps)
-    for step in steps:
-        load_weights(model, kept(path, step))
-        weights = [weight.astype("float64") for weight in model.get_weights()]
-        sums = [one + other for one, other in zip(sums, weights, strict=True)] if sums else weights
-    model.set_weights([total / len(steps) for total in sums])
-
-
 def clear(path: Path) -> None:
-    """Removes what kmha writes into a model folder, and nothing else."""
-    for name in (CONFIG, TOKENIZER, WEIGHTS):
+    """Removes what kmha writes into a model folder, and nothing else; its config last, by which it is known.
+
+    Raises:
+        FolderError: the folder has a config.json that another program wrote.
+    """
+    if (path / CONFIG).exists():
+        try:
+            ours = {"kmha", "format"} <= json.loads((path / CONFIG).read_text(encoding="utf-8")).keys()
+        except (ValueError, AttributeError):
+            ours = False
+        if not ours:
+            raise FolderError(f"{path / CONFIG} was not written by kmha. Choose another folder with --out.")
+    weights.forget(path)
+    for name in LOG_FILES:
+        (path / LOGS / name).unlink(missing_ok=True)
+    shutil.rmtree(path / LOGS / "tensorboard", ignore_errors=True)
+    for name in (WEIGHTS, TOKENIZER, CONFIG):
         (path / name).unlink(missing_ok=True)
-    for name in (LOGS, CHECKPOINTS):
-        shutil.rmtree(path / name, ignore_errors=True)

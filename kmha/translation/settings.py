@@ -214,7 +214,8 @@ def _put(tables: dict[str, dict[str, Any]], entry: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()  # a text needs no quotes here
-    tables.setdefault(section, {})[key] = value
+    if isinstance(tables.setdefault(section, {}), dict):  # if the profile has something else, `_section` says so
+        tables[section][key] = value
 
 
 def _section(kind: Any, table: Any, where: str, section: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kmha.translation import corpora, dates, folder
+from kmha.translation import batches, corpora, dates, folder, weights
 from kmha.translation.corpora import Corpus, CorpusError, Pairs
 from kmha.translation.folder import Config, FolderError
 from kmha.translation.settings import Settings, differences
@@ -57,7 +57,7 @@ class Source:
             raise CorpusError(
                 "training on files needs --source FILE and --target FILE: line n of one translates line n of the other."
             )
-        return corpora.parallel(self.source, self.target, validation=self.validation, seed=CORPUS_SEED)
+        return corpora.parallel(self.source, self.target, validation=self.validation, tests={}, seed=CORPUS_SEED)
 
 
 class Listener:
@@ -106,9 +106,7 @@ def begin(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> 
         FolderError: the folder holds another run, which the message compares with this one, or cannot be written.
         TokenizerError: the vocabulary does not fit the text.
     """
-    if restart:
-        folder.clear(path)
-    if (path / folder.CONFIG).exists():
+    if not restart and (path / folder.CONFIG).exists():
         config = folder.load_config(path)
         found = differences(config.identity(), wanted.identity())
         if found:
@@ -122,9 +120,13 @@ def begin(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> 
     texts = [*corpus.train.source, *corpus.train.target]
     options: dict[str, Any] = {"lowercase": data.lowercase, "split_digits": data.split_digits}
     tokenizer = Tokenizer.train(texts, data.vocabulary_size, **options)
+    _check_lengths(corpus, tokenizer, data.max_length)
     config = dataclasses.replace(wanted, vocabulary_size=tokenizer.vocabulary_size)
     try:
-        for name in (folder.LOGS, folder.CHECKPOINTS):
+        if restart:  # not before the new run is known to be possible
+            folder.clear(path)
+        weights.forget(path)  # those of a run whose config is gone
+        for name in (folder.LOGS, weights.CHECKPOINTS):
             (path / name).mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / folder.TOKENIZER)
         folder.save_config(path, config)  # last: a folder with it is whole
@@ -151,24 +153,38 @@ def alone(path: Path) -> Iterator[None]:
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(
+                f"another run is training in {path}. Wait for it, or choose another folder with --out."
+            ) from None
         yield
-    except BlockingIOError:
-        raise FolderError(
-            f"another run is training in {path}. Wait for it, or choose another folder with --out."
-        ) from None
     finally:
         os.close(descriptor)
 
 
 def _tidy(path: Path) -> None:
     """Removes what a killed process had begun to write."""
-    for part in (path / folder.LOGS, path / folder.CHECKPOINTS):
+    written = {
+        path: (folder.CONFIG, folder.TOKENIZER),
+        path / folder.LOGS: folder.LOG_FILES,
+        path / weights.CHECKPOINTS: (weights.STATE,),
+    }
+    for part, names in written.items():
         part.mkdir(exist_ok=True)
-    names = f".*{folder.SUFFIX}", *(f".{name}.*" for name in (folder.CONFIG, folder.TOKENIZER))
-    begun = [file for name in names for file in path.glob(name)]
-    for file in (*begun, *(path / folder.LOGS).glob(".*"), *(path / folder.CHECKPOINTS).glob(".*")):
-        file.unlink()
+        for pattern in (f".*{weights.SUFFIX}", *(f".{name}.*" for name in names)):
+            for file in part.glob(pattern):
+                file.unlink()
+
+
+def _check_lengths(corpus: Corpus, tokenizer: Tokenizer, most: int) -> None:
+    """Raises a CorpusError if all pairs of a set are too long for the settings."""
+    for pairs in (corpus.train, corpus.validation):
+        try:
+            batches.fitting(tokenizer.encode(pairs.source), tokenizer.encode(pairs.target), most)
+        except ValueError as error:
+            raise CorpusError(f"{pairs.name}: {error} Raise data.max_length, or give shorter sentences.") from None
 
 
 def _identity(pairs: Pairs) -> dict[str, Any]:

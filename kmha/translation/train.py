@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kmha.translation import batches, callbacks, checkpoint, folder
+from kmha.translation import batches, callbacks, checkpoint, folder, weights
 from kmha.translation.checkpoint import Journal
 from kmha.translation.corpora import Corpus, Pairs
 from kmha.translation.folder import Config
@@ -22,7 +22,6 @@ from kmha.translation.tokenizer import Tokenizer
 from kmha.translation.translator import Translator
 from kmha.translation.validation import Scorer, pairs_in_order
 
-STATE = "state.npz"
 AHEAD = 8  # batches that are made while another is learnt from
 
 
@@ -93,7 +92,7 @@ class Run:
 
     @property
     def _state(self) -> Path:
-        return self._path / folder.CHECKPOINTS / STATE
+        return self._path / weights.CHECKPOINTS / weights.STATE
 
     def _encoded(self, tokenizer: Tokenizer, pairs: Pairs, what: str) -> tuple[list[list[int]], list[list[int]]]:
         """Both sides as ids, without pairs that are longer than the settings allow."""
@@ -111,6 +110,7 @@ class Run:
             callbacks.write_logs(self._path / folder.LOGS, Journal())
             return Journal()
         journal = checkpoint.load(self._state, self.task)
+        weights.forget(self._path, after=journal.step)  # a killed run may have got further than its state
         self._listener.resumed(journal.step)
         callbacks.write_logs(self._path / folder.LOGS, journal)
         if journal.ended == "minutes":
@@ -159,16 +159,16 @@ class Run:
 
     def _finish(self, journal: Journal, timer: callbacks.Timer) -> Config:
         """The average of the last checks, or the best single one if that does better on the validation set."""
-        steps = [step for step in folder.kept_steps(self._path) if step <= journal.step]
-        last = folder.regular(steps, self._config)[-self._training.average :]
+        steps = [step for step in weights.kept_steps(self._path) if step <= journal.step]
+        last = weights.last(steps, self._training.average, self._training.steps_between_checks)
         best = [step for step in steps if step == journal.best_step]
         scored = []
         for chosen in [last] if best in ([], last) else [last, best]:
-            folder.average(self.task.transformer, self._path, chosen)
+            weights.average(self.task.transformer, self._path, chosen)
             scored.append((self._score(), chosen))
         (name, value), chosen = max(scored, key=lambda one: -one[0][1] if one[0][0] == "val_loss" else one[0][1])
-        folder.average(self.task.transformer, self._path, chosen)
-        folder.save_weights(self.task.transformer, self._path / folder.WEIGHTS)
+        weights.average(self.task.transformer, self._path, chosen)
+        weights.save(self.task.transformer, self._path / folder.WEIGHTS)
         result = {
             "finished": journal.ended != "minutes",
             "ended": journal.ended,

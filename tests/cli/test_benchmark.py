@@ -200,6 +200,8 @@ def test_whole_models(monkeypatch):
     [
         (["--model", "--size", "short"], "--model measures models of one size"),
         (["--model", "--plot", "x.png"], "--model measures models of one size"),
+        (["--model", "--width", "128"], "--model measures models of one size"),
+        (["--model", "--memory"], "--model measures models of one size"),
         (["--model", "--against", "sdpa"], "of a whole model (--model), there are builtin, keras_hub, torch"),
         (["--against", "keras_hub"], "of the attention layer, there are builtin, addons, torch, sdpa"),
     ],

@@ -179,6 +179,7 @@ def test_the_default_is_all_test_sets_but_not_the_validation_set(of_task):
     [
         ([], 2, "this model learnt from files of yours: add --source FILE --target FILE to test it."),
         (["--source", "mine.en"], 2, "--source and --target go together"),
+        (["--source", "mine.en", "--target", "mine.de", "--data", "."], 2, "--data is for Multi30k: leave it out"),
         (["--source", "no.en", "--target", "mine.de"], 2, "File 'no.en' does not exist"),
         (["--source", "mine.en", "--target", "short.de"], 1, "mine.en has 5 lines and short.de has 1."),
         (["--source", "mine.en", "--target", "mine.de", "--test", "x"], 2, "there is no x. There are: mine.en."),
@@ -211,14 +212,14 @@ def test_a_step_that_was_not_kept_is_a_line(model_folder):
 
 def test_a_step_that_was_kept(model_folder, another_task, tmp_path):
     """Its weights are read, and not those of the finished model."""
-    from kmha.translation import folder
+    from kmha.translation import weights
     from kmha.translation.translator import Translator
 
     path = another_task("files")
     kept = Translator.load(path)
     kept.model.set_weights([-weight for weight in kept.model.get_weights()])
-    (path / folder.CHECKPOINTS).mkdir()
-    folder.save_weights(kept.model, folder.kept(path, 250))
+    (path / weights.CHECKPOINTS).mkdir()
+    weights.save(kept.model, weights.kept(path, 250))
     result = _run(path, *_files(tmp_path, SOURCES), "--step", "250", "--output", "out.de")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out.de").read_text().splitlines() == _texts(kept, SOURCES)

@@ -166,6 +166,14 @@ def test_attention_as_a_picture(name, begin, options, tmp_path):
 
 
 @pytest.mark.usefixtures("_loaded")
+def test_arguments_that_cannot_be_read():
+    result = _run("model", "--attention", "a cat \udcff sleeps", "\u2581")
+    assert result.exit_code == 0, result.output
+    assert "text 1: it is not UTF-8; what cannot be read is replaced by" in result.stderr
+    assert result.stdout.count("rows: query tokens") == 1
+
+
+@pytest.mark.usefixtures("_loaded")
 def test_a_prompt(monkeypatch):
     monkeypatch.setattr(translation, "_at_a_terminal", lambda: True)
     result = _run("model", input=f"{TEXTS[0]}\n\n{TEXTS[1]}\n")  # and then the end, as Ctrl-D gives it

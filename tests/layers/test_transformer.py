@@ -163,6 +163,14 @@ def test_exported_inside_a_functional_model(tmp_path):
     np.testing.assert_allclose(loaded.serve([longer, TARGET]).numpy(), expected, atol=1e-6)
 
 
+def test_one_initializer_draws_every_table_anew():
+    drawn = _model(embeddings_initializer=keras.initializers.RandomNormal(stddev=0.5))
+    drawn.build()
+    source, target = (_array(stack.embedding.embeddings) for stack in (drawn.encoder, drawn.decoder))
+    rows = min(len(source), len(target))
+    assert not np.isclose(source[:rows], target[:rows]).any()
+
+
 def test_it_trains_inside_a_functional_model():
     source, target = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
     model = _model(final_activation=None, dropout_rate=0.0)

@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from kmha.translation import callbacks, folder
+from kmha.translation import callbacks, folder, weights
 from kmha.translation.checkpoint import Journal
 from kmha.translation.folder import Config
 from kmha.translation.settings import Settings
@@ -65,7 +65,7 @@ def test_time_and_speed():
 
 @pytest.mark.parametrize(("before", "stops"), [(0.0, False), (35.0, False), (46.0, True)])
 def test_training_ends_in_time_for_what_comes_after(before, stops):
-    """One minute, of which the sessions before took some, and twice the three seconds of a check are kept free."""
+    """One minute, of which the sessions before took some, and thrice the three seconds of a check are free."""
     time, journal = _Time(), Journal(seconds=before)
     timer = _with(callbacks.Timer(journal, 1.0, time))
     timer.on_epoch_begin(0)
@@ -123,13 +123,13 @@ def test_the_loss_must_fall_where_the_score_must_rise():
 )
 def test_kept_are_those_of_the_average_one_more_and_the_best(best, keep_all, expected, tmp_path):
     config = _config("training.average=2", "training.steps_between_checks=10", f"training.keep_all={keep_all}")
-    (tmp_path / folder.CHECKPOINTS).mkdir()
+    (tmp_path / weights.CHECKPOINTS).mkdir()
     journal = Journal(best_step=best)
     keep = _with(callbacks.Keep(journal, config, tmp_path))
     for step in (10, 15, 20, 30, 40, 50):
         journal.step = step
         keep.on_epoch_end(0)
-    assert folder.kept_steps(tmp_path) == expected
+    assert weights.kept_steps(tmp_path) == expected
 
 
 def test_logs_are_written_from_the_journal(tmp_path):

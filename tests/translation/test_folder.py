@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from kmha.translation import folder
+from kmha.translation import folder, weights
 from kmha.translation.folder import Config, FolderError
 from kmha.translation.settings import Settings
 from kmha.translation.tokenizer import Tokenizer
@@ -21,7 +21,7 @@ STEPS = (10, 20, 25, 30)
 def _made(tmp_path_factory):
     """A folder with four kept checks, and the weights of each."""
     path = tmp_path_factory.mktemp("models") / "model"
-    (path / folder.CHECKPOINTS).mkdir(parents=True)
+    (path / weights.CHECKPOINTS).mkdir(parents=True)
     tokenizer = Tokenizer.train(TEXTS, 30)
     tokenizer.save(path / folder.TOKENIZER)
     settings = Settings.load("cpu", "files", [*SIZES, "training.steps_between_checks=10", "training.average=2"])
@@ -32,8 +32,8 @@ def _made(tmp_path_factory):
     for step in STEPS:
         kept[step] = [random.normal(size=weight.shape).astype("float32") for weight in model.get_weights()]
         model.set_weights(kept[step])
-        folder.save_weights(model, folder.kept(path, step))
-    folder.save_weights(model, path / folder.WEIGHTS)
+        weights.save(model, weights.kept(path, step))
+    weights.save(model, path / folder.WEIGHTS)
     return path, config, kept
 
 
@@ -43,8 +43,8 @@ def made(_made, tmp_path):
     return shutil.copytree(path, tmp_path / "elsewhere"), config, kept
 
 
-def _same(model, weights):
-    for one, other in zip(model.get_weights(), weights, strict=True):
+def _same(model, expected):
+    for one, other in zip(model.get_weights(), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -125,23 +125,11 @@ def test_what_a_run_is_recognised_by_is_neither_its_result_nor_its_version(made)
     assert dataclasses.replace(config, seed=4).identity() != config.identity()
 
 
-def test_weights_are_written_whole_or_not_at_all(made, monkeypatch):
-    path, config, kept = made
-    model = folder.build(config)
-
-    def half(target):
-        target.write_bytes(b"half")
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(model, "save_weights", half)
-    with pytest.raises(OSError, match="the disk is full"):
-        folder.save_weights(model, path / folder.WEIGHTS)
-    _same(folder.load(path)[0], kept[30])
-    assert not list(path.glob(".*"))
-
-
 def test_clearing_removes_nothing_of_others(made):
     path = made[0]
-    (path / "notes.txt").write_text("mine")
+    mine = "notes.txt", "logs/notes.txt", "checkpoints/notes.txt"
+    for name in mine:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text("mine")
     folder.clear(path)
-    assert [file.name for file in path.iterdir()] == ["notes.txt"]
+    assert {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()} == {*mine}

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from kmha.translation import folder, start
+from kmha.translation import folder, start, weights
 from kmha.translation.corpora import Corpus, CorpusError, Pairs
 from kmha.translation.folder import FolderError
 from kmha.translation.settings import Settings
@@ -30,7 +30,8 @@ def test_each_task_has_its_corpus(tmp_path):
     assert (files.source_language, files.target_language) == ("en", "de")
     assert len(files.validation) == 2
     whole = Source("files", source=paths[0], target=paths[1], validation=paths).read()
-    assert len(whole.validation) == 50
+    assert (len(whole.train), len(whole.validation)) == (50, 50)
+    assert whole.tests == files.tests == {}
 
 
 @pytest.mark.parametrize(
@@ -87,10 +88,70 @@ def test_restart_begins_again(tmp_path):
     corpus = _corpus()
     config, _ = start.begin(tmp_path, _config(corpus), corpus)
     folder.save_config(tmp_path, dataclasses.replace(config, result={"finished": True}))
-    (tmp_path / folder.CHECKPOINTS / "state.npz").write_text("old")
+    (tmp_path / weights.CHECKPOINTS / "state.npz").write_text("old")
     again, _ = start.begin(tmp_path, _config(corpus, seed=5), corpus, restart=True)
     assert (again.seed, again.finished) == (5, False)
-    assert not list((tmp_path / folder.CHECKPOINTS).iterdir())
+    assert not list((tmp_path / weights.CHECKPOINTS).iterdir())
+
+
+def test_restart_removes_nothing_before_the_new_run_is_possible(tmp_path):
+    corpus = _corpus()
+    config, _ = start.begin(tmp_path, _config(corpus), corpus)
+    (tmp_path / folder.WEIGHTS).write_text("dear to somebody")
+    for wrong, error in (("data.vocabulary_size=9", TokenizerError), ("data.max_length=2", CorpusError)):
+        settings = Settings.load("cpu", "files", ["data.vocabulary_size=40", wrong])
+        with pytest.raises(error):
+            start.begin(tmp_path, _config(corpus, settings), corpus, restart=True)
+    assert folder.load_config(tmp_path) == config
+    assert (tmp_path / folder.WEIGHTS).exists()
+
+
+def test_restart_leaves_a_folder_of_another_program_alone(tmp_path):
+    corpus = _corpus()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "step-best.weights.h5").write_text("theirs")
+    with pytest.raises(FolderError, match=r"config.json was not written by kmha. Choose another folder with --out."):
+        start.begin(tmp_path, _config(corpus), corpus, restart=True)
+    assert (tmp_path / "checkpoints" / "step-best.weights.h5").exists()
+
+
+def test_a_state_whose_config_is_gone_is_not_gone_on_from(tmp_path):
+    corpus = _corpus()
+    start.begin(tmp_path, _config(corpus), corpus)
+    (tmp_path / folder.CONFIG).unlink()
+    for name in (weights.STATE, "step-00000250.weights.h5"):
+        (tmp_path / weights.CHECKPOINTS / name).write_text("old")
+    start.begin(tmp_path, _config(corpus, seed=5), corpus)
+    assert not list((tmp_path / weights.CHECKPOINTS).iterdir())
+
+
+def test_what_a_killed_run_had_begun_to_write_is_removed_and_nothing_else(tmp_path):
+    corpus = _corpus()
+    start.begin(tmp_path, _config(corpus), corpus)
+    begun = ".config.json.x1", "logs/.history.csv.x2", "checkpoints/.state.npz.x3", "checkpoints/.17.weights.h5"
+    for name in begun:
+        (tmp_path / name).write_text("half")
+    (tmp_path / "logs" / ".ipynb_checkpoints").mkdir()
+    (tmp_path / "logs" / ".gitignore").write_text("*")
+    start.begin(tmp_path, _config(corpus), corpus)
+    assert not [name for name in begun if (tmp_path / name).exists()]
+    assert {file.name for file in (tmp_path / "logs").iterdir()} == {".ipynb_checkpoints", ".gitignore"}
+
+
+def test_a_set_whose_pairs_are_all_too_long(tmp_path):
+    corpus = _corpus("a bird " * 20)
+    settings = Settings.load("cpu", "files", ["data.vocabulary_size=40", "data.max_length=19"])
+    with pytest.raises(CorpusError, match=r"validation: None of 1 pairs has at most 19 tokens.* Raise data.max_length"):
+        start.begin(tmp_path / "new", _config(corpus, settings), corpus)
+    assert not (tmp_path / "new").exists()
+
+
+def test_alone_passes_on_what_happens_inside(tmp_path):
+    with pytest.raises(BlockingIOError), start.alone(tmp_path):
+        raise BlockingIOError("the pipe is full")
+    with start.alone(tmp_path), pytest.raises(FolderError, match="another run is training"), start.alone(tmp_path):
+        pass
 
 
 def test_what_is_in_the_way(tmp_path):

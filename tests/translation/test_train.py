@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from kmha.translation import checkpoint, dates, folder, start
+from kmha.translation import checkpoint, dates, folder, start, weights
 from kmha.translation.settings import Settings
 from kmha.translation.start import Listener
 
@@ -95,11 +95,11 @@ def _rows(path):
 
 def _same(path, unbroken):
     """Weights of every check and of the finished model, bit for bit, and the history but for its times."""
-    assert folder.kept_steps(path) == folder.kept_steps(unbroken)
-    for name in ["model.weights.h5", *(f"checkpoints/step-{step:08d}.weights.h5" for step in folder.kept_steps(path))]:
+    assert weights.kept_steps(path) == weights.kept_steps(unbroken)
+    for name in ["model.weights.h5", *(f"checkpoints/step-{step:08d}.weights.h5" for step in weights.kept_steps(path))]:
         models = [folder.build(folder.load_config(one)) for one in (path, unbroken)]
         for model, one in zip(models, (path, unbroken), strict=True):
-            folder.load_weights(model, one / name)
+            weights.load(model, one / name)
         for one, other in zip(*(model.get_weights() for model in models), strict=True):
             np.testing.assert_array_equal(one, other)
     histories = [[{**row, "minutes": "", "tokens_per_second": ""} for row in _rows(one)] for one in (path, unbroken)]
@@ -128,7 +128,7 @@ def test_an_unbroken_run_leaves_a_finished_folder(unbroken):
         "checkpoints",
     }
     assert {file.name for file in (path / "logs").iterdir()} == {"history.csv", "samples.txt", "tensorboard"}
-    assert folder.kept_steps(path) == [3, 6, 7]
+    assert weights.kept_steps(path) == [3, 6, 7]
     assert told.steps == [1, 2, 3, 4, 5, 6, 7]
     assert told.from_step is None
     assert "reference  " in told.samples[0]
@@ -156,7 +156,7 @@ def test_the_finished_model_is_the_average_or_the_best(unbroken):
     chosen = config.result["average_of_steps"]
     assert chosen == [6, 7] or len(chosen) == 1
     model, averaged = folder.load(path)[0], folder.build(config)
-    folder.average(averaged, path, chosen)
+    weights.average(averaged, path, chosen)
     for one, other in zip(model.get_weights(), averaged.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
 
