@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kmha.translation import batches, corpora, dates, folder, weights
+from kmha.translation import corpora, dates, folder, weights
 from kmha.translation.corpora import Corpus, CorpusError, Pairs
 from kmha.translation.folder import Config, FolderError
 from kmha.translation.settings import Settings, differences
@@ -180,6 +180,8 @@ def _tidy(path: Path) -> None:
 
 def _check_lengths(corpus: Corpus, tokenizer: Tokenizer, most: int) -> None:
     """Raises a CorpusError if all pairs of a set are too long for the settings."""
+    from kmha.translation import batches  # imports NumPy, which `kmha train --help` does without
+
     for pairs in (corpus.train, corpus.validation):
         try:
             batches.fitting(tokenizer.encode(pairs.source), tokenizer.encode(pairs.target), most)

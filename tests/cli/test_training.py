@@ -57,7 +57,7 @@ def text(tmp_path):
 def test_text_of_ones_own_with_everything_that_is_awkward(text, tmp_path):
     result = _run(*FILES, "--out", "made", *TINY)
     assert result.exit_code == 0, result.output
-    assert "files, en to de: 179 pairs to train on (3 with an empty side dropped), 9 to validate on" in result.stderr
+    assert "files, en to de: 188 pairs to train on (3 with an empty side dropped), 9 to validate on" in result.stderr
     assert "training pairs are longer than data.max_length=64 tokens: left out" in result.stderr
     assert "step 2 of 4 · " in result.stderr
     assert "BLEU" in result.stderr
