@@ -127,7 +127,7 @@ def named(output: np.ndarray, of_input: np.ndarray, of_weights: Mapping[str, np.
 def check_agreement(row: Any, name: str, results: Arrays, against: str, expected: Arrays) -> None:
     """Raises `ContendersDisagree` if a result that both have differs; a gradient is relative to the largest of all."""
     gradients = [float(np.max(np.abs(array))) for key, array in expected.items() if key.startswith("d ")]
-    for key in sorted(results.keys() & expected.keys(), key=lambda key: key.startswith("d ")):
+    for key in sorted((key for key in results if key in expected), key=lambda key: key.startswith("d ")):
         largest = max(gradients) if key.startswith("d ") else None
         _, relative = tolerance.difference(results[key], expected[key], largest)
         if not relative <= tolerance.relative("float32"):

@@ -37,11 +37,10 @@ def test_other_numbers_are_caught(model_row, translation):
     given = numbers(model_row, translation)
     expected = _results(BUILTIN, model_row, given)
     wrong = translation._replace(
-        task=lambda model, smoothing: translation.task(model, 0.9),
+        task=lambda model, smoothing: translation.task(model, 2 * smoothing),
         greedy=lambda model, length: lambda source: translation.greedy(model, length)(source[:, ::-1]),
     )
-    # Labels hardly change the first loss, for the first logits are near zero.
-    with pytest.raises(ContendersDisagree, match=f"{model_row}: `(loss.*|tokens)` of kmha differs"):
+    with pytest.raises(ContendersDisagree, match=f"{model_row}: `(loss|tokens)` of kmha differs"):
         check_agreement(
             model_row, OURS, _results(OURS, model_row, given._replace(translation=wrong)), BUILTIN, expected
         )
