@@ -26,8 +26,8 @@ class Timer(keras.callbacks.Callback):
 
     Args:
         journal: of the run.
-        minutes: for everything, all sessions together; `None` is no limit. Three times what a check takes
-            are kept free, for the last one and for what comes after training.
+        minutes: for everything, all sessions together; `None` is no limit. Three times what a check takes is kept free,
+            for the last one and for what comes after training.
         clock: seconds of this session.
     """
 

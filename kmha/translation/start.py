@@ -125,7 +125,8 @@ def begin(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> 
     try:
         if restart:  # not before the new run is known to be possible
             folder.clear(path)
-        weights.forget(path)  # those of a run whose config is gone
+        else:
+            weights.forget(path)  # those of a run whose config is gone
         for name in (folder.LOGS, weights.CHECKPOINTS):
             (path / name).mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / folder.TOKENIZER)
@@ -180,13 +181,13 @@ def _tidy(path: Path) -> None:
 
 def _check_lengths(corpus: Corpus, tokenizer: Tokenizer, most: int) -> None:
     """Raises a CorpusError if all pairs of a set are too long for the settings."""
-    from kmha.translation import batches  # imports NumPy, which `kmha train --help` does without
-
     for pairs in (corpus.train, corpus.validation):
-        try:
-            batches.fitting(tokenizer.encode(pairs.source), tokenizer.encode(pairs.target), most)
-        except ValueError as error:
-            raise CorpusError(f"{pairs.name}: {error} Raise data.max_length, or give shorter sentences.") from None
+        both = zip(pairs.source, pairs.target, strict=True)
+        if not any(max(map(len, tokenizer.encode(one))) < most for one in both):  # one less, for the start or end
+            raise CorpusError(
+                f"{pairs.name}: None of {len(pairs)} pairs has at most {most} tokens on both sides. "
+                "Raise data.max_length, or give shorter sentences."
+            )
 
 
 def _identity(pairs: Pairs) -> dict[str, Any]:
