@@ -19,6 +19,7 @@
 | `merged` | joined times the output kernel: (B, T, E) |
 | `output` | merged with the output bias |
 | `returned` | the scores that the caller gets |
+| `untouched` | whether the inputs are as they were |
 
 Positions P are T for the query and S for key and value. A trial without weights is of the four steps alone (scaled
 dot-product attention): its inputs are (B, H, P, O) already, and its output is `mixed`.
@@ -192,6 +193,7 @@ ATTENTION: dict[str, Step] = {
     "merged": _merged,
     "output": lambda state: state["merged"] + state["weights"].get("attention_output/bias", 0.0),
     "returned": lambda state: state["scores"],
+    "untouched": lambda state: True,
 }
 
 # A chain by the name that a trial gives; `chain_blocks` adds the blocks.

@@ -7,7 +7,7 @@ from typing import Any
 from kmha.verify.chain import CHAINS, Change
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Mistake:
     """A named change of one step.
 

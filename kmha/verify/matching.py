@@ -1,0 +1,217 @@
+"""Which mistakes give the numbers that a candidate gave?
+
+All mistakes of the bank are tried alone, then in pairs. A row with nothing to attend to is compared in one thing only:
+whether it is finite. Of training with dropout, a candidate's own draw is found by trying all that it can have kept.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from kmha.verify import tolerance
+from kmha.verify.chain import ImpossibleError, State, Trial, run
+from kmha.verify.mistakes import BANK, Mistake
+
+Changes = Sequence[Mistake]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answer:
+    """What a candidate gave for a trial.
+
+    Attributes:
+        output: (B, T, E), or (B, H, T, O) of a core.
+        scores: (B, H, T, S), or `None` where it returns none.
+        untouched: whether it left its inputs as they were.
+        dtype: what it computed in.
+        raised: its error, in place of all these.
+    """
+
+    output: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    untouched: bool = True
+    dtype: str = "float64"
+    raised: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A trial and the candidate's answer to it."""
+
+    trial: Trial
+    answer: Answer
+
+    @property
+    def limit(self) -> float:
+        """The distance up to which two results are the same."""
+        return tolerance.relative(self.answer.dtype)
+
+
+def distance(asked: Asked, mistakes: Changes = ()) -> float:
+    """How far the answer is from what these mistakes give: relative to the largest element; 0 is the same.
+
+    A mistake that is impossible with these sizes is infinitely far away.
+    """
+    if asked.answer.output is None:
+        return float("inf")
+    changes = [mistake.changes for mistake in mistakes]
+    try:
+        if asked.trial.training:
+            return _with_dropout(asked, changes)
+        return from_state(asked, run(asked.trial, changes))
+    except ImpossibleError:
+        return float("inf")
+
+
+def from_state(asked: Asked, state: State) -> float:
+    """The same from the results of a chain."""
+    if bool(state["untouched"]) != asked.answer.untouched:
+        return float("inf")
+    empty = asked.trial.empty_rows()
+    far = apart(asked.answer.output, state["output"], empty)
+    if asked.answer.scores is not None and "returned" in state:
+        far = max(far, apart(asked.answer.scores, state["returned"], empty))
+    return far
+
+
+def apart(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:
+    """The largest difference relative to the largest expected element; infinite for another shape, or other NaNs."""
+    expected = np.asarray(expected)
+    if actual is None or actual.shape != expected.shape:
+        return float("inf")
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(actual)):
+        return float("inf")
+    compared = finite if empty is None else finite & ~_rows(empty, expected.shape)
+    if not compared.any():
+        return 0.0
+    difference = np.abs(actual - expected, where=compared, out=np.zeros(expected.shape))
+    largest = float(np.max(np.abs(expected), where=compared, initial=0.0))
+    return float(difference.max()) / max(largest, 1e-30)
+
+
+def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(B, T) laid along the axes of (B, T, E) or (B, H, T, ·)."""
+    return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)
+
+
+def _with_dropout(asked: Asked, changes: Sequence) -> float:
+    """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried."""
+    trial, answer = asked.trial, asked.answer
+    shape = (trial.query.shape[0], 1, trial.query.shape[-2], trial.key.shape[-2])
+    nearest = np.full(trial.query.shape[:1] + trial.query.shape[-2:-1], np.inf)
+    for bits in itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]):
+        kept = np.broadcast_to(np.array(bits), shape)
+        state = run(dataclasses.replace(trial, kept=kept), changes)
+        nearest = np.minimum(nearest, _row_distances(answer, state, trial))
+    return float(nearest.max())
+
+
+def _row_distances(answer: Answer, state: State, trial: Trial) -> np.ndarray:
+    """(B, T): how far each row of output and scores is."""
+    far = np.zeros(trial.query.shape[:1] + trial.query.shape[-2:-1])
+    for actual, expected in ((answer.output, state["output"]), (answer.scores, state.get("returned"))):
+        if actual is None or expected is None:
+            continue
+        if actual.shape != np.shape(expected):
+            return np.full(far.shape, np.inf)
+        difference = np.abs(np.nan_to_num(actual - expected, nan=np.inf)) / max(float(np.abs(expected).max()), 1e-30)
+        far = np.maximum(far, difference.max(-1) if actual.ndim == 3 else difference.max(axis=(1, -1)))
+    return far
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """Mistakes that give the candidate's numbers, or come nearest to them.
+
+    Attributes:
+        mistakes: none for the right computation.
+        distance: the largest over the trials, relative to the largest element.
+        trials: how many of the trials they explain.
+    """
+
+    mistakes: tuple[Mistake, ...]
+    distance: float
+    trials: int
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(mistake.id for mistake in self.mistakes)
+
+
+def judge(asked: Sequence[Asked], mistakes: Changes = ()) -> Match:
+    """How well these mistakes explain the answers."""
+    distances = [distance(one, mistakes) for one in asked]
+    explained = sum(far <= one.limit for far, one in zip(distances, asked, strict=True))
+    return Match(tuple(mistakes), max(distances, default=0.0), explained)
+
+
+def explains(asked: Iterable[Asked], mistakes: Changes = ()) -> bool:
+    """Whether the mistakes give the answers of all trials to rounding; the first that they do not ends it."""
+    return all(distance(one, mistakes) <= one.limit for one in asked)
+
+
+def candidates(chain: str) -> list[Mistake]:
+    """All mistakes of a chain."""
+    return [mistake for mistake in BANK.values() if chain in mistake.chains()]
+
+
+def singles(asked: Sequence[Asked], chain: str) -> list[Match]:
+    """The mistakes that explain everything, each alone."""
+    return [judge(asked, [one]) for one in candidates(chain) if explains(asked, [one])]
+
+
+def pairs(asked: Sequence[Asked], chain: str) -> list[Match]:
+    """The pairs that explain everything. Both mistakes must be needed, and the order of two of one step counts."""
+    hardest = sorted(asked, key=lambda one: (one.trial.training, one.trial.query.size))
+    found = []
+    for first, second in _possible_pairs(hardest, chain):
+        if explains(hardest, [first, second]):
+            found.append(judge(asked, [first, second]))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Alone:
+    """Of a mistake alone: the trials that it changes, and those of them that it explains."""
+
+    seen: frozenset[int]
+    explained: frozenset[int]
+
+
+def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
+    """The pairs that may explain: where only one of the two shows, that one must explain by itself."""
+    wrong = {index for index, one in enumerate(asked) if distance(one) > one.limit}
+    alone = {mistake: _alone(asked, mistake) for mistake in candidates(chain)}
+    useful = {mistake: found for mistake, found in alone.items() if found is not None and found.seen}
+    for (first, one), (second, other) in itertools.combinations(useful.items(), 2):
+        if not wrong <= one.seen | other.seen:
+            continue
+        if not (one.seen - other.seen <= one.explained and other.seen - one.seen <= other.explained):
+            continue
+        yield first, second
+        if first.changes.keys() & second.changes.keys():
+            yield second, first
+
+
+def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
+    """`None` for a mistake that is impossible in a trial which has an answer: it was not made."""
+    seen, explained = set(), set()
+    for index, one in enumerate(asked):
+        try:
+            wrong = run(one.trial, [mistake.changes])
+        except ImpossibleError:
+            return None
+        if one.trial.training:  # what it changes there hangs on what was dropped
+            seen.add(index)
+            explained.add(index)
+            continue
+        right = run(one.trial)
+        same = Answer(right["output"], right.get("returned") if one.answer.scores is not None else None)
+        if from_state(Asked(one.trial, same), wrong) > one.limit:
+            seen.add(index)
+            if from_state(one, wrong) <= one.limit:
+                explained.add(index)
+    return _Alone(frozenset(seen), frozenset(explained))
