@@ -1,0 +1,67 @@
+"""The shapes in which an attention layer may hold a weight, and the way from and to the canonical one.
+
+A form is a pattern: each group between commas is one axis, with the letters that are laid side by side in it. "I,HO" is a
+`Dense` kernel of all heads; "HO,I" is that of torch's `Linear`; "I,3HO" is query, key and value packed.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
+BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
+OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
+OUTPUT_BIASES = ("E", "1,1,E", "1,E")
+PACKED = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O")
+PACKED_BIASES = ("3HO", "3,HO", "3,H,O")
+
+
+def names(role: str, is_bias: bool) -> tuple[str, ...]:
+    """The forms of a projection's kernel or bias, the likeliest first."""
+    if role == "packed":
+        return PACKED_BIASES if is_bias else PACKED
+    if role == "attention_output":
+        return OUTPUT_BIASES if is_bias else OUTPUT_KERNELS
+    return BIASES if is_bias else KERNELS
+
+
+def shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape that a form has with these sizes.
+
+    >>> shape("I,3HO", {"H": 2, "O": 5, "I": 7})
+    (7, 30)
+    """
+    return tuple(math.prod(_size(letter, sizes) for letter in axis) for axis in form.split(","))
+
+
+def _size(letter: str, sizes: Mapping[str, int]) -> int:
+    return int(letter) if letter.isdigit() else sizes[letter]
+
+
+def fitting(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:
+    """The forms among `candidates` that have the shape `actual`."""
+    return [form for form in candidates if shape(form, sizes) == tuple(actual)]
+
+
+def fill(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
+    """From the canonical array, whose axes are `letters`, to a form.
+
+    >>> fill(np.zeros((2, 7, 5)), "HIO", "I,HO").shape
+    (7, 10)
+    """
+    order = [letter for letter in form.replace(",", "") if letter != "1"]
+    moved = np.transpose(canonical, [letters.index(letter) for letter in order])
+    sizes = dict(zip(letters, canonical.shape, strict=True))
+    return moved.reshape([math.prod(1 if x == "1" else sizes[x] for x in axis) for axis in form.split(",")])
+
+
+def read(array: np.ndarray, letters: str, form: str, sizes: Mapping[str, int]) -> np.ndarray:
+    """The way back: to the canonical array with the axes `letters`.
+
+    >>> read(np.zeros((7, 10)), "HIO", "I,HO", {"H": 2, "I": 7, "O": 5}).shape
+    (2, 7, 5)
+    """
+    order = [letter for letter in form.replace(",", "") if letter != "1"]
+    split = np.reshape(array, [_size(letter, sizes) for letter in order])
+    return np.transpose(split, [order.index(letter) for letter in letters])

@@ -1,0 +1,92 @@
+"""Arrays of NumPy, TensorFlow, torch and JAX: to each and back. A framework is imported only where it is asked for."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+FRAMEWORKS = ("numpy", "tensorflow", "torch", "jax", "keras")
+
+
+def of(thing: Any) -> str:
+    """The framework that a function or class computes with, by what its module imports; NumPy if nothing tells.
+
+    >>> import numpy
+    >>> of(numpy.matmul)
+    'numpy'
+    """
+    for parent in thing.__mro__ if isinstance(thing, type) else ():
+        root = parent.__module__.split(".")[0]
+        if root in ("torch", "keras"):
+            return root
+    used = _imports(inspect.unwrap(thing))
+    for name in ("torch", "jax", "tensorflow", "keras"):
+        if name in used:
+            return name
+    return "numpy"
+
+
+def _imports(function: Any) -> set[str]:
+    """The first names of the modules that the function's own names lead to."""
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    names = _names(code) if code is not None else set()
+    found = set()
+    for name in names & scope.keys():
+        value = scope[name]
+        home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
+        found.add(home.split(".")[0])
+        # A helper of the same module tells what it uses itself.
+        if inspect.isfunction(value) and value is not function and home == function.__module__:
+            found |= _imports(value)
+    return found
+
+
+def _names(code: Any) -> set[str]:
+    """Of a code object and of those inside it."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            names |= _names(constant)
+    return names
+
+
+def to(array: Any, framework: str, dtype: str) -> Any:
+    """A NumPy array as a tensor of `framework`; floating point in `dtype`, all else as it is."""
+    array = np.asarray(array)
+    if array.dtype.kind == "f":
+        array = array.astype(dtype)
+    if framework == "tensorflow":
+        import tensorflow as tf
+
+        return tf.constant(array)
+    if framework == "torch":
+        import torch
+
+        return torch.tensor(np.array(array))
+    if framework == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)  # else float64 becomes float32
+        return jax.numpy.asarray(array)
+    if framework == "keras":
+        import keras
+
+        return keras.ops.convert_to_tensor(array)
+    return array.copy()
+
+
+def back(tensor: Any) -> np.ndarray:
+    """Any framework's tensor as a NumPy array."""
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+    return np.asarray(tensor)
+
+
+def shaped(result: Any) -> tuple[Any, Any]:
+    """The output and the scores of what a candidate returned; `None` for scores that it does not return."""
+    if isinstance(result, dict):
+        values = list(result.values())
+        result = (result.get("output", values[0]), *values[1:])
+    if isinstance(result, tuple | list):
+        return result[0], next((other for other in result[1:] if hasattr(other, "shape")), None)
+    return result, None

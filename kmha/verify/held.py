@@ -1,0 +1,164 @@
+"""The weights that a layer holds: which is which, in what form, and the way from and to the canonical layout.
+
+A weight is known by its name, by the name of the attribute that its sublayer has, or by the order in which a layer is
+usually written: query, key, value, output.
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify import forms, naming
+from kmha.verify.chain import ROLES
+
+ALL = (*ROLES, "attention_output")
+
+
+class UnknownWeightsError(ValueError):
+    """A layer's weights are not those of an attention layer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One array of a layer: its path by attributes, and how to set and read it."""
+
+    path: str
+    shape: tuple[int, ...]
+    assign: Callable[[np.ndarray], None]
+    read: Callable[[], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """What one variable is: a projection's kernel or bias, in a form; of one head, where each has its own."""
+
+    variable: Variable
+    role: str
+    is_bias: bool
+    form: str
+    head: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}/{'bias' if self.is_bias else 'kernel'}"
+
+    @property
+    def letters(self) -> str:
+        if self.role == "attention_output":
+            return "E" if self.is_bias else "HOE"
+        letters = "HO" if self.is_bias else "HIO"
+        return "3" + letters if self.role == "packed" else letters
+
+    def write(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Sets the variable from canonical weights; a bias that these lack is zeros."""
+        if self.role == "packed":
+            kind = "bias" if self.is_bias else "kernel"
+            canonical = np.stack([weights.get(f"{role}/{kind}", np.zeros(())) for role in ROLES])
+        elif self.name in weights:
+            canonical = weights[self.name]
+        else:
+            self.variable.assign(np.zeros(self.variable.shape))
+            return
+        if self.head is not None:
+            canonical = canonical[self.head : self.head + 1]
+        self.variable.assign(forms.fill(canonical, self.letters, self.form))
+
+    def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+        """The canonical weights that the variable holds."""
+        array = forms.read(self.variable.read(), self.letters, self.form, sizes)
+        if self.role == "packed":
+            kind = "bias" if self.is_bias else "kernel"
+            return {f"{role}/{kind}": part for role, part in zip(ROLES, array, strict=True)}
+        return {self.name: array}
+
+
+def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], transposed: bool) -> list[list[Slot]]:
+    """All that the variables can be, the likeliest first.
+
+    Args:
+        variables: of the layer, in the order in which they were made.
+        sizes: by letter: H, O, E, and I by role as "I query", "I key", "I value".
+        transposed: whether matrices are (out, in), as in torch's `Linear`.
+
+    Raises:
+        UnknownWeightsError: nothing fits; it lists the weights.
+    """
+    found = [slots for roles in _roles(variables) if (slots := _fitted(variables, roles, sizes, transposed))]
+    if not found:
+        shapes = ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
+        raise UnknownWeightsError(
+            "the weights are not those of multi-head attention in any form that is known. Expected kernels for query, "
+            f"key, value and output, such as (I, H·O), (H, I, O), or (H·O, I), with {dict(sizes)}. Received: {shapes}."
+        )
+    return found
+
+
+def _roles(variables: Sequence[Variable]) -> Iterator[list[tuple[str, bool, int | None]]]:
+    """Which projection each variable belongs to: by name, else in every order."""
+    named = [naming.weight(variable.path) for variable in variables]
+    if all(role for role, _ in named):
+        heads = [_head(variable.path, variables) for variable in variables]
+        yield [(role or "", is_bias, head) for (role, is_bias), head in zip(named, heads, strict=True)]
+        return
+    owners: dict[str, list[int]] = {}
+    for index, variable in enumerate(variables):
+        owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or str(index)
+        owners.setdefault(owner, []).append(index)
+    if len(owners) != len(ALL):
+        return
+    for order in itertools.permutations(ALL):
+        roles: list[Any] = [None] * len(variables)
+        for role, indices in zip(order, owners.values(), strict=True):
+            for index in indices:
+                largest = max(len(variables[other].shape) for other in indices)
+                is_bias = len(indices) > 1 and (named[index][1] or len(variables[index].shape) < largest)
+                roles[index] = (role, is_bias, None)
+        yield roles
+
+
+def _head(path: str, variables: Sequence[Variable]) -> int | None:
+    """The number of the head, where there is a list of heads with weights of their own."""
+    numbers = re.findall(r"[/._](\d+)(?=[/.])", path)
+    pattern = re.sub(r"([/._])\d+(?=[/.])", r"\1#", path)
+    alike = [other for other in variables if re.sub(r"([/._])\d+(?=[/.])", r"\1#", other.path) == pattern]
+    return int(numbers[-1]) if numbers and len(alike) > 1 else None
+
+
+def _fitted(variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], transposed: bool) -> list[Slot] | None:
+    """A slot for each variable, or `None` where a shape does not fit its part."""
+    slots = []
+    for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
+        mine = {**sizes, "I": sizes[f"I {'query' if role in ('packed', 'attention_output') else role}"]}
+        if head is not None and role != "attention_output":
+            mine["H"] = 1
+        fitting = forms.fitting(variable.shape, forms.names(role, is_bias), mine)
+        # (I, H·O) and (H·O, I) have one shape where I = H·O.
+        flat = [form for form in fitting if (form in ("HO,I", "E,HO", "3HO,I")) == transposed and form.count(",") == 1]
+        if not fitting:
+            return None
+        chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]
+        slots.append(Slot(variable, role, is_bias, chosen, head if role != "attention_output" else None))
+    return slots
+
+
+def write(slots: Sequence[Slot], weights: Mapping[str, np.ndarray]) -> None:
+    """Sets all variables."""
+    for slot in slots:
+        slot.write(weights)
+
+
+def read(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """All weights, in the canonical layout."""
+    weights: dict[str, Any] = {}
+    for slot in slots:
+        mine = {**sizes, "I": sizes[f"I {'query' if slot.role in ('packed', 'attention_output') else slot.role}"]}
+        if slot.head is None:
+            weights |= slot.read(mine)
+            continue
+        heads = weights.setdefault(slot.name, [None] * sizes["H"])
+        heads[slot.head] = slot.read({**mine, "H": 1})[slot.name][0]
+    return {name: np.stack(array) if isinstance(array, list) else array for name, array in weights.items()}

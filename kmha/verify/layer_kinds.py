@@ -1,0 +1,149 @@
+"""What differs between Keras layers and torch modules: how they are made, built, called, and where their weights are."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify import frameworks
+from kmha.verify.held import Variable
+
+
+class KerasKind:
+    """`keras.Layer`."""
+
+    method = "call"
+    transposed = False
+    half = True
+
+    def framework(self) -> str:
+        return "keras"
+
+    @contextlib.contextmanager
+    def _computing_in(self, dtype: str) -> Iterator[None]:
+        """Sublayers that a constructor makes take the global policy."""
+        import keras
+
+        before = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(dtype)
+        try:
+            yield
+        finally:
+            keras.config.set_dtype_policy(before)
+
+    def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
+        with self._computing_in(dtype):
+            return layer_class(**arguments)
+
+    def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
+        """Weights come with the first call."""
+        with self._computing_in(dtype):
+            self.call(layer, arguments, False)
+
+    def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        return layer(**arguments)
+
+    def variables(self, layer: Any) -> list[Variable]:
+        """By the attributes that lead to them: what a learner called `wq` is `dense_4` to Keras."""
+        import keras
+
+        paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}
+        seeds = {id(variable) for variable in _seeds(layer)}
+        return [
+            Variable(
+                paths.get(id(variable), variable.path),
+                tuple(variable.shape),
+                variable.assign,
+                lambda variable=variable: np.asarray(variable.value),
+            )
+            for variable in layer.weights
+            if id(variable) not in seeds
+        ]
+
+
+class TorchKind:
+    """`torch.nn.Module`."""
+
+    method = "forward"
+    transposed = True
+    half = False
+
+    def framework(self) -> str:
+        return "torch"
+
+    def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
+        return layer_class(**arguments).to(getattr(__import__("torch"), dtype))
+
+    def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
+        """Lazy modules get their weights with the first call."""
+        self.call(layer, arguments, False)
+        layer.to(getattr(__import__("torch"), dtype))
+
+    def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        import torch
+
+        layer.train(training)
+        with torch.no_grad():
+            return layer(**arguments)
+
+    def variables(self, layer: Any) -> list[Variable]:
+        return [
+            Variable(
+                name,
+                tuple(parameter.shape),
+                lambda array, parameter=parameter: _copy(parameter, array),
+                lambda parameter=parameter: frameworks.back(parameter),
+            )
+            for name, parameter in layer.named_parameters()
+        ]
+
+
+def _copy(parameter: Any, array: np.ndarray) -> None:
+    import torch
+
+    with torch.no_grad():
+        parameter.copy_(torch.tensor(np.ascontiguousarray(array)))
+
+
+def kind_of(layer_class: type) -> Any:
+    """By what the class is derived from.
+
+    Raises:
+        ValueError: it is no layer.
+    """
+    roots = {parent.__module__.split(".")[0] for parent in layer_class.__mro__}
+    if "keras" in roots:
+        return KerasKind()
+    if "torch" in roots:
+        return TorchKind()
+    raise ValueError(
+        f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module. For a class of another kind, give a "
+        "function that calls it."
+    )
+
+
+def _walk(owner: Any, layer: type, variable: type, path: str = "", seen: Any = None) -> Iterator[tuple[str, Any]]:
+    """All variables below `owner`, with the attributes that lead there."""
+    seen = set() if seen is None else seen
+    if id(owner) in seen:
+        return
+    seen.add(id(owner))
+    if isinstance(owner, variable):
+        yield path, owner
+    elif isinstance(owner, list | tuple):
+        for index, item in enumerate(owner):
+            yield from _walk(item, layer, variable, f"{path}.{index}", seen)
+    elif isinstance(owner, layer):
+        for name, value in vars(owner).items():
+            if isinstance(value, layer | variable | list | tuple) and not name.startswith("_self_"):
+                inner = name.strip("_")
+                if inner in ("layers", "trainable_variables", "non_trainable_variables", "metrics"):
+                    continue  # Keras' own lists of what has a name elsewhere
+                yield from _walk(value, layer, variable, f"{path}.{inner}" if path else inner, seen)
+
+
+def _seeds(layer: Any) -> list[Any]:
+    """The states of random generators: Keras counts them among the weights."""
+    found = [variable for variable in layer.weights if "seed_generator" in variable.path]
+    return found

@@ -1,0 +1,102 @@
+"""What people call things: the part that an argument or a weight plays, by its name.
+
+Names are compared in lower case without underscores: `num_heads`, `numHeads` and `NUM_HEADS` are one.
+"""
+
+import re
+from collections.abc import Iterable
+
+# What a call or a constructor may call each of its arguments.
+ARGUMENTS: dict[str, str] = {
+    "query": "query queries q xq queryinput target tgt decoderinput queryinputs inputsq inputq",
+    "key": "key keys k xk keyinput inputsk inputk",
+    "value": "value values v xv val valueinput inputsv inputv",
+    "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
+    "memory": "encoutput encoderoutput encoderoutputs memory context kv inputskv encout source enc keyvalue "
+    "encoderhiddenstates encodersequence",
+    "mask": "mask attentionmask attnmask msk m srcmask",
+    "look_ahead": "lookaheadmask tgtmask targetmask",
+    "causal": "causal iscausal usecausalmask autoregressive",
+    "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorymask memorykeypaddingmask",
+    "query_padding": "querymask",
+    "heads": "numheads nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead",
+    "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim",
+    "value_size": "valuedim dv valuesize",
+    "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
+    "nembd embedsize embeddingsize modelsize embedingdim qkvfeatures",
+    "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
+    "inputs": "infeatures dimin indim inputdim inputsize querydim queryshape din",
+    "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
+    "hiddenff mlpdim",
+    "use_bias": "usebias bias useattentionbias qkvbias",
+    "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout",
+    "training": "training train istraining",
+    "deterministic": "deterministic inference",
+    "scores": "returnattentionscores returnscores returnattention needweights returnweights returnattnscores "
+    "returnattncoef outputattentions",
+    "epsilon": "layernormeps epsilon eps layernormepsilon normeps",
+    "norm_first": "normfirst prenorm normalizefirst",
+    "vocabulary": "vocabsize inputvocabsize vocabularysize targetvocabsize numembeddings",
+    "length": "maximumpositionencoding maxlen maxlength maximumpositions maxpositionalencoding maxpositions "
+    "sequencelength contextlength blocksize maxseqlen",
+    "ids": "ids tokenids inputids",
+    "weights": "weights params parameters",
+}
+_BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
+
+_ROLES = {
+    "query": "queries|query|que|q",
+    "key": "keys|key|k",
+    "value": "values|value|val|v",
+    "attention_output": "attentionoutput|attnoutput|outputs|output|out|o|merge|final|combineheads|combine|concat|cproj",
+    "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
+}
+_BEFORE = "(?:to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
+_AFTER = "(?:proj(?:ection)?|proj|kernel|weights?|bias|linear|dense|layer|transform|matrix|lin|fc|net|w|b)*"
+_WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
+_BIAS = re.compile(r"^(?:b|bias|.*bias|b(?:q|k|v|o|query|key|value|out|output))[0-9]*$")
+
+
+def plain(name: str) -> str:
+    """In lower case, letters and digits alone."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def argument(name: str) -> str | None:
+    """The part that an argument plays, such as "query", or `None` for an unknown one.
+
+    >>> argument("nHeads"), argument("enc_output"), argument("colour")
+    ('heads', 'memory', None)
+    """
+    return _BY_NAME.get(plain(name))
+
+
+def weight(path: str) -> tuple[str | None, bool]:
+    """The projection that a weight belongs to, and whether it is called a bias.
+
+    The last part of the path that says something counts.
+
+    >>> weight("my_attention/q_proj/kernel"), weight("wo"), weight("layers.0.b_k"), weight("dense_3/bias")
+    (('query', False), ('attention_output', False), ('key', True), (None, True))
+    """
+    parts = [plain(part) for part in re.split(r"[/.]", path) if plain(part)]
+    is_bias = bool(parts) and bool(_BIAS.match(parts[-1]))
+    for part in reversed(parts):
+        for role, pattern in _WEIGHTS.items():
+            if pattern.match(part):
+                return role, is_bias
+    return None, is_bias
+
+
+def arguments(names: Iterable[str]) -> dict[str, str]:
+    """The first name for each part that is played.
+
+    >>> arguments(["d_model", "num_heads", "rate"])
+    {'width': 'd_model', 'heads': 'num_heads'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        role = argument(name)
+        if role is not None:
+            found.setdefault(role, name)
+    return found

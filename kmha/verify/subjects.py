@@ -1,0 +1,183 @@
+"""What is diagnosed: a function of arrays, or a layer. Here is what both have in common.
+
+A *convention* is what cannot be read off a signature: the shape in which a mask is wanted, the order of weights that
+have no names, the dtype that a helper casts to. All that are usual are tried, and the first that makes the candidate
+right is taken; else the first that one known mistake explains; else the first with which it runs.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify import frameworks, naming
+from kmha.verify.chain import Trial
+from kmha.verify.matching import Answer
+from kmha.verify.trials import Accepts, Sizes
+
+# The shapes of a mask (B, T, S), as functions of it.
+MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "B,1,T,S": lambda mask: mask[:, None],
+    "B,T,S": lambda mask: mask,
+    "T,S": lambda mask: _same_for_all(mask),
+}
+MASK_DTYPES = ("bool", "float", "int32")
+
+
+class SubjectError(ValueError):
+    """The candidate cannot be called: what is missing, and how to give it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Convention:
+    """How a candidate wants what its signature does not tell."""
+
+    weights: Any = None
+    mask_shape: str = "B,1,T,S"
+    mask_dtype: str = "bool"
+    dtype: str = "float64"
+
+
+class Subject:
+    """A candidate, ready to be asked.
+
+    Attributes:
+        name: as it is shown.
+        chain: the chain that it is to be: "attention", or a block's.
+        core: whether it is scaled dot-product attention alone, without weights.
+        accepts: what it can be called with.
+        framework: of the arrays that it takes.
+        weights: canonical ones that it holds and keeps, or `None` where they are set for each trial.
+        hides: whether True (or 1) in a mask means *hide*.
+        convention: what is tried, or was found.
+    """
+
+    name = ""
+    chain = "attention"
+    core = False
+    accepts = Accepts()
+    framework = "numpy"
+    weights: Mapping[str, np.ndarray] | None = None
+    hides = False
+    convention = Convention()
+
+    def sizes(self, rng: np.random.Generator) -> Sizes:
+        """Sizes that the candidate allows."""
+        raise NotImplementedError
+
+    def weight_conventions(self) -> list[Any]:
+        """All orders and forms of weights that are worth a try."""
+        return [None]
+
+    def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
+        """What the candidate returns for a trial, and its inputs beside copies of them."""
+        raise NotImplementedError
+
+    def code(self, trial: Trial) -> str:
+        """Lines of Python that make the call."""
+        raise NotImplementedError
+
+    def answer(self, trial: Trial) -> Answer:
+        """The candidate's answer to a trial. An error of its own is an answer too."""
+        try:
+            result, inputs = self.call(trial)
+            output, scores = frameworks.shaped(result)
+            output = frameworks.back(output)
+        except SubjectError:
+            raise
+        except Exception as error:  # a stranger's code may raise anything
+            return Answer(raised=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+        untouched = all(np.array_equal(frameworks.back(given), copy) for given, copy in inputs)
+        dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
+        if self.core and output.ndim == 3:
+            output = output[:, None]
+        found = None if scores is None else _scores(frameworks.back(scores), trial)
+        return Answer(np.asarray(output, "float64"), found, untouched, dtype)
+
+    def mask(self, trial: Trial) -> np.ndarray | None:
+        """The mask of a trial as the candidate wants it; what has an argument of its own is not in it."""
+        mask = trial.mask
+        if mask is None:
+            return None
+        mask = MASK_SHAPES[self.convention.mask_shape](np.asarray(mask) ^ self.hides)
+        return mask.astype(trial.dtype if self.convention.mask_dtype == "float" else self.convention.mask_dtype)
+
+    def tensor(self, array: Any, trial: Trial) -> Any:
+        """As the candidate's framework has it."""
+        dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
+        return frameworks.to(array, self.framework, dtype)
+
+
+def _same_for_all(mask: np.ndarray) -> np.ndarray:
+    if not (mask == mask[:1]).all():
+        raise SubjectError("a mask (T, S) cannot hide different positions of different items")
+    return mask[0]
+
+
+def _scores(scores: np.ndarray, trial: Trial) -> np.ndarray | None:
+    """As (B, H, T, S), where they are of every head."""
+    heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
+    if scores.ndim == 3 and heads == 1:
+        scores = scores[:, None]
+    return np.asarray(scores, "float64") if scores.ndim == 4 else None
+
+
+def parameters(function: Any, skip: int = 0) -> dict[str, inspect.Parameter]:
+    """By name, those that can be given by name or place."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise SubjectError(f"{function!r} has no signature that Python can read. Wrap it in a function.") from None
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return dict(list((n, p) for n, p in signature.parameters.items() if p.kind not in kinds)[skip:])
+
+
+def check_known(where: str, found: Mapping[str, inspect.Parameter], known: Any, given: Mapping[str, Any]) -> None:
+    """Every argument without a default must be known or given.
+
+    Raises:
+        SubjectError: it names the first that is not.
+    """
+    for name, parameter in found.items():
+        if name in known or name in given or parameter.default is not inspect.Parameter.empty:
+            continue
+        raise SubjectError(
+            f"{where}: what is the argument `{name}`? Its name is not one that is known, and it has no default. "
+            f"Give it a value: arguments={{{name!r}: …}}, or --set {name}=VALUE."
+        )
+    for name in given.keys() - found.keys():
+        raise SubjectError(f"{where} has no argument `{name}`. It has: {', '.join(found) or 'none'}.")
+
+
+def inputs(subject: Subject, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
+    """The tensors of a call by the names of the candidate's arguments."""
+    by_role: dict[str, Any] = {"query": trial.query, "self": trial.query}
+    if subject.accepts.cross:
+        by_role |= {"key": trial.key, "value": trial.value, "memory": trial.key}
+    else:
+        by_role |= {"key": trial.query, "value": trial.query, "memory": trial.query}
+    if subject.core and not subject.accepts.heads:
+        by_role = {role: array[:, 0] for role, array in by_role.items()}
+    if "query" in roles and "key" in roles:
+        by_role.pop("self")
+    return {roles[role]: subject.tensor(array, trial) for role, array in by_role.items() if role in roles}
+
+
+def masks(subject: Subject, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
+    """The masks and flags of a call by the names of the candidate's arguments."""
+    found: dict[str, Any] = {}
+    arrays = {"mask": subject.mask(trial), "padding": trial.key_mask, "query_padding": trial.query_mask}
+    for role, array in arrays.items():
+        if array is not None and role in roles:
+            array = array if role == "mask" else np.asarray(array) ^ subject.hides
+            found[roles[role]] = subject.tensor(array, trial)
+    flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training, "scores": True}
+    found |= {roles[role]: flag for role, flag in flags.items() if role in roles and (flag or role != "causal")}
+    return found
+
+
+def roles_of(found: Mapping[str, Any]) -> dict[str, str]:
+    """The name of the argument that plays each part."""
+    return naming.arguments(found)
