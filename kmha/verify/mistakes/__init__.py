@@ -24,6 +24,7 @@ NumPy raise. That is all: `kmha diagnose` knows it from then on, and the tests h
 from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
     heads,
     masks,
+    products,
     projections,
     scale,
     softmaxes,

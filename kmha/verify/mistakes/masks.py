@@ -1,0 +1,200 @@
+"""Mistakes in which mask is used, and for whom. Boolean, True where t may attend to s."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chain import Change, ImpossibleError, State, Step, Trial, causal
+from kmha.verify.mistakes.entry import add
+
+PAPER = "Vaswani et al. 2017, section 3.2.3"
+
+
+def allowed_without(state: State, *names: str) -> np.ndarray:
+    """The right mask of a trial that has not all of its masks: names of `mask`, `causal`, `key_mask`."""
+    changes = {name: False if name == "causal" else None for name in names}
+    return dataclasses.replace(state["trial"], **changes).allowed()[:, None]
+
+
+def _parts(trial: Trial) -> list[np.ndarray]:
+    """Each mask that the trial has, (B or 1, T, S)."""
+    rows, columns = trial.query.shape[-2], trial.key.shape[-2]
+    parts = []
+    if trial.mask is not None:
+        parts.append(trial.mask)
+    if trial.causal:
+        parts.append(causal(rows, columns)[None])
+    if trial.key_mask is not None:
+        parts.append(np.broadcast_to(trial.key_mask[:, None], (trial.key.shape[0], rows, columns)))
+    return parts
+
+
+def _either(state: State, right: Step) -> Any:
+    parts = _parts(state["trial"])
+    return np.any(np.stack(np.broadcast_arrays(*parts)), axis=0)[:, None] if parts else right(state)
+
+
+def _inverted(state: State, right: Step) -> Any:
+    return ~right(state) if state["trial"].masked else right(state)
+
+
+for _id, _says, _source, _change in (
+    (
+        "mask-missing",
+        "No mask has any effect: everybody attends to everybody (or 1e-9 is added where -1e9 is meant).",
+        "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
+        lambda state, right: np.ones_like(right(state)),
+    ),
+    (
+        "mask-inverted",
+        "The mask is inverted: attended is what should be hidden.",
+        "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
+        _inverted,
+    ),
+    (
+        "masks-either",
+        "Of two masks, one that allows is enough: they are combined by OR in place of AND.",
+        "jadore801120/attention-is-all-you-need-pytorch#217",
+        _either,
+    ),
+):
+    add(_id, _says, "where the masks are made and combined", _source, allowed=_change)
+
+
+def _without_first(trial: Trial, name: str, others: tuple[str, ...]) -> bool:
+    """Whether the trial has the mask `name` and one of `others`."""
+    has = {"mask": trial.mask is not None, "causal": trial.causal, "key_mask": trial.key_mask is not None}
+    return has[name] and any(has[other] for other in others)
+
+
+def _ignored(*names: str) -> Change:
+    return lambda state, right: allowed_without(state, *names)
+
+
+def _replaced(by: str, *names: str) -> Change:
+    def change(state: State, right: Step) -> Any:
+        return allowed_without(state, *names) if _without_first(state["trial"], by, names) else right(state)
+
+    return change
+
+
+for _id, _says, _source, _change in (
+    (
+        "mask-argument-ignored",
+        "The mask argument is ignored.",
+        "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
+        _ignored("mask"),
+    ),
+    (
+        "padding-ignored",
+        "The keys' padding mask is ignored: padding is attended.",
+        "speechbrain/speechbrain#1107, huggingface/transformers#47946, facebookresearch/fairseq#537",
+        _ignored("key_mask"),
+    ),
+    (
+        "causal-replaces-others",
+        "Where the mask is causal, the other masks are not used.",
+        "keras-team/keras-io#482",
+        _replaced("causal", "mask", "key_mask"),
+    ),
+    (
+        "mask-replaces-padding",
+        "Where there is a mask argument, the padding mask is not used.",
+        PAPER,
+        _replaced("mask", "key_mask"),
+    ),
+    (
+        "mask-replaces-causal",
+        "Where there is a mask argument, the causal mask is not used.",
+        PAPER,
+        _replaced("mask", "causal"),
+    ),
+    (
+        "padding-replaces-mask",
+        "Where there is a padding mask, the mask argument is not used.",
+        PAPER,
+        _replaced("key_mask", "mask"),
+    ),
+    (
+        "padding-replaces-causal",
+        "Where there is a padding mask, the causal mask is not used.",
+        PAPER,
+        _replaced("key_mask", "causal"),
+    ),
+):
+    add(_id, _says, "where the masks are combined", _source, allowed=_change)
+
+
+def _query_mask(trial: Trial, fit: bool = False) -> np.ndarray:
+    """The query's padding, (B, T)."""
+    if trial.query_mask is None:
+        return np.ones((trial.query.shape[0], trial.query.shape[-2]), bool)
+    if fit and trial.query_mask.shape[1] != trial.key.shape[-2]:
+        raise ImpossibleError("the query's padding mask does not fit the keys")
+    return trial.query_mask
+
+
+def _of_query(state: State, right: Step) -> Any:
+    if state["trial"].query_mask is None:
+        return right(state)
+    return allowed_without(state, "key_mask") & _query_mask(state["trial"], fit=True)[:, None, None]
+
+
+def _both(state: State, right: Step) -> Any:
+    return right(state) & _query_mask(state["trial"])[:, None, :, None]
+
+
+def _rows(state: State, right: Step) -> Any:
+    if state["trial"].query_mask is None:
+        return right(state)
+    return allowed_without(state, "key_mask") & _query_mask(state["trial"])[:, None, :, None]
+
+
+def _on_rows(state: State, right: Step) -> Any:
+    trial = state["trial"]
+    if trial.key_mask is None:
+        return right(state)
+    return allowed_without(state, "key_mask") & trial.key_mask[:, None, :, None]
+
+
+def _padding_inverted(state: State, right: Step) -> Any:
+    trial = state["trial"]
+    if trial.key_mask is None:
+        return right(state)
+    return dataclasses.replace(trial, key_mask=~trial.key_mask).allowed()[:, None]
+
+
+for _id, _says, _source, _change in (
+    (
+        "padding-inverted",
+        "The padding mask is inverted: padding is attended, and nothing else.",
+        "nyu-mll/jiant#465",
+        _padding_inverted,
+    ),
+    (
+        "padding-of-query-for-keys",
+        "The query's padding mask is used for the keys (the target's in cross-attention).",
+        "Kamichanw/SeekDeeper#3, keras-team/keras-io#1046",
+        _of_query,
+    ),
+    (
+        "padding-on-queries",
+        "The keys' padding mask is laid over the queries: rows are hidden in place of columns.",
+        "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
+        _on_rows,
+    ),
+    (
+        "padding-of-query-on-queries",
+        "The query's padding hides its rows, and the padding of the keys is attended.",
+        "hyunwoongko/transformer#40",
+        _rows,
+    ),
+    (
+        "padding-on-both",
+        "Padded queries attend to nothing: the query's padding mask hides rows as well.",
+        PAPER,
+        _both,
+    ),
+):
+    add(_id, _says, "where the padding mask gets its axes", _source, allowed=_change)
