@@ -1,13 +1,13 @@
 """What differs between Keras layers and torch modules: how they are made, built, called, and where their weights are."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kmha.verify import frameworks
-from kmha.verify.held import Variable
+from kmha.verify.held import Slot, Variable
 
 
 class KerasKind:
@@ -62,6 +62,20 @@ class KerasKind:
         ]
 
 
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str]) -> list[str]:
+        """Lines that make a layer with these weights."""
+        paths = [slot.variable for slot in slots]
+        arrays = ",\n    ".join(weights)
+        return [
+            'keras.config.set_dtype_policy("float64")',
+            f"layer = {made}",
+            f"{call}  # makes the weights",
+            f"weights = [\n    {arrays},\n]  # {', '.join(variable.path for variable in paths)}",
+            "for variable, array in zip(layer.weights, weights):",
+            "    variable.assign(array)",
+        ]
+
+
 class TorchKind:
     """`torch.nn.Module`."""
 
@@ -96,6 +110,16 @@ class TorchKind:
                 lambda parameter=parameter: frameworks.back(parameter),
             )
             for name, parameter in layer.named_parameters()
+        ]
+
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str]) -> list[str]:
+        """Lines that make a module with these weights."""
+        items = [f"{slot.variable.path!r}: torch.tensor({array})" for slot, array in zip(slots, weights, strict=True)]
+        arrays = ",\n    ".join(items)
+        return [
+            f"layer = {made}.double().eval()",
+            f"{call}  # makes the weights of lazy modules",
+            f"layer.load_state_dict({{\n    {arrays},\n}})",
         ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import forms, frameworks, naming, trials
+from kmha.verify import forms, frameworks, naming, reproduction, trials
 from kmha.verify.chain import ROLES, Trial
 from kmha.verify.subjects import (
     Convention,
@@ -122,9 +122,10 @@ class FunctionSubject(Subject):
         order = [n for n, p in self.found.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
         return self.function(*(arguments.pop(name) for name in order), **arguments), copies
 
-    def code(self, trial: Trial) -> str:
-        arguments = ", ".join(f"{name}={name}" for name in self.arguments(trial))
-        return f"{self.name}({arguments})"
+    def code(self, trial: Trial) -> list[str]:
+        lines, given = reproduction.assignments(self.arguments(trial), self.framework)
+        called = f"result = {self.name}({', '.join(given)})"
+        return [*reproduction.imports(self.function, self.framework), *lines, called]
 
 
 def _packed(arrays: np.ndarray, form: str) -> np.ndarray:

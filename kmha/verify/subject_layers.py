@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import frameworks, held, naming, trials
+from kmha.verify import frameworks, held, naming, reproduction, trials
 from kmha.verify.chain import Trial
 from kmha.verify.layer_kinds import kind_of
 from kmha.verify.subjects import (
@@ -91,11 +91,12 @@ class LayerSubject(Subject):
     def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
         """The layer for a trial, with its weights set; made anew where sizes, dropout or dtype are others."""
         sizes = letters(trial.weights)
-        rate = trial.rate if self.accepts.training else 0.0
         dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
-        key = (*sizes.items(), rate, dtype)
+        key = (*sizes.items(), trial.rate, dtype)
         if key not in self.cache:
-            layer = self.thing if self.weights is not None else self._new(sizes, rate, dtype)
+            layer = self.thing
+            if self.weights is None:
+                layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
             self.kind.build(layer, self._arguments(trial), dtype)
             found = held.arrangements(self.kind.variables(layer), sizes, self.kind.transposed)
             self.cache[key] = layer, found
@@ -106,7 +107,9 @@ class LayerSubject(Subject):
             held.write(slots, trial.weights)
         return layer, slots
 
-    def _new(self, sizes: Mapping[str, int], rate: float, dtype: str) -> Any:
+    def _constructor(self, trial: Trial) -> dict[str, Any]:
+        """What the class is made with."""
+        sizes = letters(trial.weights)
         by_role = {
             "heads": sizes["H"],
             "size": sizes["O"],
@@ -114,10 +117,10 @@ class LayerSubject(Subject):
             "output": sizes["E"],
             "inputs": sizes["I query"],
             "use_bias": True,
-            "dropout": rate,
+            "dropout": trial.rate if self.accepts.training else 0.0,
         }
         arguments = {self.made_roles[role]: value for role, value in by_role.items() if role in self.made_roles}
-        return self.kind.new(self.layer_class, {**arguments, **self.given}, dtype)
+        return {**arguments, **self.given}
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         """All that the call takes, by name."""
@@ -149,9 +152,16 @@ class LayerSubject(Subject):
             + f". They are: {', '.join(f'{v.path} {v.shape}' for v in variables)}."
         )
 
-    def code(self, trial: Trial) -> str:
-        arguments = ", ".join(f"{name}={name}" for name in self._arguments(trial))
-        return f"layer({arguments})"
+    def code(self, trial: Trial) -> list[str]:
+        layer, slots = self.make(trial)
+        lines, given = reproduction.assignments(self._arguments(trial), self.framework)
+        head = reproduction.imports(self.thing, self.framework)
+        if self.weights is not None:
+            return [*head, *lines, f"result = layer({', '.join(given)})  # layer: the one that was diagnosed"]
+        made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
+        weights = [reproduction.literal(slot.variable.read()) for slot in slots]
+        call = f"layer({', '.join(given)})"
+        return [*head, *lines, *self.kind.script(f"{self.name}({made})", call, slots, weights), f"result = {call}"]
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:

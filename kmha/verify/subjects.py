@@ -75,8 +75,8 @@ class Subject:
         """What the candidate returns for a trial, and its inputs beside copies of them."""
         raise NotImplementedError
 
-    def code(self, trial: Trial) -> str:
-        """Lines of Python that make the call."""
+    def code(self, trial: Trial) -> list[str]:
+        """Lines of Python that make the call; the last one leaves `result`."""
         raise NotImplementedError
 
     def answer(self, trial: Trial) -> Answer:

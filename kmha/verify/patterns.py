@@ -1,0 +1,99 @@
+"""What two arrays' difference has in common, in one sentence each: where, along which axis, by which factor."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kmha.verify.matching import Asked
+
+CLOSE = 1e-5  # relative to the largest element: float32 candidates are among those that are looked at
+
+
+def sentences(asked: Asked, right: np.ndarray, right_scores: np.ndarray | None) -> list[str]:
+    """All that is true of one answer's difference from the right output (B, T, E) and scores (B, H, T, S)."""
+    output, scores = asked.answer.output, asked.answer.scores
+    if output is None:
+        return []
+    if output.shape != right.shape:
+        return [f"its output has the shape {output.shape}, where {right.shape} is right"]
+    found = list(_of_output(output, right))
+    if scores is not None and right_scores is not None:
+        found += _of_scores(scores, right_scores, asked)
+    return found
+
+
+def _same(left: np.ndarray, right: np.ndarray) -> bool:
+    if left.shape != right.shape:
+        return False
+    scale = max(float(np.max(np.abs(right), initial=0.0)), 1e-30)
+    return bool(np.max(np.abs(np.nan_to_num(left - right, nan=np.inf)), initial=0.0) <= CLOSE * scale)
+
+
+def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
+    if not np.isfinite(output).all():
+        yield f"{int((~np.isfinite(output)).sum())} of its {output.size} numbers are NaN or infinite"
+        return
+    factor = float(np.sum(output * right) / max(float(np.sum(right * right)), 1e-30))
+    if abs(factor) > CLOSE and _same(output, factor * right):
+        yield f"it is {factor:.6g} times the right output everywhere"
+    difference = output - right
+    if _same(difference, np.broadcast_to(difference[:1, :1] if output.ndim == 3 else difference[:1], output.shape)):
+        yield "the difference is the same at every position of every item, as of a bias"
+    items = [item for item in range(len(output)) if _same(output[item], right[item])]
+    if items and len(items) < len(output):
+        wrong = [item for item in range(len(output)) if item not in items]
+        yield f"only the batch's items {_numbers(wrong)} differ; {_numbers(items)} are right (counted from 0)"
+    yield from _exchanged(output, right, {"the batch": 0, "positions": -2, "features": -1})
+    rows = np.abs(difference).max(axis=tuple(axis for axis in range(output.ndim) if axis != output.ndim - 2))
+    close = rows <= CLOSE * np.abs(right).max()
+    if close.any() and not close.all():
+        yield f"only the positions {_numbers(np.flatnonzero(~close).tolist())} differ (counted from 0)"
+
+
+def _exchanged(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> Iterator[str]:
+    """Whether the right numbers are there, in another order along an axis."""
+    if _same(array, right):
+        return
+    if array.ndim >= 2 and array.shape[-1] == array.shape[-2] and _same(array, np.swapaxes(right, -1, -2)):
+        yield "its last two axes are transposed"
+    for name, axis in axes.items():
+        mine, theirs = (np.moveaxis(each, axis, 0).reshape(each.shape[axis], -1) for each in (array, right))
+        order = [next((i for i, row in enumerate(theirs) if _same(row, mine_row)), None) for mine_row in mine]
+        if None not in order and len(set(order)) == len(order) and order != sorted(order, key=lambda index: index or 0):
+            yield f"it is right but for the order along {name}: {_numbers([index or 0 for index in order])}"
+
+
+def _of_scores(scores: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[str]:
+    if scores.shape != right.shape:
+        yield f"its scores have the shape {scores.shape}, where {right.shape} is right"
+        return
+    if _same(scores, right):
+        yield "its scores are right: the mistake comes after them"
+        return
+    difference = scores - right
+    if scores.shape[1] > 1 and _same(scores, np.broadcast_to(scores[:, :1], scores.shape)):
+        yield "its scores are the same in all heads"
+    elif scores.shape[1] > 1 and _same(difference, np.broadcast_to(difference[:, :1], difference.shape)):
+        yield "the difference of its scores is constant over the heads"
+    heads = [head for head in range(scores.shape[1]) if _same(scores[:, head], right[:, head])]
+    if heads and len(heads) < scores.shape[1]:
+        yield f"the scores of the heads {_numbers(heads)} are right, those of the others are not"
+    sums = scores.sum(-1)
+    if not np.allclose(sums[np.isfinite(sums)], 1.0, atol=1e-4):
+        yield f"its rows of scores sum to {np.nanmin(sums):.3g} up to {np.nanmax(sums):.3g}, not to 1"
+    for name, axes in (("the queries", 2), ("the batch", 0), ("the heads", 1)):
+        if np.allclose(scores.sum(axes), 1.0, atol=1e-4):
+            yield f"its scores sum to 1 over {name}"
+    hidden = np.broadcast_to(~asked.trial.allowed()[:, None], scores.shape)
+    if hidden.any():
+        seen = np.abs(scores[hidden]).max()
+        yield (
+            f"positions that the mask hides get scores up to {seen:.2g}"
+            if seen > CLOSE
+            else "what the mask hides gets no score, as it must be"
+        )
+    yield from _exchanged(scores, right, {"the heads": 1, "the queries": 2, "the keys": 3})
+
+
+def _numbers(values: list[int]) -> str:
+    return ", ".join(str(value) for value in values)

@@ -1,0 +1,128 @@
+"""Of a mistake that the bank does not know: the first step that departs, the smallest case, the pattern.
+
+A candidate shows no steps, but cases that leave steps out show which one it is: with one key every score is 1, so what is
+wrong there is on the way of the values; without a mask the mask is not it; and scores, where they are returned, are a
+step of their own.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kmha.verify import matching, patterns, trials
+from kmha.verify.chain import ROLES, Trial, run
+from kmha.verify.matching import Asked
+from kmha.verify.subjects import Subject
+from kmha.verify.trials import Sizes
+
+VALUES = "the way of the values: value projection, mix, merge or output bias"
+LOGITS = "the logits: query or key projection, their product, the scale, or the softmax"
+AFTER = "after the scores: dropout, mix, merge or output bias"
+MASK = "the mask, or how it is combined"
+TRAINING = "dropout, or what else training changes"
+FLOAT16 = "the range or precision of float16"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Clue:
+    """What can be said of an unknown mistake.
+
+    Attributes:
+        step: the first that departs.
+        pattern: sentences about the difference.
+    """
+
+    step: str
+    pattern: tuple[str, ...]
+
+
+def clues(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Clue:
+    """All that can be found out with further calls."""
+    wrong = [one for one in asked if matching.distance(one) > one.limit]
+    shown = min(wrong, key=lambda one: (one.trial.training, one.trial.masked, one.trial.query.size))
+    state = run(shown.trial)
+    return Clue(
+        first_step(subject, sizes, asked, wrong),
+        tuple(patterns.sentences(shown, state["output"], state.get("returned"))),
+    )
+
+
+def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Sequence[Asked]) -> str:
+    """The first step of the chain that departs, as far as it can be told."""
+    plain = [one for one in wrong if not one.trial.masked and not one.trial.training and one.trial.dtype == "float64"]
+    if not plain:
+        masked = [one for one in wrong if not one.trial.training and one.trial.dtype == "float64"]
+        return MASK if masked else TRAINING if any(one.trial.training for one in wrong) else FLOAT16
+    single = _with_one_key(subject, sizes)
+    if single is not None and matching.distance(single) > single.limit:
+        return VALUES
+    scores = plain[0].answer.scores
+    if scores is not None and matching.apart(scores, run(plain[0].trial)["returned"]) <= plain[0].limit:
+        return AFTER
+    return LOGITS
+
+
+def _with_one_key(subject: Subject, sizes: Sizes) -> Asked | None:
+    """A trial with one key and one query, if the candidate answers it."""
+    small = dataclasses.replace(sizes, rows=1, columns=1)
+    trial = trials.draw(1, _unmasked(subject), small, subject.weights, core=subject.core)[0]
+    one = Asked(trial, subject.answer(trial))
+    return None if one.answer.raised else one
+
+
+def _unmasked(subject: Subject) -> trials.Accepts:
+    return dataclasses.replace(subject.accepts, mask=False, causal=False, padding=False, training=False, half=False)
+
+
+def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | None:
+    """The smallest sizes with which a trial of a kind that went wrong still does."""
+    names = {one.trial.name for one in asked if matching.distance(one) > one.limit}
+    for small in _by_size(subject, sizes):
+        try:
+            drawn = trials.draw(2, subject.accepts, small, subject.weights, core=subject.core)
+        except ValueError:
+            continue
+        for trial in drawn:
+            if trial.name not in names or trial.training:
+                continue
+            one = Asked(_short(trial), subject.answer(_short(trial)))
+            if not one.answer.raised and matching.distance(one) > one.limit:
+                return one
+    return None
+
+
+def _short(trial: Trial) -> Trial:
+    """With numbers of two decimals, to be printed."""
+    by_id: dict[int, np.ndarray] = {}  # what was one array stays one
+    rounded = {role: by_id.setdefault(id(array := getattr(trial, role)), np.round(array, 2)) for role in ROLES}
+    weights = {name: np.round(array, 2) for name, array in trial.weights.items()}
+    return dataclasses.replace(trial, weights=weights, **rounded)
+
+
+def _by_size(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
+    """From one of everything on; what the candidate holds stays as it is."""
+    free = subject.weights is None
+    heads = range(1, sizes.heads + 1) if free and sizes.heads > 1 else (sizes.heads,)
+    inner = (1, 2, sizes.size) if free else (sizes.size,)
+    lengths = range(1, max(sizes.rows, sizes.columns) + 1)
+    options = itertools.product((1, 2), lengths, lengths, heads, inner)
+    for batch, rows, columns, head_count, size in sorted(options, key=lambda each: (np.prod(each), each)):
+        changes = {"batch": batch, "rows": rows, "columns": columns, "heads": head_count, "size": size}
+        if free:
+            width = head_count * size if subject.accepts.wide else 2
+            changes |= {"width": width, "features": width, "key_features": width}
+        if np.prod([batch, rows, columns]) <= 16:
+            yield dataclasses.replace(sizes, **changes)
+
+
+def sizes_of(trial: Trial) -> str:
+    """Such as "B=1, T=2, S=2, H=1, O=1"."""
+    heads, size = (trial.query.shape[1], trial.query.shape[-1]) if trial.core else _inner(trial)
+    return f"B={len(trial.query)}, T={trial.query.shape[-2]}, S={trial.key.shape[-2]}, H={heads}, O={size}"
+
+
+def _inner(trial: Trial) -> tuple[int, int]:
+    shape = trial.weights["query/kernel"].shape
+    return shape[0], shape[2]
