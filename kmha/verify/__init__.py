@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kmha.verify.cases import Case
     from kmha.verify.comparison import compare, expect, run
+    from kmha.verify.probes import probe
+    from kmha.verify.probing.report import Probes
     from kmha.verify.report import Report
 
 # `reference` must stay importable without Keras, so the rest arrives when it is first used.
-_HOMES = {"Case": "cases", "Report": "report", "compare": "comparison", "expect": "comparison", "run": "comparison"}
-__all__ = ["Case", "Report", "compare", "expect", "run"]
+_HOMES = {
+    "Case": "cases",
+    "Probes": "probing.report",
+    "Report": "report",
+    "compare": "comparison",
+    "expect": "comparison",
+    "probe": "probes",
+    "run": "comparison",
+}
+__all__ = ["Case", "Probes", "Report", "compare", "expect", "probe", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,105 @@
+"""What an output does not show: whether rows of scores sum to one, and whether gradient reaches every weight."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from kmha.verify.probing import scores
+from kmha.verify.probing.baseline import Baseline, shortened
+from kmha.verify.probing.calls import Subject
+from kmha.verify.probing.inputs import CannotTry
+from kmha.verify.probing.report import Property
+from kmha.verify.probing.sublayers import is_keras, paths
+
+NAMED = 3  # weights that are named, at most
+
+
+def rows(baseline: Baseline) -> list[Property]:
+    """Scores of attention are not negative, and each query's sum to one."""
+    found = {name: baseline.results[name] for name in baseline.scores}
+    try:
+        found |= baseline.subject.scores(baseline.inputs)
+    except CannotTry as reason:
+        if not found:
+            return [Property("rows", None, None, shortened(str(reason)))]
+    if not found:
+        why = "no scores are returned, and no layer within takes `return_attention_scores`"
+        return [Property("rows", None, None, why)]
+    axes = {name: _attended(layer) for name, layer in paths(baseline.subject.thing)}
+    worst, where = 0.0, ""
+    for name, x in found.items():
+        away, place = scores.distance(x, axes.get(name, 1))
+        if away > max(worst, baseline.tolerance):
+            hint = scores.sums_along(x, baseline.tolerance)
+            where = f"{name}{' ' if place[0] != '[' else ''}{place}" + (f"; {hint}" if hint else "")
+        worst = max(worst, away)
+    return [Property("rows", worst <= baseline.tolerance, worst, where)]
+
+
+def _attended(layer: Any) -> int:
+    """How many axes of keys the scores of a layer have."""
+    axes = getattr(layer, "attention_axes", None) or getattr(layer, "_attention_axes", None)
+    return len(axes) if isinstance(axes, list | tuple) else 1
+
+
+def gradient(baseline: Baseline) -> list[Property]:
+    """Every trained weight has a gradient that is not zero; but for key biases, whose gradient has to be."""
+    weights = baseline.subject.weights
+    if not weights:
+        what = (
+            "nothing in it is trained" if is_keras(baseline.subject.thing) else "a function has no weights that we see"
+        )
+        return [Property("gradient", None, None, what)]
+    try:
+        gradients = baseline.subject.gradients(baseline.inputs, _upstream(baseline))
+    except Exception as error:
+        return [Property("gradient", None, None, shortened(f"{type(error).__name__}: {error}"))]
+    sizes = [float(np.max(np.abs(x), initial=0.0)) for x in gradients]
+    largest = max(sizes, default=0.0) or 1.0
+    groups: dict[str, float] = {}
+    for weight, size in zip(weights, sizes, strict=True):
+        group = weight.path.rpartition("/")[0]
+        groups[group] = max(groups.get(group, 0.0), size)
+    missing, excused, smallest = [], [], 1.0
+    for weight, size in zip(weights, sizes, strict=True):
+        bias = weight.path.endswith("bias") and size <= baseline.tolerance * groups[weight.path.rpartition("/")[0]]
+        if bias and (size > 0 or "key" in weight.path) and _changes_nothing(baseline, weight):
+            excused.append(weight.path)
+            continue
+        if size == 0 or not np.isfinite(size):
+            missing.append(weight.path if size == 0 else f"{weight.path} (NaN)")
+        smallest = min(smallest, size / largest)
+    note = f"but {_listed(excused)}: no softmax depends on it" if excused else ""
+    where = f"not {_listed(missing)}" if missing else note
+    return [Property("gradient", not missing, smallest, where)]
+
+
+def _upstream(baseline: Baseline) -> dict[str, np.ndarray]:
+    """What the outputs of the whole are multiplied by: random numbers, and zeros at padding."""
+    inputs = baseline.inputs
+    results = baseline.results if baseline.subject.layer is None else Subject(baseline.subject.thing).run(inputs)
+    known, upstream = set(inputs.lengths().values()), {}
+    for name, x in results.items():
+        if x.dtype.kind in "fV":
+            upstream[name] = baseline.rng.normal(size=x.shape)
+            if name not in baseline.scores and x.ndim > 1 and x.shape[0] == inputs.batch and x.shape[1] in known:
+                upstream[name][~inputs.real(x.shape[1])] = 0
+    if not upstream:
+        raise ValueError("no output is of floating point numbers")
+    return upstream
+
+
+def _changes_nothing(baseline: Baseline, weight: Any) -> bool:
+    """Whether the outputs are the same with another weight."""
+    before = ops.convert_to_numpy(weight).copy()
+    try:
+        weight.assign(before + baseline.rng.normal(size=before.shape).astype(before.dtype))
+        return baseline.effect(baseline.run(baseline.inputs), baseline.base).size <= baseline.tolerance
+    finally:
+        weight.assign(before)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

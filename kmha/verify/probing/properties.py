@@ -1,0 +1,233 @@
+"""The properties: each changes the inputs in one respect, calls again, and measures what else has changed."""
+
+import dataclasses
+
+import numpy as np
+
+from kmha.verify.probing.baseline import Baseline, Effect, positions, real
+from kmha.verify.probing.calls import Outputs
+from kmha.verify.probing.inputs import CannotTry, Inputs
+from kmha.verify.probing.reading import is_functional, parameters_of
+from kmha.verify.probing.report import Property
+from kmha.verify.probing.sublayers import is_keras
+
+CUTS = 8  # positions after which the future is changed, at most
+ALONE = 4  # items that are run alone, at most
+MORE = 3  # positions of further padding
+
+
+def finite(baseline: Baseline) -> list[Property]:
+    """No NaN and no infinity, but at padding."""
+    keep = real(baseline.inputs)
+    for name, x in baseline.base.items():
+        kept = np.expand_dims(keep(x), tuple(range(np.ndim(keep(x)), x.ndim)))
+        bad = np.argwhere(~np.isfinite(x.astype("float64")) & kept)
+        if len(bad):
+            found = f"{name}[{', '.join(map(str, bad[0]))}] is {x[tuple(bad[0])]}"
+            return [Property("finite", False, None, found)]
+    return [Property("finite", True)]
+
+
+def repeats(baseline: Baseline) -> list[Property]:
+    """Two calls with training=False, one after the other, are the same; training=True may differ, which is said."""
+    baseline.subject.restore()
+    first = baseline.run(baseline.inputs, again=True)
+    effect = baseline.effect(baseline.run(baseline.inputs, again=True), first)
+    baseline.repeats = effect.size <= baseline.tolerance
+    where = f"a second call changes {effect.where}"
+    if baseline.repeats:
+        where = _training(baseline) if baseline.subject.trains else ""
+    return [Property("repeats", baseline.repeats, effect.size, where)]
+
+
+def _training(baseline: Baseline) -> str:
+    try:
+        effect = baseline.effect(baseline.run(baseline.inputs, training=True), baseline.base)
+    except Exception as error:
+        return f"training=True raises {type(error).__name__}"
+    finally:
+        baseline.subject.restore()
+    return f"training=True changes it by {effect.size:.2g}" if effect.size > baseline.tolerance else "training=True too"
+
+
+def causal(baseline: Baseline) -> list[Property]:
+    """Other tokens from a position on leave the outputs before it as they are; a row for each sequence."""
+    inputs, lengths = baseline.inputs, baseline.inputs.lengths()
+    named = set(baseline.causal) if isinstance(baseline.causal, tuple) else set()
+    outputs = {x.shape[1] for x in baseline.base.values() if x.ndim > 2}
+    fitting = [i for i, length in lengths.items() if length in outputs or named & set(inputs.slots[i].names)]
+    if not fitting:
+        sequences = ", ".join(f"{inputs.slots[i].name} {inputs.arrays[i].shape}" for i in lengths) or "a sequence"
+        shapes = ", ".join(f"{name} {x.shape}" for name, x in baseline.base.items())
+        why = f"{shapes} has no axis for the positions of {sequences}"
+        return [Property("causal", None, None, why, True if baseline.causal else None)]
+    rows = []
+    for index in fitting:
+        names = inputs.slots[index].names
+        name = "causal" if len(lengths) == 1 else f"causal: {names[0]}"
+        expected = True if baseline.causal is True or named & set(names) else None
+        rows.append(baseline.row(name, lambda index=index: _causal(baseline, index), expected))  # type: ignore[misc]
+    return rows
+
+
+def _causal(baseline: Baseline, index: int) -> tuple[Effect, str]:
+    inputs, name = baseline.inputs, baseline.inputs.slots[index].name
+    length, tokens = inputs.lengths()[index], inputs.tokens(index)
+    if length < 2:
+        raise CannotTry(f"{name} has one position; give two or more")
+    tokens = np.ones((inputs.batch, length), bool) if tokens is None else tokens
+    worst, after = (Effect(), ""), 0.0
+    for cut in sorted({round(x) for x in np.linspace(1, length - 1, CUTS)}):
+        changed = baseline.run(inputs.changed(index, tokens & (np.arange(length) >= cut), baseline.rng))
+        future = baseline.effect(changed, baseline.base, positions(inputs, lambda t, cut=cut: t >= cut))  # type: ignore[misc]
+        past = baseline.effect(changed, baseline.base, positions(inputs, lambda t, cut=cut: t < cut))  # type: ignore[misc]
+        after = max(after, future.size, past.size)
+        if past.where or not worst[1]:  # the last cut tells most: how far back a single token of the future is seen
+            size = max(past.size, worst[0].size)
+            worst = Effect(size, past.where), f"changing {name}[:, {cut}:]" if past.where else ""
+    if after == 0:
+        raise CannotTry(f"changing {name} changes no output at all")
+    return worst
+
+
+def padding(baseline: Baseline) -> list[Property]:
+    """Other numbers, or other embeddings, at padded positions leave the outputs at tokens as they are."""
+    return [baseline.row("padding", lambda: _padding(baseline), _should_ignore(baseline))]
+
+
+def _padding(baseline: Baseline) -> tuple[Effect, str]:
+    inputs, note = baseline.inputs, ""
+    if not any((tokens := inputs.tokens(i)) is not None and not tokens.all() for i in inputs.lengths()):
+        inputs, which, note = _markable(baseline)
+        if max(inputs.lengths()[i] for i in which) < 2:
+            raise CannotTry("there is one position, which cannot be padding; give two or more")
+        inputs = inputs.padded(which)
+    base = baseline.run(inputs)
+    changed, embedded, names = inputs, False, []
+    for index in inputs.lengths():
+        tokens, slot = inputs.tokens(index), inputs.slots[index]
+        if tokens is None or tokens.all():
+            continue
+        if slot.pad is not None and not (slot.assumed and _hidden_by_masks(inputs, index)):
+            embedded = True
+        else:
+            changed = changed.changed(index, ~tokens, baseline.rng)
+            names.append(slot.name)
+    effect = baseline.effect(baseline.run(changed), base, real(inputs)) if names else Effect()
+    because = f"changing padded positions of {', '.join(names)}"
+    if embedded:
+        outputs, count = baseline.subject.with_other_padding(changed, baseline.rng)
+        if not count:
+            raise CannotTry("no Embedding gets these ids, so that there is nothing of the padding to change but its id")
+        effect = baseline.effect(baseline.outputs(outputs, inputs), base, real(inputs))
+        because = "changing what padding is embedded as"
+    return effect, because if effect.where else note
+
+
+def _hidden_by_masks(inputs: Inputs, index: int) -> bool:
+    """Whether masks, other than the id of padding, hide the padded positions."""
+    pad = inputs.arrays[index] != inputs.slots[index].pad
+    slots = list(inputs.slots)
+    slots[index] = dataclasses.replace(slots[index], pad=None)
+    rest = dataclasses.replace(inputs, slots=tuple(slots)).tokens(index)
+    return rest is not None and bool((rest <= pad).all())
+
+
+def padding_length(baseline: Baseline) -> list[Property]:
+    """The same tokens with more padding after them have the same outputs."""
+    return [baseline.row("padding_length", lambda: _padding_length(baseline), _should_ignore(baseline), varied=True)]
+
+
+def _padding_length(baseline: Baseline) -> tuple[Effect, str]:
+    inputs = baseline.inputs
+    which, note = [i for i in inputs.lengths() if inputs.tokens(i) is not None], ""
+    if not which:
+        inputs, which, note = _markable(baseline)
+    base = baseline.run(inputs)
+    longer = inputs.lengthened(which, MORE, baseline.rng)
+    grown = {inputs.lengths()[i] for i in which}
+    changed = {
+        name: x[:, : base[name].shape[1]] if base[name].ndim > 1 and base[name].shape[1] in grown else x
+        for name, x in baseline.outputs(baseline.subject.run(longer), longer).items()
+    }
+    effect = baseline.effect(changed, base, real(inputs))
+    return effect, f"{MORE} more padded positions" if effect.where else note
+
+
+def _markable(baseline: Baseline) -> tuple[Inputs, list[int], str]:
+    """The inputs with a mask for each sequence, if need be one made here; the sequences; and a remark."""
+    inputs = baseline.inputs
+    which = [i for i in inputs.lengths() if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
+    if which:
+        assumed = any(inputs.slots[i].assumed for i in which)
+        return inputs, which, "id 0 was taken for padding" if assumed else ""
+    if not inputs.lengths():
+        raise CannotTry("there is no sequence: (B, T, I), or token ids (B, T)")
+    if _takes_mask(baseline) is False:
+        raise CannotTry("nothing says what is padded: give mask=…, boolean (B, T), True at tokens")
+    which = list(inputs.lengths())
+    return inputs.carrying(which), which, "with a mask made for it"
+
+
+def _takes_mask(baseline: Baseline) -> bool | None:
+    """Whether a mask that the tensors carry gets to the layer; `None` if it may."""
+    thing, parameters = baseline.subject.thing, parameters_of(baseline.subject.thing)
+    if not is_keras(thing):
+        return False
+    tensors = [slot for slot in baseline.inputs.slots if slot.role == "input"]
+    if not is_functional(thing):
+        if "mask" in parameters and len(tensors) == 1:
+            return True
+        if any(f"{name}_mask" in parameters for slot in tensors for name in slot.names):
+            return True
+    return None if is_functional(thing) or thing.supports_masking else False
+
+
+def _should_ignore(baseline: Baseline) -> bool | None:
+    """Whether padding should change nothing: it should where it is known what is padding, and that it was said."""
+    inputs = baseline.inputs
+    known = [i for i in inputs.lengths() if inputs.tokens(i) is not None and not inputs.slots[i].assumed]
+    if known:
+        return True
+    assumed = any(inputs.tokens(i) is not None for i in inputs.lengths())
+    return None if assumed or not _takes_mask(baseline) else True
+
+
+def batch_order(baseline: Baseline) -> list[Property]:
+    """The items in another order have the same outputs, in that order."""
+
+    def attempt() -> tuple[Effect, str]:
+        batch, worst = _several(baseline), Effect()
+        for order in (list(range(batch))[::-1], [*range(1, batch), 0]):
+            effect = _items(baseline, order, baseline.run(baseline.inputs.reordered(order)))
+            worst = effect if effect.size > worst.size else worst
+        return worst, "another order" if worst.where else ""
+
+    return [baseline.row("batch_order", attempt, varied=True)]
+
+
+def batch_size(baseline: Baseline) -> list[Property]:
+    """An item alone has the outputs that it has among others."""
+
+    def attempt() -> tuple[Effect, str]:
+        worst, because = Effect(), ""
+        for item in range(min(ALONE, _several(baseline))):
+            alone = baseline.inputs.reordered([item])
+            effect = _items(baseline, [item], baseline.outputs(baseline.subject.run(alone), alone))
+            if effect.size > worst.size:
+                worst, because = effect, f"item {item} alone" if effect.where else ""
+        return worst, because
+
+    return [baseline.row("batch_size", attempt, varied=True)]
+
+
+def _several(baseline: Baseline) -> int:
+    if baseline.inputs.batch < 2:
+        raise CannotTry("there is one item in the batch; give two or more")
+    return baseline.inputs.batch
+
+
+def _items(baseline: Baseline, order: list[int], changed: Outputs) -> Effect:
+    """The effect on the batch's items `order`."""
+    inputs = baseline.inputs.reordered(order)
+    return baseline.effect(changed, {name: x[order] for name, x in baseline.base.items()}, real(inputs))

@@ -1,0 +1,236 @@
+"""From what a user passes to `kmha.verify.probe` to the inputs of a call."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from kmha.verify.probing import masks
+from kmha.verify.probing.inputs import Inputs, Place, Slot, is_ids
+from kmha.verify.probing.sublayers import is_keras, layers_of
+
+SIZES = 3, 7  # B and T of what is made where they are left open
+OPEN = 5  # any other size that is left open
+VOCABULARY = 10  # token ids, where no embedding says how many there are
+PAD = 0  # the usual id of padding
+NOT_TOKENS = ("segment", "position", "type")  # integers of which 0 is no padding
+
+
+def read(
+    thing: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], mask: Any, pad_id: int | None, rng: Any
+) -> Inputs:
+    """The inputs of a call.
+
+    Args:
+        thing: what is called.
+        args: arrays, nested lists, tuples and dicts of them, shapes, or `keras.Input`; none for a model that has its
+            own.
+        kwargs: further arguments, of which arrays are taken up.
+        mask: the padding mask, (B, T) or with axes of size 1 in between, or a dict of them by input.
+        pad_id: the id of padding; `None`: what the thing says, or else 0.
+        rng: what arrays are made with.
+
+    Raises:
+        ValueError: there are no inputs, a mask does not fit, or cannot be passed.
+    """
+    if "training" in kwargs:
+        raise ValueError("probe sets `training` itself: it calls with training=False, and once with training=True.")
+    parameters, kwargs = parameters_of(thing), dict(kwargs)
+    if mask is not None and not isinstance(mask, Mapping) and (_array(mask).ndim > 2 or not is_keras(thing)):
+        kwargs["mask"], mask = _array(mask), None
+        if "mask" not in parameters:
+            raise ValueError(
+                f"{describe(thing)} takes no argument `mask`. Pass its mask by the name that it has there, such as "
+                "probe(layer, x, attention_mask=…); a mask (B, T) for a Keras layer may travel with the tensor."
+            )
+    elif mask is not None and "mask" in parameters and len(args) > 1 and not isinstance(mask, Mapping):
+        kwargs["mask"] = _array(mask)  # Keras fills the argument in where there is one tensor only
+    inputs = _slots(thing, args or _own_inputs(thing, kwargs), kwargs, parameters, rng)
+    _check_masks(inputs)
+    return _with_masks(thing, _with_pads(thing, inputs, pad_id), mask)
+
+
+def describe(thing: Any) -> str:
+    """What a thing is called in a report.
+
+    >>> describe(keras.layers.Dense(3, name="last"))
+    "Dense 'last'"
+    """
+    if is_keras(thing):
+        return f"{type(thing).__name__} {thing.name!r}"
+    return getattr(thing, "__name__", type(thing).__name__)
+
+
+def parameters_of(thing: Any) -> dict[str, Any]:
+    """The parameters of a layer's call, or of a function, by name; none if they cannot be known."""
+    try:
+        return dict(inspect.signature(thing.call if is_keras(thing) else thing).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def is_functional(thing: Any) -> bool:
+    """Whether it is a model made of `keras.Input`, which hands on any mask that its inputs carry."""
+    return isinstance(thing, keras.Sequential) or hasattr(thing, "_inputs_struct")
+
+
+def _own_inputs(thing: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The `keras.Input`s of a model."""
+    structure = getattr(getattr(thing, "_functional", None) or thing, "_inputs_struct", None)
+    if structure is not None:
+        return (structure,)
+    if any(hasattr(value, "shape") for value in kwargs.values()):
+        return ()
+    raise ValueError(
+        f"the inputs of {describe(thing)} are not known. Give what it is called with: arrays, probe(layer, x); shapes "
+        "of random numbers, probe(layer, (3, 7, 16)); or specifications, "
+        'probe(model, keras.Input((7,), dtype="int32")).'
+    )
+
+
+def _slots(thing: Any, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: dict[str, Any], rng: Any) -> Inputs:
+    sizes = [layer.input_dim for layer in layers_of(thing) if isinstance(layer, keras.layers.Embedding)]
+    vocabulary = min(sizes, default=VOCABULARY)
+    reader = _Reader(rng, vocabulary)
+    names = [*parameters, *(f"inputs[{number}]" for number in range(len(parameters), len(args)))]
+    tree = tuple(reader.read(value, name, True) for value, name in zip(args, names, strict=False))
+    if names[:2] == ["query", "value"] and len(tree) == 1 and not {"value", "key"} & set(kwargs):
+        tree *= 2  # self-attention
+        reader.names[0].append("value")
+    named = {name: reader.read(value, name, False) for name, value in kwargs.items()}
+    batch = next((array.shape[0] for array in reader.arrays if array.ndim >= 2), None)
+    slots = []
+    for found, framework, array in zip(reader.names, reader.frameworks, reader.arrays, strict=True):
+        batched = array.ndim > 0 and array.shape[0] == batch
+        role = "input" if array.dtype.kind in "iufV" and array.ndim >= 2 and batched else "other"
+        if array.dtype == bool or any(name.endswith("mask") for name in found):
+            role, batched = "mask", masks.is_batched(found[0], array, batch)
+        slots.append(Slot(tuple(found), role, batched, framework))
+    return Inputs((tree, named), tuple(slots), tuple(reader.arrays), (None,) * len(slots), vocabulary)
+
+
+def _check_masks(inputs: Inputs) -> None:
+    sizes = {1, *inputs.lengths().values()}
+    for slot, mask in inputs.pairs():
+        padding = slot.role == "mask" and mask.ndim == 2 and slot.name not in masks.BETWEEN
+        if padding and len(sizes) > 1 and mask.shape[-1] not in sizes:
+            raise ValueError(_no_fit(slot.name, mask, inputs))
+
+
+def _with_pads(thing: Any, inputs: Inputs, pad_id: int | None) -> Inputs:
+    """Which id, or which number, is padding."""
+    found = layers_of(thing)
+    zero = any(isinstance(layer, keras.layers.Embedding) and layer.mask_zero for layer in found)
+    said = [layer.pad_id for layer in found if isinstance(getattr(layer, "pad_id", None), int)]
+    numbers = [layer.mask_value for layer in found if isinstance(layer, keras.layers.Masking)]
+    known = pad_id is not None or zero or bool(said)
+    pad = pad_id if pad_id is not None else [0, *said][not zero] if known else PAD
+    slots = list(inputs.slots)
+    for index in inputs.lengths():
+        slot, array = slots[index], inputs.arrays[index]
+        if is_ids(array) and not any(word in name for word in NOT_TOKENS for name in slot.names):
+            if (array != pad).reshape(len(array), -1).any(axis=1).all():
+                slots[index] = dataclasses.replace(slot, pad=pad, assumed=not known)
+        elif not is_ids(array) and numbers:
+            slots[index] = dataclasses.replace(slot, pad=numbers[0])
+    return dataclasses.replace(inputs, slots=tuple(slots))
+
+
+def _with_masks(thing: Any, inputs: Inputs, mask: Any) -> Inputs:
+    """Padding masks for the tensors to carry, but for those that say what the ids say."""
+    if mask is None:
+        return inputs
+    slots, carried, tree = list(inputs.slots), list(inputs.carried), inputs.tree
+    names = {name: index for index in inputs.lengths() for name in slots[index].names}
+    for name, given in (mask if isinstance(mask, Mapping) else {"": mask}).items():
+        array = _array(given)
+        if name and name not in names:
+            raise ValueError(f"mask: there is no sequence {name!r}. There are: {', '.join(names) or 'none'}.")
+        which = [names[name]] if name else list(inputs.lengths())
+        which = [index for index in which if inputs.arrays[index].shape[:2] == array.shape]
+        if not which:
+            raise ValueError(_no_fit(f"mask[{name!r}]" if name else "mask", array, inputs))
+        if not np.isin(array, (0, 1)).all():
+            raise ValueError(f"mask: expected booleans, True at tokens and False at padding. Received: {array.dtype}.")
+        for index in which:
+            pad = slots[index].pad
+            if pad is None or inputs.arrays[index].ndim > 2 or ((inputs.arrays[index] != pad) != array).any():
+                carried[index] = array.astype(bool)
+                slots[index] = dataclasses.replace(slots[index], pad=None)
+            else:
+                slots[index] = dataclasses.replace(slots[index], assumed=False)
+    return dataclasses.replace(inputs, slots=tuple(slots), carried=tuple(carried), tree=tree)
+
+
+def _no_fit(name: str, mask: np.ndarray, inputs: Inputs) -> str:
+    sequences = [f"{inputs.slots[index].name} {inputs.arrays[index].shape}" for index in inputs.lengths()]
+    return (
+        f"{name} must be a padding mask (B, T), True at tokens, with the first axes of a sequence: "
+        f"{', '.join(sequences) or 'there is none'}. Received: {mask.shape}. A mask of who attends to whom goes in the "
+        "layer's own argument, such as attention_mask=…"
+    )
+
+
+class _Reader:
+    """Takes the arrays out of a nested structure; an array that is met twice gets one slot with two names."""
+
+    def __init__(self, rng: np.random.Generator, vocabulary: int) -> None:
+        self.rng, self.vocabulary = rng, vocabulary
+        self.arrays: list[np.ndarray] = []
+        self.names: list[list[str]] = []
+        self.frameworks: list[str] = []
+        self._seen: dict[int, int] = {}
+
+    def read(self, value: Any, name: str, positional: bool) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self.read(item, str(key), positional) for key, item in value.items()}
+        if (positional and _is_shape(value)) or hasattr(value, "shape") or _is_nested_list(value):
+            return self._slot(value, value.name if isinstance(value, keras.KerasTensor) else name)
+        if positional and isinstance(value, list | tuple):
+            items = [self.read(item, f"{name}[{number}]", positional) for number, item in enumerate(value)]
+            return tuple(items) if isinstance(value, tuple) else items
+        return value
+
+    def _slot(self, value: Any, name: str) -> Place:
+        # Two equal shapes may be one object, and are two arrays all the same.
+        index = len(self.arrays) if _is_shape(value) else self._seen.setdefault(id(value), len(self.arrays))
+        if index == len(self.arrays):
+            framework = type(value).__module__.partition(".")[0].removesuffix("lib")
+            self.frameworks.append(framework if framework in ("tensorflow", "torch", "jax") else "numpy")
+            self.arrays.append(self._made(value) if _is_specification(value) else _array(value))
+            self.names.append([])
+        if name not in self.names[index]:
+            self.names[index].append(name)
+        return Place(index)
+
+    def _made(self, value: Any) -> np.ndarray:
+        shape, dtype = value, keras.config.floatx()
+        if isinstance(value, keras.KerasTensor):
+            shape, dtype = value.shape, keras.backend.standardize_dtype(value.dtype)
+        sizes = [*SIZES, *[OPEN] * len(shape)]
+        shape = [default if size is None else size for size, default in zip(shape, sizes, strict=False)]
+        if "int" in dtype:
+            return self.rng.integers(1, max(2, self.vocabulary), size=shape).astype(dtype)
+        return np.ones(shape, bool) if dtype == "bool" else self.rng.normal(size=shape).astype(dtype)
+
+
+def _is_specification(value: Any) -> bool:
+    return _is_shape(value) or isinstance(value, keras.KerasTensor)
+
+
+def _is_shape(value: Any) -> bool:
+    """Whether it is a tuple of sizes, such as (3, None, 16)."""
+    return isinstance(value, tuple) and len(value) > 1 and all(x is None or type(x) is int for x in value)
+
+
+def _is_nested_list(value: Any) -> bool:
+    """Whether it is an array, (B, T) or more, written as lists."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list) and np.asarray(value).ndim > 1
+
+
+def _array(value: Any) -> np.ndarray:
+    value = value.detach().cpu() if hasattr(value, "detach") else value
+    return np.asarray(value)

@@ -1,0 +1,73 @@
+"""The layers within a layer: their paths, and a look at their calls."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+
+
+def is_keras(thing: Any) -> bool:
+    """Whether it is a Keras layer, as models are too."""
+    return isinstance(thing, keras.layers.Layer)
+
+
+def layers_of(thing: Any) -> list[Any]:
+    """The layer itself, and all within it; none of a function."""
+    return list(thing._flatten_layers()) if is_keras(thing) else []
+
+
+def paths(thing: Any, path: str = "") -> list[tuple[str, Any]]:
+    """All layers with their paths, the thing itself with ""; a layer that stands in two places counts once.
+
+    >>> import kmha
+    >>> [path for path, _ in paths(kmha.layers.FeedForward(5, 3))]
+    ['', 'dense1', 'dense2']
+    """
+    if not is_keras(thing):
+        return []
+    found = {id(thing): (path, thing)}
+    for layer in thing._flatten_layers(include_self=False, recursive=False):
+        for inner, each in paths(layer, f"{path}/{layer.name}".lstrip("/")):
+            found.setdefault(id(each), (inner, each))
+    return list(found.values())
+
+
+def find(thing: Any, layer: Any) -> Any:
+    """The layer within `thing` of that name, or of that path, such as "encoder/layer1/mha"; or the layer itself.
+
+    Raises:
+        ValueError: there is none, or more than one.
+    """
+    known = paths(thing)
+    if isinstance(layer, str):
+        found = [(path, each) for path, each in known if path and f"/{path}".endswith(f"/{layer}")]
+    else:
+        found = [(path, each) for path, each in known if each is layer]
+    if len(found) == 1:
+        return found[0][1]
+    name = layer if isinstance(layer, str) else getattr(layer, "name", layer)
+    listed = ", ".join(path for path, _ in (found or known) if path) or "none"
+    if found:
+        raise ValueError(f"layer: {name!r} is the name of {len(found)} layers. Give more of the path: {listed}.")
+    raise ValueError(f"layer: there is no layer {name!r} in what is probed. There are: {listed}.")
+
+
+@contextlib.contextmanager
+def wrapped(layers: list[Any], wrapper: Callable[[Any, Callable[..., Any], Any, Any], Any]) -> Iterator[None]:
+    """Has every call of `layers` go through `wrapper(layer, call, args, kwargs)`, masks filled in by Keras."""
+    before = [vars(layer).get("call") for layer in layers]
+    for layer in layers:
+        vars(layer)["call"] = _through(wrapper, layer, layer.call)
+    try:
+        yield
+    finally:
+        for layer, call in zip(layers, before, strict=True):
+            if call is None:
+                del vars(layer)["call"]
+            else:
+                vars(layer)["call"] = call
+
+
+def _through(wrapper: Callable[..., Any], layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: wrapper(layer, call, args, kwargs)
