@@ -59,6 +59,8 @@ class Trial:
             attention: it is there for layers that use it wrongly.
         training, rate, kept: dropout; `kept` is what it multiplies the scores by, (B, H, T, S).
         dtype: what the candidate computes in.
+        fill: what stands in place of the logits that the mask hides: it shows where a mistake leaves a softmax nothing
+            else.
         more: what a chain of blocks needs besides.
     """
 
@@ -75,6 +77,7 @@ class Trial:
     rate: float = 0.0
     kept: np.ndarray | None = None
     dtype: str = "float64"
+    fill: float = -np.inf
     chain: str = "attention"
     more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -100,8 +103,9 @@ class Trial:
         return allowed
 
     def empty_rows(self) -> np.ndarray:
-        """The rows with nothing to attend to: boolean, (B, T)."""
-        return ~self.allowed().any(axis=-1)
+        """The rows with nothing to attend to, or of padding: boolean, (B, T)."""
+        empty = ~self.allowed().any(axis=-1)
+        return empty if self.query_mask is None else empty | ~self.query_mask
 
 
 def causal(rows: int, columns: int) -> np.ndarray:
@@ -185,7 +189,7 @@ ATTENTION: dict[str, Step] = {
     "logits": lambda state: matmul(state["heads"]["query"], np.swapaxes(state["heads"]["key"], -1, -2)),
     "scaled": lambda state: state["logits"] * state["scale"],
     "allowed": _allowed,
-    "masked": lambda state: np.where(state["allowed"], state["scaled"], -np.inf),
+    "masked": lambda state: np.where(state["allowed"], state["scaled"], state["trial"].fill),
     "scores": lambda state: softmax(state["masked"]),
     "dropped": _dropped,
     "mixed": lambda state: matmul(state["dropped"], state["heads"]["value"]),

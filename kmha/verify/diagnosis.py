@@ -23,7 +23,7 @@ from kmha.verify.matching import Answer, Asked, Match
 from kmha.verify.mistakes import Mistake
 from kmha.verify.reproduction import script
 from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.subjects import MASK_DTYPES, MASK_SHAPES, Convention, Subject, SubjectError
+from kmha.verify.subjects import MASK_DTYPES, Convention, Subject, SubjectError
 from kmha.verify.trials import Sizes
 from kmha.verify.unexplained import Clue, clues, smallest
 
@@ -153,11 +153,10 @@ def _settle(subject: Subject, drawn: Sequence[Any]) -> None:
         _choose(subject, again, plain)
     masked = [trial for trial in drawn if trial.mask is not None and trial.dtype == "float64"]
     if masked:
-        shapes = [shape for shape in MASK_SHAPES if shape != "B,1,T,S" or not subject.core or subject.accepts.heads]
         options = [
             dataclasses.replace(subject.convention, mask_shape=shape, mask_dtype=dtype)
             for dtype in MASK_DTYPES
-            for shape in shapes
+            for shape in subject.mask_shapes()
         ]
         _choose(subject, options, [masked[0], masked[-1]])
 
@@ -188,7 +187,13 @@ def _fits(asked: Sequence[Asked]) -> bool:
 
 def _judged(subject: Subject, sizes: Sizes, asked: tuple[Asked, ...], tell: Callable[[str], None]) -> Diagnosis:
     answered = [one for one in asked if not one.answer.raised]
-    found: dict[str, Any] = {"name": subject.name, "asked": asked, "sizes": sizes, "convention": subject.convention, "subject": subject}
+    found: dict[str, Any] = {
+        "name": subject.name,
+        "asked": asked,
+        "sizes": sizes,
+        "convention": subject.convention,
+        "subject": subject,
+    }
     if not answered:
         return Diagnosis(verdict=RAISES, matches=(), nearest=None, **found)
     tell("comparing it with every known mistake")

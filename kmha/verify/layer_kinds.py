@@ -61,13 +61,12 @@ class KerasKind:
             if id(variable) not in seeds
         ]
 
-
-    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str]) -> list[str]:
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Lines that make a layer with these weights."""
         paths = [slot.variable for slot in slots]
         arrays = ",\n    ".join(weights)
         return [
-            'keras.config.set_dtype_policy("float64")',
+            f"keras.config.set_dtype_policy({dtype!r})",
             f"layer = {made}",
             f"{call}  # makes the weights",
             f"weights = [\n    {arrays},\n]  # {', '.join(variable.path for variable in paths)}",
@@ -112,12 +111,12 @@ class TorchKind:
             for name, parameter in layer.named_parameters()
         ]
 
-    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str]) -> list[str]:
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Lines that make a module with these weights."""
         items = [f"{slot.variable.path!r}: torch.tensor({array})" for slot, array in zip(slots, weights, strict=True)]
         arrays = ",\n    ".join(items)
         return [
-            f"layer = {made}.double().eval()",
+            f"layer = {made}.to(torch.{dtype}).eval()",
             f"{call}  # makes the weights of lazy modules",
             f"layer.load_state_dict({{\n    {arrays},\n}})",
         ]

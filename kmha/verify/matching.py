@@ -5,6 +5,7 @@ whether it is finite. Of training with dropout, a candidate's own draw is found 
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,6 +16,10 @@ from kmha.verify.chain import ImpossibleError, State, Trial, run
 from kmha.verify.mistakes import BANK, Mistake
 
 Changes = Sequence[Mistake]
+
+FLOAT32_INSIDE = 1e-6
+FILL = -1e9  # what many hide with, in place of -inf
+USUAL = 10.0  # the largest of logits of ordinary size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,10 +48,17 @@ class Asked:
     trial: Trial
     answer: Answer
 
-    @property
+    @functools.cached_property
     def limit(self) -> float:
-        """The distance up to which two results are the same."""
-        return tolerance.relative(self.answer.dtype)
+        """The distance up to which two results are the same.
+
+        Many a right layer takes the root of d_k in float32, so no more than that is asked for; and an error of logits
+        is one of scores in proportion to the logits' size.
+        """
+        largest = 1.0
+        if self.trial.chain == "attention":
+            largest = max(1.0, float(np.abs(run(self.trial)["scaled"]).max()) / USUAL)
+        return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, 0.1)
 
 
 def distance(asked: Asked, mistakes: Changes = ()) -> float:
@@ -60,7 +72,10 @@ def distance(asked: Asked, mistakes: Changes = ()) -> float:
     try:
         if asked.trial.training:
             return _with_dropout(asked, changes)
-        return from_state(asked, run(asked.trial, changes))
+        far = from_state(asked, run(asked.trial, changes))
+        if far > asked.limit and mistakes and asked.trial.masked:
+            far = min(far, from_state(asked, run(dataclasses.replace(asked.trial, fill=FILL), changes)))
+        return far
     except ImpossibleError:
         return float("inf")
 
@@ -212,6 +227,6 @@ def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
         same = Answer(right["output"], right.get("returned") if one.answer.scores is not None else None)
         if from_state(Asked(one.trial, same), wrong) > one.limit:
             seen.add(index)
-            if from_state(one, wrong) <= one.limit:
+            if distance(one, [mistake]) <= one.limit:
                 explained.add(index)
     return _Alone(frozenset(seen), frozenset(explained))

@@ -24,8 +24,10 @@ def literal(array: Any) -> str:
     'np.array([[1.25, -2.0]])'
     """
     array = np.asarray(array)
-    dtype = f", dtype={str(array.dtype)!r}" if array.dtype.kind == "f" and array.dtype != np.float64 else ""
-    return f"np.array({array.tolist()!r}{dtype})"
+    if array.dtype.kind != "f" or array.dtype == np.float64:
+        return f"np.array({array.tolist()!r})"
+    digits = np.finfo(array.dtype).precision
+    return f"np.array({np.round(array.astype('float64'), digits).tolist()!r}, dtype={str(array.dtype)!r})"
 
 
 def imports(thing: Any, framework: str) -> list[str]:

@@ -84,6 +84,10 @@ class LayerSubject(Subject):
         batch, rows, columns = [n for n in (2, 3, 5, 7, 9, 11) if n not in (heads, size)][:3]
         return Sizes(batch, rows, columns, heads, features, key_features, size, width, "query/bias" in weights)
 
+    def mask_shapes(self) -> list[str]:
+        """`attention_mask` is (B, T, S) in Keras; a layer of one's own often wants an axis of heads."""
+        return ["B,T,S", "B,1,T,S", "T,S"]
+
     def weight_conventions(self) -> list[Any]:
         """The numbers of the arrangements that are possible."""
         return list(range(len(self.cache["arrangements"]))) if "arrangements" in self.cache else [0]
@@ -148,7 +152,11 @@ class LayerSubject(Subject):
             return held.read(found[0], sizes)
         raise SubjectError(
             f"{self.name}: its weights fit no reading as multi-head attention"
-            + (f" with {heads} heads" if heads else ": give the number of heads, arguments={'num_heads': …} or --set num_heads=H")
+            + (
+                f" with {heads} heads"
+                if heads
+                else ": give the number of heads, arguments={'num_heads': …} or --set num_heads=H"
+            )
             + f". They are: {', '.join(f'{v.path} {v.shape}' for v in variables)}."
         )
 
@@ -161,7 +169,7 @@ class LayerSubject(Subject):
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         weights = [reproduction.literal(slot.variable.read()) for slot in slots]
         call = f"layer({', '.join(given)})"
-        return [*head, *lines, *self.kind.script(f"{self.name}({made})", call, slots, weights), f"result = {call}"]
+        return [*head, *lines, *self.kind.script(f"{self.name}({made})", call, slots, weights, self.convention.dtype), f"result = {call}"]
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:

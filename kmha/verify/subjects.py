@@ -5,8 +5,11 @@ have no names, the dtype that a helper casts to. All that are usual are tried, a
 right is taken; else the first that one known mistake explains; else the first with which it runs.
 """
 
+import contextlib
 import dataclasses
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,6 +70,10 @@ class Subject:
         """Sizes that the candidate allows."""
         raise NotImplementedError
 
+    def mask_shapes(self) -> list[str]:
+        """The shapes of a mask that are worth a try, the likeliest first."""
+        return ["B,1,T,S", "B,T,S", "T,S"] if not self.core or self.accepts.heads else ["B,T,S", "T,S"]
+
     def weight_conventions(self) -> list[Any]:
         """All orders and forms of weights that are worth a try."""
         return [None]
@@ -82,7 +89,10 @@ class Subject:
     def answer(self, trial: Trial) -> Answer:
         """The candidate's answer to a trial. An error of its own is an answer too."""
         try:
-            result, inputs = self.call(trial)
+            # What a stranger's code prints must not get into what we print, nor its warnings.
+            with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
+                warnings.simplefilter("ignore")
+                result, inputs = self.call(trial)
             output, scores = frameworks.shaped(result)
             output = frameworks.back(output)
         except SubjectError:
@@ -112,7 +122,7 @@ class Subject:
 
 def _same_for_all(mask: np.ndarray) -> np.ndarray:
     if not (mask == mask[:1]).all():
-        raise SubjectError("a mask (T, S) cannot hide different positions of different items")
+        raise ValueError("not tried: a mask (T, S) hides the same positions of all items")
     return mask[0]
 
 

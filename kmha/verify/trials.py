@@ -61,10 +61,10 @@ class Sizes:
     use_bias: bool = True
 
     def __str__(self) -> str:
-        features = f"I={self.features}" + (f" ({self.key_features} of key)" if self.features != self.key_features else "")
-        return (
-            f"B={self.batch}, T={self.rows}, S={self.columns}, H={self.heads}, {features}, O={self.size}, E={self.width}"
+        features = f"I={self.features}" + (
+            f" ({self.key_features} of key)" if self.features != self.key_features else ""
         )
+        return f"B={self.batch}, T={self.rows}, S={self.columns}, H={self.heads}, {features}, O={self.size}, E={self.width}"
 
 
 def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True) -> Sizes:
@@ -100,7 +100,9 @@ def draw_weights(rng: np.random.Generator, sizes: Sizes) -> dict[str, np.ndarray
     return weights
 
 
-def draw(seed: int, accepts: Accepts, sizes: Sizes | None = None, weights: Any = None, core: bool = False) -> list[Trial]:
+def draw(
+    seed: int, accepts: Accepts, sizes: Sizes | None = None, weights: Any = None, core: bool = False
+) -> list[Trial]:
     """All trials for a candidate: with the same weights, unless these are drawn.
 
     Args:
@@ -152,7 +154,9 @@ class _Maker:
             yield self.with_mask("mask with rows of nothing", *self.lengths(short, long), empty=True)
             if not accepts.causal:
                 trial = self.make("causal mask, as a mask", long)
-                yield dataclasses.replace(trial, mask=np.broadcast_to(causal(long, long), (self.sizes.batch, long, long)))
+                yield dataclasses.replace(
+                    trial, mask=np.broadcast_to(causal(long, long), (self.sizes.batch, long, long))
+                )
         if accepts.causal:
             yield self.make("causal", long, causal=True)
             if accepts.cross:
@@ -247,5 +251,9 @@ class _Maker:
         return dataclasses.replace(trial, query=query, key=key, value=value)
 
     def dropped(self, *lengths: int) -> Trial:
-        """In training. `kept` is unknown until the candidate has drawn it."""
-        return self.make("dropout, training", *lengths, training=True, rate=RATE)
+        """In training. `kept` is unknown until the candidate has drawn it, and found by trying all: so with one head."""
+        sizes = self.sizes
+        size = sizes.width if self.accepts.wide else sizes.size
+        alone = dataclasses.replace(self, sizes=dataclasses.replace(sizes, heads=1, size=size))
+        lengths = tuple(min(length, 5) for length in lengths)
+        return alone.make("dropout, training", *lengths, training=True, rate=RATE)

@@ -82,7 +82,7 @@ def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | 
     for small in _by_size(subject, sizes):
         try:
             drawn = trials.draw(2, subject.accepts, small, subject.weights, core=subject.core)
-        except ValueError:
+        except (ValueError, IndexError):  # too small for some trial
             continue
         for trial in drawn:
             if trial.name not in names or trial.training:
