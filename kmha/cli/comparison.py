@@ -2,12 +2,8 @@
 
 import contextlib
 import dataclasses
-import difflib
-import importlib
 import math
-import os
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,24 +54,11 @@ def run(
 
 
 def load_layer(name: str) -> Any:
-    """The class that `MODULE:CLASS` names; modules in the current folder are found."""
-    module_name, colon, class_name = name.partition(":")
-    if not (module_name and colon and class_name):
-        raise click.BadParameter(f"expected MODULE:CLASS, such as my_module:MyAttention. Received: {name!r}.")
-    sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # importing runs a stranger's code, which may raise anything
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        if module_name.endswith(".py") or class_name.endswith(".py"):
-            raise click.BadParameter(f"name the module without .py. Received: {name!r}.") from None
-        where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
-        raise click.ClickException(f"cannot import {module_name}: {type(error).__name__}: {error}{where}") from None
-    if not isinstance(getattr(module, class_name, None), type):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        near = ", ".join(difflib.get_close_matches(class_name, classes, n=3, cutoff=0.4) or classes[:3])
-        raise click.ClickException(f"{module_name} has no class {class_name}. It has: {near or 'no classes'}.")
-    return getattr(module, class_name)
+    """The class that `MODULE:CLASS` names."""
+    thing = common.load(name)
+    if not isinstance(thing, type):
+        raise click.ClickException(f"{name} is no class. `kmha diagnose` takes functions and layers too.")
+    return thing
 
 
 @contextlib.contextmanager

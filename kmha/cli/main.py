@@ -72,6 +72,45 @@ def compare(**options: Any) -> None:
 
 
 @main.command()
+@click.argument("candidate", metavar="MODULE:NAME")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An argument of its constructor.")
+@click.option(
+    "--mask",
+    type=click.Choice(("attends", "hides")),
+    default="attends",
+    show_default=True,
+    help="What True (or 1) means in its mask.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of sizes, weights and inputs.")
+@click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default="tensorflow",
+    show_default=True,
+    envvar="KERAS_BACKEND",
+    help="What Keras computes with, for a Keras layer.",
+)
+@_file("--json", "json_file", "Write everything that was found there too.")
+def diagnose(candidate: str, **options: Any) -> None:
+    """Name the mistake of an attention layer.
+
+    MODULE:NAME is a Keras layer or a torch module (the class, or a layer with its weights), or a function of arrays of
+    NumPy, TensorFlow, torch or JAX. It is run on inputs that separate, and its numbers are compared with what each
+    known mistake, and each pair of them, would give. Importing the module runs its code. The exit status is 1 if
+    something is wrong.
+
+    \b
+    Examples:
+      kmha diagnose my_attention:MultiHeadAttention
+      kmha diagnose my_functions:scaled_dot_product_attention --mask hides
+      kmha diagnose my_attention:Attention --set causal=false --json found.json
+    """
+    from kmha.cli import diagnosis
+
+    raise SystemExit(diagnosis.run(candidate, **options))
+
+
+@main.command()
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
 @_choices("--kind", "kinds", cases.KINDS, "[default: plain; all of them from T = 2048 on]")
 @_choices("--pass", "passes", cases.PASSES, "A step is forward and gradients. [default: both]")

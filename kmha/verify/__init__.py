@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kmha.verify.cases import Case
     from kmha.verify.comparison import compare, expect, run
+    from kmha.verify.diagnosis import Diagnosis, diagnose
     from kmha.verify.probes import probe
     from kmha.verify.probing.report import Probes
     from kmha.verify.report import Report
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 # `reference` must stay importable without Keras, so the rest arrives when it is first used.
 _HOMES = {
     "Case": "cases",
+    "Diagnosis": "diagnosis",
     "Probes": "probing.report",
     "Report": "report",
     "compare": "comparison",
+    "diagnose": "diagnosis",
     "expect": "comparison",
     "probe": "probes",
     "run": "comparison",
 }
-__all__ = ["Case", "Probes", "Report", "compare", "expect", "probe", "run"]
+__all__ = ["Case", "Diagnosis", "Probes", "Report", "compare", "diagnose", "expect", "probe", "run"]
 
 
 def __getattr__(name: str) -> Any:

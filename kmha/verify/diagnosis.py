@@ -46,16 +46,18 @@ class Diagnosis:
         sizes: of the trials.
         convention: what the signature did not tell.
         subject: the candidate.
+        seed: that everything was drawn with.
     """
 
     name: str
     verdict: str
     matches: tuple[Match, ...]
-    nearest: Match | None
     asked: tuple[Asked, ...]
     sizes: Sizes
     convention: Convention
     subject: Subject
+    seed: int
+    nearest: Match | None = None
     clue: Clue | None = None
     smallest: Asked | None = None
 
@@ -119,7 +121,7 @@ def diagnose(
     _settle(subject, drawn)
     tell("running it")
     asked = tuple(Asked(trial, subject.answer(trial)) for trial in drawn)
-    return _judged(subject, sizes, asked, tell)
+    return _judged(subject, sizes, asked, seed, tell)
 
 
 def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Subject:
@@ -185,22 +187,25 @@ def _fits(asked: Sequence[Asked]) -> bool:
     return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in asked)
 
 
-def _judged(subject: Subject, sizes: Sizes, asked: tuple[Asked, ...], tell: Callable[[str], None]) -> Diagnosis:
+def _judged(
+    subject: Subject, sizes: Sizes, asked: tuple[Asked, ...], seed: int, tell: Callable[[str], None]
+) -> Diagnosis:
     answered = [one for one in asked if not one.answer.raised]
     found: dict[str, Any] = {
         "name": subject.name,
+        "seed": seed,
         "asked": asked,
         "sizes": sizes,
         "convention": subject.convention,
         "subject": subject,
     }
     if not answered:
-        return Diagnosis(verdict=RAISES, matches=(), nearest=None, **found)
+        return Diagnosis(verdict=RAISES, matches=(), **found)
     tell("comparing it with every known mistake")
     ranked = sorted((matching.judge(answered, [one]) for one in matching.candidates(subject.chain)), key=_badness)
     right = matching.judge(answered)
     if right.trials == len(answered):
-        return Diagnosis(verdict=RIGHT, matches=(right,), nearest=ranked[0] if ranked else None, **found)
+        return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     fitting = [match for match in ranked if match.trials == len(answered)]
     if not fitting:
         tell("comparing it with every pair of them")

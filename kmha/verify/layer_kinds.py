@@ -49,7 +49,6 @@ class KerasKind:
         import keras
 
         paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}
-        seeds = {id(variable) for variable in _seeds(layer)}
         return [
             Variable(
                 paths.get(id(variable), variable.path),
@@ -58,7 +57,6 @@ class KerasKind:
                 lambda variable=variable: np.asarray(variable.value),
             )
             for variable in layer.weights
-            if id(variable) not in seeds
         ]
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
@@ -164,9 +162,3 @@ def _walk(owner: Any, layer: type, variable: type, path: str = "", seen: Any = N
                 if inner in ("layers", "trainable_variables", "non_trainable_variables", "metrics"):
                     continue  # Keras' own lists of what has a name elsewhere
                 yield from _walk(value, layer, variable, f"{path}.{inner}" if path else inner, seen)
-
-
-def _seeds(layer: Any) -> list[Any]:
-    """The states of random generators: Keras counts them among the weights."""
-    found = [variable for variable in layer.weights if "seed_generator" in variable.path]
-    return found

@@ -19,6 +19,7 @@ Changes = Sequence[Mistake]
 
 FLOAT32_INSIDE = 1e-6
 FILL = -1e9  # what many hide with, in place of -inf
+LOOSE = 1e-4
 USUAL = 10.0  # the largest of logits of ordinary size
 
 
@@ -219,7 +220,8 @@ def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
             wrong = run(one.trial, [mistake.changes])
         except ImpossibleError:
             return None
-        if one.trial.training:  # what it changes there hangs on what was dropped
+        # What it changes in training hangs on what was dropped; large logits hide what shows in a pair.
+        if one.trial.training or one.limit > LOOSE:
             seen.add(index)
             explained.add(index)
             continue

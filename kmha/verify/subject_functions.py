@@ -84,7 +84,10 @@ class FunctionSubject(Subject):
         out = ("HO,E", "E,HO", "H,O,E") if flat else forms.OUTPUT_KERNELS
         pairs = list(itertools.product(dict.fromkeys(into), out))
         # Those that go together come first: both flat, both transposed, both with an axis of heads.
-        return sorted(pairs, key=lambda pair: ("H," in pair[0], pair[0].startswith("HO")) != ("H," in pair[1], pair[1].startswith("E")))
+        return sorted(
+            pairs,
+            key=lambda pair: ("H," in pair[0], pair[0].startswith("HO")) != ("H," in pair[1], pair[1].startswith("E")),
+        )
 
     def arguments(self, trial: Trial) -> dict[str, Any]:
         """All that the call takes."""

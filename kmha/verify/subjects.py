@@ -8,6 +8,7 @@ right is taken; else the first that one known mistake explains; else the first w
 import contextlib
 import dataclasses
 import inspect
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -98,7 +99,7 @@ class Subject:
         except SubjectError:
             raise
         except Exception as error:  # a stranger's code may raise anything
-            return Answer(raised=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+            return Answer(raised=said(error))
         untouched = all(np.array_equal(frameworks.back(given), copy) for given, copy in inputs)
         dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
         if self.core and output.ndim == 3:
@@ -118,6 +119,14 @@ class Subject:
         """As the candidate's framework has it."""
         dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
         return frameworks.to(array, self.framework, dtype)
+
+
+def said(error: Exception) -> str:
+    """An error in one line, without what Keras puts around it."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    inner = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    return f"{type(error).__name__}: {(inner or lines or [''])[0]}"
 
 
 def _same_for_all(mask: np.ndarray) -> np.ndarray:

@@ -1,0 +1,112 @@
+"""`kmha diagnose`: prints the verdict, the evidence, where the two differ, and code that shows it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.table import Table
+
+from kmha import files
+from kmha.cli import common
+
+KNOWN, UNKNOWN = "known", "unknown"
+
+
+def run(
+    name: str, *, settings: tuple[str, ...], mask: str, seed: int, backend: str, json_file: Path | None
+) -> int:
+    """Diagnoses what `name` names; returns the exit status."""
+    common.choose_backend(backend)
+    candidate = common.load(name)
+    from kmha.verify import diagnose, evidence
+
+    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    try:
+        with Console(stderr=True).status("looking at it") as status:
+            found = diagnose(
+                candidate, arguments=parsed(settings), mask=mask, seed=seed, progress=lambda text: status.update(text)
+            )
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        return common.INTERRUPTED
+    if json_file is not None:
+        files.write_json(json_file, evidence.to_dict(found))
+    show(screen, found)
+    return int(not found.right)
+
+
+def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
+    """NAME=VALUE as arguments: a number, true, false, null or a list as JSON has them, else text."""
+    found = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not (name.isidentifier() and equals):
+            raise click.BadParameter(f"expected NAME=VALUE, such as num_heads=4. Received: {setting!r}.")
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = {"True": True, "False": False, "None": None}.get(text, text)
+    return found
+
+
+def show(screen: Console, found: Any) -> None:
+    """All that there is to say."""
+    from kmha.verify import evidence
+
+    screen.print(_verdict(found))
+    for match in found.matches[:1] if found.verdict == KNOWN else ():
+        for mistake in match.mistakes:
+            screen.print(f"\n[bold]{mistake.id}[/]: {escape(mistake.says)}")
+            screen.print(f"  Look at {escape(mistake.look)}.\n  Known from {escape(mistake.source)}.")
+    for line in evidence.notes(found):
+        screen.print(f"\n{escape(line)}")
+    if found.right or not found.asked:
+        return
+    screen.print()
+    if any(not one.answer.raised for one in found.asked):
+        screen.print(_table(evidence.rows(found), found))
+        _picture(screen, evidence.where(found))
+    if found.code():
+        screen.print("\nThe smallest case that shows it, as code to paste:\n")
+        screen.print(Syntax(found.code(), "python", background_color="default", word_wrap=True))
+
+
+def _verdict(found: Any) -> str:
+    name, calls = escape(found.name), f"{len(found.asked) - len(found.raised)} calls, {found.sizes}, seed {found.seed}"
+    if found.right:
+        return f"[bold green]{name} is right[/]: {calls}."
+    if found.verdict == KNOWN:
+        many = f"{len(found.mistakes)} known mistakes" if len(found.mistakes) > 1 else "a known mistake"
+        return f"[bold red]{name} is wrong[/], with {many}: {calls}."
+    if found.verdict == UNKNOWN:
+        return f"[bold red]{name} is wrong[/], with a mistake that is not in the bank: {calls}."
+    return f"[bold red]{name} cannot be run[/]: {escape(next(iter(found.raised.values())))}"
+
+
+def _table(rows: list[dict[str, Any]], found: Any) -> Table:
+    table = Table(title="How far its numbers are, relative to the largest", title_justify="left")
+    table.add_column("call")
+    table.add_column("from right", justify="right")
+    for ids in ([found.ids] if found.ids else []) + ([found.nearest.ids] if found.nearest else []):
+        table.add_column(f"from {' and '.join(ids)}", justify="right")
+    for row in rows:
+        table.add_row(escape(row["call"]), *(escape(text) for text in row["distances"]))
+    return table
+
+
+def _picture(screen: Console, where: Any) -> None:
+    """The difference as shades of characters."""
+    if where is None:
+        return
+    from kmha import show
+
+    screen.print(f"\n{escape(where.title)}\n")
+    colour = None if sys.stdout.isatty() else False
+    text = show.terminal(where.values, width=min(screen.width, 100), colour=colour, vmin=0, vmax=where.values.max())
+    print(text.replace("query positions", where.rows).replace("key positions", where.columns))
