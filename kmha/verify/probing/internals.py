@@ -26,10 +26,12 @@ def rows(baseline: Baseline) -> list[Property]:
     if not found:
         why = "no scores are returned, and no layer within takes `return_attention_scores`"
         return [Property("rows", None, None, why)]
-    axes = {name: _attended(layer) for name, layer in paths(baseline.subject.thing)}
+    thing = baseline.subject.thing
+    axes = {name or layer.name: _attended(layer) for name, layer in paths(thing)}
+    axes |= dict.fromkeys(baseline.scores, _attended(thing))
     worst, where = 0.0, ""
     for name, x in found.items():
-        away, place = scores.distance(x, axes.get(name, 1))
+        away, place = scores.distance(x, axes[name.partition(" (")[0]])
         if away > max(worst, baseline.tolerance):
             hint = scores.sums_along(x, baseline.tolerance)
             where = f"{name}{' ' if place[0] != '[' else ''}{place}" + (f"; {hint}" if hint else "")
@@ -56,7 +58,7 @@ def gradient(baseline: Baseline) -> list[Property]:
     except Exception as error:
         return [Property("gradient", None, None, shortened(f"{type(error).__name__}: {error}"))]
     sizes = [float(np.max(np.abs(x), initial=0.0)) for x in gradients]
-    largest = max(sizes, default=0.0) or 1.0
+    largest = max([size for size in sizes if np.isfinite(size)], default=0.0) or 1.0
     groups: dict[str, float] = {}
     for weight, size in zip(weights, sizes, strict=True):
         group = weight.path.rpartition("/")[0]
@@ -69,6 +71,7 @@ def gradient(baseline: Baseline) -> list[Property]:
             continue
         if size == 0 or not np.isfinite(size):
             missing.append(weight.path if size == 0 else f"{weight.path} (NaN)")
+            size = 0.0
         smallest = min(smallest, size / largest)
     note = f"but {_listed(excused)}: no softmax depends on it" if excused else ""
     where = f"not {_listed(missing)}" if missing else note

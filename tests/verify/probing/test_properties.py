@@ -1,0 +1,112 @@
+"""Each probe says no where a layer really breaks it, and yes of the same layer when it is right."""
+
+import keras
+import numpy as np
+import pytest
+
+from kmha.verify import probe
+
+# What is wrong with the layer, whether it is meant to be causal, and what shows the properties that do not hold then.
+WRONG = [
+    ("mask shifted by one", True, {"causal": "changing x[:, 6:] changes output[1, 5]"}),
+    ("mask reversed", True, {"causal": "changing x[:, 6:] changes output[1, 0]"}),
+    (
+        "padding ignored",
+        False,
+        {"padding": "changing padded positions of x changes output[0, 0]", "padding_length": ""},
+    ),
+    ("queries padded", False, {"padding": "", "padding_length": "3 more padded positions changes output[0, 0]"}),
+    ("mean of the batch", True, {"batch_size": "item 0 alone changes output[0, 0]", "padding": ""}),
+    ("place in the batch", True, {"batch_order": "another order changes output[0, 0]", "batch_size": "item 2 alone"}),
+    ("mean of the positions", True, {"causal": "", "padding": "", "padding_length": ""}),
+    ("number of positions", True, {"padding_length": ""}),
+    ("over queries", True, {"causal": "", "padding": "", "padding_length": "", "rows": "along axis -2, the queries"}),
+    ("not renormalised", True, {"causal": "", "padding": "", "padding_length": "", "rows": "sums to 0."}),
+    ("unused weight", True, {"gradient": "not attention/unused"}),
+    ("stopped", True, {"gradient": "not attention/value/kernel, attention/value/bias"}),
+    ("NaN", True, {"finite": "output[0, 0, 0] is nan", "gradient": "(NaN)"}),
+]
+VARIED = {"padding_length", "batch_order", "batch_size"}
+
+
+def broken(found):
+    return {row.name for row in found.rows if row.holds is False}
+
+
+def not_tried(found):
+    return {row.name for row in found.rows if row.holds is None}
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_right(attention, x, tokens, causal):
+    found = probe(attention(causal=causal), x, mask=tokens, causal=causal or None)
+    assert found.passed, found
+    assert broken(found) == (set() if causal else {"causal"})
+    assert not not_tried(found)
+    assert "key/bias: no softmax depends on it" in found["gradient"].where
+
+
+@pytest.mark.parametrize(("wrong", "causal", "expected"), WRONG, ids=[wrong for wrong, *_ in WRONG])
+def test_wrong(attention, x, tokens, wrong, causal, expected):
+    found = probe(attention(wrong, causal, name="attention"), x, mask=tokens, causal=causal or None)
+    assert not found.passed
+    assert broken(found) - (set() if causal else {"causal"}) == set(expected), found
+    for name, where in expected.items():
+        assert where in found[name].where
+        assert name in ("finite", "gradient") or found[name].effect > 10 * found.tolerance
+
+
+@pytest.mark.parametrize(("wrong", "causal", "expected"), WRONG, ids=[wrong for wrong, *_ in WRONG])
+def test_wrong_inside_a_model(attention, wrong, causal, expected):
+    """The same, of the layer within a model of token ids, and with a mask that comes of the ids."""
+    ids = np.array([[1, 4, 2, 0, 0, 0], [3, 9, 5, 7, 8, 6], [9, 3, 3, 2, 0, 0]])
+    given = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(11, 8, mask_zero=True)(given)
+    x = attention(wrong, causal, name="attention")(x)
+    model = keras.Model(given, keras.layers.Dense(4, name="last")(x))
+    found = probe(model, ids, layer="attention", causal=causal or None)
+    assert broken(found) - (set() if causal else {"causal"}) == set(expected), found
+
+
+def test_dropout_left_on(attention, x, tokens):
+    """Calls of one shape start from one random state; those of other shapes could not but differ."""
+    found = probe(attention("dropout left on"), x, mask=tokens, causal=True)
+    assert broken(found) - {"rows"} == {"repeats"}
+    assert "a second call changes output[0, " in found["repeats"].where
+    assert not_tried(found) == VARIED
+    assert found["batch_order"].where == "two calls differ by themselves"
+
+
+def test_random_numbers_of_its_own(x):
+    """No state can be restored here, so that nothing can be said."""
+    rng = np.random.default_rng(3)
+    found = probe(lambda x: x + rng.normal(size=x.shape), x, causal=True, mask=None)
+    assert broken(found) == {"repeats"}
+    assert not_tried(found) >= VARIED | {"causal", "padding"}
+
+
+def test_padding_hidden_by_the_causal_mask_alone(attention, x, tokens):
+    """What ignores the mask is right all the same, where padding stands last and no token may see it."""
+    assert probe(attention("padding ignored"), x, mask=tokens, causal=True).passed
+    left = probe(attention("padding ignored"), x, mask=tokens[:, ::-1], causal=True)
+    assert broken(left) == {"padding"}
+
+
+def test_a_mask_is_made_where_the_layer_takes_one(attention, x):
+    assert probe(attention(causal=False), x)["padding"].where == "with a mask made for it"
+    assert broken(probe(attention("padding ignored", causal=False), x)) == {"causal", "padding", "padding_length"}
+
+
+def test_an_input_that_changes_nothing(x):
+    """A yes would say nothing of a layer that does not look at its input."""
+    found = probe(lambda x: np.ones_like(x), x)
+    assert found["causal"].holds is None
+    assert found["causal"].where == "changing x changes no output at all"
+
+
+def test_causal_across_lengths_is_tried_where_it_is_asked_for(x):
+    layer = keras.layers.MultiHeadAttention(2, 3)
+    memory = x[:, :5]
+    assert {row.name for row in probe(layer, x, memory).rows if "causal" in row.name} == {"causal: query"}
+    assert probe(layer, x, memory, use_causal_mask=True, causal="value").passed
+    assert broken(probe(layer, x, memory, causal="value")) == {"causal: value"}

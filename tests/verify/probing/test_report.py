@@ -1,0 +1,43 @@
+import pytest
+
+from kmha.verify.probing.report import Probes, Property
+
+ROWS = (
+    Property("finite", True),
+    Property("causal: source", False, 0.25, "changing source[:, 6:] changes output[0, 2]", expected=None),
+    Property("batch_size", False, float("inf"), "item 0 alone changes output[0, 1]"),
+    Property("rows", None, None, "no scores are returned"),
+)
+
+
+def test_table():
+    assert str(Probes("Attention 'mha' on x (3, 7, 8) float32", "tensorflow", 2e-5, ROWS)).splitlines() == [
+        "Attention 'mha' on x (3, 7, 8) float32; tensorflow, an effect is above 2e-05",
+        "property                                      holds      effect  where",
+        "the output is finite                          yes",
+        "the future does not change the past (source)  no           0.25  changing source[:, 6:] changes output[0, 2]",
+        "the batch's other items change nothing        no !          inf  item 0 alone changes output[0, 1]",
+        "rows of scores sum to one                     not tried          no scores are returned",
+        "! not as it should be: batch_size",
+    ]
+
+
+def test_passed():
+    assert not Probes("", "", 0, ROWS).passed
+    right = Probes("", "", 0, ROWS[:2])
+    assert right.passed
+    assert str(right).endswith("nothing is other than it should be")
+
+
+def test_rows_by_name():
+    found = Probes("", "", 0, ROWS)
+    assert found["causal: source"].effect == 0.25
+    with pytest.raises(KeyError, match="'causal'; there are finite, causal: source, batch_size, rows"):
+        found["causal"]
+
+
+def test_to_dict():
+    found = Probes("x", "jax", 0.5, ROWS).to_dict()
+    assert found["passed"] is False
+    assert found["properties"][1]["expected"] is None
+    assert found["properties"][2]["effect"] is None
