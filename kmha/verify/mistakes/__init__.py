@@ -22,8 +22,16 @@ NumPy raise. That is all: `kmha diagnose` knows it from then on, and the tests h
 """
 
 from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
+    batch,
+    biases,
+    causal,
+    dropout,
     heads,
+    mask_shapes,
+    mask_values,
     masks,
+    merging,
+    precision,
     products,
     projections,
     scale,

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kmha.verify.chain import CHAINS, Change
+from kmha.verify.chain import ATTENTION, CHAINS, Change
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,8 +31,13 @@ class Mistake:
         return next(iter(self.changes))
 
     def chains(self) -> tuple[str, ...]:
-        """The chains that have its steps."""
-        return tuple(name for name, steps in CHAINS.items() if self.changes.keys() <= steps.keys())
+        """The chains that have its steps; a block has those of the attention inside it too."""
+        found = []
+        for name, steps in CHAINS.items():
+            inside = ATTENTION.keys() if "inside1" in steps else set()
+            if self.changes.keys() <= steps.keys() | inside:
+                found.append(name)
+        return tuple(found)
 
 
 BANK: dict[str, Mistake] = {}

@@ -17,7 +17,7 @@ def allowed_without(state: State, *names: str) -> np.ndarray:
     return dataclasses.replace(state["trial"], **changes).allowed()[:, None]
 
 
-def _parts(trial: Trial) -> list[np.ndarray]:
+def parts_of(trial: Trial) -> list[np.ndarray]:
     """Each mask that the trial has, (B or 1, T, S)."""
     rows, columns = trial.query.shape[-2], trial.key.shape[-2]
     parts = []
@@ -31,7 +31,7 @@ def _parts(trial: Trial) -> list[np.ndarray]:
 
 
 def _either(state: State, right: Step) -> Any:
-    parts = _parts(state["trial"])
+    parts = parts_of(state["trial"])
     return np.any(np.stack(np.broadcast_arrays(*parts)), axis=0)[:, None] if parts else right(state)
 
 

@@ -1,0 +1,198 @@
+"""Mistakes in what a mask does to the logits: which number is added or filled in, and when."""
+
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chain import Change, State, Step, softmax
+from kmha.verify.mistakes.entry import add
+
+LOOK = "the line that applies the mask to the logits"
+PAPER = "Vaswani et al. 2017, section 3.2.3: illegal connections are set to -∞"
+
+
+def _added(number: float) -> Change:
+    """`number` is added where nobody may attend."""
+    return lambda state, right: state["scaled"] + np.where(state["allowed"], 0.0, number)
+
+
+def _filled(number: float) -> Change:
+    return lambda state, right: np.where(state["allowed"], state["scaled"], number)
+
+
+def _masked_trial(change: Change) -> Change:
+    """The change in trials that have a mask; code that does without one does nothing there."""
+
+    def changed(state: State, right: Step) -> Any:
+        return change(state, right) if state["trial"].masked else right(state)
+
+    return changed
+
+
+for _id, _says, _source, _change in (
+    (
+        "mask-added-ones",
+        "The mask is added to the logits as 1 and 0: what is hidden loses 1, not everything.",
+        "huggingface/transformers#41443",
+        _added(-1.0),
+    ),
+    (
+        "mask-added-opposite-ones",
+        "The inverted mask is added to the logits as 1 and 0: what is hidden gains 1.",
+        "huggingface/transformers#24897",
+        _added(1.0),
+    ),
+    (
+        "mask-zeroes-logits",
+        "Hidden logits become 0 in place of -∞ (multiplied by the mask, or filled with 1e-9): they keep a share.",
+        "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
+        _filled(0.0),
+    ),
+    (
+        "mask-zeroes-allowed",
+        "The logits are multiplied by the inverted mask: what may be attended becomes 0.",
+        "huggingface/transformers#542",
+        _masked_trial(lambda state, right: state["scaled"] * ~state["allowed"]),
+    ),
+    (
+        "mask-adds-10",
+        "Only -10 is added where masked: what is hidden keeps exp(-10) of its share.",
+        "huggingface/transformers#10484",
+        _added(-10.0),
+    ),
+    (
+        "mask-adds-100",
+        "Only -100 is added where masked: large logits leak.",
+        "huggingface/transformers#10484",
+        _added(-100.0),
+    ),
+    (
+        "mask-adds-10000",
+        "Only -10,000 is added where masked: logits of thousands leak.",
+        "huggingface/transformers#10484",
+        _added(-1e4),
+    ),
+    (
+        "mask-fills-10",
+        "Hidden logits become -10 in place of -∞: they keep a share.",
+        "huggingface/transformers#10484",
+        _filled(-10.0),
+    ),
+    (
+        "mask-fills-100",
+        "Hidden logits become -100 in place of -∞: rows whose other logits are as low attend to them.",
+        "huggingface/transformers#10484",
+        _filled(-100.0),
+    ),
+    (
+        "mask-fills-10000",
+        "Hidden logits become -10,000 in place of -∞: rows whose other logits are as low attend to them.",
+        "huggingface/transformers#10484",
+        _filled(-1e4),
+    ),
+    (
+        "mask-fills-least",
+        "Hidden logits become the smallest logit of the array in place of -∞.",
+        PAPER,
+        lambda state, right: np.where(state["allowed"], state["scaled"], state["scaled"].min()),
+    ),
+    (
+        "mask-multiplies-by-minus-1e9",
+        "Hidden logits are multiplied by -1e9 in place of having it added: negative ones become the largest.",
+        PAPER,
+        lambda state, right: np.where(state["allowed"], state["scaled"], state["scaled"] * -1e9),
+    ),
+    (
+        "mask-forbids-zeros",
+        "Logits of exactly 0 are taken for masked ones.",
+        "smolorg/smoltropix#5",
+        lambda state, right: np.where(state["scaled"] == 0, -np.inf, right(state)),
+    ),
+):
+    add(_id, _says, LOOK, _source, masked=_change)
+
+
+def _empty_is_nan(state: State, right: Step) -> Any:
+    """Of a row with only -∞, the largest is -∞ too, and -∞ less -∞ is NaN."""
+    return np.where(state["allowed"].any(-1, keepdims=True), right(state), np.nan)
+
+
+for _id, _says, _source, _change in (
+    (
+        "mask-after-softmax",
+        "The mask is applied after the softmax, and rows are not divided by their new sum: it is less than one.",
+        "huggingface/pytorch-image-models#2236",
+        lambda state, right: softmax(state["scaled"]) * state["allowed"],
+    ),
+    (
+        "mask-adds-1e9-after-softmax",
+        "-1e9 is added after the softmax in place of before: hidden scores are huge and negative.",
+        "lucidrains/memory-compressed-attention#2",
+        lambda state, right: softmax(state["scaled"]) + np.where(state["allowed"], 0.0, -1e9),
+    ),
+    (
+        "mask-empty-row-nan",
+        "A row with nothing to attend to is NaN: all of its logits are -∞.",
+        "pytorch/pytorch#143287; seed 003",
+        _empty_is_nan,
+    ),
+):
+    add(_id, _says, "the order of mask and softmax", _source, scores=_change)
+
+
+def _zero_keys(state: State, right: Step) -> Any:
+    """Keys whose features are all 0 are taken for padding."""
+    key = state["inputs"]["key"]
+    some = (key != 0).any(-1)
+    return right(state) & (some[:, :, None, :] if key.ndim == 4 else some[:, None, None, :])
+
+
+add(
+    "mask-from-zero-keys",
+    "Keys whose features are all 0 are taken for padding, whatever the mask says.",
+    "where the padding mask is computed",
+    "Kyubyong/transformer#17",
+    allowed=_zero_keys,
+)
+
+
+def _without_padding(state: State, roles: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The inputs of `roles`, zero at padding."""
+    inputs, mask = state["inputs"], state["trial"].key_mask
+    if mask is None:
+        return inputs
+    real = mask[:, None, :, None] if state["trial"].core else mask[..., None]
+    return {**inputs, **{role: inputs[role] * real for role in roles}}
+
+
+def _unpadded(state: State, _: Step) -> np.ndarray:
+    from kmha.verify.mistakes.masks import allowed_without
+
+    return allowed_without(state, "key_mask")
+
+
+def _zeroed_heads(role: str) -> Change:
+    def change(state: State, right: Step) -> Any:
+        mask, heads = state["trial"].key_mask, right(state)
+        return heads if mask is None else {**heads, role: heads[role] * mask[:, None, :, None]}
+
+    return change
+
+
+add(
+    "padding-zeroes-inputs",
+    "The input is set to 0 at padding, and attended all the same.",
+    "where the padding mask is used",
+    "castorini/castor#176",
+    inputs=lambda state, right: _without_padding({**state, "inputs": right(state)}, ("key", "value")),
+    allowed=_unpadded,
+)
+for _role in ("key", "value"):
+    add(
+        f"padding-zeroes-{_role}",
+        f"The {_role} is set to 0 at padding, and padding keeps its share of the softmax.",
+        "where the padding mask is used",
+        "castorini/castor#176",
+        heads=_zeroed_heads(_role),
+        allowed=_unpadded,
+    )
