@@ -31,9 +31,12 @@ from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
     mask_values,
     masks,
     merging,
+    norm_places,
+    norms,
     precision,
     products,
     projections,
+    residuals,
     scale,
     softmaxes,
 )

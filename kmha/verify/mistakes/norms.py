@@ -1,0 +1,192 @@
+"""Mistakes in the layer normalization of a block (Ba et al. 2016, arXiv 1607.06450, equations 3 and 4)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chain import Change, ImpossibleError, State, Step
+from kmha.verify.mistakes.entry import add
+
+PAPER = "Ba et al. 2016, section 3"
+FORMULA = "the formula of the normalization"
+
+for _name, _axes, _says, _source in (
+    (
+        "time",
+        1,
+        "The normalization runs over the positions in place of the features.",
+        "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
+    ),
+    ("batch", 0, "The normalization runs over the batch in place of the features.", "google-research/bert#1088"),
+    (
+        "time-and-features",
+        (1, 2),
+        "The normalization runs over positions and features together.",
+        "Qualcomm-AI-research/geometric-algebra-transformer#8, reczoo/FuxiCTR#23",
+    ),
+    (
+        "batch-and-time",
+        (0, 1),
+        "The normalization takes the statistics of batch and positions: batch normalization, as in training.",
+        "Kyubyong/transformer#40",
+    ),
+    ("everything", (0, 1, 2), "The normalization runs over the whole array.", "OpenNMT/OpenNMT-tf#6"),
+):
+    add(
+        f"norm-over-{_name}",
+        _says,
+        "the axis of the normalization",
+        _source,
+        norm_axes=lambda state, right, axes=_axes: axes,
+    )
+
+
+def _epsilon(epsilon: float) -> Change:
+    def change(state: State, right: Step) -> Any:
+        if right(state) == epsilon:
+            raise ImpossibleError("that is the right one")
+        return epsilon
+
+    return change
+
+
+for _text, _says, _source in (
+    ("1e-3", "as in Keras' default", "keras.layers.LayerNormalization, `epsilon=0.001`"),
+    ("1e-5", "as in torch's default", "keras-team/keras-hub#642, huggingface/candle#271"),
+    ("1e-6", "as in the course's blocks", "huggingface/candle#271"),
+    ("1e-7", "as keras.config.epsilon() gives", PAPER),
+    ("1e-8", "as the optimizers have it", PAPER),
+    ("1e-12", "as in BERT", "keras-team/keras-hub#642"),
+    ("0", "which means that there is none", PAPER),
+):
+    add(
+        f"norm-epsilon-{_text}",
+        f"The normalizations' epsilon is {_text}, {_says}.",
+        "the epsilon of the normalizations",
+        _source,
+        epsilon=_epsilon(float(_text)),
+    )
+
+
+def _deviation(of: Callable[[np.ndarray, float], Any]) -> Change:
+    """A change of what a normalization divides by: of variance and epsilon."""
+    return lambda state, right: lambda variance: of(variance, state["epsilon"])
+
+
+for _id, _says, _source, _of in (
+    (
+        "norm-epsilon-outside",
+        "The epsilon is added to the standard deviation, outside of the root.",
+        "hyunwoongko/transformer#7, hkproj/pytorch-transformer#31",
+        lambda variance, epsilon: np.sqrt(variance) + epsilon,
+    ),
+    (
+        "norm-without-root",
+        "The normalization divides by the variance, not by its root.",
+        PAPER,
+        lambda variance, epsilon: variance + epsilon,
+    ),
+    (
+        "norm-squared",
+        "The normalization divides by the variance's square in place of its root.",
+        "131250208/TPlinker-joint-extraction#37",
+        lambda variance, epsilon: (variance + epsilon) ** 2,
+    ),
+    (
+        "norm-not-divided",
+        "The normalization subtracts the mean, and does not divide by the standard deviation.",
+        PAPER,
+        lambda variance, epsilon: 1.0,
+    ),
+    (
+        "norm-multiplied",
+        "The normalization multiplies by the standard deviation in place of dividing.",
+        PAPER,
+        lambda variance, epsilon: 1 / np.sqrt(variance + epsilon),
+    ),
+):
+    add(_id, _says, FORMULA, _source, deviation=_deviation(_of))
+
+
+def _count(x: np.ndarray, axes: Any) -> int:
+    return int(np.prod(np.take(x.shape, axes)))
+
+
+def _unbiased(state: State, right: Step) -> Any:
+    def variance(x: np.ndarray) -> np.ndarray:
+        count = _count(x, state["norm_axes"])
+        return right(state)(x) * count / (count - 1)
+
+    return variance
+
+
+def _sum(state: State, right: Step) -> Any:
+    return lambda x: right(state)(x) * _count(x, state["norm_axes"])
+
+
+def _around_zero(state: State, right: Step) -> Any:
+    return lambda x: np.mean(x**2, axis=state["norm_axes"], keepdims=True)
+
+
+def _not_centred(state: State, right: Step) -> Any:
+    return lambda x: x
+
+
+for _id, _says, _source, _changes in (
+    (
+        "norm-unbiased",
+        "The standard deviation is the unbiased one, with n - 1 (torch's default), in place of n.",
+        "harvardnlp/annotated-transformer#119, FluxML/Flux.jl#529, codertimo/BERT-pytorch#30",
+        {"variance": _unbiased},
+    ),
+    (
+        "norm-variance-summed",
+        "The squares are summed in place of averaged: the variance is larger by the number of features.",
+        PAPER,
+        {"variance": _sum},
+    ),
+    (
+        "norm-variance-around-zero",
+        "The variance is the mean of the squares: the mean is not taken off before squaring.",
+        PAPER,
+        {"variance": _around_zero},
+    ),
+    ("norm-not-centred", "The normalization does not subtract the mean.", PAPER, {"centre": _not_centred}),
+    (
+        "norm-root-mean-square",
+        "The normalization divides by the root of the mean square, and subtracts no mean (RMSNorm).",
+        "Zhang & Sennrich 2019, arXiv 1910.07467, against " + PAPER,
+        {"centre": _not_centred, "variance": _around_zero},
+    ),
+    (
+        "norm-moving-statistics",
+        "The normalization uses stored statistics, mean 0 and variance 1: an untrained batch normalization.",
+        "Kyubyong/transformer#40",
+        {"centre": _not_centred, "variance": lambda state, right: lambda x: np.ones(x.shape[-1])},
+    ),
+):
+    add(_id, _says, FORMULA, _source, **_changes)
+
+GAIN = "the gain and the bias of the normalization"
+
+
+def _affine(of: Callable[..., np.ndarray]) -> Change:
+    """A change of normal · gamma + beta: of the right function, normal, gamma and beta."""
+    return lambda state, right: lambda normal, gamma, beta: of(right(state), normal, gamma, beta)
+
+
+for _id, _says, _of in (
+    ("norm-gain-missing", "The gain is left out.", lambda right, normal, gamma, beta: right(normal, 1.0, beta)),
+    ("norm-bias-missing", "The bias is left out.", lambda right, normal, gamma, beta: right(normal, gamma, 0.0)),
+    (
+        "norm-affine-twice",
+        "Gain and bias are applied twice.",
+        lambda right, normal, gamma, beta: right(right(normal, gamma, beta), gamma, beta),
+    ),
+    ("norm-bias-first", "The bias is added before the gain.", lambda right, n, gamma, beta: (n + beta) * gamma),
+    ("norm-gain-from-one", "One is added to the gain.", lambda right, n, gamma, beta: right(n, 1 + gamma, beta)),
+    ("norm-gain-bias-swapped", "Gain and bias are swapped.", lambda right, n, gamma, beta: right(n, beta, gamma)),
+    ("norm-gain-divides", "The gain divides.", lambda right, n, gamma, beta: right(n, 1 / gamma, beta)),
+):
+    add(_id, f"The normalizations' formula is wrong: {_says[0].lower()}{_says[1:]}", GAIN, PAPER, affine=_affine(_of))
