@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import matching, trials
+from kmha.verify import matching
 from kmha.verify.matching import Answer, Asked, Match
 from kmha.verify.mistakes import Mistake
 from kmha.verify.reproduction import script
@@ -116,7 +116,7 @@ def diagnose(
     subject = subject_of(candidate, arguments or {}, mask)
     rng = np.random.default_rng(seed)
     sizes = subject.sizes(rng)
-    drawn = trials.draw(seed, subject.accepts, sizes, subject.weights, core=subject.core)
+    drawn = subject.draw(seed, sizes)
     tell("trying how it wants to be called")
     _settle(subject, drawn)
     tell("running it")
@@ -132,9 +132,13 @@ def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attend
     name = name.split("<locals>.")[-1]
     hides = mask == "hides"
     if isinstance(candidate, type) or any(hasattr(candidate, method) for method in ("call", "forward")):
+        from kmha.verify.subject_blocks import BlockSubject, chain_of
         from kmha.verify.subject_layers import LayerSubject
 
-        return LayerSubject(candidate, name, arguments, hides)
+        subject = LayerSubject(candidate, name, arguments, hides)
+        if chain_of(subject.made_roles, subject.roles) == "attention":
+            return subject
+        return BlockSubject(candidate, name, arguments, hides)
     if callable(candidate):
         return FunctionSubject(candidate, name, arguments, hides)
     raise SubjectError(f"expected a layer or a function. Received: {candidate!r}.")
@@ -153,7 +157,7 @@ def _settle(subject: Subject, drawn: Sequence[Any]) -> None:
     if len(subject.weight_conventions()) > len(first) // 2:
         again = [dataclasses.replace(subject.convention, weights=weights) for weights in subject.weight_conventions()]
         _choose(subject, again, plain)
-    masked = [trial for trial in drawn if trial.mask is not None and trial.dtype == "float64"]
+    masked = [trial for trial in drawn if trial.masked and not trial.training and trial.dtype == "float64"]
     if masked:
         options = [
             dataclasses.replace(subject.convention, mask_shape=shape, mask_dtype=dtype)

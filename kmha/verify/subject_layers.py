@@ -17,6 +17,7 @@ from kmha.verify.subjects import (
     Subject,
     SubjectError,
     check_known,
+    constructor,
     inputs,
     masks,
     parameters,
@@ -35,7 +36,7 @@ class LayerSubject(Subject):
         self.framework = self.kind.framework()
         self.call_found = parameters(getattr(self.layer_class, self.kind.method), skip=1)
         self.roles = roles_of(self.call_found)
-        self.made_found = parameters(self.layer_class.__init__, skip=1)
+        self.made_found = constructor(self.layer_class)
         self.made_roles = {role: n for role, n in roles_of(self.made_found).items() if n not in self.given}
         if isinstance(thing, type):
             check_known(f"{name}(…)", self.made_found, self.made_roles.values(), self.given)

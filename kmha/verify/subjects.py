@@ -8,15 +8,16 @@ right is taken; else the first that one known mistake explains; else the first w
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from kmha.verify import frameworks, naming
+from kmha.verify import frameworks, naming, trials
 from kmha.verify.chain import Trial
 from kmha.verify.matching import Answer
 from kmha.verify.trials import Accepts, Sizes
@@ -27,6 +28,7 @@ MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "B,T,S": lambda mask: mask,
     "T,S": lambda mask: _same_for_all(mask),
 }
+LARGEST = 16  # B·T·S of a smallest case
 MASK_DTYPES = ("bool", "float", "int32")
 
 
@@ -70,6 +72,25 @@ class Subject:
     def sizes(self, rng: np.random.Generator) -> Sizes:
         """Sizes that the candidate allows."""
         raise NotImplementedError
+
+    def draw(self, seed: int, sizes: Any) -> list[Trial]:
+        """The calls to try."""
+        return trials.draw(seed, self.accepts, sizes, self.weights, core=self.core)
+
+    def smaller(self, sizes: Any) -> Iterator[Any]:
+        """Sizes from one of everything on; what the candidate holds stays as it is."""
+        free = self.weights is None
+        heads = range(1, sizes.heads + 1) if free and sizes.heads > 1 else (sizes.heads,)
+        inner = (1, 2, sizes.size) if free else (sizes.size,)
+        lengths = range(1, max(sizes.rows, sizes.columns) + 1)
+        options = itertools.product((1, 2), lengths, lengths, heads, inner)
+        for batch, rows, columns, head_count, size in sorted(options, key=lambda each: (np.prod(each), each)):
+            changes = {"batch": batch, "rows": rows, "columns": columns, "heads": head_count, "size": size}
+            if free:
+                width = head_count * size if self.accepts.wide else 2
+                changes |= {"width": width, "features": width, "key_features": width}
+            if np.prod([batch, rows, columns]) <= LARGEST:
+                yield dataclasses.replace(sizes, **changes)
 
     def mask_shapes(self) -> list[str]:
         """The shapes of a mask that are worth a try, the likeliest first."""
@@ -137,6 +158,8 @@ def _same_for_all(mask: np.ndarray) -> np.ndarray:
 
 def _scores(scores: np.ndarray, trial: Trial) -> np.ndarray | None:
     """As (B, H, T, S), where they are of every head."""
+    if trial.chain != "attention":
+        return None  # a block's are of its attentions, in an order of its own
     heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
     if scores.ndim == 3 and heads == 1:
         scores = scores[:, None]
@@ -151,6 +174,21 @@ def parameters(function: Any, skip: int = 0) -> dict[str, inspect.Parameter]:
         raise SubjectError(f"{function!r} has no signature that Python can read. Wrap it in a function.") from None
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return dict(list((n, p) for n, p in signature.parameters.items() if p.kind not in kinds)[skip:])
+
+
+def constructor(layer_class: type) -> dict[str, inspect.Parameter]:
+    """Those of the constructor, and where it passes on `**kwargs`, those of its parents' that are not a framework's."""
+    found: dict[str, inspect.Parameter] = {}
+    for parent in layer_class.__mro__:
+        if "__init__" not in vars(parent):
+            continue
+        if parent.__module__.split(".")[0] in ("keras", "torch", "builtins") and found:
+            break
+        found = {**parameters(parent.__init__, skip=1), **found}
+        kinds = {parameter.kind for parameter in inspect.signature(parent.__init__).parameters.values()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            break
+    return found
 
 
 def check_known(where: str, found: Mapping[str, inspect.Parameter], known: Any, given: Mapping[str, Any]) -> None:

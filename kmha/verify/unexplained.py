@@ -6,8 +6,7 @@ step of their own.
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from kmha.verify.trials import Sizes
 VALUES = "the way of the values: value projection, mix, merge or output bias"
 LOGITS = "the logits: query or key projection, their product, the scale, or the softmax"
 AFTER = "after the scores: dropout, mix, merge or output bias"
+BLOCK = "the sublayers: attention, feed-forward network, residual connections or normalizations"
 MASK = "the mask, or how it is combined"
 TRAINING = "dropout, or what else training changes"
 FLOAT16 = "the range or precision of float16"
@@ -51,6 +51,8 @@ def clues(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Clue:
 
 def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Sequence[Asked]) -> str:
     """The first step of the chain that departs, as far as it can be told."""
+    if subject.chain != "attention":
+        return MASK if all(one.trial.masked for one in wrong) else BLOCK
     plain = [one for one in wrong if not one.trial.masked and not one.trial.training and one.trial.dtype == "float64"]
     if not plain:
         masked = [one for one in wrong if not one.trial.training and one.trial.dtype == "float64"]
@@ -79,9 +81,9 @@ def _unmasked(subject: Subject) -> trials.Accepts:
 def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | None:
     """The smallest sizes with which a trial of a kind that went wrong still does."""
     names = {one.trial.name for one in asked if matching.distance(one) > one.limit}
-    for small in _by_size(subject, sizes):
+    for small in subject.smaller(sizes):
         try:
-            drawn = trials.draw(2, subject.accepts, small, subject.weights, core=subject.core)
+            drawn = subject.draw(2, small)
         except (ValueError, IndexError):  # too small for some trial
             continue
         for trial in drawn:
@@ -99,30 +101,3 @@ def _short(trial: Trial) -> Trial:
     rounded = {role: by_id.setdefault(id(array := getattr(trial, role)), np.round(array, 2)) for role in ROLES}
     weights = {name: np.round(array, 2) for name, array in trial.weights.items()}
     return dataclasses.replace(trial, weights=weights, **rounded)
-
-
-def _by_size(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
-    """From one of everything on; what the candidate holds stays as it is."""
-    free = subject.weights is None
-    heads = range(1, sizes.heads + 1) if free and sizes.heads > 1 else (sizes.heads,)
-    inner = (1, 2, sizes.size) if free else (sizes.size,)
-    lengths = range(1, max(sizes.rows, sizes.columns) + 1)
-    options = itertools.product((1, 2), lengths, lengths, heads, inner)
-    for batch, rows, columns, head_count, size in sorted(options, key=lambda each: (np.prod(each), each)):
-        changes = {"batch": batch, "rows": rows, "columns": columns, "heads": head_count, "size": size}
-        if free:
-            width = head_count * size if subject.accepts.wide else 2
-            changes |= {"width": width, "features": width, "key_features": width}
-        if np.prod([batch, rows, columns]) <= 16:
-            yield dataclasses.replace(sizes, **changes)
-
-
-def sizes_of(trial: Trial) -> str:
-    """Such as "B=1, T=2, S=2, H=1, O=1"."""
-    heads, size = (trial.query.shape[1], trial.query.shape[-1]) if trial.core else _inner(trial)
-    return f"B={len(trial.query)}, T={trial.query.shape[-2]}, S={trial.key.shape[-2]}, H={heads}, O={size}"
-
-
-def _inner(trial: Trial) -> tuple[int, int]:
-    shape = trial.weights["query/kernel"].shape
-    return shape[0], shape[2]

@@ -1,0 +1,255 @@
+"""Encoder layers, decoder layers and embeddings as candidates: classes of Keras or torch, made for each trial.
+
+Their sublayers are known by their weights' shapes and the names of their attributes: what has an axis of F features is
+of the feed-forward network, vectors of E in a layer called norm or ln are a normalization's, the rest is attention, the
+second one that of the encoder's output.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify import frameworks, held, trials_blocks
+from kmha.verify.chain import Trial
+from kmha.verify.chain_blocks import NORMS, weights_of
+from kmha.verify.held import UnknownWeightsError, Variable
+from kmha.verify.subject_layers import LayerSubject
+from kmha.verify.trials_blocks import BlockAccepts, BlockSizes
+
+# How a padding mask (B, S) is wanted.
+PADDING_SHAPES = {"B,1,T,S": (slice(None), None, None), "B,T,S": (slice(None), None), "T,S": (slice(None),)}
+
+
+class BlockSubject(LayerSubject):
+    """See the module's docstring."""
+
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], hides: bool = False) -> None:
+        super().__init__(thing, name, given, hides)
+        self.chain = chain_of(self.made_roles, self.roles)
+        defaults = {role: self.made_found[name].default for role, name in self.made_roles.items()}
+        activation = defaults.get("activation")
+        self.block_accepts = BlockAccepts(
+            self.chain,
+            mask=bool({"padding", "mask"} & self.roles.keys()),
+            causal=bool({"look_ahead", "causal", "mask"} & self.roles.keys()),
+            query_padding="look_ahead" in self.roles,
+            norm_first=defaults.get("norm_first") is True,
+            activation=activation if isinstance(activation, str) else "relu",
+        )
+        if self.chain == "decoder" and "mask" in self.roles:  # which attention's? It is the padding's, or unknown
+            self.block_accepts = dataclasses.replace(self.block_accepts, causal="look_ahead" in self.roles)
+
+    def sizes(self, rng: np.random.Generator) -> Any:
+        return trials_blocks.draw_block_sizes(rng, self.block_accepts)
+
+    def draw(self, seed: int, sizes: Any) -> list[Trial]:
+        drawn = trials_blocks.draw_block(seed, self.block_accepts, sizes)
+        if self.chain != "decoder":
+            return drawn
+        # A decoder layer always looks ahead at nothing, be it told so by a mask or not.
+        return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
+
+    def smaller(self, sizes: BlockSizes) -> Iterator[Any]:
+        """A few small ones."""
+        for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
+            width = heads * size
+            yield BlockSizes(batch, rows, rows + 1, heads, size, width, 3, width, 5)
+
+    def _constructor(self, trial: Trial) -> dict[str, Any]:
+        if self.chain == "embedding":
+            vocabulary, width = trial.weights["embedding/embeddings"].shape
+            by_role = {"vocabulary": vocabulary, "width": width, "length": 64, "dropout": 0.0}
+        else:
+            inner = trial.weights["ffn/dense1/kernel"].shape
+            query = trial.weights[f"{_attentions(self.chain)[0]}/query/kernel"]
+            by_role = {
+                "width": inner[0],
+                "inner": inner[1],
+                "heads": query.shape[0],
+                "size": query.shape[2],
+                "dropout": 0.0,
+                "epsilon": trial.more["epsilon"],
+            }
+        arguments = {self.made_roles[role]: value for role, value in by_role.items() if role in self.made_roles}
+        return {**arguments, **self.given}
+
+    def _arguments(self, trial: Trial) -> dict[str, Any]:
+        if self.chain == "embedding":
+            name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
+            return {name: frameworks.to(trial.more["ids"], self.framework, "int64")}
+        found = {role: trial.query for role in ("self", "query") if role in self.roles}
+        if self.chain == "decoder":
+            found["memory" if "memory" in self.roles else "key"] = trial.key
+        arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
+        for role, mask in self._masks(trial).items():
+            if role in self.roles and mask is not None:
+                dtype = trial.dtype if self.convention.mask_dtype == "float" else self.convention.mask_dtype
+                arguments[self.roles[role]] = self.tensor((mask ^ self.hides).astype(dtype), trial)
+        if "training" in self.roles:
+            arguments[self.roles["training"]] = False
+        if "causal" in self.roles and trial.causal:
+            arguments[self.roles["causal"]] = True
+        return arguments
+
+    def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
+        """Of self-attention and of padding, in the shape that is tried."""
+        rows = trial.query.shape[1]
+        square = np.ones((len(trial.query), rows, rows), bool)
+        if trial.causal and "causal" not in self.roles:
+            square &= np.tril(np.ones((rows, rows), bool))
+        if self.chain == "decoder":
+            target = trial.query_mask
+            hidden = trial.causal or target is not None
+            square = square if target is None else square & target[:, None]
+            return {
+                "look_ahead": self._square(square) if hidden else None,
+                "padding": self._padding(trial.key_mask),
+                "mask": self._padding(trial.key_mask),
+            }
+        if trial.causal and "causal" not in self.roles:
+            square = square if trial.key_mask is None else square & trial.key_mask[:, None]
+            return {"mask": self._square(square), "look_ahead": self._square(square)}
+        return {"mask": self._padding(trial.key_mask), "padding": self._padding(trial.key_mask)}
+
+    def _square(self, mask: np.ndarray) -> np.ndarray:
+        return mask[:, None] if self.convention.mask_shape == "B,1,T,S" else mask
+
+    def _padding(self, mask: np.ndarray | None) -> np.ndarray | None:
+        return None if mask is None else mask[PADDING_SHAPES[self.convention.mask_shape]]
+
+    def _read(self) -> dict[str, np.ndarray]:
+        raise ValueError(f"{self.name}: give the class of a block, not a layer that is built: its weights are set.")
+
+    def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+        key = tuple((name, array.shape) for name, array in trial.weights.items())
+        if (key, self.convention.dtype) not in self.cache:
+            layer = self.kind.new(self.layer_class, self._constructor(trial), self.convention.dtype)
+            self.kind.build(layer, self._arguments(trial), self.convention.dtype)
+            self.cache[key, self.convention.dtype] = layer, self._parts(layer, trial)
+        layer, parts = self.cache[key, self.convention.dtype]
+        slots: list[held.Slot] = []
+        for prefix, part in parts.items():
+            weights = weights_of(trial.weights, prefix)
+            held.write(part, weights) if prefix.startswith("mha") else [slot.write(weights) for slot in part]
+            slots += part
+        return layer, slots
+
+    def _parts(self, layer: Any, trial: Trial) -> dict[str, Any]:
+        """The slots of each sublayer, by the prefix of its canonical weights."""
+        variables = self.kind.variables(layer)
+        if self.chain == "embedding":
+            shape = trial.weights["embedding/embeddings"].shape
+            table = [variable for variable in variables if variable.shape == shape]
+            if len(table) != 1:
+                raise UnknownWeightsError(f"expected one table of the shape {shape}. Received: {_listed(variables)}.")
+            return {"embedding": [Whole(table[0], "embeddings")]}
+        groups = grouped(variables, trial, self.chain)
+        parts: dict[str, Any] = {}
+        for prefix in _attentions(self.chain):
+            weights = weights_of(trial.weights, prefix)
+            heads, _, size = weights["query/kernel"].shape
+            features = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
+            sizes = {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **features}
+            parts[prefix] = held.arrangements(groups[prefix], sizes, self.kind.transposed)[0]
+        transposed = self.kind.transposed
+        parts["ffn"] = [Whole(v, f"{name}", transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
+        for prefix in filter(None, NORMS[self.chain]):
+            parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]
+        return parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """A variable that is one canonical array as it is, or its transpose."""
+
+    variable: Variable
+    name: str
+    transposed: bool = False
+
+    def write(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Sets it."""
+        array = weights[self.name]
+        self.variable.assign(array.T if self.transposed else array)
+
+
+def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
+    """Which block a class is, by the names of its arguments; "attention" if it is none.
+
+    >>> chain_of({"inner": "dff", "heads": "num_heads"}, {"self": "x", "memory": "enc_output"})
+    'decoder'
+    """
+    if "inner" in made:
+        return "decoder" if "memory" in called or "key" in called else "encoder"
+    return "embedding" if "vocabulary" in made and "heads" not in made else "attention"
+
+
+def _attentions(chain: str) -> tuple[str, ...]:
+    return {"encoder": ("mha",), "decoder": ("mha1", "mha2"), "embedding": ()}[chain]
+
+
+def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str, Any]:
+    """The variables by the prefix of their canonical weights: attentions, "ffn", and normalizations.
+
+    Raises:
+        UnknownWeightsError: there are too few or too many of something; it lists the weights.
+    """
+    width, inner = trial.weights["ffn/dense1/kernel"].shape
+    norms: dict[str, list[Variable]] = {}
+    rest: list[Variable] = []
+    for variable in variables:
+        owner = variable.path.rpartition(".")[0]
+        last = variable.path.rpartition(".")[2]
+        if last in ("gamma", "beta") or re.search(r"norm|(^|[._])ln", owner.lower()):
+            norms.setdefault(owner, []).append(variable)
+        else:
+            rest.append(variable)
+    forward = _feed_forward(rest, inner)
+    attention = [variable for variable in rest if variable not in forward.values()]
+    names = [prefix for prefix in NORMS[chain] if prefix]
+    blocks = _by_attribute(attention, len(_attentions(chain)))
+    if len(forward) != 4 or len(norms) != len(names) or blocks is None:
+        raise UnknownWeightsError(
+            f"expected the weights of {len(_attentions(chain))} attentions, two dense layers with {inner} features in "
+            f"between, and {len(names)} normalizations of {width}. Received: {_listed(variables)}."
+        )
+    found: dict[str, Any] = dict(zip(_attentions(chain), blocks, strict=True))
+    found["ffn"] = list(forward.items())
+    for prefix, pair in zip(names, norms.values(), strict=True):
+        by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
+        called = {"gamma": ("gamma", "weight"), "beta": ("beta", "bias")}
+        found[prefix] = [(name, by_name[each]) for name, keys in called.items() for each in keys if each in by_name]
+    return found
+
+
+def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variable]:
+    """Two kernels with F features on one side, and the biases beside them."""
+    found: dict[str, Variable] = {}
+    kernels = [variable for variable in variables if len(variable.shape) == 2 and inner in variable.shape]
+    for number, kernel in enumerate(kernels[:2], 1):
+        owner = kernel.path.rpartition(".")[0]
+        found[f"dense{number}/kernel"] = kernel
+        for variable in variables:
+            if variable is not kernel and variable.path.rpartition(".")[0] == owner and len(variable.shape) == 1:
+                found[f"dense{number}/bias"] = variable
+    return found
+
+
+def _by_attribute(variables: Sequence[Variable], count: int) -> list[list[Variable]] | None:
+    """In as many groups as there are attentions, by the attribute of the block that they are in."""
+    groups: dict[str, list[Variable]] = {}
+    for variable in variables:
+        groups.setdefault(variable.path.split(".")[0], []).append(variable)
+    if count == 1:
+        return [list(variables)]
+    if len(groups) != count:
+        return None
+    crossing = [name for name in groups if re.search(r"cross|enc|memory|src", name.lower())]
+    order = sorted(groups, key=lambda name: name in crossing) if len(crossing) == 1 else list(groups)
+    return [groups[name] for name in order]
+
+
+def _listed(variables: Sequence[Variable]) -> str:
+    return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
