@@ -153,7 +153,7 @@ add(
     "The output's bias is added in every head: H times.",
     "the sum over the heads, where each is projected by itself",
     "fundamentalvision/Deformable-DETR#15",
-    output=lambda state, right: _times(state, state["weights"]["attention_output/kernel"].shape[0]),
+    output=lambda state, right: _times(state, state["heads"]["query"].shape[1]),
 )
 add(
     "bias-output-averaged",
