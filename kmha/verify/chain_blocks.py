@@ -166,7 +166,7 @@ def _cross_masks(trial: Trial) -> dict[str, Any]:
     return {"key_mask": trial.key_mask, "query_mask": trial.query_mask}
 
 
-def _dense(state: State, x: np.ndarray, layer: str) -> np.ndarray:
+def dense(state: State, x: np.ndarray, layer: str) -> np.ndarray:
     """x times the kernel of ffn/`layer`, and its bias if it has one."""
     weights = weights_of(state["block_weights"], f"ffn/{layer}")
     return matmul(x, weights["kernel"]) + weights.get("bias", 0.0)
@@ -185,9 +185,9 @@ def _finished(last: str) -> Step:
 def _feed_forward(before: str) -> dict[str, Step]:
     return {
         "last_input": _before(before, "last_norm"),
-        "inner": lambda state: _dense(state, state["last_input"], "dense1"),
+        "inner": lambda state: dense(state, state["last_input"], "dense1"),
         "activated": lambda state: state["activation"](state["inner"]),
-        "feed_forward": lambda state: _dense(state, state["activated"], "dense2"),
+        "feed_forward": lambda state: dense(state, state["activated"], "dense2"),
         **_sublayer("last_residual", "after_last", before, "feed_forward", "last_norm"),
         "finished": _finished("after_last"),
     }

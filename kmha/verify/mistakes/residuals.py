@@ -55,7 +55,7 @@ for _name, _everywhere_says, _says, _source, _one_source, _of in (
         "missing",
         "All residual connections are missing.",
         "The residual connection around {} is missing.",
-        "tensorflow/models#7533",
+        f"{PAPER}; asked in tensorflow/models#7533",
         PAPER,
         lambda x, output: output,
     ),
@@ -170,7 +170,7 @@ for _id, _says, _source, _step, _change in (
     (
         "residual-cross-from-input",
         "The second attention's residual connection adds the block's input, not block 1's output.",
-        "strutive07/transformer-tensorflow2.0#14",
+        PAPER,
         "residual2",
         as_if(after1="start"),
     ),
@@ -202,7 +202,7 @@ add(
     "residual-feed-forward-from-block1",
     "The feed-forward network's residual connection adds block 1's output, not the second attention's part.",
     LOOK,
-    "strutive07/transformer-tensorflow2.0#14",
+    PAPER,
     last_residual=as_if(after2="after1"),
     after2=lambda state, right: right(state),  # a decoder's
 )
