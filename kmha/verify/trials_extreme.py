@@ -1,0 +1,113 @@
+"""Trials of large numbers, chosen so that a right layer's rounding does not show in them.
+
+A softmax of logits of tens of thousands is one or zero, except where two are close: there a rounding error of the
+logits decides. So trials are drawn until no two of a row are close, and the best of some draws is taken.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from kmha.verify.chain import Trial, run
+
+SPREAD = 3e4  # of the logits
+CLOSE = 12.0  # two logits whose difference could be of rounding
+# Their exponentials are infinite, or zero, in float32 and not in float64: the same code would give two results.
+BETWEEN = (80.0, 760.0)
+DRAWS = 60
+HALF = 65504.0  # the largest float16
+HALF_CLOSE = 0.005 * HALF  # query, key and their kernels are rounded by 1/2048 of their size
+
+
+def large(make: Callable[[], Trial]) -> Trial:
+    """Logits of tens of thousands: their exponentials overflow, and what hides them must be larger still."""
+    return _best(lambda: _spread(make()), _cost)
+
+
+def rounded(trial: Trial) -> Trial:
+    """Computed in float16; inputs that it holds exactly."""
+    return _replaced(trial, lambda array: array.astype("float16").astype("float64"), dtype="float16")
+
+
+def overflowing(make: Callable[[], Trial]) -> Trial:
+    """Of float16: query · key is larger than float16 can hold, and is not once it is scaled."""
+    return _best(lambda: _overflowing(make()), _half_cost)
+
+
+def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
+    best, least = None, math.inf
+    for _ in range(DRAWS):
+        trial = draw()
+        found = cost(trial)
+        if found < least:
+            best, least = trial, found
+        if not least:
+            break
+    if best is None:
+        raise ValueError(f"none of {DRAWS} draws gives a number: the weights must be finite.")
+    return best
+
+
+def _replaced(trial: Trial, of: Callable[[np.ndarray], np.ndarray], dtype: str = "float64") -> Trial:
+    """All inputs go through `of`; those that are one array stay one."""
+    made: dict[int, np.ndarray] = {}
+    for array in (trial.query, trial.key, trial.value):
+        made.setdefault(id(array), of(array))
+    query, key, value = (made[id(array)] for array in (trial.query, trial.key, trial.value))
+    return dataclasses.replace(trial, query=query, key=key, value=value, dtype=dtype)
+
+
+def _times(trial: Trial, factor: float) -> Trial:
+    """Query and key are multiplied, so that the logits are multiplied by `factor` (where biases are small)."""
+    root = math.sqrt(factor)
+    same = trial.value is trial.key
+    scaled = _replaced(trial, lambda array: array * root)
+    return scaled if same else dataclasses.replace(scaled, value=trial.value)
+
+
+def _spread(trial: Trial) -> Trial:
+    return _times(trial, SPREAD / float(run(trial)["scaled"].std()))
+
+
+def _cost(trial: Trial) -> float:
+    """How many logits could be rounded to another result; with a mask, also which constants would not show."""
+    state = run(trial)
+    scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
+    size = np.abs(scaled)
+    close = 10 * _close(scaled, allowed, CLOSE) + _close(scaled, np.ones_like(allowed), CLOSE)
+    cost = float(close + ((size > BETWEEN[0]) & (size < BETWEEN[1])).sum())
+    if trial.mask is None:
+        return cost
+    best = np.max(scaled, -1, where=allowed, initial=-np.inf)
+    ahead = np.max(scaled, -1, where=~allowed, initial=-np.inf) - best
+    less = 1e4 / math.sqrt(state["heads"]["query"].shape[-1])
+    for number, low, high in ((ahead, 150.0, 0.9 * less), (ahead, 1.1 * less, 9e3), (-best, 150.0, 9e3)):
+        cost += 5.0 * (not ((number > low) & (number < high)).any())
+    return cost + 5.0 * (not (-best > 1.1e4).any())
+
+
+def _close(logits: np.ndarray, allowed: np.ndarray, distance: float) -> int:
+    """In how many rows the two largest of those allowed are close."""
+    if logits.shape[-1] == 1:
+        return 0
+    largest = np.sort(np.where(allowed, logits, -np.inf), axis=-1)[..., -2:]
+    return int((largest[..., 1] - largest[..., 0] < distance).sum())
+
+
+def _overflowing(trial: Trial) -> Trial:
+    """Scaled logits below the largest float16, however their terms are summed."""
+    for _ in range(2):  # the second time for the biases, which the first did not multiply
+        heads, scale = (run(trial)[step] for step in ("heads", "scale"))
+        terms = np.abs(heads["query"]) @ np.swapaxes(np.abs(heads["key"]), -1, -2)
+        trial = _times(trial, 0.95 * HALF / float(terms.max() * scale))
+    return rounded(trial)
+
+
+def _half_cost(trial: Trial) -> float:
+    state = run(trial)
+    logits = state["logits"]
+    around = (np.abs(logits) > 0.95 * HALF) & (np.abs(logits) < 1.05 * HALF)
+    close = _close(state["scaled"], np.ones(logits.shape, bool), HALF_CLOSE)
+    return float(around.sum() + 10 * close + 100.0 * (not (logits > 1.05 * HALF).any()))
