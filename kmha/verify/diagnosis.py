@@ -119,6 +119,7 @@ def diagnose(
     drawn = subject.draw(seed, sizes)
     tell("trying how it wants to be called")
     _settle(subject, drawn)
+    drawn = subject.draw(seed, sizes)  # causal ones, if it is so without being asked
     tell("running it")
     asked = tuple(Asked(trial, subject.answer(trial)) for trial in drawn)
     return _judged(subject, sizes, asked, seed, tell)
@@ -148,14 +149,19 @@ def _settle(subject: Subject, drawn: Sequence[Any]) -> None:
     """Finds the conventions: those of weights and dtype without masks, then those of the mask."""
     plain = [trial for trial in drawn if not trial.masked and not trial.training and trial.dtype == "float64"][:3]
     first = [
-        Convention(weights=weights, dtype=dtype)
+        Convention(weights=weights, dtype=dtype, causal=causal)
         for dtype in ("float64", "float32")
+        for causal in ((False, True) if subject.may_be_causal else (False,))
         for weights in subject.weight_conventions()
     ]
     _choose(subject, first, plain)
     # What a layer's weights can be is known once it has been built.
-    if len(subject.weight_conventions()) > len(first) // 2:
-        again = [dataclasses.replace(subject.convention, weights=weights) for weights in subject.weight_conventions()]
+    if len(subject.weight_conventions()) > len({option.weights for option in first}):
+        again = [
+            dataclasses.replace(option, weights=weights)
+            for option in dict.fromkeys(dataclasses.replace(option, weights=0) for option in first)
+            for weights in subject.weight_conventions()
+        ]
         _choose(subject, again, plain)
     masked = [trial for trial in drawn if trial.masked and not trial.training and trial.dtype == "float64"]
     if masked:
@@ -172,7 +178,8 @@ def _choose(subject: Subject, options: Sequence[Convention], drawn: Sequence[Any
     running = []
     for option in options:
         subject.convention = option
-        asked = [Asked(trial, subject.answer(trial)) for trial in drawn]
+        meant = [dataclasses.replace(trial, causal=trial.causal or option.causal) for trial in drawn]
+        asked = [Asked(trial, subject.answer(trial)) for trial in meant]
         answered = [one for one in asked if not one.answer.raised]
         if not answered or not _fits(answered):
             continue

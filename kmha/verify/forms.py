@@ -1,7 +1,7 @@
 """The shapes in which an attention layer may hold a weight, and the way from and to the canonical one.
 
-A form is a pattern: each group between commas is one axis, with the letters that are laid side by side in it. "I,HO" is a
-`Dense` kernel of all heads; "HO,I" is that of torch's `Linear`; "I,3HO" is query, key and value packed.
+A form is a pattern: each group between commas is one axis, with the letters that are laid side by side in it. "I,HO" is
+a `Dense` kernel of all heads; "HO,I" is that of torch's `Linear`; "I,3HO" is query, key and value packed.
 """
 
 import math
@@ -9,12 +9,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+# One small kernel for all heads, each of which has its P = I/H of the features.
+SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
 KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
 BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
 OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
 OUTPUT_BIASES = ("E", "1,1,E", "1,E")
-PACKED = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O")
-PACKED_BIASES = ("3HO", "3,HO", "3,H,O")
+# The order of query, key and value (3), heads and features within a head differs.
+PACKED = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
+PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
+ORDERS = ("3HO", "H3O", "HO3")
+TRANSPOSED = ("HO,I", "E,HO", "3HO,I", "H3O,I", "HO3,I", "O,P")
 
 
 def names(role: str, is_bias: bool) -> tuple[str, ...]:
@@ -23,7 +28,7 @@ def names(role: str, is_bias: bool) -> tuple[str, ...]:
         return PACKED_BIASES if is_bias else PACKED
     if role == "attention_output":
         return OUTPUT_BIASES if is_bias else OUTPUT_KERNELS
-    return BIASES if is_bias else KERNELS
+    return (*BIASES, SHARED_BIAS) if is_bias else (*KERNELS, *SHARED)
 
 
 def shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -37,6 +42,15 @@ def shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 def _size(letter: str, sizes: Mapping[str, int]) -> int:
     return int(letter) if letter.isdigit() else sizes[letter]
+
+
+def order(form: str) -> str:
+    """Of a packed form: query, key and value (3), heads and features, from the outermost.
+
+    >>> order("3,I,HO"), order("H3O,I")
+    ('3HO', 'H3O')
+    """
+    return form.replace(",", "").replace("I", "")
 
 
 def fitting(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:

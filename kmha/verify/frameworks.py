@@ -20,6 +20,8 @@ def of(thing: Any) -> str:
         if root in ("torch", "keras"):
             return root
     used = _imports(inspect.unwrap(thing))
+    if not used & set(FRAMEWORKS):  # it has methods alone, of arrays that its module knows
+        used = {value.__name__ for value in getattr(thing, "__globals__", {}).values() if inspect.ismodule(value)}
     for name in ("torch", "jax", "tensorflow", "keras"):
         if name in used:
             return name

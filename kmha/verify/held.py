@@ -24,12 +24,23 @@ class UnknownWeightsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One array of a layer: its path by attributes, and how to set and read it."""
+    """One array of a layer: its path by attributes, and how to set and read it.
+
+    `transposed` says whether a matrix is (out, in), as in torch's `Linear`; `None` where nothing tells.
+    """
 
     path: str
     shape: tuple[int, ...]
     assign: Callable[[np.ndarray], None]
     read: Callable[[], np.ndarray]
+    transposed: bool | None = False
+
+    def told_by(self, other: tuple[int, ...]) -> "Variable":
+        """With `transposed` known by its shape in a layer with more input features."""
+        longer = [mine != theirs for mine, theirs in zip(self.shape, other, strict=False)]
+        if self.transposed is not None or len(longer) != 2 or sum(longer) != 1:
+            return self
+        return dataclasses.replace(self, transposed=longer[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +62,14 @@ class Slot:
         if self.role == "attention_output":
             return "E" if self.is_bias else "HOE"
         letters = "HO" if self.is_bias else "HIO"
+        if self.shared:
+            return letters.replace("H", "").replace("I", "P")
         return "3" + letters if self.role == "packed" else letters
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is one small kernel for all heads, each of which has its part of the features."""
+        return self.form in (*forms.SHARED, forms.SHARED_BIAS)
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
         """Sets the variable from canonical weights; a bias that these lack is zeros."""
@@ -65,29 +83,49 @@ class Slot:
             return
         if self.head is not None:
             canonical = canonical[self.head : self.head + 1]
+        if self.shared:
+            canonical = canonical[0] if self.is_bias else canonical[0, : canonical.shape[1] // len(canonical)]
         self.variable.assign(forms.fill(canonical, self.letters, self.form))
 
     def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """The canonical weights that the variable holds."""
+        if self.shared:
+            sizes = {**sizes, "P": sizes["I"] // sizes["H"]}
         array = forms.read(self.variable.read(), self.letters, self.form, sizes)
+        if self.shared:
+            return {self.name: np.stack([array] * sizes["H"]) if self.is_bias else _in_blocks(array, sizes["H"])}
         if self.role == "packed":
             kind = "bias" if self.is_bias else "kernel"
             return {f"{role}/{kind}": part for role, part in zip(ROLES, array, strict=True)}
         return {self.name: array}
 
 
-def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], transposed: bool) -> list[list[Slot]]:
+def _in_blocks(array: np.ndarray, heads: int) -> np.ndarray:
+    """(H, I, O) of a kernel (P, O) that every head lays over its own part of the features."""
+    part, size = array.shape
+    blocks = np.zeros((heads, heads, part, size), array.dtype)
+    blocks[np.arange(heads), np.arange(heads)] = array
+    return blocks.reshape(heads, heads * part, size)
+
+
+def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
     """All that the variables can be, the likeliest first.
 
     Args:
         variables: of the layer, in the order in which they were made.
         sizes: by letter: H, O, E, and I by role as "I query", "I key", "I value".
-        transposed: whether matrices are (out, in), as in torch's `Linear`.
 
     Raises:
         UnknownWeightsError: nothing fits; it lists the weights.
     """
-    found = [slots for roles in _roles(variables) if (slots := _fitted(variables, roles, sizes, transposed))]
+    untold = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
+    found = [
+        slots
+        for roles in _roles(variables)
+        for order in (forms.ORDERS if any(role == "packed" for role, _, _ in roles) else forms.ORDERS[:1])
+        for transposed in ((False, True) if untold else (False,))
+        if (slots := _fitted(variables, roles, sizes, order, transposed))
+    ]
     if not found:
         shapes = ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
         raise UnknownWeightsError(
@@ -128,16 +166,25 @@ def _head(path: str, variables: Sequence[Variable]) -> int | None:
     return int(numbers[-1]) if numbers and len(alike) > 1 else None
 
 
-def _fitted(variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], transposed: bool) -> list[Slot] | None:
-    """A slot for each variable, or `None` where a shape does not fit its part."""
+def _fitted(
+    variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], order: str, transposed: bool
+) -> list[Slot] | None:
+    """A slot for each variable, or `None` where a shape does not fit its part.
+
+    `order` is that of packed forms, `transposed` is for variables that do not tell.
+    """
     slots = []
     for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
         mine = {**sizes, "I": sizes[f"I {'query' if role in ('packed', 'attention_output') else role}"]}
         if head is not None and role != "attention_output":
             mine["H"] = 1
+        mine["P"] = mine["I"] // mine["H"]
         fitting = forms.fitting(variable.shape, forms.names(role, is_bias), mine)
+        if role == "packed":
+            fitting = [form for form in fitting if forms.order(form) == order]
         # (I, H·O) and (H·O, I) have one shape where I = H·O.
-        flat = [form for form in fitting if (form in ("HO,I", "E,HO", "3HO,I")) == transposed and form.count(",") == 1]
+        turned = transposed if variable.transposed is None else variable.transposed
+        flat = [form for form in fitting if (form in forms.TRANSPOSED) == turned and form.count(",") == 1]
         if not fitting:
             return None
         chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]

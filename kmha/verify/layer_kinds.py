@@ -105,6 +105,8 @@ class TorchKind:
                 tuple(parameter.shape),
                 lambda array, parameter=parameter: _copy(parameter, array),
                 lambda parameter=parameter: frameworks.back(parameter),
+                # A layer's `weight` is (out, in); a parameter of one's own may be either.
+                True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
             )
             for name, parameter in layer.named_parameters()
         ]

@@ -19,11 +19,11 @@ ARGUMENTS: dict[str, str] = {
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorymask memorykeypaddingmask",
     "query_padding": "querymask",
-    "heads": "numheads nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead",
+    "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead",
     "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim",
     "value_size": "valuedim dv valuesize",
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
-    "nembd embedsize embeddingsize modelsize embedingdim qkvfeatures",
+    "nembd embsize dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
     "inputs": "infeatures dimin indim inputdim inputsize querydim queryshape din",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "

@@ -153,7 +153,7 @@ class BlockSubject(LayerSubject):
             heads, _, size = weights["query/kernel"].shape
             features = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
             sizes = {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **features}
-            parts[prefix] = held.arrangements(groups[prefix], sizes, self.kind.transposed)[0]
+            parts[prefix] = held.arrangements(groups[prefix], sizes)[0]
         transposed = self.kind.transposed
         parts["ffn"] = [Whole(v, f"{name}", transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):

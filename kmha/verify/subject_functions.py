@@ -111,7 +111,7 @@ class FunctionSubject(Subject):
         flat = "heads" in self.roles
         if role == "packed":
             arrays = np.stack([weights[f"{part}/{kind}"] for part in ROLES])
-            form = ("3HO" if flat else "3,H,O") if is_bias else into
+            form = (forms.order(into) if flat else "3,H,O") if is_bias else into
             return _packed(arrays, form)
         array = weights[f"{role}/{kind}"]
         if role == "attention_output":

@@ -4,13 +4,14 @@ A class is made with the sizes and the dropout of the trial, and its weights are
 the weights are read.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from kmha.verify import frameworks, held, naming, reproduction, trials
-from kmha.verify.chain import Trial
+from kmha.verify.chain import ROLES, Trial
 from kmha.verify.layer_kinds import kind_of
 from kmha.verify.subjects import (
     Convention,
@@ -24,6 +25,8 @@ from kmha.verify.subjects import (
     roles_of,
 )
 from kmha.verify.trials import Accepts, Sizes
+
+LENGTH = 64  # more positions than any trial has
 
 
 class LayerSubject(Subject):
@@ -78,6 +81,18 @@ class LayerSubject(Subject):
             changes |= {"heads": 1, "size": drawn.width} if self.accepts.wide else {"heads": 1}
         return trials.dataclasses.replace(drawn, **changes)
 
+    def draw(self, seed: int, sizes: Any) -> list[Trial]:
+        """The calls to try, without the biases that the layer has not: it may leave them out on purpose."""
+        drawn = super().draw(seed, sizes)
+        try:
+            names = {slot.name for slot in self.make(drawn[0])[1]}
+        except Exception:  # a stranger's code may raise anything; it will again, and be heard
+            return drawn
+        packed = {f"{role}/bias" for role in ROLES} if "packed/bias" in names else set()
+        kept = {name for name in drawn[0].weights if not name.endswith("/bias") or name in names | packed}
+        weights = [{name: trial.weights[name] for name in trial.weights if name in kept} for trial in drawn]
+        return [dataclasses.replace(trial, weights=each) for trial, each in zip(drawn, weights, strict=True)]
+
     def _held_sizes(self) -> Sizes:
         weights = self.weights or {}
         heads, features, size = weights["query/kernel"].shape
@@ -103,7 +118,7 @@ class LayerSubject(Subject):
             if self.weights is None:
                 layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
             self.kind.build(layer, self._arguments(trial), dtype)
-            found = held.arrangements(self.kind.variables(layer), sizes, self.kind.transposed)
+            found = held.arrangements(self._oriented(layer, trial, dtype), sizes)
             self.cache[key] = layer, found
             self.cache["arrangements"] = found
         layer, found = self.cache[key]
@@ -112,12 +127,28 @@ class LayerSubject(Subject):
             held.write(slots, trial.weights)
         return layer, slots
 
+    def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[held.Variable]:
+        """The layer's variables. Where a square one does not tell, a layer with one more input feature does."""
+        variables = self.kind.variables(layer)
+        name = self.made_roles.get("inputs")
+        if self.weights is not None or name is None or all(each.transposed is not None for each in variables):
+            return variables
+        arguments = self._constructor(trial)
+        try:
+            other = self.kind.new(self.layer_class, {**arguments, name: arguments[name] + 1}, dtype)
+        except Exception:  # a stranger's code may raise anything
+            return variables
+        shapes = {each.path: each.shape for each in self.kind.variables(other)}
+        return [each.told_by(shapes.get(each.path, each.shape)) for each in variables]
+
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         """What the class is made with."""
         sizes = letters(trial.weights)
         by_role = {
             "heads": sizes["H"],
             "size": sizes["O"],
+            "value_size": sizes["O"],
+            "length": LENGTH,
             "width": sizes["E"] if self.accepts.wide else sizes["I query"],
             "output": sizes["E"],
             "inputs": sizes["I query"],
@@ -147,7 +178,7 @@ class LayerSubject(Subject):
         kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
         for sizes in _possible_sizes(kernels, heads):
             try:
-                found = held.arrangements(variables, sizes, self.kind.transposed)
+                found = held.arrangements(variables, sizes)
             except held.UnknownWeightsError:
                 continue
             return held.read(found[0], sizes)
@@ -170,7 +201,12 @@ class LayerSubject(Subject):
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         weights = [reproduction.literal(slot.variable.read()) for slot in slots]
         call = f"layer({', '.join(given)})"
-        return [*head, *lines, *self.kind.script(f"{self.name}({made})", call, slots, weights, self.convention.dtype), f"result = {call}"]
+        return [
+            *head,
+            *lines,
+            *self.kind.script(f"{self.name}({made})", call, slots, weights, self.convention.dtype),
+            f"result = {call}",
+        ]
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:

@@ -38,12 +38,13 @@ class SubjectError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Convention:
-    """How a candidate wants what its signature does not tell."""
+    """How a candidate wants what its signature does not tell; `causal`, if it is so without being asked."""
 
     weights: Any = None
     mask_shape: str = "B,1,T,S"
     mask_dtype: str = "bool"
     dtype: str = "float64"
+    causal: bool = False
 
 
 class Subject:
@@ -75,7 +76,13 @@ class Subject:
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         """The calls to try."""
-        return trials.draw(seed, self.accepts, sizes, self.weights, core=self.core)
+        drawn = trials.draw(seed, self.accepts, sizes, self.weights, core=self.core)
+        return [dataclasses.replace(trial, causal=True) for trial in drawn] if self.convention.causal else drawn
+
+    @property
+    def may_be_causal(self) -> bool:
+        """Whether it may be causal without being asked: self-attention that has no flag for it, as in language models."""
+        return not (self.accepts.cross or self.accepts.causal) and self.chain == "attention"
 
     def smaller(self, sizes: Any) -> Iterator[Any]:
         """Sizes from one of everything on; what the candidate holds stays as it is."""
