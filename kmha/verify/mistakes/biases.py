@@ -21,7 +21,10 @@ def _without(*roles: str) -> Change:
     names = {f"{role}/bias" for role in roles}
 
     def change(state: State, right: Step) -> Any:
-        return {name: array for name, array in right(state).items() if name not in names}
+        weights = right(state)
+        if not names & weights.keys():
+            raise ImpossibleError("there is no bias to forget")
+        return {name: array for name, array in weights.items() if name not in names}
 
     return change
 

@@ -141,16 +141,6 @@ def _of_query(state: State, right: Step) -> Any:
     return allowed_without(state, "key_mask") & _query_mask(state["trial"], fit=True)[:, None, None]
 
 
-def _both(state: State, right: Step) -> Any:
-    return right(state) & _query_mask(state["trial"])[:, None, :, None]
-
-
-def _rows(state: State, right: Step) -> Any:
-    if state["trial"].query_mask is None:
-        return right(state)
-    return allowed_without(state, "key_mask") & _query_mask(state["trial"])[:, None, :, None]
-
-
 def _on_rows(state: State, right: Step) -> Any:
     trial = state["trial"]
     if trial.key_mask is None:
@@ -183,18 +173,6 @@ for _id, _says, _source, _change in (
         "The keys' padding mask is laid over the queries: rows are hidden in place of columns.",
         "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
         _on_rows,
-    ),
-    (
-        "padding-of-query-on-queries",
-        "The query's padding hides its rows, and the padding of the keys is attended.",
-        "hyunwoongko/transformer#40",
-        _rows,
-    ),
-    (
-        "padding-on-both",
-        "Padded queries attend to nothing: the query's padding mask hides rows as well.",
-        PAPER,
-        _both,
     ),
 ):
     add(_id, _says, "where the padding mask gets its axes", _source, allowed=_change)

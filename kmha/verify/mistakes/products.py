@@ -26,7 +26,7 @@ for _id, _says, _left, _right, _source in (
     ("logits-query-value", "The logits are query · value in place of query · key.", "query", "value", PAPER),
     (
         "logits-key-query",
-        "The logits are key · query in place of query · key: they are transposed.",
+        "The logits are key · query in place of query · key: they are transposed, or the two were swapped.",
         "key",
         "query",
         "karpathy/llm.c#531",
@@ -50,17 +50,6 @@ add(
         "query": right(state)["query"],
         "key": right(state)["value"],
         "value": right(state)["key"],
-    },
-)
-add(
-    "mix-query-key-swapped",
-    "Query and key are swapped after projecting.",
-    "the order in which the projections are handed on",
-    PAPER,
-    heads=lambda state, right: {
-        "query": right(state)["key"],
-        "key": right(state)["query"],
-        "value": right(state)["value"],
     },
 )
 add(

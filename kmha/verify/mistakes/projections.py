@@ -39,6 +39,19 @@ def _swap(one: str, other: str) -> dict[str, str]:
     return {one: other, other: one}
 
 
+def _given(roles: Mapping[str, str], core: bool) -> Change:
+    """The same for the inputs; without projections some are the same as another product, and have its name."""
+    change = _taken(roles)
+
+    def changed(state: State, right: Step) -> Any:
+        if state["trial"].core and not core:
+            raise ImpossibleError("nothing is projected: see the mistakes of the two products")
+        return change(state, right)
+
+    return changed
+
+
+CORE = ("inputs-all-query", "inputs-query-from-encoder", "inputs-value-from-query")
 INPUTS = "which array goes into which argument or projection"
 for _id, _says, _source, _roles in (
     (
@@ -90,7 +103,7 @@ for _id, _says, _source, _roles in (
         {"key": "query"},
     ),
 ):
-    add(_id, _says, INPUTS, _source, inputs=_taken(_roles))
+    add(_id, _says, INPUTS, _source, inputs=_given(_roles, _id in CORE))
 
 KERNELS = "which kernel is used, or saved, for which role"
 for _id, _says, _source, _roles in (

@@ -1,0 +1,148 @@
+"""Is every mistake of the bank told from every other, and from the right computation?
+
+Whether two mistakes are the same function hangs on sizes, weights and on what a candidate accepts: with one head, many
+are. So it is asked of one *configuration* at a time, and those that are the same are listed, with the reason, in
+`kmha.verify.mistakes.same`.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify import trials
+from kmha.verify.chain import ImpossibleError, State, Trial, run
+from kmha.verify.mistakes import BANK, Mistake
+from kmha.verify.trials import Accepts, Sizes
+
+APART = 1e-6  # of the largest element: less than that is the same
+RIGHT = "right"
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """What is tried together.
+
+    Attributes:
+        seed: of sizes, weights and inputs.
+        accepts: what the candidate takes.
+        core: whether it has no weights.
+        scores: whether it returns its scores.
+        use_bias: whether its projections have biases.
+    """
+
+    seed: int
+    accepts: Accepts
+    core: bool = False
+    scores: bool = True
+    use_bias: bool = True
+
+    def draw(self, sizes: Sizes | None = None) -> list[Trial]:
+        """Its trials; what dropout keeps is drawn too."""
+        rng = np.random.default_rng([self.seed, 1])
+        sizes = sizes or trials.draw_sizes(rng, self.accepts, self.use_bias)
+        drawn = trials.draw(self.seed, self.accepts, sizes, core=self.core)
+        return [with_dropout(trial, rng) for trial in drawn]
+
+
+def random(seed: int) -> Configuration:
+    """Any.
+
+    >>> random(1) == random(1)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    flags = ("cross", "mask", "causal", "padding", "query_padding", "training", "wide", "heads", "half", "value")
+    drawn = dict(zip(flags, (rng.random(len(flags)) < 0.6).tolist(), strict=True))
+    drawn["query_padding"] &= drawn["padding"]
+    core, scores, use_bias = (rng.random(3) < (0.25, 0.5, 0.7)).tolist()
+    return Configuration(seed, Accepts(**drawn), core, scores, use_bias)
+
+
+def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
+    """The trial with what dropout keeps, or would keep, drawn."""
+    if not trial.rate:
+        return trial
+    heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
+    shape = (trial.query.shape[0], heads, trial.query.shape[-2], trial.key.shape[-2])
+    kept = (rng.random(shape) < 1 - trial.rate) / (1 - trial.rate)
+    if trial.training:
+        return dataclasses.replace(trial, kept=kept)
+    return dataclasses.replace(trial, more={**trial.more, "kept": kept})
+
+
+def mistakes_of(chain: str) -> list[Mistake]:
+    """All of a chain."""
+    return [mistake for mistake in BANK.values() if chain in mistake.chains()]
+
+
+def same(configuration: Configuration, only: Iterable[str] | None = None) -> list[tuple[str, ...]]:
+    """The groups of ids that are one function in this configuration; "right" is among the ids.
+
+    A mistake that is impossible in some trials raises there, which is an answer too; one that is impossible in all of
+    them was not made, and is left out.
+
+    Args:
+        configuration: what is tried.
+        only: ids; all of the attention, if not given.
+
+    >>> plain = Configuration(0, Accepts(mask=False))
+    >>> same(plain, ["scale-missing", "mask-missing", "scale-keys"])
+    [('right', 'mask-missing')]
+    """
+    chosen = [BANK[id] for id in only] if only is not None else mistakes_of("attention")
+    ids = [RIGHT, *(mistake.id for mistake in chosen)]
+    together = np.triu(np.ones((len(ids), len(ids)), bool), 1)
+    possible = np.zeros(len(ids), bool)
+    for trial in configuration.draw():
+        # Who has been told from all others need not be run again.
+        left = np.flatnonzero(together.any(0) | together.any(1))
+        changes = {index: [chosen[index - 1].changes] if index else [] for index in left}
+        found = {index: answer(trial, changes[index], configuration.scores) for index in left}
+        possible[[index for index, one in found.items() if one is not None]] = True
+        for first, second in np.argwhere(together):
+            together[first, second] = _close(found[first], found[second])
+    return _groups(ids, together | together.T, possible)
+
+
+def answer(trial: Trial, changes: Sequence[Any], scores: bool = True) -> np.ndarray | None:
+    """All that a caller can see, as one row of numbers relative to the largest of their array; `None`: it raises."""
+    try:
+        state = run(trial, changes)
+    except ImpossibleError:
+        return None
+    return np.concatenate([[float(state["untouched"])], *(_seen(trial, array) for array in _arrays(state, scores))])
+
+
+def _arrays(state: State, scores: bool) -> list[np.ndarray]:
+    return [np.asarray(state["output"]), *([np.asarray(state["returned"])] if scores else [])]
+
+
+def _seen(trial: Trial, array: np.ndarray) -> np.ndarray:
+    """One array as a row: its shape, what is not finite, and what is, but for rows that are not compared."""
+    finite = np.isfinite(array)
+    empty = trial.empty_rows()
+    rows = empty[:, :, None] if array.ndim == 3 else empty[:, None, :, None]
+    fits = all(one in (1, other) for one, other in zip(rows.shape, array.shape, strict=array.ndim in (3, 4)))
+    compared = finite & ~np.broadcast_to(rows, array.shape) if fits else finite
+    largest = max(float(np.max(np.abs(array), where=compared, initial=0.0)), 1e-30)
+    numbers = np.where(compared, array, 0.0) / largest
+    return np.concatenate([array.shape, [np.log(largest)], ~finite.ravel(), numbers.ravel()])
+
+
+def _close(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and bool((np.abs(one - other) <= APART).all())
+
+
+def _groups(ids: list[str], together: np.ndarray, possible: np.ndarray) -> list[tuple[str, ...]]:
+    groups, left = [], [index for index in range(len(ids)) if possible[index]]
+    while left:
+        first, *rest = left
+        group = [first, *(index for index in rest if together[first, index])]
+        left = [index for index in left if index not in group]
+        if len(group) > 1:
+            groups.append(tuple(ids[index] for index in group))
+    return groups
