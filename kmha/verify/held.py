@@ -16,6 +16,7 @@ from kmha.verify import forms, naming
 from kmha.verify.chain import ROLES
 
 ALL = (*ROLES, "attention_output")
+PACKED = ("packed", "attention_output")
 
 
 class UnknownWeightsError(ValueError):
@@ -135,21 +136,21 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
     return found
 
 
-def _roles(variables: Sequence[Variable]) -> Iterator[list[tuple[str, bool, int | None]]]:
-    """Which projection each variable belongs to: by name, else in every order."""
+def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
+    """Which projection each variable belongs to: by name; those without one in every order."""
     named = [naming.weight(variable.path) for variable in variables]
-    if all(role for role, _ in named):
-        heads = [_head(variable.path, variables) for variable in variables]
-        yield [(role or "", is_bias, head) for (role, is_bias), head in zip(named, heads, strict=True)]
-        return
+    heads = [_head(variable.path, variables) for variable in variables]
+    known = [(role, is_bias, head) for (role, is_bias), head in zip(named, heads, strict=True)]
     owners: dict[str, list[int]] = {}
     for index, variable in enumerate(variables):
-        owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or str(index)
-        owners.setdefault(owner, []).append(index)
-    if len(owners) != len(ALL):
-        return
-    for order in itertools.permutations(ALL):
-        roles: list[Any] = [None] * len(variables)
+        if not named[index][0]:
+            owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or str(index)
+            owners.setdefault(owner, []).append(index)
+    found = {role for role, _ in named if role}
+    packed = "packed" in found or len(owners) + len(found) <= len(PACKED)
+    rest = [role for role in (PACKED if packed else ALL) if role not in found]
+    for order in itertools.permutations(rest, len(owners)):
+        roles: list[Any] = list(known)
         for role, indices in zip(order, owners.values(), strict=True):
             for index in indices:
                 largest = max(len(variables[other].shape) for other in indices)
@@ -178,7 +179,7 @@ def _fitted(
         mine = {**sizes, "I": sizes[f"I {'query' if role in ('packed', 'attention_output') else role}"]}
         if head is not None and role != "attention_output":
             mine["H"] = 1
-        mine["P"] = mine["I"] // mine["H"]
+        mine["P"] = 0 if mine["I"] % mine["H"] else mine["I"] // mine["H"]
         fitting = forms.fitting(variable.shape, forms.names(role, is_bias), mine)
         if role == "packed":
             fitting = [form for form in fitting if forms.order(form) == order]

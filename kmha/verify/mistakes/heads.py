@@ -38,6 +38,22 @@ add(
     "reczoo/FuxiCTR#30",
     heads=_roles(_reshaped),
 )
+
+
+def _merged_so(state: State, right: Step) -> Any:
+    if state["trial"].core:
+        raise ImpossibleError("the core does not merge its heads")
+    return state["mixed"].reshape(right(state).shape)
+
+
+add(
+    "heads-reshaped-and-merged",
+    "The heads are split, and merged, by reshapes without a transpose: a head is made of neighbouring positions.",
+    LOOK,
+    "reczoo/FuxiCTR#30, 649453932/Chinese-Text-Classification-Pytorch#53",
+    heads=_roles(_reshaped),
+    joined=_merged_so,
+)
 for _role in ROLES:
     add(
         f"heads-reshaped-{_role}",

@@ -11,7 +11,13 @@ PAPER = "Vaswani et al. 2017, section 3.2.1"
 
 
 def _over(axes: tuple[int, ...]) -> Change:
-    return lambda state, right: softmax(state["masked"], axes)
+    """Where all logits along `axes` are -∞, NaN: unlike a row, such a column is no case that code provides for."""
+    return lambda state, right: _naive(state["masked"], axes)
+
+
+def _naive(masked: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    powers = np.exp(masked - masked.max(axis=axes, keepdims=True))
+    return powers / powers.sum(axis=axes, keepdims=True)
 
 
 for _name, _axes, _says, _source in (
@@ -25,9 +31,21 @@ for _name, _axes, _says, _source in (
         "heads",
         (1,),
         "The softmax runs over the heads in place of the keys.",
+        PAPER,
+    ),
+    ("batch", (0,), "The softmax runs over the batch in place of the keys.", PAPER),
+    (
+        "heads-and-batch",
+        (0, 1),
+        "The softmax runs over heads and batch together, the first axis of (H·B, T, S), in place of the keys.",
         "jadore801120/attention-is-all-you-need-pytorch#52",
     ),
-    ("batch", (0,), "The softmax runs over the batch in place of the keys.", "PetrochukM/PyTorch-NLP#2"),
+    (
+        "batch-and-queries",
+        (0, 2),
+        "The softmax runs over batch and queries together, the first axis of (B·T, S), in place of the keys.",
+        "PetrochukM/PyTorch-NLP#2",
+    ),
     (
         "flattened",
         (-2, -1),
