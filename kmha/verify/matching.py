@@ -73,6 +73,8 @@ def distance(asked: Asked, mistakes: Changes = ()) -> float:
     try:
         if asked.trial.training:
             return _with_dropout(asked, changes)
+        if asked.trial.rate and mistakes:
+            return _without_training(asked, changes)
         far = from_state(asked, run(asked.trial, changes))
         if far > asked.limit and mistakes and asked.trial.masked:
             far = min(far, from_state(asked, run(dataclasses.replace(asked.trial, fill=FILL), changes)))
@@ -103,26 +105,50 @@ def apart(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | N
     compared = finite if empty is None else finite & ~_rows(empty, expected.shape)
     if not compared.any():
         return 0.0
-    difference = np.abs(actual - expected, where=compared, out=np.zeros(expected.shape))
+    difference = np.abs(np.where(compared, actual, 0.0) - np.where(compared, expected, 0.0))
     largest = float(np.max(np.abs(expected), where=compared, initial=0.0))
     return float(difference.max()) / max(largest, 1e-30)
 
 
 def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(B, T) laid along the axes of (B, T, E) or (B, H, T, ·)."""
+    """(B, T) laid along the axes of (B, T, E) or (B, H, T, ·); none where a mistake gives other axes."""
+    if (shape[0], shape[-2]) != empty.shape:
+        return np.zeros(shape, bool)
     return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)
 
 
+def _without_training(asked: Asked, changes: Sequence) -> float:
+    """Nothing is to be dropped; a mistake that drops all the same has kept what nobody knows."""
+    far = from_state(asked, run(asked.trial, changes))
+    nothing = np.zeros((len(asked.trial.query), 1, asked.trial.query.shape[-2], asked.trial.key.shape[-2]))
+    dropping = run(_keeping(asked.trial, nothing), changes)
+    if far <= asked.limit or np.array_equal(dropping["output"], run(asked.trial, changes)["output"], equal_nan=True):
+        return far
+    return _with_dropout(asked, changes)
+
+
+def _keeping(trial: Trial, kept: np.ndarray) -> Trial:
+    """With what is kept in training, or by a mistake that drops without it."""
+    if trial.training:
+        return dataclasses.replace(trial, kept=kept)
+    return dataclasses.replace(trial, more={**trial.more, "kept": kept})
+
+
 def _with_dropout(asked: Asked, changes: Sequence) -> float:
-    """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried."""
+    """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried.
+
+    That every row has kept everything is no draw: a candidate that does so drops nothing.
+    """
     trial, answer = asked.trial, asked.answer
-    shape = (trial.query.shape[0], 1, trial.query.shape[-2], trial.key.shape[-2])
-    nearest = np.full(trial.query.shape[:1] + trial.query.shape[-2:-1], np.inf)
-    for bits in itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]):
-        kept = np.broadcast_to(np.array(bits), shape)
-        state = run(dataclasses.replace(trial, kept=kept), changes)
-        nearest = np.minimum(nearest, _row_distances(answer, state, trial))
-    return float(nearest.max())
+    shape = (len(trial.query), 1, trial.query.shape[-2], trial.key.shape[-2])
+    ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
+    rows = []
+    for bits in ways:
+        state = run(_keeping(trial, np.broadcast_to(np.array(bits), shape)), changes)
+        rows.append(_row_distances(answer, state, trial))
+    distances = np.stack(rows)  # (2^S, B, T), the last way is to keep everything
+    drawn = (distances[-1] > asked.limit).any() or (distances <= asked.limit).all()
+    return float(distances.min(axis=0).max()) if drawn else float("inf")
 
 
 def _row_distances(answer: Answer, state: State, trial: Trial) -> np.ndarray:
@@ -133,6 +159,8 @@ def _row_distances(answer: Answer, state: State, trial: Trial) -> np.ndarray:
             continue
         if actual.shape != np.shape(expected):
             return np.full(far.shape, np.inf)
+        if (actual.shape[0], actual.shape[-2]) != far.shape:  # such rows are nobody's: all or none is the same
+            return far if np.allclose(actual, expected) else np.full(far.shape, np.inf)
         difference = np.abs(np.nan_to_num(actual - expected, nan=np.inf)) / max(float(np.abs(expected).max()), 1e-30)
         far = np.maximum(far, difference.max(-1) if actual.ndim == 3 else difference.max(axis=(1, -1)))
     return far
@@ -200,7 +228,8 @@ class _Alone:
 def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """The pairs that may explain: where only one of the two shows, that one must explain by itself."""
     wrong = {index for index, one in enumerate(asked) if distance(one) > one.limit}
-    alone = {mistake: _alone(asked, mistake) for mistake in candidates(chain)}
+    rights = [run(one.trial) for one in asked]
+    alone = {mistake: _alone(asked, rights, mistake) for mistake in candidates(chain)}
     useful = {mistake: found for mistake, found in alone.items() if found is not None and found.seen}
     for (first, one), (second, other) in itertools.combinations(useful.items(), 2):
         if not wrong <= one.seen | other.seen:
@@ -212,20 +241,19 @@ def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistak
             yield second, first
 
 
-def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
+def _alone(asked: Sequence[Asked], rights: Sequence[State], mistake: Mistake) -> _Alone | None:
     """`None` for a mistake that is impossible in a trial which has an answer: it was not made."""
     seen, explained = set(), set()
-    for index, one in enumerate(asked):
+    for index, (one, right) in enumerate(zip(asked, rights, strict=True)):
         try:
             wrong = run(one.trial, [mistake.changes])
         except ImpossibleError:
             return None
         # What it changes in training hangs on what was dropped; large logits hide what shows in a pair.
-        if one.trial.training or one.limit > LOOSE:
+        if one.trial.rate or one.limit > LOOSE:
             seen.add(index)
             explained.add(index)
             continue
-        right = run(one.trial)
         same = Answer(right["output"], right.get("returned") if one.answer.scores is not None else None)
         if from_state(Asked(one.trial, same), wrong) > one.limit:
             seen.add(index)

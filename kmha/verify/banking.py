@@ -1,0 +1,129 @@
+"""How well the bank works: is every mistake named, alone and in pairs, and is nothing right accused?
+
+A mistake is made on purpose in the reference's chain, and the diagnosis sees the numbers alone. Mistakes that are the
+same function in a configuration are listed together, and count as named if theirs is in the list: see `same.py`.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify import matching, rightly, trials, trials_blocks, trying
+from kmha.verify.chain import ImpossibleError, Trial, run
+from kmha.verify.matching import Answer, Asked
+from kmha.verify.mistakes import Mistake
+from kmha.verify.subject_functions import FunctionSubject
+from kmha.verify.trials_blocks import BlockAccepts
+
+CHAINS = ("attention", "encoder", "decoder", "embedding")
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """How many of how many were named, and which were not."""
+
+    named: int
+    of: int
+    missed: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        return self.named / self.of if self.of else 1.0
+
+
+def pretend(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[Asked]:
+    """The answers of a candidate that makes these mistakes, with a draw of its own where scores are dropped."""
+    return [Asked(trial, _answer(trial, mistakes, rng)) for trial in drawn]
+
+
+def _answer(trial: Trial, mistakes: Sequence[Mistake], rng: np.random.Generator) -> Answer:
+    made = trial
+    if trial.rate:
+        shape = (len(trial.query), 1, trial.query.shape[-2], trial.key.shape[-2])
+        kept = (rng.random(shape) >= trial.rate) / (1 - trial.rate)
+        made = dataclasses.replace(trial, kept=kept if trial.training else None, more={**trial.more, "kept": kept})
+    try:
+        state = run(made, [mistake.changes for mistake in mistakes])
+    except ImpossibleError as error:
+        return Answer(raised=str(error))
+    scores = state.get("returned")
+    return Answer(np.asarray(state["output"]), scores, bool(state["untouched"]), trial.dtype)
+
+
+def draw(chain: str, seed: int) -> list[Trial]:
+    """The trials of a random candidate of a chain."""
+    if chain != "attention":
+        return trials_blocks.draw_block(seed, BlockAccepts(chain))
+    configuration = trying.random(seed)
+    rng = np.random.default_rng(seed)
+    sizes = trials.draw_sizes(rng, configuration.accepts, configuration.use_bias)
+    return trials.draw(seed, configuration.accepts, sizes, core=configuration.core)
+
+
+def singles(seed: int, progress: Callable[[str], None] = lambda _: None) -> Found:
+    """Every mistake alone, in random configurations."""
+    named, missed, of = 0, [], 0
+    for chain in CHAINS:
+        drawn, rng = draw(chain, seed), np.random.default_rng(seed)
+        for mistake in matching.candidates(chain):
+            progress(mistake.id)
+            asked = [one for one in pretend(drawn, [mistake], rng) if not one.answer.raised]
+            if not asked or matching.explains(asked):
+                continue  # it cannot be made, or changes nothing, in what such a candidate can be called with
+            of += 1
+            if others := _mistaken_for(asked, mistake, chain):
+                missed.append(f"{mistake.id} ({', '.join(others)})")
+            else:
+                named += 1
+    return Found(named, of, tuple(missed))
+
+
+def _mistaken_for(asked: Sequence[Asked], mistake: Mistake, chain: str) -> list[str]:
+    """The others that explain it too; or that nothing does."""
+    if not matching.explains(asked, [mistake]):
+        return ["not found"]
+    return [one.id for one in matching.candidates(chain) if one is not mistake and matching.explains(asked, [one])]
+
+
+def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: None) -> Found:
+    """Random pairs of the attention's mistakes that can be made together and do not hide one another."""
+    rng = np.random.default_rng(seed)
+    bank = matching.candidates("attention")
+    named, missed, of = 0, [], 0
+    while of < count:
+        first, second = (bank[index] for index in rng.choice(len(bank), 2, replace=False))
+        drawn = draw("attention", int(rng.integers(10**6)))
+        asked = pretend(drawn, [first, second], rng)
+        if any(one.answer.raised for one in asked) or not _two(asked, first, second):
+            continue
+        progress(f"{first.id} and {second.id}")
+        of += 1
+        found = {frozenset(match.ids) for match in matching.pairs(asked, "attention")}
+        if frozenset((first.id, second.id)) in found:
+            named += 1
+        else:
+            missed.append(f"{first.id} + {second.id}")
+    return Found(named, of, tuple(missed))
+
+
+def _two(asked: Sequence[Asked], first: Mistake, second: Mistake) -> bool:
+    """Whether they are distinguishable: no single mistake explains both together."""
+    return not (
+        matching.explains(asked) or any(matching.explains(asked, [one]) for one in matching.candidates("attention"))
+    )
+
+
+def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Found:
+    """Right layers, written in every usual way, in random configurations: how many are found right."""
+    named, missed = 0, []
+    for number in range(count):
+        way = rightly.WAYS[number % len(rightly.WAYS)]
+        subject: Any = FunctionSubject(rightly.attention(way), ", ".join(way), {})
+        rng = np.random.default_rng((seed, number))
+        asked = [Asked(trial, subject.answer(trial)) for trial in subject.draw(number, subject.sizes(rng))]
+        if matching.explains(asked):
+            named += 1
+        else:
+            missed.append(f"{', '.join(way)} (number {number})")
+        progress(number + 1)
+    return Found(named, count, tuple(missed))
