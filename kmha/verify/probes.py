@@ -10,8 +10,9 @@ from kmha.verify.probing import internals, properties
 from kmha.verify.probing.baseline import Baseline
 from kmha.verify.probing.calls import NotCalled, Subject
 from kmha.verify.probing.inputs import Inputs
-from kmha.verify.probing.reading import describe, read
+from kmha.verify.probing.reading import read
 from kmha.verify.probing.report import Probes, Property
+from kmha.verify.probing.sublayers import describe
 from kmha.verify.report import said
 
 
@@ -72,7 +73,7 @@ def probe(
     >>> found.passed, found["causal"].holds, found["rows"].holds
     (True, True, True)
     >>> probe(kmha.MultiHeadAttention(2, 4), x, x)["causal"].where
-    'changing query[:, 6:] changes output[0, 0]'
+    'output[0, 0] changes with query[:, 6:]'
     """
     rng = np.random.default_rng(seed)
     subject = Subject(layer_or_model, layer)
@@ -118,8 +119,8 @@ def _first_call(subject: Subject, given: Inputs) -> None:
         raise
     except Exception as error:
         raise ValueError(
-            f"{describe(subject.thing)} cannot be called with {_shapes(given)}: {said(error)}. Give all inputs of its "
-            "call, in their order or by name, such as probe(layer, query, value, attention_mask=…)."
+            f"{describe(subject.thing)} cannot be called with {_shapes(given)}: {said(error).rstrip('.')}. Give all "
+            "inputs of its call, in their order or by name, such as probe(layer, query, value, attention_mask=…)."
         ) from error
     if not any(x.ndim and x.shape[0] == given.batch for x in outputs.values()):
         shapes = ", ".join(f"{name} {x.shape}" for name, x in outputs.items()) or "nothing that is an array"

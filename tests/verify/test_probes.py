@@ -92,7 +92,7 @@ def test_transformer():
     assert found.passed, found
     yes = (*ALWAYS, *PADDING, "rows", "gradient", "causal: target")
     assert holding(found, *yes, "causal: source") == {**dict.fromkeys(yes, True), "causal: source": False}
-    assert not probe(model, *ids, causal=True).passed
+    assert (found["causal: source"].expected, found["causal: target"].expected) == (None, True)
     inner = probe(model, [IDS, IDS[:, :4]], layer="decoder/layer1/mha2")
     assert "MultiHeadAttention 'mha2'" in inner.subject
     assert inner.passed, inner
@@ -114,6 +114,22 @@ def test_functional_model(attention, inputs, layer):
     assert found.passed, found
     yes = (*ALWAYS, *PADDING, "rows", "gradient", "causal")
     assert holding(found, *yes) == dict.fromkeys(yes, True)
+
+
+def test_inputs_side_by_side():
+    """Ids, segments and a mask, all of one length, which grow and are padded together."""
+    names = ("token_ids", "segment_ids", "padding_mask")
+    tokens, segments, mask = given = [keras.Input((None,), dtype="int32", name=name) for name in names]
+    x = keras.layers.Embedding(50, I)(tokens) + keras.layers.Embedding(2, I)(segments)
+    seen = keras.ops.expand_dims(keras.ops.cast(mask, "bool"), 1)
+    model = keras.Model(given, builtin(2, 3)(x, x, attention_mask=seen))
+    ids = np.array([[3, 4, 5, 6, 0, 0], [7, 8, 9, 3, 4, 5], [4, 9, 0, 0, 0, 0]])
+    for inputs in ([], [[ids, (ids > 5) * 1, (ids != 0) * 1]]):
+        found = probe(model, *inputs)
+        assert found.passed, found
+        yes = (*ALWAYS, *PADDING, "rows", "gradient")
+        assert holding(found, *yes) == dict.fromkeys(yes, True), found
+        assert found["causal: token_ids"].holds is False
 
 
 def test_a_model_of_one_length_cannot_be_lengthened():

@@ -94,12 +94,12 @@ class Baseline:
             return Property(name, None, None, str(reason), expected)
         except Exception as error:  # of the layer's own, which need not take what it is given here
             return Property(name, None, None, f"the call raised {shortened(said(error))}", expected)
-        where = f"{because} changes {effect.where}" if effect.where else because
+        where = f"{effect.where} changes {because}" if effect.where else because
         return Property(name, effect.size <= self.tolerance, effect.size, where, expected)
 
     def _change(self, name: str, new: np.ndarray, old: np.ndarray, kept: np.ndarray) -> Effect:
         if new.shape != old.shape:
-            return Effect(float("inf"), f"the shape of {name} from {old.shape} to {new.shape}")
+            return Effect(float("inf"), f"the shape of {name}")
         new, old = new.astype("float64"), old.astype("float64")
         largest = float(np.max(np.abs(old), where=np.isfinite(old), initial=0.0)) or 1.0
         same = (new == old) | (np.isnan(new) & np.isnan(old))

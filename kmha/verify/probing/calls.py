@@ -13,8 +13,7 @@ from keras import ops
 
 from kmha.layers import masking
 from kmha.verify.probing.inputs import CannotTry, Inputs, Slot
-from kmha.verify.probing.reading import parameters_of
-from kmha.verify.probing.sublayers import find, is_keras, layers_of, paths, wrapped
+from kmha.verify.probing.sublayers import find, is_keras, layers_of, parameters_of, paths, wrapped
 from kmha.verify.running import backend_module
 
 Outputs = dict[str, np.ndarray]

@@ -33,6 +33,7 @@ class Slot:
         framework: whose array it was: "numpy", "tensorflow", "torch" or "jax".
         pad: the token id, or the number, that is padding; `None` if nothing is.
         assumed: whether nothing but the custom says that this id is padding.
+        vocabulary: how many token ids there are, as far as is known.
     """
 
     names: tuple[str, ...]
@@ -41,6 +42,7 @@ class Slot:
     framework: str = "numpy"
     pad: float | None = None
     assumed: bool = False
+    vocabulary: int = 10
 
     @property
     def name(self) -> str:
@@ -56,14 +58,12 @@ class Inputs:
         slots: what the arrays are.
         arrays: by slot.
         carried: by slot, the padding mask (B, T) that the tensor carries, True at tokens; `None` if it carries none.
-        vocabulary: how many token ids there are, as far as is known.
     """
 
     tree: Any
     slots: tuple[Slot, ...]
     arrays: tuple[np.ndarray, ...]
     carried: tuple[np.ndarray | None, ...]
-    vocabulary: int
 
     @property
     def batch(self) -> int:
@@ -134,6 +134,9 @@ class Inputs:
             elif pad is not None:
                 arrays[index] = array.copy()
                 arrays[index][hidden] = pad
+            for number, (slot, other) in enumerate(self.pairs()):
+                if slot.role == "mask" and other.shape == hidden.shape:
+                    arrays[number] = np.where(hidden, 0, arrays.get(number, other)).astype(other.dtype)
         return dataclasses.replace(self._with(arrays), carried=tuple(carried))
 
     def lengthened(self, which: list[int], more: int, rng: np.random.Generator) -> "Inputs":
@@ -167,12 +170,14 @@ class Inputs:
         if not is_ids(array):
             spread = 2 * float(np.std(array.astype("float64"))) or 1.0
             return (array.astype("float64") + spread * rng.normal(size=array.shape)).astype(array.dtype)
-        pad = np.array([self.slots[index].pad or 0])
-        known = np.setdiff1d(array, pad)  # ids that the layer is known to take
+        slot = self.slots[index]
+        # Where a mask was given, id 0 may be padding, and no token may become it.
+        pad = [] if slot.pad is None and self.carried[index] is None else [slot.pad or 0]
+        known = np.setdiff1d(array, np.array(pad, array.dtype))  # ids that the layer is known to take
         if len(known) < FEW:
-            known = np.setdiff1d(np.arange(self.vocabulary), pad)
+            known = np.setdiff1d(np.arange(slot.vocabulary), np.array(pad or [0]))
         if len(known) < FEW:
-            raise CannotTry(f"no other token id is known to change those of {self.slots[index].name} to")
+            raise CannotTry(f"no other token id is known to change those of {slot.name} to")
         steps = rng.integers(1, len(known), size=array.shape)
         return known[(np.searchsorted(known, array) + steps) % len(known)].astype(array.dtype)
 

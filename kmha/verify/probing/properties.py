@@ -7,9 +7,8 @@ import numpy as np
 from kmha.verify.probing.baseline import Baseline, Effect, positions, real
 from kmha.verify.probing.calls import Outputs
 from kmha.verify.probing.inputs import CannotTry, Inputs
-from kmha.verify.probing.reading import is_functional, parameters_of
 from kmha.verify.probing.report import Property
-from kmha.verify.probing.sublayers import is_keras
+from kmha.verify.probing.sublayers import is_functional, is_keras, parameters_of
 
 CUTS = 8  # positions after which the future is changed, at most
 ALONE = 4  # items that are run alone, at most
@@ -34,7 +33,7 @@ def repeats(baseline: Baseline) -> list[Property]:
     first = baseline.run(baseline.inputs, again=True)
     effect = baseline.effect(baseline.run(baseline.inputs, again=True), first)
     baseline.repeats = effect.size <= baseline.tolerance
-    where = f"a second call changes {effect.where}"
+    where = f"{effect.where} changes with a second call"
     if baseline.repeats:
         where = _training(baseline) if baseline.subject.trains else ""
     return [Property("repeats", baseline.repeats, effect.size, where)]
@@ -84,7 +83,7 @@ def _causal(baseline: Baseline, index: int) -> tuple[Effect, str]:
         after = max(after, future.size, past.size)
         if past.where or not worst[1]:  # the last cut tells most: how far back a single token of the future is seen
             size = max(past.size, worst[0].size)
-            worst = Effect(size, past.where), f"changing {name}[:, {cut}:]" if past.where else ""
+            worst = Effect(size, past.where), f"with {name}[:, {cut}:]" if past.where else ""
     if after == 0:
         raise CannotTry(f"changing {name} changes no output at all")
     return worst
@@ -114,13 +113,13 @@ def _padding(baseline: Baseline) -> tuple[Effect, str]:
             changed = changed.changed(index, ~tokens, baseline.rng)
             names.append(slot.name)
     effect = baseline.effect(baseline.run(changed), base, real(inputs)) if names else Effect()
-    because = f"changing padded positions of {', '.join(names)}"
+    because = f"with padded positions of {', '.join(names)}"
     if embedded:
         outputs, count = baseline.subject.with_other_padding(changed, baseline.rng)
         if not count:
             raise CannotTry("no Embedding gets these ids, so that there is nothing of the padding to change but its id")
         effect = baseline.effect(baseline.outputs(outputs, inputs), base, real(inputs))
-        because = "changing what padding is embedded as"
+        because = "with what padding is embedded as"
     return effect, because if effect.where else note
 
 
@@ -144,14 +143,19 @@ def _padding_length(baseline: Baseline) -> tuple[Effect, str]:
     if not which:
         inputs, which, note = _markable(baseline)
     base = baseline.run(inputs)
-    longer = inputs.lengthened(which, MORE, baseline.rng)
     grown = {inputs.lengths()[i] for i in which}
+    longer = inputs.lengthened(which, MORE, baseline.rng)
+    try:
+        baseline.subject.run(longer)
+    except Exception:  # sequences that go side by side, such as token ids and segment ids, have to be of one length
+        side_by_side = [i for i, length in inputs.lengths().items() if length in grown]
+        longer = inputs.lengthened(side_by_side, MORE, baseline.rng)
     changed = {
         name: x[:, : base[name].shape[1]] if base[name].ndim > 1 and base[name].shape[1] in grown else x
         for name, x in baseline.outputs(baseline.subject.run(longer), longer).items()
     }
     effect = baseline.effect(changed, base, real(inputs))
-    return effect, f"{MORE} more padded positions" if effect.where else note
+    return effect, f"with {MORE} more padded positions" if effect.where else note
 
 
 def _markable(baseline: Baseline) -> tuple[Inputs, list[int], str]:
@@ -201,7 +205,7 @@ def batch_order(baseline: Baseline) -> list[Property]:
         for order in (list(range(batch))[::-1], [*range(1, batch), 0]):
             effect = _items(baseline, order, baseline.run(baseline.inputs.reordered(order)))
             worst = effect if effect.size > worst.size else worst
-        return worst, "another order" if worst.where else ""
+        return worst, "with another order" if worst.where else ""
 
     return [baseline.row("batch_order", attempt, varied=True)]
 
@@ -215,7 +219,7 @@ def batch_size(baseline: Baseline) -> list[Property]:
             alone = baseline.inputs.reordered([item])
             effect = _items(baseline, [item], baseline.outputs(baseline.subject.run(alone), alone))
             if effect.size > worst.size:
-                worst, because = effect, f"item {item} alone" if effect.where else ""
+                worst, because = effect, f"when item {item} is alone" if effect.where else ""
         return worst, because
 
     return [baseline.row("batch_size", attempt, varied=True)]

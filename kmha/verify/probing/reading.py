@@ -1,7 +1,6 @@
 """From what a user passes to `kmha.verify.probe` to the inputs of a call."""
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from kmha.verify.probing import masks
 from kmha.verify.probing.inputs import Inputs, Place, Slot, is_ids
-from kmha.verify.probing.sublayers import is_keras, layers_of
+from kmha.verify.probing.sublayers import describe, is_keras, layers_of, parameters_of
 
 SIZES = 3, 7  # B and T of what is made where they are left open
 OPEN = 5  # any other size that is left open
@@ -53,33 +52,24 @@ def read(
     return _with_masks(thing, _with_pads(thing, inputs, pad_id), mask)
 
 
-def describe(thing: Any) -> str:
-    """What a thing is called in a report.
-
-    >>> describe(keras.layers.Dense(3, name="last"))
-    "Dense 'last'"
-    """
-    if is_keras(thing):
-        return f"{type(thing).__name__} {thing.name!r}"
-    return getattr(thing, "__name__", type(thing).__name__)
+def _structure(thing: Any) -> Any:
+    """The `keras.Input` of a model, or the list or dict of them; `None` if it is made otherwise."""
+    return getattr(getattr(thing, "_functional", None) or thing, "_inputs_struct", None)
 
 
-def parameters_of(thing: Any) -> dict[str, Any]:
-    """The parameters of a layer's call, or of a function, by name; none if they cannot be known."""
-    try:
-        return dict(inspect.signature(thing.call if is_keras(thing) else thing).parameters)
-    except (TypeError, ValueError):
-        return {}
-
-
-def is_functional(thing: Any) -> bool:
-    """Whether it is a model made of `keras.Input`, which hands on any mask that its inputs carry."""
-    return isinstance(thing, keras.Sequential) or hasattr(thing, "_inputs_struct")
+def _rename(reader: "_Reader", tree: tuple[Any, ...], structure: Any) -> None:
+    """Gives the arrays of a model of `keras.Input` the names that those have."""
+    places, tensors = keras.tree.flatten(tree), keras.tree.flatten(structure)
+    if structure is None or isinstance(structure, Mapping) or len(places) != len(tensors):
+        return
+    for place, tensor in zip(places, tensors, strict=True):
+        if isinstance(place, Place) and not tensor.name.startswith("keras_tensor"):
+            reader.names[place.index] = [tensor.name]
 
 
 def _own_inputs(thing: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The `keras.Input`s of a model."""
-    structure = getattr(getattr(thing, "_functional", None) or thing, "_inputs_struct", None)
+    structure = _structure(thing)
     if structure is not None:
         return (structure,)
     if any(hasattr(value, "shape") for value in kwargs.values()):
@@ -92,24 +82,25 @@ def _own_inputs(thing: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _slots(thing: Any, args: tuple[Any, ...], kwargs: dict[str, Any], parameters: dict[str, Any], rng: Any) -> Inputs:
-    sizes = [layer.input_dim for layer in layers_of(thing) if isinstance(layer, keras.layers.Embedding)]
-    vocabulary = min(sizes, default=VOCABULARY)
-    reader = _Reader(rng, vocabulary)
+    embeddings = [layer for layer in layers_of(thing) if isinstance(layer, keras.layers.Embedding)]
+    reader = _Reader(rng, embeddings)
     names = [*parameters, *(f"inputs[{number}]" for number in range(len(parameters), len(args)))]
     tree = tuple(reader.read(value, name, True) for value, name in zip(args, names, strict=False))
     if names[:2] == ["query", "value"] and len(tree) == 1 and not {"value", "key"} & set(kwargs):
         tree *= 2  # self-attention
         reader.names[0].append("value")
+    _rename(reader, tree, _structure(thing))
     named = {name: reader.read(value, name, False) for name, value in kwargs.items()}
     batch = next((array.shape[0] for array in reader.arrays if array.ndim >= 2), None)
     slots = []
-    for found, framework, array in zip(reader.names, reader.frameworks, reader.arrays, strict=True):
+    columns = reader.names, reader.frameworks, reader.vocabularies, reader.arrays
+    for found, framework, vocabulary, array in zip(*columns, strict=True):
         batched = array.ndim > 0 and array.shape[0] == batch
         role = "input" if array.dtype.kind in "iufV" and array.ndim >= 2 and batched else "other"
         if array.dtype == bool or any(name.endswith("mask") for name in found):
             role, batched = "mask", masks.is_batched(found[0], array, batch)
-        slots.append(Slot(tuple(found), role, batched, framework))
-    return Inputs((tree, named), tuple(slots), tuple(reader.arrays), (None,) * len(slots), vocabulary)
+        slots.append(Slot(tuple(found), role, batched, framework, vocabulary=vocabulary))
+    return Inputs((tree, named), tuple(slots), tuple(reader.arrays), (None,) * len(slots))
 
 
 def _check_masks(inputs: Inputs) -> None:
@@ -177,11 +168,12 @@ def _no_fit(name: str, mask: np.ndarray, inputs: Inputs) -> str:
 class _Reader:
     """Takes the arrays out of a nested structure; an array that is met twice gets one slot with two names."""
 
-    def __init__(self, rng: np.random.Generator, vocabulary: int) -> None:
-        self.rng, self.vocabulary = rng, vocabulary
+    def __init__(self, rng: np.random.Generator, embeddings: list[Any]) -> None:
+        self.rng, self.embeddings = rng, embeddings
         self.arrays: list[np.ndarray] = []
         self.names: list[list[str]] = []
         self.frameworks: list[str] = []
+        self.vocabularies: list[int] = []
         self._seen: dict[int, int] = {}
 
     def read(self, value: Any, name: str, positional: bool) -> Any:
@@ -200,21 +192,35 @@ class _Reader:
         if index == len(self.arrays):
             framework = type(value).__module__.partition(".")[0].removesuffix("lib")
             self.frameworks.append(framework if framework in ("tensorflow", "torch", "jax") else "numpy")
-            self.arrays.append(self._made(value) if _is_specification(value) else _array(value))
+            self.vocabularies.append(self._vocabulary(value))
+            self.arrays.append(self._made(value, name) if _is_specification(value) else _array(value))
             self.names.append([])
         if name not in self.names[index]:
             self.names[index].append(name)
         return Place(index)
 
-    def _made(self, value: Any) -> np.ndarray:
+    def _vocabulary(self, value: Any) -> int:
+        """How many token ids there are: of the embedding that gets them, or of the smallest."""
+        its = [x.input_dim for x in self.embeddings if any(each is value for each in _symbolic_inputs(x))]
+        return min(its or [layer.input_dim for layer in self.embeddings], default=VOCABULARY)
+
+    def _made(self, value: Any, name: str) -> np.ndarray:
         shape, dtype = value, keras.config.floatx()
         if isinstance(value, keras.KerasTensor):
             shape, dtype = value.shape, keras.backend.standardize_dtype(value.dtype)
         sizes = [*SIZES, *[OPEN] * len(shape)]
         shape = [default if size is None else size for size, default in zip(shape, sizes, strict=False)]
+        if dtype == "bool" or name.endswith("mask"):
+            return np.ones(shape, dtype)
         if "int" in dtype:
-            return self.rng.integers(1, max(2, self.vocabulary), size=shape).astype(dtype)
-        return np.ones(shape, bool) if dtype == "bool" else self.rng.normal(size=shape).astype(dtype)
+            least = 0 if any(word in name for word in NOT_TOKENS) else 1
+            return self.rng.integers(least, max(2, self.vocabularies[-1]), size=shape).astype(dtype)
+        return self.rng.normal(size=shape).astype(dtype)
+
+
+def _symbolic_inputs(layer: Any) -> list[Any]:
+    """The tensors with which a layer of a model of `keras.Input` was called."""
+    return [x for node in layer._inbound_nodes for x in node.input_tensors]
 
 
 def _is_specification(value: Any) -> bool:

@@ -1,6 +1,7 @@
-"""The layers within a layer: their paths, and a look at their calls."""
+"""What a layer says of itself, the layers within it, their paths, and a look at their calls."""
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,30 @@ import keras
 def is_keras(thing: Any) -> bool:
     """Whether it is a Keras layer, as models are too."""
     return isinstance(thing, keras.layers.Layer)
+
+
+def describe(thing: Any) -> str:
+    """What a thing is called in a report.
+
+    >>> describe(keras.layers.Dense(3, name="last"))
+    "Dense 'last'"
+    """
+    if is_keras(thing):
+        return f"{type(thing).__name__} {thing.name!r}"
+    return getattr(thing, "__name__", type(thing).__name__)
+
+
+def parameters_of(thing: Any) -> dict[str, Any]:
+    """The parameters of a layer's call, or of a function, by name; none if they cannot be known."""
+    try:
+        return dict(inspect.signature(thing.call if is_keras(thing) else thing).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def is_functional(thing: Any) -> bool:
+    """Whether it is a model made of `keras.Input`, which hands on any mask that its inputs carry."""
+    return isinstance(thing, keras.Sequential) or hasattr(thing, "_inputs_struct")
 
 
 def layers_of(thing: Any) -> list[Any]:

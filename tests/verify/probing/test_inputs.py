@@ -13,7 +13,7 @@ def inputs(rng):
     arrays = rng.normal(size=(B, T, I)), ids, np.tri(T, dtype=bool)
     slots = Slot(("x", "y")), Slot(("ids",), pad=0), Slot(("attention_mask",), "mask", False)
     carried = np.arange(T) < np.array([[6], [2], [4]]), None, None
-    return Inputs(((Place(0), [Place(1), 7]), {"y": Place(0)}), slots, arrays, carried, 11)
+    return Inputs(((Place(0), [Place(1), 7]), {"y": Place(0)}), slots, arrays, carried)
 
 
 def test_what_is_known_of_them(inputs):
@@ -44,7 +44,7 @@ def test_ids_stay_ids_that_are_known_and_become_no_padding(inputs, rng):
 
 @pytest.mark.parametrize(("vocabulary", "possible"), [(11, True), (2, False)])
 def test_one_id_alone_is_changed_within_the_vocabulary(rng, vocabulary, possible):
-    inputs = Inputs(((Place(0),), {}), (Slot(("ids",)),), (np.ones((B, S), int),), (None,), vocabulary)
+    inputs = Inputs(((Place(0),), {}), (Slot(("ids",), vocabulary=vocabulary),), (np.ones((B, S), int),), (None,))
     where = np.ones((B, S), bool)
     if possible:
         assert not (np.isin(inputs.changed(0, where, rng).arrays[0], (0, 1))).any()

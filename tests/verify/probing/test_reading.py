@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import kmha
-from kmha.verify.probing.reading import describe, parameters_of, read
+from kmha.verify.probing.reading import read
 
 IDS = np.array([[3, 4, 0], [5, 6, 7]])
 
@@ -75,7 +75,7 @@ def test_roles():
 def test_the_id_of_padding(layers, pad_id, pad, assumed):
     (slot,) = reading(keras.Sequential(layers), IDS, pad_id=pad_id).slots
     assert (slot.pad, slot.assumed) == (pad, assumed)
-    assert reading(keras.Sequential(layers), IDS).vocabulary == 11
+    assert slot.vocabulary == 11
 
 
 def test_the_id_of_padding_that_a_layer_has():
@@ -116,7 +116,15 @@ def test_where_keras_fills_no_mask_in(x, tokens):
     np.testing.assert_array_equal(inputs.carried[0], tokens)
 
 
-def test_names():
-    assert describe(np.cumsum) == "cumsum"
-    assert list(parameters_of(lambda x, mask=None: None)) == ["x", "mask"]
-    assert parameters_of(3) == {}
+def test_parallel_inputs_of_a_model():
+    """As BERT has them: ids of the embedding that gets them, segments from 0 on, a mask that hides nothing."""
+    names = ("token_ids", "segment_ids", "padding_mask")
+    tokens, segments, mask = given = [keras.Input((None,), dtype="int32", name=name) for name in names]
+    x = keras.layers.Embedding(50, 8)(tokens) + keras.layers.Embedding(2, 8)(segments)
+    inputs = reading(keras.Model(given, x * keras.ops.cast(mask, "float32")[..., None]))
+    assert [slot.name for slot in inputs.slots] == list(names)
+    assert [slot.role for slot in inputs.slots] == ["input", "input", "mask"]
+    assert [slot.vocabulary for slot in inputs.slots[:2]] == [50, 2]
+    assert inputs.arrays[0].max() > 10
+    assert set(inputs.arrays[1].flat) == {0, 1}
+    assert inputs.arrays[2].all()

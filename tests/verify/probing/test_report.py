@@ -4,8 +4,8 @@ from kmha.verify.probing.report import Probes, Property
 
 ROWS = (
     Property("finite", True),
-    Property("causal: source", False, 0.25, "changing source[:, 6:] changes output[0, 2]", expected=None),
-    Property("batch_size", False, float("inf"), "item 0 alone changes output[0, 1]"),
+    Property("causal: source", False, 0.25, "output[0, 2] changes with source[:, 6:]", expected=None),
+    Property("batch_size", False, float("inf"), "output[0, 1] changes when item 0 is alone"),
     Property("rows", None, None, "no scores are returned"),
 )
 
@@ -15,8 +15,8 @@ def test_table():
         "Attention 'mha' on x (3, 7, 8) float32; tensorflow, an effect is above 2e-05",
         "property                                      holds      effect  where",
         "the output is finite                          yes",
-        "the future does not change the past (source)  no           0.25  changing source[:, 6:] changes output[0, 2]",
-        "the batch's other items change nothing        no !          inf  item 0 alone changes output[0, 1]",
+        "the future does not change the past (source)  no           0.25  output[0, 2] changes with source[:, 6:]",
+        "the batch's other items change nothing        no !          inf  output[0, 1] changes when item 0 is alone",
         "rows of scores sum to one                     not tried          no scores are returned",
         "! not as it should be: batch_size",
     ]

@@ -46,7 +46,7 @@ def test_sums_along_another_axis(softmax):
 
 def test_among(softmax):
     slots = Slot(("query",)), Slot(("value",))
-    inputs = Inputs(((Place(0), Place(1)), {}), slots, (np.ones((B, T, I)), np.ones((B, S, I))), (None, None), 10)
+    inputs = Inputs(((Place(0), Place(1)), {}), slots, (np.ones((B, T, I)), np.ones((B, S, I))), (None, None))
     results = {
         "output": np.ones((B, T, S)),  # the first is no scores
         "scores": softmax,

@@ -1,10 +1,11 @@
 import re
 
 import keras
+import numpy as np
 import pytest
 
 import kmha
-from kmha.verify.probing.sublayers import find, layers_of, paths, wrapped
+from kmha.verify.probing.sublayers import describe, find, layers_of, parameters_of, paths, wrapped
 
 
 @pytest.fixture
@@ -62,3 +63,9 @@ def test_wrapped_keeps_a_call_of_the_instance():
     with wrapped([layer], lambda layer, call, args, kwargs: call(*args, **kwargs) + 1):
         assert float(layer.call(1)) == 2
     assert vars(layer)["call"] is own
+
+
+def test_names():
+    assert describe(np.cumsum) == "cumsum"
+    assert list(parameters_of(lambda x, mask=None: None)) == ["x", "mask"]
+    assert parameters_of(3) == {}
