@@ -1,0 +1,186 @@
+"""From a foreign layout to the canonical one."""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.interchange import axes
+from kmha.interchange.canonical import Weights
+from kmha.interchange.errors import LayoutError, listed
+from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, Template
+
+Indices = tuple[tuple[str, int], ...]
+Key = tuple[Entry | Constant, Indices]
+Sizes = dict[str, axes.Sizes]
+
+
+@dataclasses.dataclass
+class Found:
+    """The arrays of foreign weights by entry and layer, and by head where an entry has a name for each."""
+
+    arrays: dict[Key, dict[int, np.ndarray]]
+    notes: list[str]
+
+
+def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Weights, list[str]]:
+    """The canonical weights, and what was left out."""
+    found, sizes = plan(weights, layout, num_heads)
+    canonical: Weights = {}
+    for key, arrays in found.arrays.items():
+        if isinstance(key[0], Constant):
+            _check_constant(key, arrays[0])
+            continue
+        for path, array in _parts(key[0], dict(key[1]), arrays, sizes[scope_in(key)]):
+            if path in canonical and canonical[path].tobytes() != array.tobytes():
+                name = key[0].names.fill(dict(key[1]))
+                raise LayoutError(f"`{name}` must equal the other weight that holds `{path}` in `{layout.name}`.")
+            canonical[path] = array
+    return canonical, found.notes
+
+
+def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Found, Sizes]:
+    """What each array is, and the sizes of the letters by scope; looks at names and shapes alone."""
+    found = _find(weights, layout)
+    missing = [name for key in _expected(layout, found.arrays) for name in _missing(key, found.arrays.get(key, {}))]
+    if missing:
+        raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Found: {listed(weights)}.")
+    facts = {key: _fact(key, arrays) for key, arrays in found.arrays.items()}
+    return found, _sizes(layout, facts, num_heads)
+
+
+def _find(weights: Mapping[str, Any], layout: Layout) -> Found:
+    found, unexpected = Found(defaultdict(dict), []), []
+    for name, array in weights.items():
+        item, values = next(_matches(name, layout), (None, {}))
+        if item is None:
+            unexpected.append(name)
+        elif isinstance(item, Refused):
+            raise LayoutError(f"`{name}` cannot be represented: {item.why}")
+        elif isinstance(item, Ignored):
+            found.notes.append(f"`{name}` is left out: {item.why}")
+        else:
+            indices = tuple((letter, values[letter]) for letter in item.indices)
+            head = values[item.heads] if isinstance(item, Entry) and item.heads else 0
+            found.arrays[item, indices][head] = np.asarray(array)
+    if unexpected:
+        names = [item.name for item in layout.items if not isinstance(item, Ignored | Refused)]
+        raise LayoutError(
+            f"Unexpected for the layout `{layout.name}`: {listed(unexpected)}. It has: {listed(names, 30)}. "
+            "`kmha.interchange.recognize` says which layout fits, and `prefix=` takes a part of a larger model."
+        )
+    return found
+
+
+def _matches(name: str, layout: Layout) -> Iterator[tuple[Any, Any]]:
+    for item in layout.items:
+        values = item.names.match(name)
+        if values is not None:
+            yield item, values
+
+
+def _expected(layout: Layout, present: Iterable[Key]) -> Iterator[Key]:
+    """Every entry that must be there, for every layer that there is."""
+    present = list(present)
+    active = {group for item, _ in present for group in item.groups}
+    yield from entries_for(layout, active, counts(indices for _, indices in present))
+
+
+def counts(found: Iterable[Indices]) -> dict[str, int]:
+    """How many layers there are, by the letter that counts them."""
+    largest: dict[str, int] = {}
+    for indices in found:
+        for letter, index in indices:
+            largest[letter] = max(largest.get(letter, 0), index + 1)
+    return largest
+
+
+def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> Iterator[Key]:
+    """The entries and constants of a layout whose groups are active, for every layer; at least for the first."""
+    for item in layout.items:
+        if isinstance(item, Entry | Constant) and active.issuperset(item.groups):
+            combinations: list[Indices] = [()]
+            for letter in item.indices:
+                numbers = range(layers.get(letter, 1))
+                combinations = [(*indices, (letter, number)) for indices in combinations for number in numbers]
+            yield from ((item, indices) for indices in combinations)
+
+
+def _missing(key: Key, arrays: Mapping[int, np.ndarray]) -> list[str]:
+    item, indices = key
+    heads = item.heads if isinstance(item, Entry) else ""
+    numbers = range(max(arrays, default=0) + 1)
+    return [item.names.fill(dict(indices) | {heads: number}) for number in numbers if number not in arrays]
+
+
+def _fact(key: Key, arrays: Mapping[int, np.ndarray]) -> axes.Fact:
+    """What the shape of an entry's arrays says; those of several heads as if stacked."""
+    item, indices = key
+    if isinstance(item, Constant):
+        return axes.Fact(item.names.fill(dict(indices)), axes.parse_side(item.axes), arrays[0].shape)
+    shape = arrays[0].shape
+    if item.heads:
+        label = item.names.fill(dict(indices) | {item.heads: 0})
+        for number, array in arrays.items():
+            if array.shape != shape:
+                other = item.names.fill(dict(indices) | {item.heads: number})
+                raise LayoutError(f"`{label}` has the shape {shape}, and `{other}` {array.shape}; they must be equal.")
+        shape = (len(arrays), *shape)
+    return axes.Fact(item.names.fill(dict(indices)), item.pattern.foreign, shape, len(item.packed))
+
+
+def scope_in(key: Key) -> str:
+    """The scope of an entry in one layer."""
+    item, indices = key
+    return Template(item.scope).fill(dict(indices))
+
+
+def _sizes(layout: Layout, facts: Mapping[Key, axes.Fact], num_heads: int | None) -> Sizes:
+    by_scope: dict[str, list[axes.Fact]] = defaultdict(list)
+    for key, fact in facts.items():
+        by_scope[scope_in(key)].append(fact)
+    given = {} if num_heads is None else {"H": num_heads}
+    sizes = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
+    for scope, of_scope in by_scope.items():
+        check_rules(layout, scope, sizes[scope])
+        unsolved = axes.unsolved(of_scope, sizes[scope])
+        if unsolved:
+            shapes = "; ".join(f"`{fact.label}` {fact.shape} is {axes.text(fact.axes)}" for fact in of_scope[:4])
+            raise LayoutError(
+                f"The shapes of the layout `{layout.name}` do not tell how many heads there are ({shapes}): "
+                f"give `num_heads`. Open: {', '.join(unsolved)}."
+            )
+    return sizes
+
+
+def check_rules(layout: Layout, scope: str, sizes: Mapping[str, Any]) -> None:
+    """Raises a LayoutError where sizes that must agree do not."""
+    for rule in layout.rules:
+        sides = [side.split() for side in rule.equation.split("=")]
+        letters = {letter for side in sides for letter in side}
+        if letters <= sizes.keys():
+            left, right = (int(np.prod([sizes[letter] for letter in side])) for side in sides)
+            if left != right:
+                shown = ", ".join(f"{letter}={sizes[letter]}" for letter in sorted(letters))
+                where = f" in `{scope}`" if scope else ""
+                raise LayoutError(f"`{layout.name}` demands {rule.equation}{where}: {rule.why} Found: {shown}.")
+
+
+def _parts(
+    entry: Entry, indices: dict[str, int], arrays: Mapping[int, np.ndarray], sizes: Mapping[str, Any]
+) -> Iterator[tuple[str, np.ndarray]]:
+    array = np.stack([arrays[number] for number in range(len(arrays))]) if entry.heads else arrays[0]
+    array = entry.pattern.to_canonical(array, {**sizes, "P": len(entry.packed)})
+    if not entry.packed:
+        yield entry.paths.fill(indices), array
+    for number, role in enumerate(entry.packed):
+        yield entry.paths.fill(indices | {"P": role}), array[number]
+
+
+def _check_constant(key: Key, array: np.ndarray) -> None:
+    constant, indices = key
+    if isinstance(constant, Constant) and not np.all(array == constant.value):
+        name = constant.names.fill(dict(indices))
+        raise LayoutError(f"`{name}` must be {constant.value} everywhere: {constant.why}")
