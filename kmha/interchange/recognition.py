@@ -138,7 +138,7 @@ def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> boo
 def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:
     """What the layout that knows the most of the names says to them."""
     known = {
-        name: sum(any(item.names.match(w, True) for item in layout.items) for w in weights)
+        name: sum(any(item.names.match(w, True) is not None for item in layout.items) for w in weights)
         for name, layout in LAYOUTS.items()
     }
     name = max(known, key=lambda each: known[each])
