@@ -38,6 +38,7 @@ and the dropout are settings of a layer and no weights. A gated feed-forward net
 A stack alone has the paths without `encoder/` or `decoder/`: `layer_0/…`, `norm/…`.
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,7 +92,17 @@ def write(layer: Any, weights: Mapping[str, Any]) -> None:
 
 
 def variables(layer: Any) -> dict[str, Any]:
-    """The variables of a built layer by the last two parts of their path."""
+    """The variables of a built layer by their path inside it, without what all paths begin with.
+
+    >>> import kmha
+    >>> layer = kmha.layers.EncoderLayer(embedding_dim=6, num_heads=3, fully_connected_dim=7)
+    >>> layer.build((None, 5, 6))
+    >>> [name for name in variables(layer) if name.endswith("kernel")][2:5]
+    ['mha/value/kernel', 'mha/attention_output/kernel', 'ffn/dense1/kernel']
+    """
     if not layer.weights:
         raise ValueError(f"{layer.name}: the layer has no weights yet. Call it once, or `build` it, first.")
-    return {"/".join(variable.path.split("/")[-2:]): variable for variable in layer.weights}
+    paths = [variable.path.split("/") for variable in layer.weights]
+    steps = zip(*(path[:-1] for path in paths), strict=False)
+    common = sum(1 for _ in itertools.takewhile(lambda step: len(set(step)) == 1, steps))
+    return {"/".join(path[common:]): variable for path, variable in zip(paths, layer.weights, strict=True)}

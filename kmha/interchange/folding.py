@@ -1,11 +1,12 @@
 """What a layout has no place for: what can be folded into the rest exactly, and the reasons for what cannot."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import LayoutError
+from kmha.interchange.errors import LayoutError, listed
 from kmha.interchange.layout import Layout
 
 REASONS = {
@@ -31,7 +32,7 @@ def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str
     Raises:
         LayoutError: a weight has no place, and is not, or cannot be, folded; all such weights with the reasons.
     """
-    fitted, notes, reasons = dict(weights), [], []
+    fitted, notes, reasons = dict(weights), [], defaultdict(list)
     for attention in attentions(weights):
         notes += _repeat_heads(fitted, attention, layout, fold)
     for path in [path for path in weights if layout.entry_of(path) is None]:
@@ -40,9 +41,10 @@ def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str
             del fitted[path]
             notes.append(note)
         else:
-            reasons.append(f"`{path}`: {_reason(fitted, path, layout)}.")
+            reasons[_reason(fitted, path, layout)].append(path)
     if reasons:
-        raise LayoutError(f"The layout `{layout.name}` has no place for {len(reasons)} weights. " + " ".join(reasons))
+        sentences = (f"No place for {listed(paths)}: {why}." for why, paths in reasons.items())
+        raise LayoutError(f"The layout `{layout.name}` cannot hold all of these weights. {' '.join(sentences)}")
     return fitted, notes
 
 
@@ -106,7 +108,14 @@ def _repeat_heads(weights: Weights, attention: str, layout: Layout, fold: bool) 
 
 
 def _reason(weights: Weights, path: str, layout: Layout) -> str:
-    for end, why in {**REASONS, **layout.refusals}.items():
-        if path == end or path.endswith(f"/{end}"):
-            return why.rstrip(".")
-    return "the layout has no such weight"
+    attention, end = "/".join([*path.split("/")[:-2], ""]), "/".join(path.split("/")[-2:])
+    if end in layout.refusals:
+        return layout.refusals[end].rstrip(".")
+    if end not in REASONS or layout.entry_of(f"{attention}query/kernel") is None:
+        held = [entry.path for entry in layout.entries]
+        return f"it has no such weights, but {listed(held)}"
+    if end == "value/bias" and f"{attention}gate/kernel" in weights:
+        return "the gate multiplies it, so that it cannot move into the output bias"
+    if end == "value/bias" and layout.entry_of(f"{attention}attention_output/bias") is None:
+        return REASONS["attention_output/bias"]
+    return REASONS[end]

@@ -43,6 +43,8 @@ def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> t
 
 def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Found, Sizes]:
     """What each array is, and the sizes of the letters by scope; looks at names and shapes alone."""
+    if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
+        raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
     found = _find(weights, layout)
     missing = [name for key in _expected(layout, found.arrays) for name in _missing(key, found.arrays.get(key, {}))]
     if missing:
@@ -142,7 +144,11 @@ def _sizes(layout: Layout, facts: Mapping[Key, axes.Fact], num_heads: int | None
     for key, fact in facts.items():
         by_scope[scope_in(key)].append(fact)
     given = {} if num_heads is None else {"H": num_heads}
-    sizes = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
+    try:
+        sizes = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
+    except LayoutError as error:
+        asked = "" if num_heads is None else f" `num_heads` was given as {num_heads}."
+        raise LayoutError(f"Not of the layout `{layout.name}`: {error}{asked}") from None
     for scope, of_scope in by_scope.items():
         check_rules(layout, scope, sizes[scope])
         unsolved = axes.unsolved(of_scope, sizes[scope])

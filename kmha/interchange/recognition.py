@@ -52,19 +52,18 @@ def recognize(weights: Mapping[str, Any], num_heads: int | None = None) -> list[
     ['ours']
     """
     arrays = {name: np.asarray(array) for name, array in weights.items()}
-    readings: list[tuple[Reading, dict[str, np.ndarray]]] = []
+    readings: list[Reading] = []
     for layout in LAYOUTS.values():
-        fitting = _fitting(arrays, layout, num_heads)
-        if fitting is None:
+        found = _fitting(arrays, layout, num_heads)
+        if found is None:
             continue
-        for place, (other, canonical) in enumerate(readings):
-            if other.heads == fitting[0].heads and _same(canonical, fitting[1]):
-                same = dataclasses.replace(other, same_as=(*other.same_as, layout.name))
-                readings[place] = same, canonical
-                break
+        twins = (place for place, other in enumerate(readings) if _same(arrays, found, other))
+        place = next(twins, None)
+        if place is None:
+            readings.append(found)
         else:
-            readings.append(fitting)
-    return [found for found, _ in readings]
+            readings[place] = dataclasses.replace(readings[place], same_as=(*readings[place].same_as, layout.name))
+    return readings
 
 
 def the_reading(weights: Mapping[str, Any], num_heads: int | None = None) -> Reading:
@@ -103,15 +102,13 @@ def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[st
             yield prefix, {name.removeprefix(prefix): array for name, array in weights.items()}
 
 
-def _fitting(
-    arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None
-) -> tuple[Reading, dict[str, np.ndarray]] | None:
+def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> Reading | None:
     for prefix, weights in _unprefixed(arrays, layout):
         heads = _possible(weights, layout, num_heads)
         if heads is not None:
             with contextlib.suppress(LayoutError):  # of values: a constant that is not
-                canonical, _ = reading.read(weights, layout, heads[-1] if heads else num_heads)
-                return Reading(layout.name, prefix, heads), canonical
+                reading.read(weights, layout, heads[-1] if heads else None)
+                return Reading(layout.name, prefix, heads)
     return None
 
 
@@ -129,10 +126,20 @@ def _possible(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int 
     return tuple(possible) or None
 
 
-def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(
-        one[path].shape == other[path].shape and one[path].tobytes() == other[path].tobytes() for path in one
-    )
+def _same(arrays: Mapping[str, np.ndarray], one: Reading, other: Reading) -> bool:
+    """Whether two readings give the same canonical weights, with every number of heads that fits."""
+    if one.heads != other.heads or one.prefix != other.prefix:
+        return False
+    weights = one.without_prefix(arrays)
+    for heads in one.heads or (None,):
+        first, second = (reading.read(weights, LAYOUTS[each.layout], heads)[0] for each in (one, other))
+        if first.keys() != second.keys() or not all(_equal(first[path], second[path]) for path in first):
+            return False
+    return True
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:

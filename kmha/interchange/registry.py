@@ -6,7 +6,7 @@ import importlib
 from kmha.interchange.errors import LayoutError
 from kmha.interchange.layout import Layout
 
-MODULES = ("ours", "keras", "addons", "torch", "d2l", "heads")
+MODULES = ("ours", "keras", "addons", "torch", "torch_blocks", "d2l", "heads")
 
 
 def _collected() -> dict[str, Layout]:
