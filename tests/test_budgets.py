@@ -71,6 +71,9 @@ def test_the_tests_mirror_the_package():
     through = {
         "core/blocks.py": "core/test_rows.py",
         "core/looped.py": "core/test_blocked.py",
+        "interchange/errors.py": "interchange/test_conversion.py",
+        "interchange/reading.py": "interchange/test_conversion.py",
+        "interchange/writing.py": "interchange/test_conversion.py",
         "layers/arguments.py": "layers/test_bad_input.py",
         "layers/calls.py": "layers/test_bad_input.py",
         "layers/attention_base.py": "layers/test_multi_head_attention.py",

@@ -87,7 +87,13 @@ def parse(pattern: str) -> Pattern:
 
 
 def parse_side(side: str) -> Axes:
-    """The axes that a text such as "(H O) I" means."""
+    """The axes that a text such as "(H O) I" means.
+
+    Raises:
+        ValueError: it holds something else than letters, pairs of parentheses and `...`.
+    """
+    if re.sub(_AXIS, "", side).strip():
+        raise ValueError(f"Axes are letters, (letters in parentheses), and `...` at the end. Received: {side!r}.")
     return tuple((letter,) if letter else tuple(group.split()) for group, letter in re.findall(_AXIS, side))
 
 

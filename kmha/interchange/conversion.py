@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.interchange import reading, recognition, writing
+from kmha.interchange.errors import LayoutError, listed
 from kmha.interchange.layout import Layout
 from kmha.interchange.registry import find
 
@@ -69,6 +70,8 @@ def to_canonical(
 ) -> Converted:
     """Weights of a layout to the canonical one, which `kmha.interchange.canonical` describes; as `convert`."""
     if prefix is not None:
+        if not any(name.startswith(prefix) for name in weights):
+            raise LayoutError(f"No name begins with {prefix!r}. There are: {listed(weights)}.")
         weights = {name.removeprefix(prefix): array for name, array in weights.items() if name.startswith(prefix)}
     if source == "auto":
         one = recognition.the_reading(weights, num_heads)

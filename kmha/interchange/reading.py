@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,16 +87,19 @@ def _expected(layout: Layout, present: Iterable[Key]) -> Iterator[Key]:
     """Every entry that must be there, for every layer that there is."""
     present = list(present)
     active = {group for item, _ in present for group in item.groups}
-    yield from entries_for(layout, active, counts(indices for _, indices in present))
+    yield from entries_for(layout, active, counts([indices for _, indices in present]))
 
 
-def counts(found: Iterable[Indices]) -> dict[str, int]:
-    """How many layers there are, by the letter that counts them."""
+def counts(found: Collection[Indices]) -> dict[str, int]:
+    """How many layers there are, by the letter that counts them.
+
+    Never many more than were found: a name may hold any number, and then some of the layers below it are missing.
+    """
     largest: dict[str, int] = {}
     for indices in found:
         for letter, index in indices:
             largest[letter] = max(largest.get(letter, 0), index + 1)
-    return largest
+    return {letter: min(count, len(found) + 1) for letter, count in largest.items()}
 
 
 def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> Iterator[Key]:
@@ -113,7 +116,7 @@ def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> 
 def _missing(key: Key, arrays: Mapping[int, np.ndarray]) -> list[str]:
     item, indices = key
     heads = item.heads if isinstance(item, Entry) else ""
-    numbers = range(max(arrays, default=0) + 1)
+    numbers = range(min(max(arrays, default=0), len(arrays)) + 1)
     return [item.names.fill(dict(indices) | {heads: number}) for number in numbers if number not in arrays]
 
 
