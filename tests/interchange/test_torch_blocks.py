@@ -90,10 +90,10 @@ def _run_ours(transformer, x, enc_input):
     encoded, decoded = keras.ops.convert_to_tensor(enc_input), keras.ops.convert_to_tensor(x)
     for layer in transformer.encoder.enc_layers:
         encoded = layer(encoded)
-    encoded = transformer.encoder.layernorm(encoded)
+    encoded = transformer.encoder._last_norm(encoded)
     for layer in transformer.decoder.dec_layers:
         decoded = layer(decoded, encoded, return_attention_scores=False)
-    return keras.ops.convert_to_numpy(transformer.decoder.layernorm(decoded))
+    return keras.ops.convert_to_numpy(transformer.decoder._last_norm(decoded))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 2)])
