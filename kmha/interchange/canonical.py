@@ -9,6 +9,7 @@
 | `query/bias`, `key/bias`, `gate/bias`, `value/bias` | (H, O), or (G, O) |
 | `attention_output/kernel` | (H, O, E) |
 | `attention_output/bias` | (E,) |
+| `query/scale` | (): √O where logits are not divided by it, as in T5; elsewhere it is folded into the query |
 
 Layers without biases or without a gate leave those names out. I may differ between query, key and value, and O between
 query and key on one side, value and gate on the other.

@@ -1,5 +1,6 @@
 """What a layout has no place for: what can be folded into the rest exactly, and the reasons for what cannot."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -27,7 +28,7 @@ def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str
         layout: where they shall go.
         fold: whether what has no place may be folded into the rest where that is exact: a key bias is dropped, a value
             bias moves into the output bias, heads of keys and values that serve several queries are repeated. A bias
-            of zeros is left out in any case.
+            of zeros is left out in any case, and a scale that is a power of two folded in any case.
 
     Raises:
         LayoutError: a weight has no place, and is not, or cannot be, folded; all such weights with the reasons.
@@ -35,7 +36,8 @@ def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str
     fitted, notes, reasons = dict(weights), [], defaultdict(list)
     for attention in attentions(weights):
         notes += _repeat_heads(fitted, attention, layout, fold)
-    for path in [path for path in weights if layout.entry_of(path) is None]:
+        notes += _rescale(fitted, attention, layout, fold)
+    for path in [path for path in fitted if layout.entry_of(path) is None]:
         note = _folded(fitted, path, layout, fold)
         if note:
             del fitted[path]
@@ -105,6 +107,33 @@ def _repeat_heads(weights: Weights, attention: str, layout: Layout, fold: bool) 
     return [
         f"`{attention}key` and `{attention}value`: each of {groups} heads is repeated for {heads // groups} queries."
     ]
+
+
+def scales(weights: Weights) -> Iterator[tuple[str, np.ndarray]]:
+    """`query/scale` of every attention, for weights of a layout whose logits are not divided by √O."""
+    for attention in attentions(weights):
+        yield f"{attention}query/scale", np.sqrt(np.float64(weights[f"{attention}query/kernel"].shape[-1]))
+
+
+def _rescale(weights: Weights, attention: str, layout: Layout, fold: bool) -> list[str]:
+    """Folds what makes up for √O, by which all but one side divide the logits, into the query's kernel and bias."""
+    size = weights[f"{attention}query/kernel"].shape[-1]
+    scale = float(weights.pop(f"{attention}query/scale", 1.0))
+    factor = scale / math.sqrt(size) if layout.unscaled else scale
+    if factor == 1:
+        return []
+    ours, theirs = ("not ", "") if layout.unscaled else ("", " not")
+    why = (
+        f"`{attention}query` has to be {'divided' if factor < 1 else 'multiplied'} by √O, O={size}: the logits of "
+        f"`{layout.name}` are {ours}divided by it, and those of the source are{theirs}"
+    )
+    exact = math.frexp(factor)[0] == 0.5
+    if not exact and not fold:
+        raise LayoutError(f"{why}. That rounds every number once; `fold=True` does it.")
+    for path in (f"{attention}query/kernel", f"{attention}query/bias"):
+        if path in weights:
+            weights[path] = (weights[path].astype("float64") * factor).astype(weights[path].dtype)
+    return [f"{why}. Done, {'exactly' if exact else 'with every number rounded once'}."]
 
 
 def _reason(weights: Weights, path: str, layout: Layout) -> str:

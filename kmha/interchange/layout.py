@@ -35,6 +35,7 @@ Blocks are put together from the entries of their parts with `at`.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -77,23 +78,26 @@ class Template:
     def letters(self) -> set[str]:
         return set(self._offsets)
 
-    @property
+    @functools.cached_property
     def _offsets(self) -> dict[str, int]:
         return {letter: int(offset or 0) for letter, offset in re.findall(_FIELD, self.text)}
 
-    @property
+    @functools.cached_property
     def _regex(self) -> re.Pattern[str]:
-        if self.text not in _COMPILED:
-            pieces = re.split(_FIELD, self.text)
-            fields = [rf"(?P<{letter}>{'[a-z_]+' if letter == 'P' else '0|[1-9][0-9]*'})" for letter in pieces[1::3]]
-            literals = [re.escape(piece) for piece in pieces[::3]]
-            joined = literals[0] + "".join(f + literal for f, literal in zip(fields, literals[1:], strict=True))
-            _COMPILED[self.text] = re.compile(joined + r"\Z")
-        return _COMPILED[self.text]
+        pieces = re.split(_FIELD, self.text)
+        fields = [rf"(?P<{letter}>{'[a-z_]+' if letter == 'P' else '0|[1-9][0-9]{0,8}'})" for letter in pieces[1::3]]
+        literals = [re.escape(piece) for piece in pieces[::3]]
+        joined = literals[0] + "".join(field + text for field, text in zip(fields, literals[1:], strict=True))
+        return re.compile(joined + r"\Z")
+
+
+@functools.cache
+def template(text: str) -> Template:
+    """The template of a text, made once."""
+    return Template(text)
 
 
 _FIELD = r"\{(\w)(?:\+(\d+))?\}"
-_COMPILED: dict[str, re.Pattern[str]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +121,8 @@ class Entry:
     why: str = ""
 
     groups = property(lambda self: (self.optional,) if isinstance(self.optional, str) else self.optional)
-    names = property(lambda self: Template(self.name))
-    paths = property(lambda self: Template(self.path))
+    names = property(lambda self: template(self.name))
+    paths = property(lambda self: template(self.path))
     pattern = property(lambda self: axes.parse(self.axes))
     scope = property(lambda self: scope_of(self.path))
     heads = property(lambda self: "".join(letter for letter in self.names.letters if letter.isupper()))
@@ -146,7 +150,7 @@ class Constant:
     optional: str | tuple[str, ...] = ()
 
     groups = property(lambda self: (self.optional,) if isinstance(self.optional, str) else self.optional)
-    names = property(lambda self: Template(self.name))
+    names = property(lambda self: template(self.name))
     indices = property(lambda self: tuple(sorted(self.names.letters)))
 
 
@@ -156,7 +160,7 @@ class Ignored:
 
     name: str
     why: str
-    names = property(lambda self: Template(self.name))
+    names = property(lambda self: template(self.name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,12 +169,15 @@ class Refused:
 
     name: str
     why: str
-    names = property(lambda self: Template(self.name))
+    names = property(lambda self: template(self.name))
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """Sizes that must agree in every scope that has the letters: Rule("E = H O", "torch adds no other width")."""
+    """Sizes that must agree in every scope that has the letters: Rule("E = H O", "torch adds no other width").
+
+    Letters side by side are multiplied; "O = E // H" divides, and drops the remainder.
+    """
 
     equation: str
     why: str
@@ -189,6 +196,8 @@ class Layout:
         items: entries, constants, and names without a weight.
         rules: sizes that must agree.
         refusals: reasons why a canonical weight has no place here, by the end of its path ("gate/kernel").
+        unscaled: whether its logits are not divided by √O, as all others' are; folding makes up for it in the query.
+        note: said with every conversion of weights of this layout.
     """
 
     name: str
@@ -196,6 +205,8 @@ class Layout:
     items: tuple[Item, ...]
     rules: tuple[Rule, ...] = ()
     refusals: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unscaled: bool = False
+    note: str = ""
 
     @property
     def entries(self) -> list[Entry]:

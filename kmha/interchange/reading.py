@@ -1,16 +1,17 @@
 """From a foreign layout to the canonical one."""
 
 import dataclasses
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from kmha.interchange import axes
+from kmha.interchange import axes, folding
 from kmha.interchange.canonical import Weights
 from kmha.interchange.errors import LayoutError, listed
-from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, Template
+from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, template
 
 Indices = tuple[tuple[str, int], ...]
 Key = tuple[Entry | Constant, Indices]
@@ -27,30 +28,39 @@ class Found:
 
 def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Weights, list[str]]:
     """The canonical weights, and what was left out."""
-    found, sizes = plan(weights, layout, num_heads)
+    found, of_scope = plan(weights, layout, num_heads)
     canonical: Weights = {}
     for key, arrays in found.arrays.items():
         if isinstance(key[0], Constant):
             _check_constant(key, arrays[0])
             continue
-        for path, array in _parts(key[0], dict(key[1]), arrays, sizes[scope_in(key)]):
+        for path, array in _parts(key[0], dict(key[1]), arrays, of_scope[scope_in(key)]):
             if path in canonical and canonical[path].tobytes() != array.tobytes():
                 name = key[0].names.fill(dict(key[1]))
                 raise LayoutError(f"`{name}` must equal the other weight that holds `{path}` in `{layout.name}`.")
             canonical[path] = array
-    return canonical, found.notes
+    if layout.unscaled:
+        canonical |= dict(folding.scales(canonical))
+    return canonical, [*found.notes, *([layout.note] if layout.note else [])]
 
 
 def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Found, Sizes]:
     """What each array is, and the sizes of the letters by scope; looks at names and shapes alone."""
-    if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
-        raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
+    found = find(weights, layout)
+    return found, sizes(layout, found, num_heads)
+
+
+def find(weights: Mapping[str, Any], layout: Layout) -> Found:
+    """What each array is by its name.
+
+    Raises:
+        LayoutError: names are missing or unexpected.
+    """
     found = _find(weights, layout)
     missing = [name for key in _expected(layout, found.arrays) for name in _missing(key, found.arrays.get(key, {}))]
     if missing:
         raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Found: {listed(weights)}.")
-    facts = {key: _fact(key, arrays) for key, arrays in found.arrays.items()}
-    return found, _sizes(layout, facts, num_heads)
+    return found
 
 
 def _find(weights: Mapping[str, Any], layout: Layout) -> Found:
@@ -139,42 +149,53 @@ def _fact(key: Key, arrays: Mapping[int, np.ndarray]) -> axes.Fact:
 def scope_in(key: Key) -> str:
     """The scope of an entry in one layer."""
     item, indices = key
-    return Template(item.scope).fill(dict(indices))
+    return template(item.scope).fill(dict(indices))
 
 
-def _sizes(layout: Layout, facts: Mapping[Key, axes.Fact], num_heads: int | None) -> Sizes:
+def sizes(layout: Layout, found: Found, num_heads: int | None) -> Sizes:
+    """The sizes of the letters in every scope.
+
+    Raises:
+        LayoutError: a shape does not fit, sizes that must agree do not, or `num_heads` is needed.
+    """
+    if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
+        raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
     by_scope: dict[str, list[axes.Fact]] = defaultdict(list)
-    for key, fact in facts.items():
-        by_scope[scope_in(key)].append(fact)
+    for key, arrays in found.arrays.items():
+        by_scope[scope_in(key)].append(_fact(key, arrays))
     given = {} if num_heads is None else {"H": num_heads}
     try:
-        sizes = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
+        solved = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
     except LayoutError as error:
         asked = "" if num_heads is None else f" `num_heads` was given as {num_heads}."
         raise LayoutError(f"Not of the layout `{layout.name}`: {error}{asked}") from None
     for scope, of_scope in by_scope.items():
-        check_rules(layout, scope, sizes[scope])
-        unsolved = axes.unsolved(of_scope, sizes[scope])
+        check_rules(layout, scope, solved[scope])
+        unsolved = axes.unsolved(of_scope, solved[scope])
         if unsolved:
             shapes = "; ".join(f"`{fact.label}` {fact.shape} is {axes.text(fact.axes)}" for fact in of_scope[:4])
             raise LayoutError(
                 f"The shapes of the layout `{layout.name}` do not tell how many heads there are ({shapes}): "
                 f"give `num_heads`. Open: {', '.join(unsolved)}."
             )
-    return sizes
+    return solved
 
 
 def check_rules(layout: Layout, scope: str, sizes: Mapping[str, Any]) -> None:
     """Raises a LayoutError where sizes that must agree do not."""
     for rule in layout.rules:
-        sides = [side.split() for side in rule.equation.split("=")]
-        letters = {letter for side in sides for letter in side}
+        sides = [side.partition("//")[::2] for side in rule.equation.split("=")]
+        letters = {letter for side in sides for product in side for letter in product.split()}
         if letters <= sizes.keys():
-            left, right = (int(np.prod([sizes[letter] for letter in side])) for side in sides)
+            left, right = (_product(side[0], sizes) // _product(side[1], sizes) for side in sides)
             if left != right:
                 shown = ", ".join(f"{letter}={sizes[letter]}" for letter in sorted(letters))
                 where = f" in `{scope}`" if scope else ""
                 raise LayoutError(f"`{layout.name}` demands {rule.equation}{where}: {rule.why} Found: {shown}.")
+
+
+def _product(letters: str, sizes: Mapping[str, Any]) -> int:
+    return math.prod(sizes[letter] for letter in letters.split())
 
 
 def _parts(

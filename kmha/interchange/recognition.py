@@ -9,7 +9,7 @@ import numpy as np
 
 from kmha.interchange import reading
 from kmha.interchange.errors import LayoutError, listed
-from kmha.interchange.layout import Constant, Entry, Layout
+from kmha.interchange.layout import Layout
 from kmha.interchange.registry import LAYOUTS
 
 # More heads than any model has; what is tried where shapes do not tell.
@@ -94,9 +94,8 @@ def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[st
     first = next(iter(weights), "")
     prefixes = set()
     for item in layout.items:
-        if isinstance(item, Entry | Constant):
-            starts = (i for i in range(len(first)) if i == 0 or first[i - 1] in "./")
-            prefixes |= {first[:start] for start in starts if item.names.match(first[start:]) is not None}
+        starts = (i for i in range(len(first)) if i == 0 or first[i - 1] in "./")
+        prefixes |= {first[:start] for start in starts if item.names.match(first[start:]) is not None}
     for prefix in sorted(prefixes, key=len):
         if all(name.startswith(prefix) for name in weights):
             yield prefix, {name.removeprefix(prefix): array for name, array in weights.items()}
@@ -115,13 +114,16 @@ def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | 
 def _possible(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> tuple[int, ...] | None:
     """The numbers of heads with which the weights can be read; `None` if they cannot, () if there are no heads."""
     try:
-        _, sizes = reading.plan(weights, layout, num_heads)
-        return tuple(sorted({of_scope["H"] for of_scope in sizes.values() if "H" in of_scope}))
+        found = reading.find(weights, layout)
     except LayoutError:
-        possible = []
+        return None
+    with contextlib.suppress(LayoutError):
+        of_scopes = reading.sizes(layout, found, num_heads).values()
+        return tuple(sorted({of_scope["H"] for of_scope in of_scopes if "H" in of_scope}))
+    possible = []
     for heads in range(1, MOST_HEADS + 1) if num_heads is None else ():
         with contextlib.suppress(LayoutError):
-            reading.plan(weights, layout, heads)
+            reading.sizes(layout, found, heads)
             possible.append(heads)
     return tuple(possible) or None
 

@@ -7,7 +7,10 @@ from kmha.interchange.layout import Entry, Layout, Refused, Rule
 
 _EXTRA = "`add_bias_kv` appends a learnt key and value to every sequence, which no projection does."
 _SQUARE = Rule("E = H O", "`embed_dim` is both the width of all heads together and that of the output.")
-_WIDTH = "One matrix projects query, key and value, so that they have one width and one head size."
+_WIDTH = (
+    "One matrix projects query, key and value, so that they have one width and one head size; for a lone attention, "
+    "`torch-separate` allows other widths of key and value."
+)
 RULES = (_SQUARE, Rule("I = H O", "the query has `embed_dim` features, which are all heads together."))
 _ROLES = ("query", "key", "value")
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.interchange import LayoutError, convert, from_canonical, to_canonical
+from kmha.interchange import LAYOUTS, LayoutError, convert, from_canonical, to_canonical
 
 
 def test_through_the_middle(random_weights):
@@ -13,6 +13,26 @@ def test_through_the_middle(random_weights):
     assert converted.keys() == halves.keys()
     for name, array in halves.items():
         assert np.array_equal(converted[name], array), name
+
+
+SQUARE = {"h": 3, "i": 12, "j": 12, "k": 12, "o": 4, "v": 4, "e": 12}
+ATTENTIONS = [
+    name
+    for name, layout in LAYOUTS.items()
+    if layout.entry_of("attention_output/bias") and layout.entry_of("query/bias") and not layout.unscaled
+]
+
+
+@pytest.mark.parametrize("one", ATTENTIONS)
+def test_from_every_attention_to_every_other_and_back(random_weights, one):
+    weights = convert(random_weights(**SQUARE), "ours", one)
+    for other in ATTENTIONS:
+        there = convert(weights, one, other, num_heads=3)
+        back = convert(there, other, one, num_heads=3)
+        assert back.keys() == weights.keys()
+        for name, array in weights.items():
+            assert np.array_equal(back[name], array), (other, name)
+            assert back[name].dtype == array.dtype
 
 
 def test_arrays_are_whole_and_in_order(random_weights):

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from kmha.interchange import LAYOUTS, Entry, LayoutError, convert
@@ -26,3 +29,16 @@ def test_every_layout_is_an_entry_table():
 def test_a_name_that_is_nearly_one():
     with pytest.raises(LayoutError, match=r"no layout 'torchh'. Is it 'torch'\? There are: ours, ours-enc"):
         convert({}, "torchh", "ours")
+
+
+@pytest.mark.parametrize(
+    ("statement", "heavy"),
+    [
+        ("import kmha.interchange", "numpy keras tensorflow torch jax"),
+        ("from kmha.interchange import LAYOUTS, convert, recognize", "keras tensorflow torch jax"),
+    ],
+)
+def test_no_framework_is_needed(statement, heavy):
+    code = f"{statement}\nimport sys\nfound = set({heavy.split()}) & set(sys.modules)\nsys.exit(' '.join(found) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
