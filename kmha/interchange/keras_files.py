@@ -19,7 +19,7 @@ import numpy as np
 
 from kmha.interchange.canonical import Weights
 from kmha.interchange.file_errors import LIMIT, FileError, check_declared
-from kmha.interchange.keras_paths import PATHS_OF_NAMES, numbered, paths, variable_names
+from kmha.interchange.keras_paths import PATHS_OF_NAMES, numbered, places, variable_names, with_shared_table
 
 _MEMBER = "model.weights.h5"
 _NO_WEIGHTS = {"optimizer", "compile_metrics", "_compile_metrics", "_loss_tracker", "_metrics", "optimizer_weights"}
@@ -58,14 +58,13 @@ def dump(weights: Weights, layer: str | None = None) -> bytes:
     """The bytes of a `.weights.h5` file that `Model.load_weights` of a model of these layers takes."""
     buffer = io.BytesIO()
     with _h5py().File(buffer, "w") as file:
-        for name, (path, number) in paths(weights, layer).items():
-            dataset = file.create_dataset(f"{path}/vars/{number}", data=weights[name])
+        for name, place in places(weights, layer).items():
+            dataset = file.create_dataset(place.path, data=weights[name])
             if weights[name].dtype == ml_dtypes.bfloat16:
                 dataset.attrs["dtype"] = "bfloat16"
-            _, top, *attributes = path.split("/")
-            labels = [top, *name.split("/")[:-1]][-len(attributes) - 1 :]
-            for depth, label in enumerate(labels, 2):
-                file.require_group("/".join((*path.split("/")[:depth], "vars"))).attrs["name"] = label
+            for depth, (_, label) in enumerate(place.groups, 1):
+                above = "/".join(group for group, _ in place.groups[:depth])
+                file.require_group(f"{above}/vars").attrs["name"] = label
     return buffer.getvalue()
 
 
@@ -131,7 +130,7 @@ def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> 
             named.append(("/".join((*labels, variable)), "/".join((*parts, variable)), prefix + number))
     short = [name for name, _, _ in named]
     names = {(name if short.count(name) == 1 else long): path for name, long, path in named}
-    return _without_the_only_layer(names)
+    return with_shared_table(_without_the_only_layer(names))
 
 
 def _labels(file: Any, group: str, noted: Mapping[str, str]) -> list[str]:

@@ -1,5 +1,6 @@
 """How Keras numbers variables in files: `layers/multi_head_attention/query_dense/vars/0` for `query/kernel`."""
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -39,6 +40,9 @@ _LAYERS = (
     ("multi_head_attention", {"query_kernel", "projection_kernel"}),
     ("encoder_layer", {"mha/query/kernel", "ffn/dense1/kernel"}),
     ("decoder_layer", {"mha1/query/kernel", "mha2/query/kernel", "ffn/dense1/kernel"}),
+    ("encoder", {"layer1/mha/query/kernel"}),
+    ("decoder", {"layer1/mha1/query/kernel"}),
+    ("transformer", {"encoder/layer1/mha/query/kernel", "decoder/layer1/mha1/query/kernel"}),
     ("transformer_encoder", {"self_attention_layer/query/kernel", "feedforward_intermediate_dense/kernel"}),
     ("transformer_decoder", {"self_attention/query/kernel", "feedforward_intermediate_dense/kernel"}),
     ("rms_normalization", {"scale"}),
@@ -67,14 +71,30 @@ def variable_names(kinds: Iterable[str], shapes: Sequence[tuple[int, ...]]) -> l
     elif len(ranks) == 2 and ranks[0] > ranks[1]:
         names = ("kernel", "bias")
     elif ranks == [1]:
-        names = ("scale",) if any("rms" in kind for kind in kinds) else ("gamma",)
+        of_kind = (name for word, name in (("rms", "scale"), ("norm", "gamma")) if any(word in kind for kind in kinds))
+        names = (next(of_kind, "bias"),)
     elif ranks in ([1, 1], [1, 1, 1, 1]) and len(set(shapes)) == 1:
         names = ("gamma", "beta", "moving_mean", "moving_variance")
     return [*names[: len(shapes)]]
 
 
-def paths(weights: Weights, layer: str | None = None) -> dict[str, tuple[str, int]]:
-    """Where Keras looks for each weight, as the group and the number of the variable in it.
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where Keras looks for a variable.
+
+    Attributes:
+        groups: on the way to its layer, each with the name of the layer that it is for.
+        number: of the variable in the layer.
+    """
+
+    groups: tuple[tuple[str, str], ...]
+    number: int
+
+    path = property(lambda self: "/".join((*(group for group, _ in self.groups), "vars", str(self.number))))
+
+
+def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
+    """Where Keras looks for each weight.
 
     Args:
         weights: of one layer, or of several with a name and a slash before each; then these are written in their order.
@@ -83,17 +103,16 @@ def paths(weights: Weights, layer: str | None = None) -> dict[str, tuple[str, in
     Raises:
         FileError: they are of no layer that is known here.
 
-    >>> import numpy as np
     >>> names = {"query/kernel": np.ones((5, 3, 7)), "attention_output/kernel": np.ones((3, 7, 5))}
-    >>> paths(names)["query/kernel"]
-    ('layers/multi_head_attention/query_dense', 0)
+    >>> places(names)["query/kernel"].path
+    'layers/multi_head_attention/query_dense/vars/0'
     """
     if layer is not None and layer not in LAYERS:
         raise FileError(f"There is no layer {layer!r} for files of Keras. There are: {', '.join(LAYERS)}.")
     kind = layer or _kind(weights)
     if kind is not None:
-        return _paths_of_layer(weights, f"layers/{kind}", kind)
-    found: dict[str, tuple[str, int]] = {}
+        return _places_in_layer(weights, kind, () if kind == "transformer" else ((f"layers/{kind}", kind),))
+    found: dict[str, Place] = {}
     used: dict[str, int] = {}
     for name in dict.fromkeys(name.partition("/")[0] for name in weights):
         part = {key.partition("/")[2]: array for key, array in weights.items() if key.partition("/")[0] == name}
@@ -103,9 +122,17 @@ def paths(weights: Weights, layer: str | None = None) -> dict[str, tuple[str, in
                 f"It is not known how Keras stores {listed(weights, 6)}: these are not the names of a layer of Keras' "
                 "or ours, such as `query/kernel`. Convert them to `keras` or `ours`, or write .npz or .safetensors."
             )
-        inner = _paths_of_layer(part, f"layers/{numbered(kind, used)}", kind)
-        found |= {f"{name}/{key}": where for key, where in inner.items()}
+        inner = _places_in_layer(part, kind, ((f"layers/{numbered(kind, used)}", name),))
+        found |= {f"{name}/{key}": place for key, place in inner.items()}
     return found
+
+
+def with_shared_table(names: dict[str, str]) -> dict[str, str]:
+    """Our Transformer calls the embedding that both sides share the encoder's; Keras stores it at the decoder's."""
+    theirs, ours = (f"{side}/embedding/embeddings" for side in ("decoder", "encoder"))
+    if theirs in names and ours not in names and "encoder/layer1/mha/query/kernel" in names:
+        return {ours if name == theirs else name: path for name, path in names.items()}
+    return names
 
 
 def numbered(kind: str, used: dict[str, int]) -> str:
@@ -134,14 +161,14 @@ def _kind(weights: Weights) -> str | None:
     return None
 
 
-def _is_grouped(weights: Mapping[str, object]) -> bool:
+def _is_grouped(weights: Weights) -> bool:
     """Whether there are fewer heads for keys than for queries, in kernels (I, H, O)."""
     roles = ("query", "key", "attention_output")
-    query, key, output = (np.shape(weights.get(f"{role}/kernel")) for role in roles)
+    query, key, output = (weights[f"{role}/kernel"].shape if f"{role}/kernel" in weights else () for role in roles)
     return len(query) == len(key) == 3 and query[1] == output[0] > key[1] and query[1] % key[1] == 0
 
 
-def _paths_of_layer(weights: Weights, top: str, kind: str) -> dict[str, tuple[str, int]]:
+def _places_in_layer(weights: Weights, kind: str, top: tuple[tuple[str, str], ...]) -> dict[str, Place]:
     found = {}
     for name in weights:
         *parts, variable = name.split("/")
@@ -151,15 +178,34 @@ def _paths_of_layer(weights: Weights, top: str, kind: str) -> dict[str, tuple[st
             raise FileError(f"Keras' layers have no variable `{variable}`, as in `{name}`. They have {known}.")
         siblings = [other.rpartition("/")[2] for other in weights if other.rpartition("/")[0] == "/".join(parts)]
         number = int(variable) if order is None else [key for key in order if key in siblings].index(variable)
-        found[name] = "/".join((top, *_attributes(parts, kind))), number
+        if (
+            kind == "transformer"
+            and parts == ["encoder", "embedding"]
+            and f"decoder/embedding/{variable}" not in weights
+        ):
+            parts = ["decoder", "embedding"]
+        found[name] = Place((*top, *zip(_groups(parts, kind), parts, strict=True)), number)
     return found
 
 
-def _attributes(parts: Sequence[str], kind: str) -> list[str]:
+def _groups(parts: Sequence[str], kind: str) -> list[str]:
     """The attributes that hold the layers of these names."""
     held = [_PROJECTIONS.get(part, part) for part in parts]
     if kind == "grouped_query_attention":
         return [part if part.startswith("_") else f"_{part}" for part in held]
     if kind.startswith("transformer_"):  # KerasHub, whose decoder has other names than attributes
-        held[0] = "_" + re.sub(r"_attention$", "_attention_layer", held[0])
+        return ["_" + re.sub(r"_attention$", "_attention_layer", held[0]), *held[1:]]
+    if kind in ("encoder", "decoder", "transformer"):
+        side = kind if kind != "transformer" else parts[0]
+        return [_in_stack(part, side) for part in held]
     return held
+
+
+def _in_stack(part: str, side: str) -> str:
+    """`layer2` of our `Encoder` is the second `EncoderLayer` in its list."""
+    if part == "layernorm":
+        return "_last_norm"
+    found = re.fullmatch(r"layer([1-9]\d*)", part)
+    if found is None:
+        return part
+    return f"{side[:3]}_layers/{numbered(f'{side}_layer', {f'{side}_layer': int(found[1]) - 2})}"

@@ -89,9 +89,12 @@ def _inputs_like(model: Any) -> Any:
     return keras.tree.map_structure(lambda layer: type(layer).from_config(layer.get_config()).output, layers)
 
 
-def _clone_layer(layer: Any, source: type, target: Any) -> Any:
+def _clone_layer(layer: Any, source: Any, target: Any) -> Any:
     if type(layer) is source:
         return target.from_config({**layer.get_config(), "flash_attention": _flash(layer, target)})
+    if isinstance(layer, keras.layers.Lambda):  # its config has a copy of the code, which Keras refuses to run
+        settings = {"output_shape": layer._output_shape, "mask": layer.mask, "arguments": layer.arguments}
+        return keras.layers.Lambda(layer.function, **settings, name=layer.name, dtype=layer.dtype_policy)
     try:
         return type(layer).from_config(layer.get_config())
     except (NotImplementedError, TypeError, ValueError) as error:
@@ -117,7 +120,7 @@ def _carry_attention(layer: Any, made: Any, carry: Callable[[Any], Any]) -> None
         made._dropout_layer.seed_generator.state.assign(layer._dropout_layer.seed_generator.state)
 
 
-def _carry_trainable(pairs: list[tuple[Any, Any]], source: type) -> None:
+def _carry_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
     """A flag that is set is set for all below, so those of models come first, the outer ones before the inner."""
     models = [pair for pair in pairs if is_graph(pair[0])]
     sizes = {id(layer): len(layer._flatten_layers()) for layer, _ in models}
@@ -132,7 +135,7 @@ def _carry_trainable(pairs: list[tuple[Any, Any]], source: type) -> None:
                 new.trainable = variable.trainable
 
 
-def _counterparts(layer: Any, made: Any, source: type) -> Iterator[tuple[Any, Any]]:
+def _counterparts(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
     """The layer and its sublayers with those of the new one; of attention layers those that have weights."""
     if type(layer) is source:
         by_name = {inner.name: inner for inner in made._layers if inner.weights}
@@ -142,7 +145,7 @@ def _counterparts(layer: Any, made: Any, source: type) -> Iterator[tuple[Any, An
         yield from zip(layer._flatten_layers(), made._flatten_layers(), strict=True)
 
 
-def _weights(layer: Any, made: Any, source: type) -> Iterator[tuple[Any, Any]]:
+def _weights(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
     if type(layer) is source:
         new = canonical.variables(made)
         yield from ((variable, new[name]) for name, variable in canonical.variables(layer).items())

@@ -119,6 +119,55 @@ def test_keras_loads_what_is_written(make, tmp_path):
         assert np.array_equal(np.asarray(variable) + 1, np.asarray(changed)), variable.path
 
 
+STACKS = {
+    "encoder": lambda: kmha.layers.Encoder(2, I, 3, F, V, 13),
+    "decoder, norm first": lambda: kmha.layers.Decoder(2, I, 3, F, V, 13, norm="pre"),
+    "transformer": lambda: kmha.layers.Transformer(2, I, 3, F, V, 12, 13, 14),
+    "transformer, tied": lambda: kmha.layers.Transformer(2, I, 3, F, V, V, 13, 14, tie_embeddings="all"),
+}
+
+
+def _stack(make):
+    ids, other = keras.Input((T,), dtype="int32"), keras.Input((S, I))
+    layer = make()
+    if isinstance(layer, keras.Model):
+        layer(np.ones((2, T), "int32"), np.ones((2, S), "int32"))
+        return layer
+    given = (ids, other) if isinstance(layer, kmha.layers.Decoder) else (ids,)
+    return keras.Model(given, layer(*given, return_attention_scores=False))
+
+
+@pytest.mark.parametrize("make", STACKS.values(), ids=STACKS)
+def test_our_stacks(make, tmp_path):
+    source, target = _stack(make), _stack(make)
+    source.save_weights(tmp_path / "a.weights.h5")
+    weights = read_file(tmp_path / "a.weights.h5")
+    assert len(weights) == len(source.weights)
+    assert all(any(variable.path.endswith(name) for variable in source.weights) for name in weights)
+    write_file(tmp_path / "b.weights.h5", {name: array + 1 for name, array in weights.items()})
+    target.load_weights(tmp_path / "b.weights.h5")
+    for variable, changed in zip(source.weights, target.weights, strict=True):
+        assert np.array_equal(np.asarray(variable) + 1, np.asarray(changed)), variable.path
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", ["TransformerEncoder", "TransformerDecoder"])
+def test_the_blocks_of_keras_hub(kind, tmp_path):
+    hub = pytest.importorskip("keras_hub")
+    models = []
+    for _ in range(2):
+        x, y = keras.Input((T, I)), keras.Input((S, I))
+        given = (x,) if kind == "TransformerEncoder" else (x, y)
+        models.append(keras.Model(given, getattr(hub.layers, kind)(F, 3)(*given)))
+    models[0].save_weights(tmp_path / "a.weights.h5")
+    weights = read_file(tmp_path / "a.weights.h5")
+    assert set(weights) == {variable.path.partition("/")[2] for variable in models[0].weights}
+    write_file(tmp_path / "b.weights.h5", {name: array + 1 for name, array in weights.items()})
+    models[1].load_weights(tmp_path / "b.weights.h5")
+    for variable, changed in zip(*(model.weights for model in models), strict=True):
+        assert np.array_equal(np.asarray(variable) + 1, np.asarray(changed)), variable.path
+
+
 def test_as_many_heads_for_keys_as_for_queries_need_the_layers_name(tmp_path):
     model = _model(keras.layers.GroupQueryAttention(O, 6, 6))
     path = tmp_path / "grouped.weights.h5"

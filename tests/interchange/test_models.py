@@ -8,6 +8,7 @@ from kmha.interchange.models import convert_model
 from kmha.verify.tolerance import is_close
 
 B, T, S, H, I, J, O, V = 2, 3, 5, 7, 6, 8, 4, 11
+SCALE = 0.5
 BUILTIN, OURS = keras.layers.MultiHeadAttention, kmha.MultiHeadAttention
 
 
@@ -60,6 +61,7 @@ def _carried_masks():
     ids = keras.Input((T,), dtype="int32")
     x = keras.layers.Embedding(V, I, mask_zero=True, name="tokens")(ids)
     x = keras.layers.LayerNormalization()(x + _attention(name="self", dropout=0.2)(x, x, use_causal_mask=True))
+    x = keras.layers.Lambda(lambda x: x * SCALE, output_shape=(T, I))(x)
     x = keras.layers.GlobalAveragePooling1D()(x)
     return keras.Model(ids, keras.layers.Dense(2)(x)), np.array([[1, 4, 0], [3, 0, 0]])
 
