@@ -128,3 +128,9 @@ def test_groups_are_there_or_not():
     for weights, missing in (({"g": one, "c": one}, "`b`"), ({"b": one}, "`c`, `g`")):
         with pytest.raises(LayoutError, match=f"Missing for the layout `mine`: {missing}. Found"):
             to_canonical(weights, layout)
+
+
+def test_a_prefix_before_a_name_that_holds_no_weight():
+    layout = Layout("mine", "of a test", (Ignored("mask", "a mask."), *_attention()))
+    weights = {"model.mask": np.ones((2, 2))} | _weights("model.")
+    assert to_canonical(weights, layout).keys() == to_canonical(_weights(), layout).keys()
