@@ -6,7 +6,7 @@ import importlib
 from kmha.interchange.errors import LayoutError
 from kmha.interchange.layout import Layout
 
-MODULES = ("ours", "keras", "addons", "torch", "torch_blocks", "d2l", "heads")
+MODULES = ("ours", "keras", "addons", "torch", "torch_blocks", "d2l", "heads", "flax", "keras_hub", "hugging_face")
 
 
 def _collected() -> dict[str, Layout]:
