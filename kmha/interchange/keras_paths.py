@@ -2,9 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Sequence
 
 from kmha.interchange.canonical import Weights
 from kmha.interchange.errors import listed
@@ -103,6 +101,7 @@ def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
     Raises:
         FileError: they are of no layer that is known here.
 
+    >>> import numpy as np
     >>> names = {"query/kernel": np.ones((5, 3, 7)), "attention_output/kernel": np.ones((3, 7, 5))}
     >>> places(names)["query/kernel"].path
     'layers/multi_head_attention/query_dense/vars/0'
