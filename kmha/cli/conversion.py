@@ -77,7 +77,8 @@ def run(in_file: Path, out_file: Path | None, choice: Choice, json_file: Path | 
     rows = _rows(weights, converted)
     if recognised is not None:
         screen.print(recognised[1], markup=False)
-    screen.print(_table(in_file, out_file, weights, converted, rows))
+    title = escape(f"{in_file.name} → {out_file.name if out_file else 'not written'}")
+    screen.print(_table(title, weights, converted, rows))
     for note in converted.notes:
         screen.print(f"Note: {note}", markup=False)
     screen.print(_written(out_file, converted), markup=False)
@@ -178,10 +179,8 @@ def _rows(weights: Mapping[str, Any], converted: Any) -> list[Row]:
             sources.setdefault(path, []).append(name)
     rows = []
     for name in converted:
-        found: list[str | None] = [
-            source for path in _paths(name, converted.target) for source in sources.get(path, [])
-        ]
-        rows += [Row(source, name) for source in found or [None]]
+        found = [source for path in _paths(name, converted.target) for source in sources.get(path, [])]
+        rows += [Row(source, name) for source in found] or [Row(None, name)]
     used = {row.before for row in rows}
     return [*rows, *(Row(name, None) for name in weights if name not in used)]
 
@@ -198,8 +197,8 @@ def _paths(name: str, layout_name: str) -> list[str]:
     return _paths(name[starts[0] :], layout_name) if starts else []
 
 
-def _table(in_file: Path, out_file: Path | None, weights: Mapping[str, Any], converted: Any, rows: list[Row]) -> Table:
-    table = Table(title=f"{in_file.name} → {out_file.name if out_file else 'not written'}", title_justify="left")
+def _table(title: str, weights: Mapping[str, Any], converted: Any, rows: list[Row]) -> Table:
+    table = Table(title=title, title_justify="left")
     for layout in (converted.source, converted.target):
         table.add_column(layout, overflow="fold")
         table.add_column("shape", no_wrap=True)
