@@ -229,8 +229,13 @@ def test_heads_that_are_not_as_wide_as_the_model_are_refused(layout):
         convert(weights, "ours", layout)
 
 
+def _t5_weights():
+    shapes = {"q.weight": (H * O, E), "k.weight": (H * O, E), "v.weight": (H * O, E), "o.weight": (E, H * O)}
+    return {name: np.random.default_rng(3).normal(size=shape) for name, shape in shapes.items()}
+
+
 def test_t5s_missing_scale_is_folded_exactly_and_said():
-    weights = _weights(_t5())
+    weights = _t5_weights()
     converted = convert(weights, "t5-attention", "ours", num_heads=H)
     expected = weights["q.weight"].reshape(H, O, E).swapaxes(1, 2) * 2
     assert converted["query/kernel"].tobytes() == np.ascontiguousarray(expected).tobytes()
@@ -258,8 +263,8 @@ def test_t5s_missing_scale_is_rounded_on_request_alone():
 
 
 def test_t5s_relative_position_bias_is_refused():
-    weights = _weights(_t5(relative=True))
-    assert "relative_attention_bias.weight" in weights
+    assert "relative_attention_bias.weight" in _weights(_t5(relative=True))
+    weights = {**_t5_weights(), "relative_attention_bias.weight": np.ones((32, H))}
     with pytest.raises(LayoutError, match=r"`relative_attention_bias\.weight` cannot be represented: it adds"):
         convert(weights, "t5-attention", "ours", num_heads=H)
 
