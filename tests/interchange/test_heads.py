@@ -23,6 +23,7 @@ def test_split_and_join_undo_each_other():
         assert np.array_equal(join_heads(heads, axis), kernel)
 
 
+@pytest.mark.tensorflow  # where float64 is float64 throughout
 def test_h_projections_and_one_are_the_same_object():
     """Attention head by head, with h small kernels, is what our layer computes with the one big kernel."""
     rng = np.random.default_rng(0)
@@ -88,6 +89,7 @@ def _course(torch, layout, bias, output_bias):
     return Attention().double()
 
 
+@pytest.mark.tensorflow  # where float64 is float64 throughout
 @pytest.mark.parametrize(("bias", "output_bias"), [(True, True), (False, True), (False, False)])
 @pytest.mark.parametrize("layout", list(NAMES))
 def test_a_courses_heads_and_ours_give_the_same(round_trip, layout, bias, output_bias):

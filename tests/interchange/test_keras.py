@@ -40,6 +40,7 @@ def test_round_trips_of_the_built_in(round_trip, arguments):
     assert np.array_equal(middle["key/kernel"][2], weights["key/kernel"][:, 2])
 
 
+@pytest.mark.tensorflow  # where float64 is float64 throughout
 @pytest.mark.parametrize("bias", [True, False])
 def test_grouped_heads_repeated_give_the_same_output(round_trip, bias):
     groups, heads = 2, 6
@@ -56,6 +57,7 @@ def test_grouped_heads_repeated_give_the_same_output(round_trip, bias):
     assert is_close(keras.ops.convert_to_numpy(ours(query, value, key)), expected, "float64")
 
 
+@pytest.mark.tensorflow  # where float64 is float64 throughout
 def test_ours_as_grouped_with_a_head_for_each():
     theirs = keras.layers.GroupQueryAttention(O, H, H, dtype="float64")
     rng = np.random.default_rng(0)
