@@ -202,7 +202,7 @@ def _larger_model():
     y = keras.layers.BatchNormalization(name="norm")(y)
     y = keras.layers.RMSNormalization(name="rms")(y)
     model = keras.Model([ids, x], keras.layers.Dense(2, use_bias=False, name="head")(y))
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", run_eagerly=True)
     model.train_on_batch([np.ones((2, T), "int32"), np.ones((2, S, J), "float32")], np.ones((2, T, 2), "float32"))
     return model
 
