@@ -11,6 +11,8 @@ from kmha.verify.tolerance import is_close
 
 B, T, S, H, O, E, F = 2, 5, 7, 3, 4, 12, 11
 EPSILON = 0.01
+# On torch, Keras hands float64 through float32.
+FLOAT64 = "float32" if keras.backend.backend() == "torch" else "float64"
 TANH_GELU = functools.partial(keras.activations.gelu, approximate=True)
 QUERY, ENC_OUTPUT = (np.random.default_rng(0).normal(size=(B, length, E)) for length in (T, S))
 
@@ -138,7 +140,7 @@ def test_both_ways_between_their_attention_and_ours(layout, make, run, inputs):
     weights = _weights(theirs)
     converted = convert(weights, layout, "ours", num_heads=H)
     actual = _ours(converted, *inputs, use_bias=use_bias)
-    assert is_close(actual, run(theirs, *inputs), "float64")
+    assert is_close(actual, run(theirs, *inputs), FLOAT64)
 
     back = convert(converted, "ours", layout)
     norm = {name: array for name, array in weights.items() if "LayerNorm" in name}
@@ -148,15 +150,15 @@ def test_both_ways_between_their_attention_and_ours(layout, make, run, inputs):
     own = _random_attention(use_bias=use_bias)
     into = convert(own, "ours", layout)
     _load(theirs, {**into, **norm})
-    assert is_close(run(theirs, *inputs), _ours(own, *inputs, use_bias=use_bias), "float64")
+    assert is_close(run(theirs, *inputs), _ours(own, *inputs, use_bias=use_bias), FLOAT64)
 
 
 # Their layout and block, our block and what it needs besides the weights. TensorFlow computes gelu in float64 with
 # constants of float32, so that all the rest is compared with relu.
 BLOCKS = [
-    ("bert-layer", _bert, "post", "relu", "relu", "float64"),
+    ("bert-layer", _bert, "post", "relu", "relu", FLOAT64),
     ("bert-layer", _bert, "post", "gelu", "gelu", "float32"),
-    ("gpt2-layer", _gpt2, "pre", "relu", "relu", "float64"),
+    ("gpt2-layer", _gpt2, "pre", "relu", "relu", FLOAT64),
     ("gpt2-layer", _gpt2, "pre", "gelu_new", TANH_GELU, "float32"),
 ]
 
@@ -255,7 +257,7 @@ def test_t5s_missing_scale_is_rounded_on_request_alone():
     assert converted.notes[1].endswith("Done, with every number rounded once.")
     for inputs in ((QUERY,), (QUERY, ENC_OUTPUT)):
         actual = _ours(converted, *inputs, size=size, use_bias=False)
-        assert is_close(actual, _run_t5(theirs, *inputs), "float64")
+        assert is_close(actual, _run_t5(theirs, *inputs), FLOAT64)
     back = convert(converted, "ours", "t5-attention", fold=True)
     assert is_close(back["q.weight"], _weights(theirs)["q.weight"], "float64")
     same = convert(_weights(theirs), "t5-attention", "t5-attention", num_heads=H)
@@ -277,4 +279,4 @@ def test_biases_have_no_place_in_t5():
         weights[name] = np.zeros_like(weights[name])
     theirs, converted = _t5(), convert(weights, "ours", "t5-attention", fold=True)
     _load(theirs, converted)
-    assert is_close(_run_t5(theirs, QUERY, ENC_OUTPUT), _ours(weights, QUERY, ENC_OUTPUT), "float64")
+    assert is_close(_run_t5(theirs, QUERY, ENC_OUTPUT), _ours(weights, QUERY, ENC_OUTPUT), FLOAT64)
