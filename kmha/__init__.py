@@ -11,15 +11,18 @@ import wrapt
 
 if TYPE_CHECKING:
     from kmha import layers, show, translation, verify
+    from kmha.interchange.models import convert_model
     from kmha.layers import MultiHeadAttention
 
 __version__ = "0.1.0"
-__all__ = ["MultiHeadAttention", "__version__", "layers", "show", "translation", "verify"]
+__all__ = ["MultiHeadAttention", "__version__", "convert_model", "layers", "show", "translation", "verify"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "MultiHeadAttention":
         return importlib.import_module("kmha.layers").MultiHeadAttention
+    if name == "convert_model":
+        return importlib.import_module("kmha.interchange.models").convert_model
     if name in __all__:
         return importlib.import_module(f"kmha.{name}")
     raise AttributeError(f"module 'kmha' has no attribute {name!r}. It has: {', '.join(__all__)}.")

@@ -5,7 +5,12 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
+
+from kmha.cli import main
+from kmha.interchange.files import read_file, write_file
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -23,7 +28,7 @@ def test_code_prints_what_it_says(code):
 
 
 def test_there_is_code():
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
 
 
 def test_the_first_screen_has_the_two_commands():
@@ -35,3 +40,22 @@ def test_the_first_screen_has_the_two_commands():
 def test_every_difference_is_listed():
     table = README.split("## Where kmha differs")[1].split("\n\n")[2]
     assert len(table.splitlines()) == 2 + 13
+
+
+def test_the_conversion_prints_what_it_says(tmp_path, monkeypatch):
+    pytest.importorskip("safetensors")
+    monkeypatch.chdir(tmp_path)
+    section = README.split("## Weights from elsewhere")[1]
+    [command] = re.findall(r"^```sh\nkmha (.*)\n```$", section, re.MULTILINE)
+    [printed] = re.findall(r"^```text\n(.*?)^```$", section.split("\n## ")[0], re.MULTILINE | re.DOTALL)
+    shapes = {
+        "in_proj_weight": (1536, 512),
+        "in_proj_bias": (1536,),
+        "out_proj.weight": (512, 512),
+        "out_proj.bias": (512,),
+    }
+    rng = np.random.default_rng(0)
+    write_file("attention.safetensors", {name: rng.random(shape, "float32") for name, shape in shapes.items()})
+    output = CliRunner().invoke(main, command.split()).output
+    assert [line.rstrip() for line in output.splitlines()] == printed.splitlines()
+    assert read_file("attention.weights.h5")["key/kernel"].shape == (8, 512, 64)

@@ -7,29 +7,12 @@ import click
 
 from kmha import __version__
 from kmha.bench import cases
+from kmha.cli.options import EXISTING, FILE, FOLDER, choices, in_a_folder, searching, to_write
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 BACKENDS = ("tensorflow", "jax", "torch")
 TRAINED = ("float32", "mixed_float16", "mixed_bfloat16")
-FOLDER = click.Path(file_okay=False, path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
-
-
-def _in_a_folder(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """So that what takes minutes to find out does not end in a folder that does not exist."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {path.parent} does not exist.", context, option)
-    return path
-
-
-def _file(name: str, variable: str, text: str, dash: bool = False) -> Any:
-    """An option that names a file to write."""
-    kind = click.Path(dir_okay=False, writable=True, allow_dash=dash, path_type=Path)
-    return click.option(name, variable, type=kind, metavar="FILE", callback=_in_a_folder, help=text)
-
-
-def _choices(name: str, variable: str, values: Any, text: str) -> Any:
-    return click.option(name, variable, type=click.Choice(values), multiple=True, help=text)
+_MODEL = click.argument("folder", metavar="DIR", type=FOLDER)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,7 +36,7 @@ def main() -> None:
 )
 @click.option("--xla", is_flag=True, help="Compile every case with XLA too, not only every tenth.")
 @click.option("--layer", metavar="MODULE:CLASS", help="Another layer with the built-in's arguments, in place of ours.")
-@_file("--json", "json_file", "Write the whole report there too.")
+@to_write("--json", "json_file", "Write the whole report there too.")
 def compare(**options: Any) -> None:
     """Compare a layer with keras.layers.MultiHeadAttention and with a float64 reference.
 
@@ -112,11 +95,11 @@ def diagnose(candidate: str, **options: Any) -> None:
 
 @main.command()
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
-@_choices("--kind", "kinds", cases.KINDS, "[default: plain; all of them from T = 2048 on]")
-@_choices("--pass", "passes", cases.PASSES, "A step is forward and gradients. [default: both]")
-@_choices("--mode", "modes", cases.MODES, "[default: graph]")
+@choices("--kind", "kinds", cases.KINDS, "[default: plain; all of them from T = 2048 on]")
+@choices("--pass", "passes", cases.PASSES, "A step is forward and gradients. [default: both]")
+@choices("--mode", "modes", cases.MODES, "[default: graph]")
 @click.option("--model", "whole", is_flag=True, help="A whole Transformer's training step and decoding instead.")
-@_choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
+@choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
 @click.option("--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="In and out.")
 @click.option("--heads", type=click.IntRange(min=1), default=cases.HEADS, show_default=True, help="They divide it.")
 @click.option("--all", "everything", is_flag=True, help="All kinds, modes and memory, of all sizes chosen: hours.")
@@ -127,9 +110,9 @@ def diagnose(candidate: str, **options: Any) -> None:
 @click.option(
     "--memory/--no-memory", default=None, help="Of every row, or of none. [default: causal rows from T = 2048 on]"
 )
-@_file("--json", "json_file", "Write everything that was measured there, every round.")
-@_file("--markdown", "markdown", "Write the table there, for a README; - is standard output.", dash=True)
-@_file("--plot", "picture", "Draw time and memory against T there (png, svg, pdf); causal, T = 64 … 8192.")
+@to_write("--json", "json_file", "Write everything that was measured there, every round.")
+@to_write("--markdown", "markdown", "Write the table there, for a README; - is standard output.", dash=True)
+@to_write("--plot", "picture", "Draw time and memory against T there (png, svg, pdf); causal, T = 64 … 8192.")
 def bench(**options: Any) -> None:
     """Measure time and memory against keras.layers.MultiHeadAttention and other peers.
 
@@ -153,27 +136,10 @@ def bench(**options: Any) -> None:
     raise SystemExit(benchmark.run(choice, **options))
 
 
-def _searching(command: Any) -> Any:
-    """The options that translate and evaluate share."""
-    size = click.option("--beam", type=click.IntRange(min=1), metavar="K", help="Beams. [default: as trained for]")
-    greedy = click.option("--greedy", is_flag=True, help="Take the most probable token every time: quicker, worse.")
-    penalty = click.option(
-        "--length-penalty",
-        type=click.FloatRange(min=0),
-        metavar="A",
-        help="Exponent of the beam search's, 0 to 1: more gives longer ones. [default: as trained for]",
-    )
-    return size(greedy(penalty(command)))
-
-
-_FOLDER = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
 @main.command()
-@_FOLDER
+@_MODEL
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
-@_searching
+@searching
 @click.option("--n-best", type=click.IntRange(min=1), default=1, help="So many of each, after their number and score.")
 @click.option("--sample", is_flag=True, help="Draw translations at random, as the model finds them probable.")
 @click.option("--temperature", type=click.FloatRange(min=0, min_open=True), metavar="T", help="Below 1: more probable.")
@@ -183,7 +149,9 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--attention", is_flag=True, help="Show what was looked at, as characters; the mean over the heads.")
 @click.option("--attention-layer", "layer", type=int, default=-1, metavar="N", help="From 1. [default: the last]")
 @click.option("--attention-head", "head", type=int, metavar="N", help="One, from 1, in place of the mean.")
-@_file("--picture", "picture", "Draw the attention of one TEXT there (png, svg): of all heads, unless one is chosen.")
+@to_write(
+    "--picture", "picture", "Draw the attention of one TEXT there (png, svg): of all heads, unless one is chosen."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each text, a line each.")
 def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     """Translate with the model that `kmha train --out DIR` made.
@@ -205,7 +173,7 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
 
 
 @main.command()
-@_FOLDER
+@_MODEL
 @click.option(
     "--data",
     "data_folder",
@@ -213,13 +181,13 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     metavar="DIR",
     help="With the files of multi30k, for a model of these.",
 )
-@click.option("--source", type=_EXISTING, metavar="FILE", help="Any text, a line each, plain or gz,")
-@click.option("--target", type=_EXISTING, metavar="FILE", help="and its translation.")
+@click.option("--source", type=EXISTING, metavar="FILE", help="Any text, a line each, plain or gz,")
+@click.option("--target", type=EXISTING, metavar="FILE", help="and its translation.")
 @click.option("--test", "tests", multiple=True, metavar="NAME", help="Of the task's sets. [default: all test sets]")
-@_searching
+@searching
 @click.option("--step", type=click.IntRange(min=1), metavar="N", help="The model as of this step, if it was kept.")
-@_file("--json", "json_file", "Write everything there that was measured.")
-@_file("--output", "output", "Write the translations of a test set there.")
+@to_write("--json", "json_file", "Write everything there that was measured.")
+@to_write("--output", "output", "Write the translations of a test set there.")
 def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Path | None, **options: Any) -> None:
     """Measure how well and how fast a model translates.
 
@@ -276,3 +244,42 @@ def train(**options: Any) -> None:
     from kmha.cli import training
 
     raise SystemExit(training.run(training.Choice(**options)))
+
+
+@main.command()
+@click.argument("in_file", metavar="IN", type=EXISTING, required=False)
+@click.argument("out_file", metavar="[OUT]", type=FILE, required=False, callback=in_a_folder)
+@click.option(
+    "--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Of the weights in IN."
+)
+@click.option("--to", "target", metavar="LAYOUT", help="That they get.")
+@click.option("--heads", type=click.IntRange(min=1), metavar="N", help="How many, where the shapes do not tell.")
+@click.option("--fold", is_flag=True, help="Fold what LAYOUT has no place for into the rest, where that is exact.")
+@click.option("--prefix", metavar="TEXT", help="Convert what has names that begin so: a layer of a model.")
+@click.option("--list", "list_layouts", is_flag=True, help="Print the layouts, a line each.")
+@to_write("--json", "json_file", "Write there what became what, too.")
+def convert(
+    in_file: Path | None, out_file: Path | None, list_layouts: bool, json_file: Path | None, **options: Any
+) -> None:
+    """Convert the weights in a file from one layer's layout to another's.
+
+    Reads .weights.h5, .keras, .npz, .safetensors, and torch's .pt, .pth and .bin, and writes all of these but .keras;
+    nothing in a file is run. Prints which array became which, and what was folded, left out or filled with zeros.
+    Without OUT, nothing is written. The exit status is 2 if the weights do not tell which layout they have.
+
+    \b
+    Examples:
+      kmha convert --list
+      kmha convert attention.pt attention.weights.h5 --to keras --heads 8
+      kmha convert model.keras block2.npz --prefix block2/ --to ours
+      kmha convert attention.npz addons.npz --from keras --to addons --fold
+    """
+    from kmha.cli import conversion
+
+    if list_layouts:
+        raise SystemExit(conversion.print_layouts(json_file))
+    if in_file is None:
+        raise click.UsageError("Missing argument 'IN', a file of weights.")
+    if options["target"] is None:
+        raise click.UsageError("Missing option '--to', a layout. `kmha convert --list` prints them.")
+    raise SystemExit(conversion.run(in_file, out_file, conversion.Choice(**options), json_file))

@@ -1,15 +1,45 @@
-"""The layout in the middle: names and shapes of one attention layer's weights.
+"""The layout in the middle: the names (paths) and shapes that every conversion goes through.
 
-| name | shape |
+**One attention layer**, and the layout of `kmha.MultiHeadAttention` itself:
+
+| path | shape |
 | --- | --- |
-| `query/kernel`, `key/kernel`, `gate/kernel`, `value/kernel` | (H, I, O) |
-| `query/bias`, `key/bias`, `gate/bias`, `value/bias` | (H, O) |
+| `query/kernel`, `gate/kernel` | (H, I, O) |
+| `key/kernel`, `value/kernel` | (H, I, O), or (G, I, O), where each of G heads serves H / G queries |
+| `query/bias`, `key/bias`, `gate/bias`, `value/bias` | (H, O), or (G, O) |
 | `attention_output/kernel` | (H, O, E) |
 | `attention_output/bias` | (E,) |
+| `query/scale` | (): √O where logits are not divided by it, as in T5; elsewhere it is folded into the query |
 
-Layers without biases or without a gate leave those names out. It is the layout of `kmha.MultiHeadAttention` itself.
+Layers without biases or without a gate leave those names out. I may differ between query, key and value, and O between
+query and key on one side, value and gate on the other.
+
+**Blocks** (encoder and decoder layers) have their attentions under a name, and besides them
+
+| path | shape |
+| --- | --- |
+| `self_attention/…`, `cross_attention/…` | as above |
+| `feed_forward/inner/kernel`, `feed_forward/inner/bias` | (E, F), (F,) |
+| `feed_forward/outer/kernel`, `feed_forward/outer/bias` | (F, E), (E,) |
+| `self_attention_norm/gamma`, `self_attention_norm/beta` | (E,) |
+| `cross_attention_norm/…`, `feed_forward_norm/…` | the same |
+
+The norm is the one that stands at that sublayer, after it or before it: which of the two, its epsilon, the activation
+and the dropout are settings of a layer and no weights. A gated feed-forward network has `feed_forward/gate/kernel` too.
+
+**Stacks and models**: `encoder/layer_0/…`, `decoder/layer_0/…`, counted from zero, each with a block, and
+
+| path | shape |
+| --- | --- |
+| `encoder/embedding/table`, `decoder/embedding/table` | (V, E) |
+| `encoder/position/table`, `decoder/position/table` | learnt positions, (N, E) |
+| `encoder/norm/gamma`, `decoder/norm/gamma`, `…/beta` | (E,): the norm after the last layer |
+| `logits/kernel`, `logits/bias` | (E, V), (V,); with embeddings tied, the bias alone |
+
+A stack alone has the paths without `encoder/` or `decoder/`: `layer_0/…`, `norm/…`.
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +48,16 @@ import numpy as np
 INTO_HEADS = ("query", "key", "gate", "value")
 
 Weights = dict[str, np.ndarray]
+
+
+def scope_of(path: str) -> str:
+    """The part that a weight belongs to, in which a letter of axes has one size: an attention, a norm.
+
+    >>> scope_of("layer_0/self_attention/query/kernel"), scope_of("feed_forward_norm/gamma"), scope_of("query/bias")
+    ('layer_0/self_attention', 'feed_forward_norm', '')
+    """
+    parts = path.split("/")
+    return "/".join(parts[: -2 if parts[-1] in ("kernel", "bias") else -1])
 
 
 def read(layer: Any) -> Weights:
@@ -53,7 +93,17 @@ def write(layer: Any, weights: Mapping[str, Any]) -> None:
 
 
 def variables(layer: Any) -> dict[str, Any]:
-    """The variables of a built layer by the last two parts of their path."""
+    """The variables of a built layer by their path inside it, without what all paths begin with.
+
+    >>> import kmha
+    >>> layer = kmha.layers.EncoderLayer(embedding_dim=6, num_heads=3, fully_connected_dim=7)
+    >>> layer.build((None, 5, 6))
+    >>> [name for name in variables(layer) if name.endswith("kernel")][2:5]
+    ['mha/value/kernel', 'mha/attention_output/kernel', 'ffn/dense1/kernel']
+    """
     if not layer.weights:
         raise ValueError(f"{layer.name}: the layer has no weights yet. Call it once, or `build` it, first.")
-    return {"/".join(variable.path.split("/")[-2:]): variable for variable in layer.weights}
+    paths = [variable.path.split("/") for variable in layer.weights]
+    steps = zip(*(path[:-1] for path in paths), strict=False)
+    common = sum(1 for _ in itertools.takewhile(lambda step: len(set(step)) == 1, steps))
+    return {"/".join(path[common:]): variable for path, variable in zip(paths, layer.weights, strict=True)}

@@ -14,7 +14,7 @@ def _run(*arguments):
 def test_help_names_the_commands():
     result = _run("--help")
     assert result.exit_code == 0
-    for command in ("compare", "bench", "train", "translate", "evaluate"):
+    for command in ("compare", "bench", "train", "translate", "evaluate", "convert"):
         assert command in result.output
     assert _run("-h").output == result.output
 
@@ -25,12 +25,13 @@ HELP = {
     "train": ["kmha train dates", "kmha train multi30k --data", "kmha train --source", "--restart"],
     "translate": ["--n-best", "Examples:"],
     "evaluate": ["--test NAME", "Examples:"],
+    "convert": ["--from LAYOUT|auto", "kmha convert --list"],
 }
 
 
 def test_help_imports_no_tensorflow():
     code = (
-        "import sys\nfrom kmha.cli import evaluation, main, training, translation\n"
+        "import sys\nfrom kmha.cli import conversion, evaluation, main, training, translation\n"
         f"for command in {[*HELP]}:\n    main([command, '--help'], standalone_mode=False)\n    print('=====')\n"
         "heavy = {'keras', 'tensorflow', 'numpy', 'torch', 'tokenizers', 'sacrebleu', 'matplotlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -1,0 +1,22 @@
+"""What reading and writing files raises, and the guard against files that grow without end."""
+
+LIMIT = 2**30  # bytes; below, nothing is refused
+GROWTH = 100  # weights do not compress that well
+
+
+class FileError(ValueError):
+    """A file of weights cannot be read or written; the message says which, why, and what to do."""
+
+
+def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) -> None:
+    """Raises a FileError where `declared` bytes come from so few `stored` ones that no weights can be in them.
+
+    >>> check_declared("layers", 2**40, 2**20)
+    Traceback (most recent call last):
+    kmha.interchange.file_errors.FileError: `layers` takes 1,048,576 bytes in the file and would take 1,099,511,627,776 in memory: no weights compress like that. It is not read.
+    """  # noqa: E501 - the message is one line
+    if declared > LIMIT and declared > growth * stored:
+        raise FileError(
+            f"`{name}` takes {stored:,} bytes in the file and would take {declared:,} in memory: no weights compress "
+            "like that. It is not read."
+        )

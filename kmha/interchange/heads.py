@@ -1,0 +1,100 @@
+"""h separate projections and one big one are the same object: `split_heads`, `join_heads`, and layouts with h matrices.
+
+"W_q, W_k and W_v should be h each, why does the implementation write only one?", learners of the D2L book ask. The one
+kernel (I, H·O) holds the h kernels (I, O) side by side: x W = [x W_1, …, x W_h], so that splitting the product into
+heads and projecting with the parts are one computation. And the output kernel (H·O, E) holds h kernels (O, E) one above
+the other: [y_1, …, y_h] W_o = y_1 W_o1 + … + y_h W_oh.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.interchange.errors import LayoutError
+from kmha.interchange.layout import Entry, Layout
+
+
+def split_heads(kernel: Any, num_heads: int, axis: int = -1) -> list[np.ndarray]:
+    """The h kernels that one big kernel is.
+
+    Args:
+        kernel: (I, H·O), or the output kernel (H·O, E) with `axis=0`, or a bias (H·O,).
+        num_heads: H.
+        axis: that of the heads.
+
+    Returns:
+        H arrays (I, O), or (O, E) with `axis=0`, or (O,); views of `kernel`.
+
+    Raises:
+        LayoutError: the axis does not hold H heads of one size.
+
+    >>> x, kernel = np.random.rand(5, 4), np.random.rand(4, 6)
+    >>> one, two, three = split_heads(kernel, 3)
+    >>> np.allclose(x @ kernel, np.concatenate([x @ one, x @ two, x @ three], axis=-1))
+    True
+    """
+    kernel = np.asarray(kernel)
+    width = kernel.shape[axis] if -kernel.ndim <= axis < kernel.ndim else 0
+    if num_heads < 1 or width == 0 or width % num_heads:
+        raise LayoutError(
+            f"`split_heads` needs an axis of H·O features that `num_heads` divides. Received: kernel.shape="
+            f"{kernel.shape}, axis={axis}, num_heads={num_heads}. The output kernel (H·O, E) has its heads on axis 0."
+        )
+    return np.split(kernel, num_heads, axis)
+
+
+def join_heads(kernels: Sequence[Any], axis: int = -1) -> np.ndarray:
+    """The one big kernel that h kernels are; undoes `split_heads`.
+
+    Args:
+        kernels: H arrays (I, O), or (O, E) with `axis=0`, or (O,).
+        axis: that of the heads in the result.
+
+    Returns:
+        (I, H·O), or (H·O, E), or (H·O,).
+
+    Raises:
+        LayoutError: there are none, or they have different shapes.
+
+    >>> kernel = np.arange(24).reshape(4, 6)
+    >>> bool((join_heads(split_heads(kernel, 3)) == kernel).all())
+    True
+    """
+    arrays = [np.asarray(kernel) for kernel in kernels]
+    shapes = [array.shape for array in arrays]
+    if len(set(shapes)) != 1:
+        raise LayoutError(f"`join_heads` needs one kernel or more, all of one shape. Received the shapes: {shapes}.")
+    return np.concatenate(arrays, axis)
+
+
+def _layout(name: str, says: str, into: dict[str, str], out: str) -> Layout:
+    """A linear layer (out, in) per head and role, and one for all heads' output."""
+    entries = []
+    for (role, theirs), letter in zip(into.items(), "IJK", strict=True):
+        size = "V" if role == "value" else "O"
+        entries += [
+            Entry(f"{theirs}.weight", f"{role}/kernel", f"H {size} {letter} -> H {letter} {size}"),
+            Entry(f"{theirs}.bias", f"{role}/bias", f"H {size} -> H {size}", "bias"),
+        ]
+    entries += [
+        Entry(f"{out}.weight", "attention_output/kernel", "E (H V) -> H V E"),
+        Entry(f"{out}.bias", "attention_output/bias", "E -> E", "output bias"),
+    ]
+    return Layout(name, says, tuple(entries))
+
+
+LAYOUTS = (
+    _layout(
+        "heads",
+        "h heads of three linear layers each, as nanoGPT's lecture names them: heads.0.query.weight (out, in), proj",
+        {role: f"heads.{{H}}.{role}" for role in ("query", "key", "value")},
+        "proj",
+    ),
+    _layout(
+        "heads-qkv",
+        "h heads of three linear layers each: heads.0.q.weight (out, in), output_linear",
+        {role: f"heads.{{H}}.{role[0]}" for role in ("query", "key", "value")},
+        "output_linear",
+    ),
+)

@@ -1,0 +1,173 @@
+"""`convert_model`: a Keras model with the built-in attention layers becomes the same model with ours, and back."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+
+from kmha.interchange import canonical
+from kmha.interchange.keras import from_builtin, to_builtin
+from kmha.interchange.model_checks import check_convertible, is_graph
+from kmha.layers import MultiHeadAttention
+
+_LAYERS = {"keras": keras.layers.MultiHeadAttention, "kmha": MultiHeadAttention}
+
+
+def convert_model(model: Any, to: str = "kmha") -> Any:
+    """The same model with other attention layers: built-in ones become ours, or ours become built-in ones.
+
+    The new model has the same layers, names, weights, dtypes, `trainable` flags and states of dropout's seeds, so that
+    it gives the same outputs to rounding (1e-5 in float32), also in training; a compiled one is compiled with the same
+    settings. Layers that are used more than once stay so. The model that is given is left as it is. Not carried over
+    is the optimizer's state, which has the shapes of the old kernels: it starts anew.
+
+    Args:
+        model: `keras.Sequential` or a functional `keras.Model`, with any number of such models inside, built. Layers
+            of subclasses of the two attention layers stay as they are, as do `GroupedQueryAttention` and all others.
+        to: "kmha" for `kmha.MultiHeadAttention`, "keras" for `keras.layers.MultiHeadAttention`.
+
+    Raises:
+        ValueError: there is nothing to convert; an attention layer is an attribute of a layer or model of another
+            class, whose code cannot be rewritten; it is quantized or has LoRA weights; or the two layers would not
+            compute the same (README, "Where kmha differs"), as far as that can be known without data. The message says
+            which layer it is, and what to do.
+
+    >>> import keras, numpy as np
+    >>> x = keras.Input((7, 6))
+    >>> model = keras.Model(x, keras.layers.MultiHeadAttention(3, 5, name="attention")(x, x))
+    >>> ours = convert_model(model)
+    >>> tuple(ours.get_layer("attention").query_dense.kernel.shape)
+    (3, 6, 5)
+    >>> inputs = np.random.default_rng(0).normal(size=(2, 7, 6)).astype("float32")
+    >>> bool(np.allclose(ours(inputs), model(inputs), atol=1e-5))
+    True
+    """
+    if to not in _LAYERS:
+        raise ValueError(f"`to` must be 'kmha' or 'keras'. Received: {to!r}.")
+    [source] = (layer for name, layer in _LAYERS.items() if name != to)
+    check_convertible(model, source, to)
+    pairs: dict[int, tuple[Any, Any]] = {}  # by the identity of the original, for a shared layer is one
+
+    def clone(layer: Any) -> Any:
+        if id(layer) not in pairs:
+            made = _clone_graph(layer, clone) if is_graph(layer) else _clone_layer(layer, source, _LAYERS[to])
+            pairs[id(layer)] = layer, made
+        return pairs[id(layer)][1]
+
+    converted = clone(model)
+    for layer, made in pairs.values():
+        if type(layer) is source:
+            _carry_attention(layer, made, from_builtin if to == "kmha" else to_builtin)
+        elif not is_graph(layer):
+            for variable, new in zip(_variables(layer), _variables(made), strict=True):
+                new.assign(variable)
+    _carry_trainable([*pairs.values()], source)
+    for layer, made in pairs.values():
+        if is_graph(layer):
+            _compile_like(layer, made)
+    return converted
+
+
+def _clone_graph(model: Any, clone: Callable[[Any], Any]) -> Any:
+    """The model out of other layers, without compiling it, for its layers are not what they shall be yet."""
+    compiled, model.compiled = model.compiled, False
+    try:
+        made = keras.models.clone_model(model, _inputs_like(model), clone)
+    finally:
+        model.compiled = compiled
+    if not made.built or not made.inputs:  # a Sequential model that had no Input
+        made.build(model.input_shape)
+    return made
+
+
+def _inputs_like(model: Any) -> Any:
+    """Inputs with all that the model's have; Keras would name them anew."""
+    if isinstance(model, keras.Sequential):
+        return None
+    layers = keras.tree.map_structure(lambda x: x._keras_history.operation, model.input)
+    return keras.tree.map_structure(lambda layer: type(layer).from_config(layer.get_config()).output, layers)
+
+
+def _clone_layer(layer: Any, source: Any, target: Any) -> Any:
+    if type(layer) is source:
+        return target.from_config({**layer.get_config(), "flash_attention": _flash(layer, target)})
+    if isinstance(layer, keras.layers.Lambda):  # its config has a copy of the code, which Keras refuses to run
+        settings = {"output_shape": layer._output_shape, "mask": layer.mask, "arguments": layer.arguments}
+        return keras.layers.Lambda(layer.function, **settings, name=layer.name, dtype=layer.dtype_policy)
+    try:
+        return type(layer).from_config(layer.get_config())
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{layer.name}: the {type(layer).__name__} cannot be made again from its config. Give its class a "
+            f"`get_config` with all arguments of its constructor. Keras says: {str(error).strip().splitlines()[0]}"
+        ) from error
+
+
+def _flash(layer: Any, target: type) -> bool | None:
+    """What was asked for, which the built-in layer's config forgets."""
+    asked = layer._flash_attention or None
+    if asked and target is not MultiHeadAttention and keras.backend.backend() == "tensorflow":
+        message = f"{layer.name}: the built-in layer has no flash_attention=True on TensorFlow. It computes all scores."
+        warnings.warn(message, stacklevel=6)
+        return None
+    return asked
+
+
+def _carry_attention(layer: Any, made: Any, carry: Callable[[Any], Any]) -> None:
+    canonical.write(made, carry(canonical.read(layer)))
+    if hasattr(layer._dropout_layer, "seed_generator"):
+        made._dropout_layer.seed_generator.state.assign(layer._dropout_layer.seed_generator.state)
+
+
+def _carry_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
+    """A flag that is set is set for all below, so those of models come first, the outer ones before the inner."""
+    models = [pair for pair in pairs if is_graph(pair[0])]
+    sizes = {id(layer): len(layer._flatten_layers()) for layer, _ in models}
+    for layer, made in sorted(models, key=lambda pair: -sizes[id(pair[0])]):
+        made.trainable = layer.trainable
+    for layer, made in pairs:
+        if not is_graph(layer):
+            for inner, new in _counterparts(layer, made, source):
+                if hasattr(inner, "trainable"):
+                    new.trainable = inner.trainable
+            for variable, new in _weights(layer, made, source):
+                new.trainable = variable.trainable
+
+
+def _counterparts(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
+    """The layer and its sublayers with those of the new one; of attention layers those that have weights."""
+    if type(layer) is source:
+        by_name = {inner.name: inner for inner in made._layers if inner.weights}
+        yield layer, made
+        yield from ((inner, by_name[inner.name]) for inner in layer._layers if inner.weights)
+    elif isinstance(layer, keras.layers.Layer):
+        yield from zip(layer._flatten_layers(), made._flatten_layers(), strict=True)
+
+
+def _weights(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
+    if type(layer) is source:
+        new = canonical.variables(made)
+        yield from ((variable, new[name]) for name, variable in canonical.variables(layer).items())
+    else:
+        yield from zip(_variables(layer), _variables(made), strict=True)
+
+
+def _variables(layer: Any) -> list[Any]:
+    return getattr(layer, "variables", [])  # an operation, such as `x + y`, has none
+
+
+def _compile_like(model: Any, made: Any) -> None:
+    """With the same settings; what has a state, the optimizer and metrics, is made anew."""
+    if not model.compiled:
+        return
+    if type(model).compile is not keras.Model.compile:
+        message = f"{model.name}: its class has a `compile` of its own. Compile the new model yourself."
+        warnings.warn(message, stacklevel=3)
+        return
+    stateful = keras.optimizers.Optimizer | keras.metrics.Metric
+
+    def fresh(value: Any) -> Any:
+        return type(value).from_config(value.get_config()) if isinstance(value, stateful) else value
+
+    made.compile(**keras.tree.map_structure(fresh, model._compile_config.config))

@@ -1,0 +1,216 @@
+"""From a foreign layout to the canonical one."""
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.interchange import axes, folding
+from kmha.interchange.canonical import Weights
+from kmha.interchange.errors import LayoutError, listed
+from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, template
+
+Indices = tuple[tuple[str, int], ...]
+Key = tuple[Entry | Constant, Indices]
+Sizes = dict[str, axes.Sizes]
+
+
+@dataclasses.dataclass
+class Found:
+    """The arrays of foreign weights by entry and layer, and by head where an entry has a name for each."""
+
+    arrays: dict[Key, dict[int, np.ndarray]]
+    notes: list[str]
+
+
+def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Weights, list[str]]:
+    """The canonical weights, and what was left out."""
+    found, of_scope = plan(weights, layout, num_heads)
+    canonical: Weights = {}
+    for key, arrays in found.arrays.items():
+        if isinstance(key[0], Constant):
+            _check_constant(key, arrays[0])
+            continue
+        for path, array in _parts(key[0], dict(key[1]), arrays, of_scope[scope_in(key)]):
+            if path in canonical and canonical[path].tobytes() != array.tobytes():
+                name = key[0].names.fill(dict(key[1]))
+                raise LayoutError(f"`{name}` must equal the other weight that holds `{path}` in `{layout.name}`.")
+            canonical[path] = array
+    if layout.unscaled:
+        canonical |= dict(folding.scales(canonical))
+    return canonical, [*found.notes, *([layout.note] if layout.note else [])]
+
+
+def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Found, Sizes]:
+    """What each array is, and the sizes of the letters by scope; looks at names and shapes alone."""
+    found = find(weights, layout)
+    return found, sizes(layout, found, num_heads)
+
+
+def find(weights: Mapping[str, Any], layout: Layout) -> Found:
+    """What each array is by its name.
+
+    Raises:
+        LayoutError: names are missing or unexpected.
+    """
+    found = _find(weights, layout)
+    missing = [name for key in _expected(layout, found.arrays) for name in _missing(key, found.arrays.get(key, {}))]
+    if missing:
+        raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Found: {listed(weights)}.")
+    return found
+
+
+def _find(weights: Mapping[str, Any], layout: Layout) -> Found:
+    found, unexpected = Found(defaultdict(dict), []), []
+    for name, array in weights.items():
+        item, values = next(_matches(name, layout), (None, {}))
+        if item is None:
+            unexpected.append(name)
+        elif isinstance(item, Refused):
+            raise LayoutError(f"`{name}` cannot be represented: {item.why}")
+        elif isinstance(item, Ignored):
+            found.notes.append(f"`{name}` is left out: {item.why}")
+        else:
+            indices = tuple((letter, values[letter]) for letter in item.indices)
+            head = values[item.heads] if isinstance(item, Entry) and item.heads else 0
+            found.arrays[item, indices][head] = np.asarray(array)
+    if unexpected:
+        names = [item.name for item in layout.items if not isinstance(item, Ignored | Refused)]
+        raise LayoutError(
+            f"Unexpected for the layout `{layout.name}`: {listed(unexpected)}. It has: {listed(names, 30)}. "
+            "`kmha.interchange.recognize` says which layout fits, and `prefix=` takes a part of a larger model."
+        )
+    return found
+
+
+def _matches(name: str, layout: Layout) -> Iterator[tuple[Any, Any]]:
+    for item in layout.items:
+        values = item.names.match(name)
+        if values is not None:
+            yield item, values
+
+
+def _expected(layout: Layout, present: Iterable[Key]) -> Iterator[Key]:
+    """Every entry that must be there, for every layer that there is."""
+    present = list(present)
+    active = {group for item, _ in present for group in item.groups}
+    yield from entries_for(layout, active, counts([indices for _, indices in present]))
+
+
+def counts(found: Collection[Indices]) -> dict[str, int]:
+    """How many layers there are, by the letter that counts them.
+
+    Never many more than were found: a name may hold any number, and then some of the layers below it are missing.
+    """
+    largest: dict[str, int] = {}
+    for indices in found:
+        for letter, index in indices:
+            largest[letter] = max(largest.get(letter, 0), index + 1)
+    return {letter: min(count, len(found) + 1) for letter, count in largest.items()}
+
+
+def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> Iterator[Key]:
+    """The entries and constants of a layout whose groups are active, for every layer; at least for the first."""
+    for item in layout.items:
+        if isinstance(item, Entry | Constant) and active.issuperset(item.groups):
+            combinations: list[Indices] = [()]
+            for letter in item.indices:
+                numbers = range(layers.get(letter, 1))
+                combinations = [(*indices, (letter, number)) for indices in combinations for number in numbers]
+            yield from ((item, indices) for indices in combinations)
+
+
+def _missing(key: Key, arrays: Mapping[int, np.ndarray]) -> list[str]:
+    item, indices = key
+    heads = item.heads if isinstance(item, Entry) else ""
+    numbers = range(min(max(arrays, default=0), len(arrays)) + 1)
+    return [item.names.fill(dict(indices) | {heads: number}) for number in numbers if number not in arrays]
+
+
+def _fact(key: Key, arrays: Mapping[int, np.ndarray]) -> axes.Fact:
+    """What the shape of an entry's arrays says; those of several heads as if stacked."""
+    item, indices = key
+    if isinstance(item, Constant):
+        return axes.Fact(item.names.fill(dict(indices)), axes.parse_side(item.axes), arrays[0].shape)
+    shape = arrays[0].shape
+    if item.heads:
+        label = item.names.fill(dict(indices) | {item.heads: 0})
+        for number, array in arrays.items():
+            if array.shape != shape:
+                other = item.names.fill(dict(indices) | {item.heads: number})
+                raise LayoutError(f"`{label}` has the shape {shape}, and `{other}` {array.shape}; they must be equal.")
+        shape = (len(arrays), *shape)
+    return axes.Fact(item.names.fill(dict(indices)), item.pattern.foreign, shape, len(item.packed))
+
+
+def scope_in(key: Key) -> str:
+    """The scope of an entry in one layer."""
+    item, indices = key
+    return template(item.scope).fill(dict(indices))
+
+
+def sizes(layout: Layout, found: Found, num_heads: int | None) -> Sizes:
+    """The sizes of the letters in every scope.
+
+    Raises:
+        LayoutError: a shape does not fit, sizes that must agree do not, or `num_heads` is needed.
+    """
+    if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
+        raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
+    by_scope: dict[str, list[axes.Fact]] = defaultdict(list)
+    for key, arrays in found.arrays.items():
+        by_scope[scope_in(key)].append(_fact(key, arrays))
+    given = {} if num_heads is None else {"H": num_heads}
+    try:
+        solved = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
+    except LayoutError as error:
+        asked = "" if num_heads is None else f" `num_heads` was given as {num_heads}."
+        raise LayoutError(f"Not of the layout `{layout.name}`: {error}{asked}") from None
+    for scope, of_scope in by_scope.items():
+        check_rules(layout, scope, solved[scope])
+        unsolved = axes.unsolved(of_scope, solved[scope])
+        if unsolved:
+            shapes = "; ".join(f"`{fact.label}` {fact.shape} is {axes.text(fact.axes)}" for fact in of_scope[:4])
+            raise LayoutError(
+                f"The shapes of the layout `{layout.name}` do not tell how many heads there are ({shapes}): "
+                f"give `num_heads`. Open: {', '.join(unsolved)}."
+            )
+    return solved
+
+
+def check_rules(layout: Layout, scope: str, sizes: Mapping[str, Any]) -> None:
+    """Raises a LayoutError where sizes that must agree do not."""
+    for rule in layout.rules:
+        sides = [side.partition("//")[::2] for side in rule.equation.split("=")]
+        letters = {letter for side in sides for product in side for letter in product.split()}
+        if letters <= sizes.keys():
+            left, right = (_product(side[0], sizes) // _product(side[1], sizes) for side in sides)
+            if left != right:
+                shown = ", ".join(f"{letter}={sizes[letter]}" for letter in sorted(letters))
+                where = f" in `{scope}`" if scope else ""
+                raise LayoutError(f"`{layout.name}` demands {rule.equation}{where}: {rule.why} Found: {shown}.")
+
+
+def _product(letters: str, sizes: Mapping[str, Any]) -> int:
+    return math.prod(sizes[letter] for letter in letters.split())
+
+
+def _parts(
+    entry: Entry, indices: dict[str, int], arrays: Mapping[int, np.ndarray], sizes: Mapping[str, Any]
+) -> Iterator[tuple[str, np.ndarray]]:
+    array = np.stack([arrays[number] for number in range(len(arrays))]) if entry.heads else arrays[0]
+    array = entry.pattern.to_canonical(array, {**sizes, "P": len(entry.packed)})
+    if not entry.packed:
+        yield entry.paths.fill(indices), array
+    for number, role in enumerate(entry.packed):
+        yield entry.paths.fill(indices | {"P": role}), array[number]
+
+
+def _check_constant(key: Key, array: np.ndarray) -> None:
+    constant, indices = key
+    if isinstance(constant, Constant) and not np.all(array == constant.value):
+        name = constant.names.fill(dict(indices))
+        raise LayoutError(f"`{name}` must be {constant.value} everywhere: {constant.why}")

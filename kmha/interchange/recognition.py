@@ -1,0 +1,160 @@
+"""Which layouts weights may have, by their names and shapes."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.interchange import reading
+from kmha.interchange.errors import LayoutError, listed
+from kmha.interchange.layout import Layout
+from kmha.interchange.registry import LAYOUTS
+
+# More heads than any model has; what is tried where shapes do not tell.
+MOST_HEADS = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """A layout that fits weights.
+
+    Attributes:
+        layout: its name.
+        prefix: what all names begin with, which is not part of the layout.
+        heads: the numbers of heads that fit, one if the shapes tell it, several if `num_heads` has to.
+        same_as: names of other layouts that read the same weights in the same way, so that it does not matter which.
+    """
+
+    layout: str
+    prefix: str
+    heads: tuple[int, ...]
+    same_as: tuple[str, ...] = ()
+
+    needs_num_heads = property(lambda self: len(self.heads) > 1)
+
+    def without_prefix(self, weights: Mapping[str, Any]) -> dict[str, Any]:
+        """The weights by the names that the layout knows."""
+        return {name.removeprefix(self.prefix): array for name, array in weights.items()}
+
+
+def recognize(weights: Mapping[str, Any], num_heads: int | None = None) -> list[Reading]:
+    """All readings of the weights, which differ in what they would compute; none if no layout fits.
+
+    Args:
+        weights: arrays by name; anything with a `shape` is read with `numpy.asarray`.
+        num_heads: H, if it is known; it rules readings out.
+
+    >>> kernels = {f"{role}/kernel": np.ones((3, 4, 5)) for role in ("query", "key", "value")}
+    >>> kernels["attention_output/kernel"] = np.ones((3, 5, 7))
+    >>> [reading.layout for reading in recognize(kernels)]
+    ['ours']
+    """
+    arrays = {name: np.asarray(array) for name, array in weights.items()}
+    readings: list[Reading] = []
+    for layout in LAYOUTS.values():
+        found = _fitting(arrays, layout, num_heads)
+        if found is None:
+            continue
+        twins = (place for place, other in enumerate(readings) if _same(arrays, found, other))
+        place = next(twins, None)
+        if place is None:
+            readings.append(found)
+        else:
+            readings[place] = dataclasses.replace(readings[place], same_as=(*readings[place].same_as, layout.name))
+    return readings
+
+
+def the_reading(weights: Mapping[str, Any], num_heads: int | None = None) -> Reading:
+    """The only reading.
+
+    Raises:
+        LayoutError: none fits, with how far the nearest came, or several do.
+    """
+    readings = recognize(weights, num_heads)
+    if not readings:
+        raise LayoutError(f"No layout fits. {_nearest(weights, num_heads)}")
+    if len(readings) > 1:
+        names = [found.layout for found in readings]
+        raise LayoutError(
+            f"{len(readings)} layouts fit, by names and shapes, and would compute different things: {listed(names)}. "
+            "Say which one it is."
+        )
+    return readings[0]
+
+
+def without_prefix(weights: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+    """The weights without what all names begin with before the layout's own; as they are if there is no such thing."""
+    return next(_unprefixed(weights, layout), ("", dict(weights)))[1]
+
+
+def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Prefixes that all names share and after which the first is a name of the layout; the shortest first."""
+    first = next(iter(weights), "")
+    prefixes = set()
+    for item in layout.items:
+        starts = (i for i in range(len(first)) if i == 0 or first[i - 1] in "./")
+        prefixes |= {first[:start] for start in starts if item.names.match(first[start:]) is not None}
+    for prefix in sorted(prefixes, key=len):
+        if all(name.startswith(prefix) for name in weights):
+            yield prefix, {name.removeprefix(prefix): array for name, array in weights.items()}
+
+
+def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> Reading | None:
+    for prefix, weights in _unprefixed(arrays, layout):
+        heads = _possible(weights, layout, num_heads)
+        if heads is not None:
+            with contextlib.suppress(LayoutError):  # of values: a constant that is not
+                reading.read(weights, layout, heads[-1] if heads else None)
+                return Reading(layout.name, prefix, heads)
+    return None
+
+
+def _possible(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> tuple[int, ...] | None:
+    """The numbers of heads with which the weights can be read; `None` if they cannot, () if there are no heads."""
+    try:
+        found = reading.find(weights, layout)
+    except LayoutError:
+        return None
+    with contextlib.suppress(LayoutError):
+        of_scopes = reading.sizes(layout, found, num_heads).values()
+        return tuple(sorted({of_scope["H"] for of_scope in of_scopes if "H" in of_scope}))
+    possible = []
+    for heads in range(1, MOST_HEADS + 1) if num_heads is None else ():
+        with contextlib.suppress(LayoutError):
+            reading.sizes(layout, found, heads)
+            possible.append(heads)
+    return tuple(possible) or None
+
+
+def _same(arrays: Mapping[str, np.ndarray], one: Reading, other: Reading) -> bool:
+    """Whether two readings give the same canonical weights, with every number of heads that fits."""
+    if one.heads != other.heads or one.prefix != other.prefix:
+        return False
+    weights = one.without_prefix(arrays)
+    for heads in one.heads or (None,):
+        first, second = (reading.read(weights, LAYOUTS[each.layout], heads)[0] for each in (one, other))
+        if first.keys() != second.keys() or not all(_equal(first[path], second[path]) for path in first):
+            return False
+    return True
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:
+    """What the layout that knows the most of the names says to them."""
+    known = {
+        name: sum(any(item.names.match(w, True) is not None for item in layout.items) for w in weights)
+        for name, layout in LAYOUTS.items()
+    }
+    name = max(known, key=lambda each: known[each])
+    if not known[name]:
+        return f"Names: {listed(weights)}. Layouts: {', '.join(LAYOUTS)}."
+    try:
+        reading.plan(without_prefix(weights, LAYOUTS[name]), LAYOUTS[name], num_heads)
+    except LayoutError as error:
+        return f"The nearest is `{name}`: {error}"
+    return ""

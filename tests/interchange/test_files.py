@@ -1,0 +1,506 @@
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kmha
+from kmha.interchange import canonical, files
+from kmha.interchange.files import FileError, read_file, write_file
+
+T, S, H, I, J, O, F, V = 3, 5, 7, 6, 8, 4, 9, 11
+PACKAGES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch", ".bin": "torch"}
+PLAIN = (".npz", ".safetensors", ".pt", ".pth", ".bin")
+
+
+def _needs(suffix):
+    if suffix in PACKAGES:
+        pytest.importorskip(PACKAGES[suffix])
+
+
+def _random(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+WEIGHTS = {
+    "encoder/query.kernel": _random((3, 5, 7)),
+    "scalar": np.array(2.5),
+    "none": np.zeros((0, 3), "float16"),
+    "bfloat16": _random((2, 3)).astype(ml_dtypes.bfloat16),
+    "one bfloat16": np.array(1.5, ml_dtypes.bfloat16),
+    "turned": _random((5, 3)).T,
+    "whole": np.arange(7),
+    "big endian": np.arange(5, dtype=">f4"),
+    "flags": np.array([True, False]),
+}
+
+
+@pytest.mark.parametrize("suffix", PLAIN)
+def test_what_is_written_is_read_bit_for_bit(suffix, tmp_path):
+    _needs(suffix)
+    path = tmp_path / f"weights{suffix}"
+    write_file(path, WEIGHTS)
+    found = read_file(path)
+    assert [*found] == [*WEIGHTS] if suffix != ".safetensors" else found.keys() == WEIGHTS.keys()
+    for name, array in WEIGHTS.items():
+        assert found[name].dtype == array.dtype.newbyteorder("<") or array.dtype == ml_dtypes.bfloat16
+        assert found[name].shape == array.shape
+        assert found[name].tobytes() == np.ascontiguousarray(array, found[name].dtype).tobytes(), name
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def _attention(**arguments):
+    return keras.layers.MultiHeadAttention(H, O, **arguments)
+
+
+def _model(layer):
+    """A model with this layer alone."""
+    query, value = keras.Input((T, I)), keras.Input((S, J))
+    if isinstance(layer, kmha.layers.addons.MultiHeadAttention):
+        return keras.Model([query, value], layer([query, value]))
+    if isinstance(layer, kmha.layers.DecoderLayer):
+        value = keras.Input((S, I))
+        return keras.Model([query, value], layer(query, value))
+    if isinstance(layer, keras.layers.GroupQueryAttention):
+        return keras.Model(query, layer(query, query))
+    if isinstance(layer, (keras.layers.MultiHeadAttention, kmha.MultiHeadAttention)):
+        return keras.Model([query, value], layer(query, value))
+    return keras.Model(query, layer(query))
+
+
+LAYERS = {
+    "built-in": lambda: _attention(bias_initializer="normal", name="block2"),
+    "built-in, gate, value_dim": lambda: _attention(use_gate=True, value_dim=5, use_bias=False),
+    "ours": lambda: kmha.MultiHeadAttention(H, O, bias_initializer="normal"),
+    "ours, gate": lambda: kmha.MultiHeadAttention(H, O, use_gate=True),
+    "grouped": lambda: keras.layers.GroupQueryAttention(O, 6, 2, bias_initializer="normal"),
+    "Addons": lambda: kmha.layers.addons.MultiHeadAttention(O, H),
+    "encoder": lambda: kmha.layers.EncoderLayer(I, 2, F),
+    "decoder": lambda: kmha.layers.DecoderLayer(I, 2, F),
+    "dense": lambda: keras.layers.Dense(F),
+    "normalization": lambda: keras.layers.LayerNormalization(),
+}
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("suffix", [".weights.h5", ".keras"])
+def test_a_model_of_one_layer_has_the_names_of_keras(make, suffix, tmp_path):
+    model = _model(make())
+    path = tmp_path / f"model{suffix}"
+    model.save(path) if suffix == ".keras" else model.save_weights(path)
+    layer = model.layers[-1]
+    paths = {variable.path: np.asarray(variable) for variable in layer.weights}
+    expected = {path.partition(f"{layer.name}/")[2]: array for path, array in paths.items()}
+    if type(layer) in (keras.layers.Dense, keras.layers.LayerNormalization):
+        expected = {f"{layer.name}/{name}": array for name, array in expected.items()}
+    found = read_file(path)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array), name
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_keras_loads_what_is_written(make, tmp_path):
+    source, target = _model(make()), _model(make())
+    path = tmp_path / "attention.weights.h5"
+    source.save_weights(path)
+    weights = {name: array + 1 for name, array in read_file(path).items()}
+    write_file(path, weights)
+    target.load_weights(path)
+    for variable, changed in zip(source.weights, target.weights, strict=True):
+        assert np.array_equal(np.asarray(variable) + 1, np.asarray(changed)), variable.path
+
+
+STACKS = {
+    "encoder": lambda: kmha.layers.Encoder(2, I, 3, F, V, 13),
+    "decoder, norm first": lambda: kmha.layers.Decoder(2, I, 3, F, V, 13, norm="pre"),
+    "transformer": lambda: kmha.layers.Transformer(2, I, 3, F, V, 12, 13, 14),
+    "transformer, tied": lambda: kmha.layers.Transformer(2, I, 3, F, V, V, 13, 14, tie_embeddings="all"),
+}
+
+
+def _stack(make):
+    ids, other = keras.Input((T,), dtype="int32"), keras.Input((S, I))
+    layer = make()
+    if isinstance(layer, keras.Model):
+        layer(np.ones((2, T), "int32"), np.ones((2, S), "int32"))
+        return layer
+    given = (ids, other) if isinstance(layer, kmha.layers.Decoder) else (ids,)
+    return keras.Model(given, layer(*given, return_attention_scores=False))
+
+
+@pytest.mark.parametrize("make", STACKS.values(), ids=STACKS)
+def test_our_stacks(make, tmp_path):
+    source, target = _stack(make), _stack(make)
+    source.save_weights(tmp_path / "a.weights.h5")
+    weights = read_file(tmp_path / "a.weights.h5")
+    assert len(weights) == len(source.weights)
+    assert all(any(variable.path.endswith(name) for variable in source.weights) for name in weights)
+    write_file(tmp_path / "b.weights.h5", {name: array + 1 for name, array in weights.items()})
+    target.load_weights(tmp_path / "b.weights.h5")
+    for variable, changed in zip(source.weights, target.weights, strict=True):
+        assert np.array_equal(np.asarray(variable) + 1, np.asarray(changed)), variable.path
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", ["TransformerEncoder", "TransformerDecoder"])
+def test_the_blocks_of_keras_hub(kind, tmp_path):
+    hub = pytest.importorskip("keras_hub")
+    models = []
+    for _ in range(2):
+        x, y = keras.Input((T, I)), keras.Input((S, I))
+        given = (x,) if kind == "TransformerEncoder" else (x, y)
+        models.append(keras.Model(given, getattr(hub.layers, kind)(F, 3)(*given)))
+    models[0].save_weights(tmp_path / "a.weights.h5")
+    weights = read_file(tmp_path / "a.weights.h5")
+    assert set(weights) == {variable.path.partition("/")[2] for variable in models[0].weights}
+    write_file(tmp_path / "b.weights.h5", {name: array + 1 for name, array in weights.items()})
+    models[1].load_weights(tmp_path / "b.weights.h5")
+    for variable, changed in zip(*(model.weights for model in models), strict=True):
+        assert np.array_equal(np.asarray(variable) + 1, np.asarray(changed)), variable.path
+
+
+def test_as_many_heads_for_keys_as_for_queries_need_the_layers_name(tmp_path):
+    model = _model(keras.layers.GroupQueryAttention(O, 6, 6))
+    path = tmp_path / "grouped.weights.h5"
+    model.save_weights(path)
+    weights = {name: array + 1 for name, array in read_file(path).items()}
+    expected = [np.asarray(variable) + 1 for variable in model.weights]
+    write_file(path, weights, layer="grouped_query_attention")
+    model.load_weights(path)
+    for variable, array in zip(model.weights, expected, strict=True):
+        assert np.array_equal(np.asarray(variable), array)
+
+
+def test_bfloat16_in_keras(tmp_path):
+    source, target = (_model(_attention(dtype="bfloat16")) for _ in range(2))
+    source.save_weights(tmp_path / "a.weights.h5")
+    weights = read_file(tmp_path / "a.weights.h5")
+    assert {array.dtype for array in weights.values()} == {np.dtype(ml_dtypes.bfloat16)}
+    write_file(tmp_path / "b.weights.h5", weights)
+    target.load_weights(tmp_path / "b.weights.h5")
+    for theirs, ours in zip(source.weights, target.weights, strict=True):
+        assert np.array_equal(np.asarray(theirs), np.asarray(ours))
+
+
+def _larger_model():
+    keras.utils.set_random_seed(3)
+    ids, x = keras.Input((T,), dtype="int32"), keras.Input((S, J), name="memory")
+    table = keras.layers.Embedding(V, I, name="tokens")
+    inner_input = keras.Input((T, I))
+    inner = keras.Model(inner_input, _attention(name="self")(inner_input, inner_input), name="inner")
+    y = keras.layers.Dropout(0.1)(inner(table(ids)))
+    y = _attention(name="cross")(y, x)
+    y = keras.layers.BatchNormalization(name="norm")(y)
+    y = keras.layers.RMSNormalization(name="rms")(y)
+    model = keras.Model([ids, x], keras.layers.Dense(2, use_bias=False, name="head")(y))
+    model.compile("adam", "mse", run_eagerly=True)
+    model.train_on_batch([np.ones((2, T), "int32"), np.ones((2, S, J), "float32")], np.ones((2, T, 2), "float32"))
+    return model
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("noted", [True, False])
+def test_layers_of_a_larger_model_have_their_names(noted, tmp_path):
+    """Also in files by a Keras that did not note the layers' names beside the variables: they are in config.json."""
+    model = _larger_model()
+    path = tmp_path / "model.keras"
+    model.save(path)
+    if not noted:
+        _forget_names(path)
+    paths = {variable.path: np.asarray(variable) for variable in model.weights}
+    expected = {f"inner/{path}" if path.startswith("self/") else path: array for path, array in paths.items()}
+    found = read_file(path)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array), name
+
+
+def _forget_names(path):
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    weights = io.BytesIO(contents["model.weights.h5"])
+    with h5py.File(weights, "r+") as file:
+        file.visititems(lambda _, item: item.attrs.__delitem__("name") if "name" in item.attrs else None)
+    contents["model.weights.h5"] = weights.getvalue()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+
+
+def test_several_layers_are_written_in_their_order(tmp_path):
+    weights = {}
+    for name in ("second", "first"):
+        layer = _attention()
+        layer.build((None, T, I), (None, S, J))
+        weights |= {f"{name}/{key}": array for key, array in canonical.read(layer).items()}
+    weights |= {"top/kernel": _random((I, 2)), "top/bias": _random((2,))}
+    write_file(tmp_path / "two.weights.h5", weights)
+    query, value = keras.Input((T, I)), keras.Input((S, J))
+    layers = [_attention(name="second"), _attention(name="first"), keras.layers.Dense(2, name="top")]
+    model = keras.Model([query, value], layers[2](layers[1](layers[0](query, value), value)))
+    model.load_weights(tmp_path / "two.weights.h5")
+    for variable in model.weights:
+        assert np.array_equal(np.asarray(variable), weights[variable.path]), variable.path
+    found = read_file(tmp_path / "two.weights.h5")
+    assert {name: array.tobytes() for name, array in found.items()} == {n: a.tobytes() for n, a in weights.items()}
+
+
+def test_layers_in_a_list_of_a_subclass_keep_apart(tmp_path):
+    class Stack(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.blocks = [keras.layers.Dense(size, name="same") for size in (3, 4)]
+
+        def call(self, x):
+            return self.blocks[1](self.blocks[0](x))
+
+    model = Stack()
+    model(np.ones((1, 2)))
+    model.save_weights(tmp_path / "stack.weights.h5")
+    shapes = {name: array.shape for name, array in read_file(tmp_path / "stack.weights.h5").items()}
+    assert shapes == {
+        "dense/kernel": (2, 3),
+        "dense/bias": (3,),
+        "dense_1/kernel": (3, 4),
+        "dense_1/bias": (4,),
+    }
+
+
+def test_a_file_of_keras_2_has_its_names_in_it(tmp_path):
+    with h5py.File(tmp_path / "old.h5", "w") as file:
+        file.attrs["layer_names"] = ["mha", "input"]
+        group = file.create_group("mha/mha")
+        for number, name in enumerate(("query_kernel:0", "projection_bias:0")):
+            group[name] = np.full((2,), number)
+    found = read_file(tmp_path / "old.h5")
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "query_kernel": [0, 0],
+        "projection_bias": [1, 1],
+    }
+
+
+def test_no_framework_is_imported(tmp_path):
+    path = tmp_path / "model.keras"
+    _model(_attention()).save(path)
+    code = (
+        "import sys\nfrom kmha.interchange.files import read_file, write_file\n"
+        f"write_file({str(tmp_path / 'x.npz')!r}, read_file({str(path)!r}))\n"
+        "print(sorted({'keras', 'tensorflow', 'torch', 'jax'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model"])
+def test_a_checkpoint_of_a_training_is_unwrapped(key, tmp_path):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(3, 5)
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"epoch": 3, key: module.state_dict(), "optimizer": {"lr": 0.1}}, path)
+    found = read_file(path)
+    assert {name: array.shape for name, array in found.items()} == {"weight": (5, 3), "bias": (5,)}
+    assert np.array_equal(found["weight"], module.weight.detach().numpy())
+
+
+def test_torch_loads_what_is_written(tmp_path):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(3, 5, dtype=torch.bfloat16)
+    weights = {"weight": _random((5, 3)).astype(ml_dtypes.bfloat16), "bias": np.ones(5, ml_dtypes.bfloat16)}
+    write_file(tmp_path / "linear.pt", weights)
+    module.load_state_dict(torch.load(tmp_path / "linear.pt", weights_only=True))
+    assert module.weight.dtype == torch.bfloat16
+    assert np.array_equal(module.weight.detach().float().numpy(), weights["weight"].astype("float32"))
+
+
+class _Runs:
+    """What a hostile pickle would do."""
+
+    def __reduce__(self):
+        return os.mkdir, ("was-run",)
+
+
+def _hostile(path):
+    torch = pytest.importorskip("torch")
+    torch.save({"weight": _Runs()}, path)
+
+
+def _hostile_pickle(path):
+    pytest.importorskip("torch")
+    path.write_bytes(pickle.dumps(_Runs()))
+
+
+def _torch(value):
+    return lambda path: pytest.importorskip("torch").save(value(), path)
+
+
+def _npz(**arrays):
+    return lambda path: np.savez(path, **arrays)
+
+
+def _text(text):
+    return lambda path: path.write_text(text)
+
+
+def _lying_header(path):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**40, 3)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", file.getvalue())
+
+
+def _h5(fill):
+    def make(path):
+        with h5py.File(path, "w") as file:
+            fill(file)
+
+    return make
+
+
+def _soft_link(file):
+    file["layers/dense/vars/0"] = np.ones(3)
+    file["layers/dense/vars/1"] = h5py.SoftLink("/layers/dense/vars/0")
+
+
+def _external_link(file):
+    file["layers/dense/vars"] = h5py.ExternalLink("/etc/passwd", "/")
+
+
+def _circle(file):
+    group = file.create_group("layers")
+    group["layers"] = group
+
+
+def _shape_bomb(file):
+    file.create_dataset("layers/dense/vars/0", shape=(2**20, 2**14), dtype="f4", chunks=(2**10, 2**10))
+
+
+def _keras_without_weights(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("config.json", json.dumps({}))
+
+
+def _zip_bomb(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
+        for _ in range(17):
+            member.write(bytes(2**22))
+
+
+BAD = [
+    ("x.onnx", _text("x"), r"has the suffix '\.onnx', so it cannot be read\. Expected \.weights\.h5, .* or \.bin"),
+    ("x", _text("x"), "has no suffix"),
+    ("x.npz", lambda path: None, "does not exist"),
+    ("x.npz", lambda path: path.mkdir(), "is a folder"),
+    *((f"x{suffix}", _text(""), "is empty") for suffix in files.READABLE),
+    *(
+        (f"x{suffix}", _text("no weights at all"), f"cannot be read as {suffix}|holds other")
+        for suffix in files.READABLE
+    ),
+    ("x.npz", _npz(a=np.array([{}, None], object)), "`a` is an array of objects, which only pickle"),
+    ("x.npz", _npz(a=np.array(["text"])), "`a`, an array of <U4, and weights are arrays of real numbers"),
+    ("x.npz", _npz(a=np.ones(3, complex)), "`a`, an array of complex128"),
+    ("x.npz", _npz(), "holds no weights"),
+    ("x.npz", _lying_header, "takes 13194139533312 bytes, and 0 are there"),
+    ("x.npz", _zip_bomb, "no weights compress like that"),
+    ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* It has: \['config\.json'\]"),
+    ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
+    ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
+    ("x.weights.h5", _h5(_circle), "deeper than 64 groups"),
+    ("x.weights.h5", _h5(_shape_bomb), "no weights compress like that"),
+    ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "holds no weights"),
+    ("x.weights.h5", _h5(lambda file: file.create_dataset("a/b", data=np.ones(3))), "has `a/b`, and Keras writes"),
+    ("x.pt", _hostile, "holds other things than tensors"),
+    ("x.bin", _hostile_pickle, "holds other things than tensors"),
+    ("x.pt", _torch(lambda: [1, 2]), "holds a list, and weights are tensors by name"),
+    ("x.pt", _torch(lambda: {"epoch": 3, "a": None}), "holds `epoch`, a int, among `epoch`, `a`"),
+    ("x.pt", _torch(lambda: {"a": __import__("torch").eye(3).to_sparse()}), "`a` is a sparse"),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "message"), BAD, ids=[f"{name} {message[:30]}" for name, _, message in BAD])
+def test_what_cannot_be_read_is_told_in_a_line(name, make, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kmha.interchange.file_errors.LIMIT", 2**25)
+    _needs("." + name.rpartition(".")[2])
+    make(tmp_path / name)
+    with pytest.raises(FileError, match=message) as error:
+        read_file(tmp_path / name)
+    assert str(tmp_path / name) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize("suffix", [".weights.h5", ".keras", ".npz", ".safetensors", ".pt"])
+@pytest.mark.parametrize("part", [0.3, 0.9])
+def test_a_truncated_file(suffix, part, tmp_path):
+    _needs(suffix)
+    path = tmp_path / f"x{suffix}"
+    if suffix in (".weights.h5", ".keras"):
+        model = _model(_attention())
+        model.save(path) if suffix == ".keras" else model.save_weights(path)
+    else:
+        write_file(path, WEIGHTS)
+    path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
+    with pytest.raises(FileError, match=r"truncated|damaged"):
+        read_file(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "message"),
+    [
+        ("x.keras", {"a": np.ones(3)}, r"a \.keras file cannot be written: .* Write \.weights\.h5"),
+        ("x.onnx", {"a": np.ones(3)}, "cannot be written"),
+        ("no/x.npz", {"a": np.ones(3)}, "the folder .*no does not exist"),
+        (".", {"a": np.ones(3)}, "no suffix"),
+        ("x.npz", {}, "no weights to write"),
+        ("x.npz", {"a": np.array([None])}, "These weights hold `a`, an array of object"),
+        ("x.weights.h5", {"in_proj_weight": np.ones((3, 5))}, "not known how Keras stores `in_proj_weight`"),
+        ("x.weights.h5", {"query/kernel": np.ones(1), "attention_output/kernel": np.ones(1), "a/b": np.ones(1)}, "`b`"),
+    ],
+)
+def test_what_cannot_be_written_is_told_and_leaves_nothing(name, weights, message, tmp_path):
+    with pytest.raises(FileError, match=message):
+        write_file(tmp_path / name, weights)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_unknown_layer_of_keras(tmp_path):
+    with pytest.raises(
+        FileError, match=r"no layer 'attention' for files of Keras\. There are: grouped_query_attention"
+    ):
+        write_file(tmp_path / "x.weights.h5", {"kernel": np.ones((3, 5))}, layer="attention")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "extra"), [(".safetensors", "convert"), (".pt", "torch"), (".weights.h5", "convert")]
+)
+def test_a_missing_package_is_named(suffix, extra, tmp_path, monkeypatch):
+    for package in ("safetensors", "torch", "h5py"):
+        for module in [name for name in sys.modules if name.split(".")[0] == package]:
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.setitem(sys.modules, package, None)
+    path = tmp_path / f"x{suffix}"
+    path.write_text("x")
+    with pytest.raises(FileError, match=rf"is not installed\. Run: pip install 'kmha\[{extra}\]'"):
+        read_file(path)
+    with pytest.raises(FileError, match=rf"is not installed\. Run: pip install 'kmha\[{extra}\]'"):
+        write_file(path, {"kernel": np.ones((3, 5))})
+    assert path.read_text() == "x"
+
+
+def test_an_interrupted_write_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "x.npz"
+    write_file(path, {"a": np.ones(3)})
+    before = path.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, {"a": np.zeros(5)})
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.npz"]
