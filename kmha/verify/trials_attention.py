@@ -52,7 +52,7 @@ class Maker:
 
     def _masks(self, short: int, long: int) -> Iterator[Trial]:
         lengths, heads = self.lengths(short, long), self.sizes.heads
-        yield self.with_mask("mask", *lengths)
+        yield self.with_mask("mask", *lengths, full=True)
         yield self.with_mask("mask, equal lengths", *self.lengths(long, long))
         yield self.same_mask("mask, the same for all items", *lengths)
         yield self.of(batch=heads).with_mask("mask, as many items as heads", *lengths)
@@ -86,23 +86,27 @@ class Maker:
 
     def _dropout(self) -> Iterator[Trial]:
         """What was kept is unknown, and found by trying all: so with one head, and few keys."""
-        sizes = self.sizes
-        yield self.make("dropout, not training", *self.lengths(sizes.rows, sizes.columns), rate=RATE)
-        size = sizes.width if self.accepts.wide else DROPPED[1] - 1
+        size = self.sizes.width if self.accepts.wide else DROPPED[1] - 1
         alone = self if self.held is not None else self.of(heads=1, size=size)
         lengths = self.lengths(*DROPPED)
+        yield alone.make("dropout, not training", *lengths, rate=RATE)
         yield alone.make("dropout, training", *lengths, training=True, rate=RATE)
 
     def _half(self, lengths: tuple[int, ...]) -> Iterator[Trial]:
-        yield trials_extreme.rounded(self.make("float16", *lengths))
-        if self.accepts.mask:
-            yield trials_extreme.rounded(self.with_mask("float16, mask", *lengths))
-            yield trials_extreme.rounded(self.with_mask("float16, mask with rows of nothing", *lengths, empty=True))
-        if self.accepts.mask and self.accepts.padding:
+        accepts, rounded = self.accepts, trials_extreme.rounded
+        yield rounded(self.make("float16", *lengths))
+        if accepts.mask:
+            yield rounded(self.with_mask("float16, mask", *lengths))
+            yield rounded(self.with_mask("float16, mask with rows of nothing", *lengths, empty=True))
+        if accepts.causal:
+            yield rounded(self.make("float16, causal", max(lengths), causal=True))
+        if accepts.padding:
+            yield rounded(self.padded("float16, padding", *lengths))
+        if accepts.mask and accepts.padding:
             trial = self.padded("float16, rows hidden by two masks", *lengths, mask=True)
             mask, key_mask = np.array(trial.mask), np.array(trial.key_mask)
             mask[-1, -1], key_mask[-1] = False, False
-            yield trials_extreme.rounded(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
+            yield rounded(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
 
     def lengths(self, rows: int, columns: int) -> tuple[int, ...]:
         """T and S, or for self-attention the larger alone."""
@@ -136,29 +140,33 @@ class Maker:
             return {}
         return dict(self.held) if self.held is not None else draw_weights(self.rng, self.sizes)
 
-    def with_mask(self, name: str, *lengths: int, empty: bool = False, share: float = 0.55, **options: Any) -> Trial:
+    def with_mask(self, name: str, *lengths: int, share: float = 0.55, **options: Any) -> Trial:
+        kinds = {kind: options.pop(kind) for kind in ("empty", "full") if kind in options}
         trial = self.make(name, *lengths, **options)
-        return dataclasses.replace(trial, mask=self.mask(lengths[0], lengths[-1], empty, share))
+        return dataclasses.replace(trial, mask=self.mask(lengths[0], lengths[-1], share, **kinds))
 
     def same_mask(self, name: str, *lengths: int) -> Trial:
         trial = self.with_mask(name, *lengths)
         mask = np.array(trial.mask)
         return dataclasses.replace(trial, mask=np.broadcast_to(mask[:1], mask.shape))
 
-    def mask(self, rows: int, columns: int, empty: bool = False, share: float = 0.55) -> np.ndarray:
-        """Each row has something to attend to, unless it must not; one has everything."""
-        mask = self.rng.random((self.sizes.batch, rows, columns)) < share
+    def mask(self, rows: int, columns: int, share: float = 0.55, empty: bool = False, full: bool = False) -> np.ndarray:
+        """Each row has something to attend to, unless it must not; in each item a key is hidden from all queries."""
+        batch = self.sizes.batch
+        mask = self.rng.random((batch, rows, columns)) < share
+        mask[np.arange(batch), :, 1 + np.arange(batch) % (columns - 1) if columns > 1 else 0] = False
         # With a causal mask too, the first position of every row stays.
         mask[..., 0] |= ~mask.any(-1)
-        mask[:, :, 0] |= self.rng.random((self.sizes.batch, rows)) < share + 0.15
+        mask[:, :, 0] |= self.rng.random((batch, rows)) < share + 0.15
         mask[:, 0, 0] = True
-        mask[0, -1] = True
+        if full:
+            mask[0, -1] = True
         if empty:
             mask[-1, -1], mask[0, rows // 2] = False, False
         return mask
 
     def padded(self, name: str, *lengths: int, mask: bool = False, **options: Any) -> Trial:
-        """Of each item but the first, a different number of positions at the end are padding."""
+        """Positions at the end are padding, in each item a different number."""
         trial = self.make(name, *lengths, **options)
         rows, columns = lengths[0], lengths[-1]
         key_mask = self._real(columns)
@@ -168,8 +176,11 @@ class Maker:
         return dataclasses.replace(trial, key_mask=key_mask, query_mask=given, mask=drawn)
 
     def _real(self, positions: int) -> np.ndarray:
-        real = positions - np.arange(self.sizes.batch) % positions
-        return np.arange(positions) < real[:, None]
+        """(B, P), False at padding: at the end, of different lengths; the second item has none."""
+        batch = self.sizes.batch
+        padding = np.arange(batch) * max(1, positions // batch) % positions
+        padding[:2] = padding[:2][::-1]
+        return np.arange(positions) < (positions - padding)[:, None]
 
     def zeros(self, name: str, *lengths: int, biased: bool) -> Trial:
         """A key is zero where attending is allowed; without biases a query too, and then their logits are zero."""

@@ -16,7 +16,7 @@ SPREAD = 3e4  # of the logits
 CLOSE = 12.0  # two logits whose difference could be of rounding
 # Their exponentials are infinite, or zero, in float32 and not in float64: the same code would give two results.
 BETWEEN = (80.0, 760.0)
-DRAWS = 60
+DRAWS = 120
 HALF = 65504.0  # the largest float16
 HALF_CLOSE = 0.005 * HALF  # query, key and their kernels are rounded by 1/2048 of their size
 
@@ -59,31 +59,37 @@ def _replaced(trial: Trial, of: Callable[[np.ndarray], np.ndarray], dtype: str =
     return dataclasses.replace(trial, query=query, key=key, value=value, dtype=dtype)
 
 
-def _times(trial: Trial, factor: float) -> Trial:
-    """Query and key are multiplied, so that the logits are multiplied by `factor` (where biases are small)."""
-    root = math.sqrt(factor)
+def _times(trial: Trial, factor: float, items: int | None = None) -> Trial:
+    """Query and key of the first `items` are multiplied, so that their logits are, by about `factor`."""
+    roots = np.ones(len(trial.query))
+    roots[:items] = math.sqrt(factor)
     same = trial.value is trial.key
-    scaled = _replaced(trial, lambda array: array * root)
+    scaled = _replaced(trial, lambda array: (array.T * roots).T)
     return scaled if same else dataclasses.replace(scaled, value=trial.value)
 
 
 def _spread(trial: Trial) -> Trial:
-    return _times(trial, SPREAD / float(run(trial)["scaled"].std()))
+    """Without a mask, of the first item alone: the largest logit of all is then far above those of the other."""
+    return _times(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
 
 
 def _cost(trial: Trial) -> float:
     """How many logits could be rounded to another result; with a mask, also which constants would not show."""
     state = run(trial)
     scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
+    if trial.mask is None:
+        scaled, allowed = scaled[:1], allowed[:1]
     size = np.abs(scaled)
     close = 10 * _close(scaled, allowed, CLOSE) + _close(scaled, np.ones_like(allowed), CLOSE)
     cost = float(close + ((size > BETWEEN[0]) & (size < BETWEEN[1])).sum())
     if trial.mask is None:
         return cost
+    partly = ~allowed.all(-1)
+    scaled, allowed = scaled[partly], allowed[partly]
     best = np.max(scaled, -1, where=allowed, initial=-np.inf)
     ahead = np.max(scaled, -1, where=~allowed, initial=-np.inf) - best
     less = 1e4 / math.sqrt(state["heads"]["query"].shape[-1])
-    for number, low, high in ((ahead, 150.0, 0.9 * less), (ahead, 1.1 * less, 9e3), (-best, 150.0, 9e3)):
+    for number, low, high in ((ahead, 150.0, 0.95 * less), (ahead, 1.05 * less, 9.7e3), (-best, 150.0, 9e3)):
         cost += 5.0 * (not ((number > low) & (number < high)).any())
     return cost + 5.0 * (not (-best > 1.1e4).any())
 

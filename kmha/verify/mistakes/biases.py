@@ -158,10 +158,17 @@ add(
     "fundamentalvision/Deformable-DETR#15",
     output=lambda state, right: _times(state, state["heads"]["query"].shape[1]),
 )
+
+
+def _averaged(state: State, right: Step) -> Any:
+    _bias(state, "attention_output")
+    return right(state) / state["heads"]["query"].shape[1]
+
+
 add(
     "bias-output-averaged",
     "The output is averaged over the heads, its bias with it.",
     "the sum over the heads",
     "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
-    output=lambda state, right: right(state) / state["heads"]["query"].shape[1],
+    output=_averaged,
 )
