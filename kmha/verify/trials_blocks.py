@@ -86,7 +86,7 @@ def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) 
     """Random weights by their canonical names (see `kmha.verify.chain_blocks`); no gain is near 1, no bias near 0."""
     if chain == "embedding":
         return {"embedding/embeddings": rng.normal(size=(sizes.vocabulary, sizes.width))}
-    weights = {}
+    weights: dict[str, np.ndarray] = {}
     attentions = {"encoder": {"mha": sizes.width}, "decoder": {"mha1": sizes.width, "mha2": sizes.memory}}[chain]
     for layer, features in attentions.items():
         shapes = trials.Sizes(0, 0, 0, sizes.heads, sizes.width, features, sizes.size, sizes.width)
@@ -178,7 +178,7 @@ class _Maker:
         trial = self.make(name, rows, columns, **options)
         if self.accepts.chain == "encoder":
             return dataclasses.replace(trial, key_mask=self._real(rows))
-        masks = {"key_mask": self._real(columns)} if self.accepts.mask else {}
+        masks: dict[str, Any] = {"key_mask": self._real(columns)} if self.accepts.mask else {}
         if target:  # other items are the short ones, so that the two paddings differ where T = S
             masks["query_mask"] = self._real(rows)[::-1]
         return dataclasses.replace(trial, **masks)
@@ -193,15 +193,12 @@ class _Maker:
         trial = self.make(f"variance near {factor**2:.0e}", rows, columns)
         weights = dict(trial.weights)
         if self.held is None:
-            small = (
-                "attention_output/kernel",
-                "attention_output/bias",
-                "dense2/kernel",
-                "dense2/bias",
-                "gamma",
-                "beta",
-            )
-            weights = {name: array * factor if name.endswith(small) else array for name, array in weights.items()}
+            small = ["attention_output/kernel", "attention_output/bias", "dense2/kernel", "dense2/bias"]
+            # With pre-norm nothing normalized is normalized again, and what follows must show it.
+            small += [] if self.accepts.norm_first else ["gamma", "beta"]
+            weights = {
+                name: array * factor if name.endswith(tuple(small)) else array for name, array in weights.items()
+            }
         trial = dataclasses.replace(trial, weights=weights)
         return self.like(trial, trial.query * factor, trial.key)
 

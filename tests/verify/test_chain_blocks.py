@@ -14,18 +14,20 @@ UNSCALED = {"scaled": lambda state, right: state["logits"]}
 SETTINGS = [(False, 1e-6, "relu"), (True, 1e-3, "gelu"), (True, 1e-6, "silu"), (False, 1e-5, "tanh")]
 
 
-def ours(trial):
-    """The numbers of our own layer, in float64."""
-    keras.backend.clear_session()
-    options = {
-        "norm": "pre" if trial.more["norm_first"] else "post",
-        "activation": GELU.get(trial.more["activation"], trial.more["activation"]),
-    }
+def made(trial):
+    """Our own layer, in float64, built for a trial."""
+    options = {"norm": "pre" if trial.more["norm_first"] else "post"}
+    options["activation"] = GELU.get(trial.more["activation"], trial.more["activation"])
     first = next(array for name, array in trial.weights.items() if name.endswith("query/kernel"))
     sizes = first.shape[1], first.shape[0], trial.weights["ffn/dense1/bias"].size, 0.0, trial.more["epsilon"]
-    cls = EncoderLayer if trial.chain == "encoder" else DecoderLayer
+    cls, shapes = (EncoderLayer, [trial.query.shape]) if trial.chain == "encoder" else (DecoderLayer, None)
     layer = cls(*sizes, key_dim=first.shape[2], dtype="float64", **options)
-    layer.build(*(x.shape for x in (trial.query, trial.key)[: 1 + (trial.chain == "decoder")]))
+    layer.build(*(shapes or [trial.query.shape, trial.key.shape]))
+    return layer
+
+
+def ours(layer, trial):
+    """Its numbers."""
     for weight in layer.weights:
         weight.assign(trial.weights[weight.path.split("/", 1)[1]])
     if trial.chain == "encoder":
@@ -39,10 +41,12 @@ def ours(trial):
 @pytest.mark.parametrize(("norm_first", "epsilon", "activation"), SETTINGS)
 def test_right_block_is_our_layer(chain, norm_first, epsilon, activation):
     accepts = BlockAccepts(chain, memory=True, norm_first=norm_first, epsilon=epsilon, activation=activation)
-    for trial in draw_block(3, accepts):
+    trials = draw_block(3, accepts)
+    layer = made(trials[0])
+    for trial in trials:
         state = run(trial)
         names = ("output", "scores1", "scores2")[: 3 if chain == "decoder" else 2]
-        for name, expected in zip(names, ours(trial), strict=True):
+        for name, expected in zip(names, ours(layer, trial), strict=True):
             assert tolerance.is_close(state[name], np.asarray(expected), "float64"), (trial.name, name)
 
 

@@ -176,7 +176,7 @@ def _affine(of: Callable[..., np.ndarray]) -> Change:
     return lambda state, right: lambda normal, gamma, beta: of(right(state), normal, gamma, beta)
 
 
-for _id, _says, _of in (
+for _id, _says, _formula in (
     ("norm-gain-missing", "The gain is left out.", lambda right, normal, gamma, beta: right(normal, 1.0, beta)),
     ("norm-bias-missing", "The bias is left out.", lambda right, normal, gamma, beta: right(normal, gamma, 0.0)),
     (
@@ -189,4 +189,10 @@ for _id, _says, _of in (
     ("norm-gain-bias-swapped", "Gain and bias are swapped.", lambda right, n, gamma, beta: right(n, beta, gamma)),
     ("norm-gain-divides", "The gain divides.", lambda right, n, gamma, beta: right(n, 1 / gamma, beta)),
 ):
-    add(_id, f"The normalizations' formula is wrong: {_says[0].lower()}{_says[1:]}", GAIN, PAPER, affine=_affine(_of))
+    add(
+        _id,
+        f"The normalizations' formula is wrong: {_says[0].lower()}{_says[1:]}",
+        GAIN,
+        PAPER,
+        affine=_affine(_formula),
+    )
