@@ -13,17 +13,18 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from kmha.verify import matching
+from kmha.verify.calling import SubjectError
+from kmha.verify.conventions import MEANINGS, Convention
 from kmha.verify.matching import Answer, Asked, Match
 from kmha.verify.mistakes import Mistake
 from kmha.verify.reproduction import script
+from kmha.verify.settling import settle
 from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.subjects import MASK_DTYPES, Convention, Subject, SubjectError
+from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
 from kmha.verify.unexplained import Clue, clues, smallest
 
@@ -105,7 +106,8 @@ def diagnose(
         candidate: a Keras layer or a torch module, as a class or as it is; or a function of arrays of NumPy,
             TensorFlow, torch or JAX, with or without weights among its arguments.
         arguments: for its constructor, or for the function, by name: what its names do not tell.
-        mask: "attends" if True (or 1) in its mask means *attend*; "hides" if it means *hide*.
+        mask: "attends" if True (or 1) in its mask means *attend*; "hides" if it means *hide*; "adds" if the mask is
+            added to the logits, 0 where allowed.
         seed: of sizes, weights and inputs.
         progress: called with what is being done.
 
@@ -114,88 +116,35 @@ def diagnose(
     """
     tell = progress or (lambda _: None)
     subject = subject_of(candidate, arguments or {}, mask)
-    rng = np.random.default_rng(seed)
-    sizes = subject.sizes(rng)
-    drawn = subject.draw(seed, sizes)
     tell("trying how it wants to be called")
-    _settle(subject, drawn)
-    drawn = subject.draw(seed, sizes)  # causal ones, if it is so without being asked
+    settled = settle(subject, seed)
     tell("running it")
-    asked = tuple(Asked(trial, subject.answer(trial)) for trial in drawn)
-    return _judged(subject, sizes, asked, seed, tell)
+    asked = tuple(subject.ask(trial) for trial in settled.drawn)
+    if subject.unread is not None and all(one.answer.raised for one in asked):
+        raise SubjectError(f"{subject.name}: {subject.unread}")
+    return _judged(subject, settled.sizes, asked, seed, tell)
 
 
 def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Subject:
     """The candidate, ready to be asked."""
-    if mask not in ("attends", "hides"):
-        raise ValueError(f"mask must be 'attends' or 'hides', what True in a mask means. Received: {mask!r}.")
+    if mask not in MEANINGS:
+        raise ValueError(
+            "mask must be 'attends' or 'hides', what True (or 1) in a mask means, or 'adds' for one that is added to "
+            f"the logits. Received: {mask!r}."
+        )
     name = getattr(candidate, "__qualname__", None) or getattr(candidate, "name", None) or type(candidate).__name__
     name = name.split("<locals>.")[-1]
-    hides = mask == "hides"
     if isinstance(candidate, type) or any(hasattr(candidate, method) for method in ("call", "forward")):
         from kmha.verify.subject_blocks import BlockSubject, chain_of
         from kmha.verify.subject_layers import LayerSubject
 
-        subject = LayerSubject(candidate, name, arguments, hides)
+        subject = LayerSubject(candidate, name, arguments, mask)
         if chain_of(subject.made_roles, subject.roles) == "attention":
             return subject
-        return BlockSubject(candidate, name, arguments, hides)
+        return BlockSubject(candidate, name, arguments, mask)
     if callable(candidate):
-        return FunctionSubject(candidate, name, arguments, hides)
+        return FunctionSubject(candidate, name, arguments, mask)
     raise SubjectError(f"expected a layer or a function. Received: {candidate!r}.")
-
-
-def _settle(subject: Subject, drawn: Sequence[Any]) -> None:
-    """Finds the conventions: those of weights and dtype without masks, then those of the mask."""
-    plain = [trial for trial in drawn if not trial.masked and not trial.training and trial.dtype == "float64"][:3]
-    first = [
-        Convention(weights=weights, dtype=dtype, causal=causal)
-        for dtype in ("float64", "float32")
-        for causal in ((False, True) if subject.may_be_causal else (False,))
-        for weights in subject.weight_conventions()
-    ]
-    _choose(subject, first, plain)
-    # What a layer's weights can be is known once it has been built.
-    if len(subject.weight_conventions()) > len({option.weights for option in first}):
-        again = [
-            dataclasses.replace(option, weights=weights)
-            for option in dict.fromkeys(dataclasses.replace(option, weights=0) for option in first)
-            for weights in subject.weight_conventions()
-        ]
-        _choose(subject, again, plain)
-    masked = [trial for trial in drawn if trial.masked and not trial.training and trial.dtype == "float64"]
-    if masked:
-        options = [
-            dataclasses.replace(subject.convention, mask_shape=shape, mask_dtype=dtype)
-            for dtype in MASK_DTYPES
-            for shape in subject.mask_shapes()
-        ]
-        _choose(subject, options, [masked[0], masked[-1]])
-
-
-def _choose(subject: Subject, options: Sequence[Convention], drawn: Sequence[Any]) -> None:
-    """The first option that is right; else the first that one mistake explains; else the first that runs."""
-    running = []
-    for option in options:
-        subject.convention = option
-        meant = [dataclasses.replace(trial, causal=trial.causal or option.causal) for trial in drawn]
-        asked = [Asked(trial, subject.answer(trial)) for trial in meant]
-        answered = [one for one in asked if not one.answer.raised]
-        if not answered or not _fits(answered):
-            continue
-        if matching.explains(answered):
-            return
-        running.append((option, answered))
-    for option, answered in running if len(running) > 1 else []:
-        if matching.singles(answered, subject.chain):
-            subject.convention = option
-            return
-    subject.convention = running[0][0] if running else options[0]
-
-
-def _fits(asked: Sequence[Asked]) -> bool:
-    """Whether any output has as many axes as it must: else the mask was laid along axes that it does not have."""
-    return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in asked)
 
 
 def _judged(

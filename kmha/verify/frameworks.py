@@ -84,6 +84,22 @@ def back(tensor: Any) -> np.ndarray:
     return np.asarray(tensor)
 
 
+def numbers(result: Any) -> np.ndarray:
+    """What a candidate returned, as an array of numbers.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        array = back(result)
+    except (ValueError, TypeError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "biufV":  # V: bfloat16
+        said = repr(result) if len(repr(result)) < 60 else type(result).__name__
+        raise TypeError(f"expected an array, or a tuple (output, scores). It returned {said}.")
+    return array
+
+
 def shaped(result: Any) -> tuple[Any, Any]:
     """The output and the scores of what a candidate returned; `None` for scores that it does not return."""
     if isinstance(result, dict):

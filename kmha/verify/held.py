@@ -127,19 +127,28 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
         for transposed in ((False, True) if untold else (False,))
         if (slots := _fitted(variables, roles, sizes, order, transposed))
     ]
-    if not found:
-        shapes = ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
+    if not found and variables:
         raise UnknownWeightsError(
             "the weights are not those of multi-head attention in any form that is known. Expected kernels for query, "
-            f"key, value and output, such as (I, H·O), (H, I, O), or (H·O, I), with {dict(sizes)}. Received: {shapes}."
+            f"key, value and output, such as (I, H·O), (H, I, O), or (H·O, I), with {_said(sizes)}. Received: "
+            f"{listed(variables)}."
         )
-    return found
+    return found or [[]]
+
+
+def listed(variables: Sequence[Variable]) -> str:
+    """Their paths and shapes."""
+    return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
+
+
+def _said(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{letter}={size}" for letter, size in sizes.items())
 
 
 def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     """Which projection each variable belongs to: by name; those without one in every order."""
     named = [naming.weight(variable.path) for variable in variables]
-    heads = [_head(variable.path, variables) for variable in variables]
+    heads = [head_of(variable.path, variables) for variable in variables]
     known = [(role, is_bias, head) for (role, is_bias), head in zip(named, heads, strict=True)]
     owners: dict[str, list[int]] = {}
     for index, variable in enumerate(variables):
@@ -150,6 +159,8 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     packed = "packed" in found or len(owners) + len(found) <= len(PACKED)
     rest = [role for role in (PACKED if packed else ALL) if role not in found]
     for order in itertools.permutations(rest, len(owners)):
+        if not ({*ROLES} <= {*found, *order} or "packed" in {*found, *order}):
+            continue  # without an output projection there may be others, without these there are none
         roles: list[Any] = list(known)
         for role, indices in zip(order, owners.values(), strict=True):
             for index in indices:
@@ -159,7 +170,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
         yield roles
 
 
-def _head(path: str, variables: Sequence[Variable]) -> int | None:
+def head_of(path: str, variables: Sequence[Variable]) -> int | None:
     """The number of the head, where there is a list of heads with weights of their own."""
     numbers = re.findall(r"[/._](\d+)(?=[/.])", path)
     pattern = re.sub(r"([/._])\d+(?=[/.])", r"\1#", path)

@@ -1,6 +1,7 @@
-"""What differs between Keras layers and torch modules: how they are made, built, called, and where their weights are."""
+"""Keras layers and torch modules: how they are made, built and called, and where their weights are."""
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ class KerasKind:
 
     def framework(self) -> str:
         return "keras"
+
+    def own(self, layer: Any) -> Any:
+        """The layer itself: calls leave it as it is."""
+        return layer
 
     @contextlib.contextmanager
     def _computing_in(self, dtype: str) -> Iterator[None]:
@@ -42,7 +47,10 @@ class KerasKind:
             self.call(layer, arguments, False)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
-        return layer(**arguments)
+        """Keras tells sublayers of the training, also where the layer's own call has no argument for it."""
+        arguments = dict(arguments)
+        first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list)]
+        return layer(*first, **{"training": training, **arguments})
 
     def variables(self, layer: Any) -> list[Variable]:
         """By the attributes that lead to them: what a learner called `wq` is `dense_4` to Keras."""
@@ -82,6 +90,10 @@ class TorchKind:
 
     def framework(self) -> str:
         return "torch"
+
+    def own(self, layer: Any) -> Any:
+        """A copy: its dtype and its mode will be changed."""
+        return copy.deepcopy(layer)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         return layer_class(**arguments).to(getattr(__import__("torch"), dtype))

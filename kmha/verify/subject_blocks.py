@@ -26,8 +26,8 @@ PADDING_SHAPES = {"B,1,T,S": (slice(None), None, None), "B,T,S": (slice(None), N
 class BlockSubject(LayerSubject):
     """See the module's docstring."""
 
-    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], hides: bool = False) -> None:
-        super().__init__(thing, name, given, hides)
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
+        super().__init__(thing, name, given, meaning)
         self.chain = chain_of(self.made_roles, self.roles)
         defaults = {role: self.made_found[name].default for role, name in self.made_roles.items()}
         activation = defaults.get("activation")
@@ -120,7 +120,7 @@ class BlockSubject(LayerSubject):
     def _padding(self, mask: np.ndarray | None) -> np.ndarray | None:
         return None if mask is None else mask[PADDING_SHAPES[self.convention.mask_shape]]
 
-    def _read(self) -> dict[str, np.ndarray]:
+    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         raise ValueError(f"{self.name}: give the class of a block, not a layer that is built: its weights are set.")
 
     def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:

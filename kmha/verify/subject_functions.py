@@ -4,6 +4,7 @@ Arguments are known by their names (`kmha.verify.naming`): `attention(q, k, v, m
 attention; with `w_q, w_k, w_v, w_o`, or a dict `weights` with canonical names, it is the whole layer.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,35 +12,38 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import forms, frameworks, naming, reproduction, trials
-from kmha.verify.chain import ROLES, Trial
-from kmha.verify.subjects import (
-    Convention,
-    Subject,
+from kmha.verify.calling import (
     SubjectError,
+    by_role,
+    call_roles,
+    check_given,
     check_known,
     inputs,
     masks,
     parameters,
-    roles_of,
+    tensors_of,
 )
+from kmha.verify.chain import ROLES, Trial
+from kmha.verify.conventions import BATCH, HEADS, SINGLE, Convention
+from kmha.verify.subjects import Subject
 from kmha.verify.trials import Accepts, Sizes
-
-ALL = (*ROLES, "attention_output")
 
 
 class FunctionSubject(Subject):
     """See the module's docstring."""
 
-    def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], hides: bool = False) -> None:
-        self.function, self.name, self.given, self.hides = function, name, dict(given), hides
+    def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
+        self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
         self.framework = frameworks.of(function)
-        self.found = parameters(function)
-        self.roles = {role: name for role, name in roles_of(self.found).items() if name not in given}
+        self.call_found = parameters(function)
+        check_given(f"{name}()", given, self.call_found)
+        self.roles = {role: name for role, name in call_roles(self.call_found).items() if name not in given}
         # `k` is a key, but where there is another argument for keys it may be a weight: names of weights come second.
-        rest = [name for name in self.found if name not in self.roles.values() and name not in given]
+        rest = [name for name in self.call_found if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
-        check_known(f"{name}()", self.found, {*self.roles.values(), *self.weight_names}, given)
-        self.core = not self.weight_names and "weights" not in self.roles
+        check_known(f"{name}()", self.call_found, {*self.roles.values(), *self.weight_names}, given)
+        self.fixed = by_role(given)
+        self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
         self.accepts = self._accepts()
         self._check_inputs()
         self.convention = Convention(weights=self.weight_conventions()[0])
@@ -55,33 +59,64 @@ class FunctionSubject(Subject):
             padding="padding" in roles,
             query_padding="query_padding" in roles,
             training="training" in roles and "dropout" in roles,
+            wide=not (self.core or self.weight_names or "weights" in roles),
         )
 
     def _check_inputs(self) -> None:
         if not {"query", "self"} & self.roles.keys():
             raise SubjectError(
                 f"{self.name}() has no argument for its input: expected names such as `query, key, value` or `x`. "
-                f"Received: {', '.join(self.found) or 'no arguments'}."
+                f"Received: {', '.join(self.call_found) or 'no arguments'}."
             )
         known = {role for role, _ in self.weight_names.values()}
-        if known and not (known >= set(ALL) - {"attention_output"} or "packed" in known):
+        if known and not (known >= set(ROLES) or "packed" in known):
             missing = ", ".join(role for role in ROLES if role not in known)
-            raise SubjectError(f"{self.name}() has weights, but none for {missing}: name it w_q, w_k, w_v or w_o.")
+            raise SubjectError(
+                f"{self.name}() has weights, but none for {missing}: expected names such as w_q, w_k, w_v and w_o, or "
+                f"w_qkv. Received: {', '.join(self.weight_names)}."
+            )
+
+    def entries(self) -> list[dict[str, Any]]:
+        if self.core:
+            return [{"entry": HEADS}, {"entry": BATCH}, {"entry": SINGLE}]
+        heads = [False] if "heads" in self.roles or not self.weight_names else [False, True]
+        return [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]
+
+    def enter(self, **changes: Any) -> None:
+        super().enter(**changes)
+        self.convention = dataclasses.replace(self.convention, weights=self.weight_conventions()[0])
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
-        return trials.draw_sizes(rng, self.accepts, use_bias=self._biased())
+        sizes = trials.draw_sizes(rng, self.accepts, use_bias=self._biased())
+        heads = 1 if self.convention.one_head else self.fixed.get("heads", sizes.heads)
+        changes = {"heads": heads}
+        if self.accepts.wide:
+            changes |= dict.fromkeys(("width", "features", "key_features"), heads * sizes.size)
+        return dataclasses.replace(sizes, **changes)
 
     def _biased(self) -> bool:
         return "weights" in self.roles or any(is_bias for _, is_bias in self.weight_names.values())
+
+    @property
+    def flat(self) -> bool:
+        """Whether its weights have no axis of heads."""
+        return self.convention.one_head or "heads" in {**self.roles, **self.fixed}
+
+    def present(self, trial: Trial) -> frozenset[str] | None:
+        if "weights" in self.roles:
+            return None
+        found = {(part, is_bias) for role, is_bias in self.weight_names.values() for part in _parts(role)}
+        return frozenset(f"{role}/{'bias' if is_bias else 'kernel'}" for role, is_bias in found)
 
     def weight_conventions(self) -> list[Any]:
         """(form of kernels into heads, form of the output kernel)."""
         if not self.weight_names:
             return [None]
-        flat = "heads" in self.roles
         packed = any(role == "packed" for role, _ in self.weight_names.values())
-        into = forms.PACKED if packed else (("I,HO", "HO,I", *forms.KERNELS) if flat else forms.KERNELS)
-        out = ("HO,E", "E,HO", "H,O,E") if flat else forms.OUTPUT_KERNELS
+        into = forms.PACKED if packed else (("I,HO", "HO,I", *forms.KERNELS) if self.flat else forms.KERNELS)
+        out = ("HO,E", "E,HO", "H,O,E") if self.flat else forms.OUTPUT_KERNELS
+        if "attention_output" not in {role for role, _ in self.weight_names.values()}:
+            out = out[:1]
         pairs = list(itertools.product(dict.fromkeys(into), out))
         # Those that go together come first: both flat, both transposed, both with an axis of heads.
         return sorted(
@@ -92,11 +127,7 @@ class FunctionSubject(Subject):
     def arguments(self, trial: Trial) -> dict[str, Any]:
         """All that the call takes."""
         found = {**self.given, **inputs(self, self.roles, trial), **masks(self, self.roles, trial)}
-        heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
-        if "heads" in self.roles:
-            found[self.roles["heads"]] = int(heads)
-        if "dropout" in self.roles:
-            found[self.roles["dropout"]] = trial.rate
+        found |= {self.roles[role]: size for role, size in self._numbers(trial).items() if role in self.roles}
         if "weights" in self.roles and not self.core:
             tensors = {name: self.tensor(array, trial) for name, array in trial.weights.items()}
             found[self.roles["weights"]] = tensors
@@ -104,11 +135,21 @@ class FunctionSubject(Subject):
             found[name] = self.tensor(self._weight(role or "", is_bias, trial), trial)
         return found
 
+    def _numbers(self, trial: Trial) -> dict[str, Any]:
+        """Sizes and the rate, by the part that they play."""
+        found: dict[str, Any] = {"dropout": trial.rate, "inputs": int(trial.query.shape[-1])}
+        if trial.core:
+            heads, size, width = trial.query.shape[1], trial.query.shape[-1], trial.query.shape[-1]
+        else:
+            heads, _, size = trial.weights["query/kernel"].shape
+            width = trial.weights["attention_output/kernel"].shape[2]
+        return {**found, "heads": int(heads), "size": int(size), "value_size": int(size), "width": int(width)}
+
     def _weight(self, role: str, is_bias: bool, trial: Trial) -> np.ndarray:
         into, out = self.convention.weights
         kind = "bias" if is_bias else "kernel"
         weights = trial.weights
-        flat = "heads" in self.roles
+        flat = self.flat
         if role == "packed":
             arrays = np.stack([weights[f"{part}/{kind}"] for part in ROLES])
             form = (forms.order(into) if flat else "3,H,O") if is_bias else into
@@ -120,15 +161,18 @@ class FunctionSubject(Subject):
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
-        tensors = [value for value in arguments.values() if hasattr(value, "shape")]
-        copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors]
-        order = [n for n, p in self.found.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
+        copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors_of(arguments)]
+        order = [n for n, p in self.call_found.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
         return self.function(*(arguments.pop(name) for name in order), **arguments), copies
 
     def code(self, trial: Trial) -> list[str]:
         lines, given = reproduction.assignments(self.arguments(trial), self.framework)
         called = f"result = {self.name}({', '.join(given)})"
         return [*reproduction.imports(self.function, self.framework), *lines, called]
+
+
+def _parts(role: str | None) -> tuple[str, ...]:
+    return ROLES if role == "packed" else (role or "",)
 
 
 def _packed(arrays: np.ndarray, form: str) -> np.ndarray:

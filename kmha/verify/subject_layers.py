@@ -10,20 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import frameworks, held, naming, reproduction, trials
-from kmha.verify.chain import ROLES, Trial
-from kmha.verify.layer_kinds import kind_of
-from kmha.verify.subjects import (
-    Convention,
-    Subject,
+from kmha.verify import frameworks, held, reproduction, trials
+from kmha.verify.built import number_of_heads, weights_of
+from kmha.verify.calling import (
     SubjectError,
+    by_role,
+    call_roles,
+    check_given,
     check_known,
     constructor,
     inputs,
     masks,
     parameters,
     roles_of,
+    tensors_of,
 )
+from kmha.verify.chain import ROLES, Trial
+from kmha.verify.conventions import BATCH, LISTS, SINGLE, Convention
+from kmha.verify.layer_kinds import kind_of
+from kmha.verify.layer_sizes import fixed_sizes, held_sizes, letters
+from kmha.verify.matching import Asked
+from kmha.verify.subjects import Subject
 from kmha.verify.trials import Accepts, Sizes
 
 LENGTH = 64  # more positions than any trial has
@@ -32,31 +39,38 @@ LENGTH = 64  # more positions than any trial has
 class LayerSubject(Subject):
     """See the module's docstring."""
 
-    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], hides: bool = False) -> None:
-        self.thing, self.name, self.given, self.hides = thing, name, dict(given), hides
-        self.layer_class = thing if isinstance(thing, type) else type(thing)
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
+        is_class = isinstance(thing, type)
+        self.layer_class = thing if is_class else type(thing)
         self.kind = kind_of(self.layer_class)
+        self.thing = thing if is_class else self.kind.own(thing)
+        self.name, self.given, self.meaning = name, dict(given), meaning
         self.framework = self.kind.framework()
         self.call_found = parameters(getattr(self.layer_class, self.kind.method), skip=1)
-        self.roles = roles_of(self.call_found)
         self.made_found = constructor(self.layer_class)
+        self.call_given = {n: value for n, value in given.items() if n in self.call_found and n not in self.made_found}
+        self.roles = {role: n for role, n in call_roles(self.call_found).items() if n not in self.call_given}
         self.made_roles = {role: n for role, n in roles_of(self.made_found).items() if n not in self.given}
-        if isinstance(thing, type):
+        self.fixed = by_role(given)
+        if is_class:
+            check_given(f"{name}(…)", given, self.made_found, self.call_found)
             check_known(f"{name}(…)", self.made_found, self.made_roles.values(), self.given)
-        check_known(f"{name}'s {self.kind.method}()", self.call_found, self.roles.values(), {})
+        check_known(f"{name}'s {self.kind.method}()", self.call_found, self.roles.values(), self.call_given)
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
+        self.count = 1  # of arrangements of the weights
+        self.unread: held.UnknownWeightsError | None = None
         self.convention = Convention(weights=0)
-        if not isinstance(thing, type):
+        if not is_class:
             self.weights = self._read()
 
     def _accepts(self) -> Accepts:
         roles, made = self.roles, self.made_roles
         is_class = isinstance(self.thing, type)
-        if not {"query", "self"} & roles.keys():
+        if not {"query", "self", "ids"} & roles.keys():
             raise SubjectError(
                 f"{self.name}: its {self.kind.method}() has no argument for the input: expected names such as `query`, "
-                f"`value`, `key` or `x`. Received: {', '.join(self.call_found)}."
+                f"`value`, `key` or `x`. Received: {', '.join(self.call_found) or 'no arguments'}."
             )
         return Accepts(
             cross=("query" in roles and "key" in roles) or ("query" in roles and "value" in roles) or "memory" in roles,
@@ -65,51 +79,75 @@ class LayerSubject(Subject):
             causal="causal" in roles,
             padding="padding" in roles,
             query_padding="query_padding" in roles,
-            training=is_class and "dropout" in made and "training" in roles,
-            wide="size" not in made,
+            training=is_class and "dropout" in made,
+            wide="size" not in {**made, **self.fixed},
             half=is_class and self.kind.half,
         )
 
+    def entries(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = [{"entry": BATCH}]
+        if not self.accepts.cross:  # what is called with one argument may want a list of them
+            found += [{"entry": entry} for entry in LISTS]
+        return [*found, {"entry": SINGLE}]
+
+    def enter(self, **changes: Any) -> None:
+        self.accepts = self._accepts()
+        super().enter(**changes)
+        self.cache, self.count = {}, self.count if self.weights is not None else 1
+
+    def take(self, convention: Convention) -> None:
+        if self.weights is not None and convention.weights != self.convention.weights:
+            self.weights = self._read(convention.weights)
+        super().take(convention)
+
+    def ask(self, trial: Trial) -> Asked:
+        if self.weights is not None:  # as the convention reads them
+            trial = dataclasses.replace(trial, weights=self.weights)
+        return super().ask(trial)
+
     def sizes(self, rng: np.random.Generator) -> Sizes:
         if self.weights is not None:
-            return self._held_sizes()
+            return held_sizes(self.weights)
         drawn = trials.draw_sizes(rng, self.accepts)
-        changes: dict[str, int] = {}
-        if "output" not in self.made_roles and not self.accepts.wide:
-            changes["width"] = drawn.features
-        if "heads" not in self.made_roles and "heads" not in {naming.argument(name) for name in self.given}:
-            changes |= {"heads": 1, "size": drawn.width} if self.accepts.wide else {"heads": 1}
-        return trials.dataclasses.replace(drawn, **changes)
+        heads = self.fixed.get("heads") or (drawn.heads if "heads" in self.made_roles else self._own_heads(drawn))
+        return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
 
-    def draw(self, seed: int, sizes: Any) -> list[Trial]:
-        """The calls to try, without the biases that the layer has not: it may leave them out on purpose."""
-        drawn = super().draw(seed, sizes)
+    def _own_heads(self, drawn: Sizes) -> int:
+        """Where the constructor is not told: as its layer says, else one."""
+        one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
+        letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
         try:
-            names = {slot.name for slot in self.make(drawn[0])[1]}
-        except Exception:  # a stranger's code may raise anything; it will again, and be heard
-            return drawn
-        packed = {f"{role}/bias" for role in ROLES} if "packed/bias" in names else set()
-        kept = {name for name in drawn[0].weights if not name.endswith("/bias") or name in names | packed}
-        weights = [{name: trial.weights[name] for name in trial.weights if name in kept} for trial in drawn]
-        return [dataclasses.replace(trial, weights=each) for trial, each in zip(drawn, weights, strict=True)]
-
-    def _held_sizes(self) -> Sizes:
-        weights = self.weights or {}
-        heads, features, size = weights["query/kernel"].shape
-        key_features, width = weights["key/kernel"].shape[1], weights["attention_output/kernel"].shape[2]
-        batch, rows, columns = [n for n in (2, 3, 5, 7, 9, 11) if n not in (heads, size)][:3]
-        return Sizes(batch, rows, columns, heads, features, key_features, size, width, "query/bias" in weights)
+            layer = self.kind.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
+        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+            return 1
+        return number_of_heads(layer, {}) or 1
 
     def mask_shapes(self) -> list[str]:
         """`attention_mask` is (B, T, S) in Keras; a layer of one's own often wants an axis of heads."""
-        return ["B,T,S", "B,1,T,S", "T,S"]
+        shapes = super().mask_shapes()
+        return shapes if self.convention.entry == SINGLE else ["B,T,S", *(each for each in shapes if each != "B,T,S")]
 
     def weight_conventions(self) -> list[Any]:
         """The numbers of the arrangements that are possible."""
-        return list(range(len(self.cache["arrangements"]))) if "arrangements" in self.cache else [0]
+        return list(range(self.count))
+
+    def present(self, trial: Trial) -> frozenset[str] | None:
+        try:
+            slots = self._made(trial)[1]
+        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+            return None
+        names = {slot.name for slot in slots}
+        packed = {name.replace("packed", role) for name in names if name.startswith("packed") for role in ROLES}
+        return frozenset(names | packed)
 
     def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
         """The layer for a trial, with its weights set; made anew where sizes, dropout or dtype are others."""
+        layer, slots = self._made(trial)
+        if self.weights is None:
+            held.write(slots, trial.weights)
+        return layer, slots
+
+    def _made(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
         sizes = letters(trial.weights)
         dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
         key = (*sizes.items(), trial.rate, dtype)
@@ -118,14 +156,15 @@ class LayerSubject(Subject):
             if self.weights is None:
                 layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
             self.kind.build(layer, self._arguments(trial), dtype)
-            found = held.arrangements(self._oriented(layer, trial, dtype), sizes)
+            try:
+                found = held.arrangements(self._oriented(layer, trial, dtype), sizes)
+            except held.UnknownWeightsError as error:
+                self.unread = error
+                raise
             self.cache[key] = layer, found
-            self.cache["arrangements"] = found
+            self.count = max(self.count, len(found))
         layer, found = self.cache[key]
-        slots = found[min(self.convention.weights, len(found) - 1)]
-        if self.weights is None:
-            held.write(slots, trial.weights)
-        return layer, slots
+        return layer, found[min(self.convention.weights, len(found) - 1)]
 
     def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[held.Variable]:
         """The layer's variables. Where a square one does not tell, a layer with one more input feature does."""
@@ -143,8 +182,10 @@ class LayerSubject(Subject):
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         """What the class is made with."""
-        sizes = letters(trial.weights)
-        by_role = {
+        return self._made_with(letters(trial.weights), trial.rate)
+
+    def _made_with(self, sizes: Mapping[str, int], rate: float) -> dict[str, Any]:
+        values = {
             "heads": sizes["H"],
             "size": sizes["O"],
             "value_size": sizes["O"],
@@ -153,47 +194,29 @@ class LayerSubject(Subject):
             "output": sizes["E"],
             "inputs": sizes["I query"],
             "use_bias": True,
-            "dropout": trial.rate if self.accepts.training else 0.0,
+            "dropout": rate if self.accepts.training else 0.0,
         }
-        arguments = {self.made_roles[role]: value for role, value in by_role.items() if role in self.made_roles}
-        return {**arguments, **self.given}
+        arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}
+        return {**arguments, **{name: value for name, value in self.given.items() if name in self.made_found}}
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         """All that the call takes, by name."""
-        return inputs(self, self.roles, trial) | masks(self, self.roles, trial)
+        return {**self.call_given, **inputs(self, self.roles, trial), **masks(self, self.roles, trial)}
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         layer, _ = self.make(trial)
         arguments = self._arguments(trial)
-        tensors = [value for value in arguments.values() if hasattr(value, "shape")]
-        copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors]
+        copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors_of(arguments)]
         return self.kind.call(layer, arguments, trial.training), copies
 
-    def _read(self) -> dict[str, np.ndarray]:
+    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """The canonical weights of a layer that is there already."""
         variables = self.kind.variables(self.thing)
-        if not variables:
-            raise SubjectError(f"{self.name}: the layer has no weights yet. Call it once, or `build` it, first.")
-        heads = _number_of_heads(self.thing, self.given)
-        kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
-        for sizes in _possible_sizes(kernels, heads):
-            try:
-                found = held.arrangements(variables, sizes)
-            except held.UnknownWeightsError:
-                continue
-            return held.read(found[0], sizes)
-        raise SubjectError(
-            f"{self.name}: its weights fit no reading as multi-head attention"
-            + (
-                f" with {heads} heads"
-                if heads
-                else ": give the number of heads, arguments={'num_heads': …} or --set num_heads=H"
-            )
-            + f". They are: {', '.join(f'{v.path} {v.shape}' for v in variables)}."
-        )
+        weights, self.count = weights_of(self.name, self.thing, variables, self.given, convention)
+        return weights
 
     def code(self, trial: Trial) -> list[str]:
-        layer, slots = self.make(trial)
+        _, slots = self.make(trial)
         lines, given = reproduction.assignments(self._arguments(trial), self.framework)
         head = reproduction.imports(self.thing, self.framework)
         if self.weights is not None:
@@ -207,31 +230,3 @@ class LayerSubject(Subject):
             *self.kind.script(f"{self.name}({made})", call, slots, weights, self.convention.dtype),
             f"result = {call}",
         ]
-
-
-def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The sizes of canonical weights by letter."""
-    heads, _, size = weights["query/kernel"].shape
-    inner = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
-    return {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **inner}
-
-
-def _number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
-    for name, value in [*given.items(), *vars(layer).items()]:
-        if naming.argument(name.strip("_")) == "heads" and isinstance(value, int):
-            return value
-    return None
-
-
-def _possible_sizes(kernels: list[tuple[int, ...]], heads: int | None) -> list[dict[str, int]]:
-    """All readings of the kernels' shapes: in and out features, heads and head size."""
-    numbers = sorted({number for shape in kernels for number in shape})
-    found = []
-    for head_count in [heads] if heads else [n for shape in kernels if len(shape) == 3 for n in shape]:
-        for size in {n for n in numbers} | {n // head_count for n in numbers if n % head_count == 0}:
-            for features in numbers:
-                for key_features in [features, *(n for n in numbers if n != features)]:
-                    for width in [features, *(n for n in numbers if n != features)]:
-                        sizes = {"H": head_count, "O": size, "E": width, "I query": features}
-                        found.append({**sizes, "I key": key_features, "I value": key_features})
-    return found

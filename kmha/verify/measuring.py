@@ -1,0 +1,177 @@
+"""How far a candidate's answer is from what some mistakes, or none, would give.
+
+A row with nothing to attend to is compared in one thing only: whether it is finite. Of training with dropout, a
+candidate's own draw is found by trying all that it can have kept.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from kmha.verify import tolerance
+from kmha.verify.chain import ImpossibleError, State, Trial, run
+from kmha.verify.mistakes import Mistake
+
+Changes = Sequence[Mistake]
+
+FLOAT32_INSIDE = 1e-6
+FILL = -1e9  # what many hide with, in place of -inf
+USUAL = 10.0  # the largest of logits of ordinary size
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answer:
+    """What a candidate gave for a trial.
+
+    Attributes:
+        output: (B, T, E), or (B, H, T, O) of a core.
+        scores: (B, H, T, S), or `None` where it returns none.
+        untouched: whether it left its inputs as they were.
+        dtype: what it computed in.
+        raised: its error, in place of all these.
+    """
+
+    output: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    untouched: bool = True
+    dtype: str = "float64"
+    raised: str = ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Asked:
+    """A trial and the candidate's answer to it."""
+
+    trial: Trial
+    answer: Answer
+
+    @functools.cached_property
+    def right(self) -> State:
+        """All steps' right results."""
+        return run(self.trial)
+
+    @functools.cached_property
+    def limit(self) -> float:
+        """The distance up to which two results are the same.
+
+        Many a right layer takes the root of d_k in float32, so no more than that is asked for; and an error of logits
+        is one of scores in proportion to the logits' size.
+        """
+        largest = 1.0
+        if self.trial.chain == "attention":
+            largest = max(1.0, float(np.abs(self.right["scaled"]).max()) / USUAL)
+        return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, 0.1)
+
+
+def distance(asked: Asked, mistakes: Changes = ()) -> float:
+    """How far the answer is from what these mistakes give: relative to the largest element; 0 is the same.
+
+    A mistake that is impossible with these sizes is infinitely far away.
+    """
+    if asked.answer.output is None:
+        return float("inf")
+    changes = [mistake.changes for mistake in mistakes]
+    try:
+        if asked.trial.training:
+            return _with_dropout(asked, changes)
+        if asked.trial.rate and mistakes:
+            return _without_training(asked, changes)
+        far = from_state(asked, run(asked.trial, changes) if changes else asked.right)
+        if far > asked.limit and mistakes and asked.trial.masked:
+            far = min(far, from_state(asked, run(dataclasses.replace(asked.trial, fill=FILL), changes)))
+        return far
+    except ImpossibleError:
+        return float("inf")
+
+
+def same_weights(one: Trial, other: Trial) -> bool:
+    """Whether two trials have the very same weights."""
+    if one.weights.keys() != other.weights.keys():
+        return False
+    return all(np.array_equal(array, other.weights[name]) for name, array in one.weights.items())
+
+
+def from_state(asked: Asked, state: State) -> float:
+    """The same from the results of a chain."""
+    if bool(state["untouched"]) != asked.answer.untouched:
+        return float("inf")
+    empty = asked.trial.empty_rows()
+    far = apart(asked.answer.output, state["output"], empty)
+    if asked.answer.scores is not None and "returned" in state:
+        far = max(far, apart(asked.answer.scores, state["returned"], empty))
+    return far
+
+
+def apart(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:
+    """The largest difference relative to the largest expected element; infinite for another shape, or other NaNs."""
+    expected = np.asarray(expected)
+    if actual is None or actual.shape != expected.shape:
+        return float("inf")
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(actual)):
+        return float("inf")
+    compared = finite if empty is None else finite & ~_rows(empty, expected.shape)
+    if not compared.any():
+        return 0.0
+    difference = np.abs(np.where(compared, actual, 0.0) - np.where(compared, expected, 0.0))
+    largest = float(np.max(np.abs(expected), where=compared, initial=0.0))
+    return float(difference.max()) / max(largest, 1e-30)
+
+
+def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(B, T) laid along the axes of (B, T, E) or (B, H, T, ·); none where a mistake gives other axes."""
+    if (shape[0], shape[-2]) != empty.shape:
+        return np.zeros(shape, bool)
+    return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)
+
+
+def _without_training(asked: Asked, changes: Sequence) -> float:
+    """Nothing is to be dropped; a mistake that drops all the same has kept what nobody knows."""
+    far = from_state(asked, run(asked.trial, changes))
+    nothing = np.zeros((len(asked.trial.query), 1, asked.trial.query.shape[-2], asked.trial.key.shape[-2]))
+    dropping = run(_keeping(asked.trial, nothing), changes)
+    if far <= asked.limit or np.array_equal(dropping["output"], run(asked.trial, changes)["output"], equal_nan=True):
+        return far
+    return _with_dropout(asked, changes)
+
+
+def _keeping(trial: Trial, kept: np.ndarray) -> Trial:
+    """With what is kept in training, or by a mistake that drops without it."""
+    if trial.training:
+        return dataclasses.replace(trial, kept=kept)
+    return dataclasses.replace(trial, more={**trial.more, "kept": kept})
+
+
+def _with_dropout(asked: Asked, changes: Sequence) -> float:
+    """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried.
+
+    That every row has kept everything is no draw: a candidate that does so drops nothing.
+    """
+    trial, answer = asked.trial, asked.answer
+    shape = (len(trial.query), 1, trial.query.shape[-2], trial.key.shape[-2])
+    ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
+    rows = []
+    for bits in ways:
+        state = run(_keeping(trial, np.broadcast_to(np.array(bits), shape)), changes)
+        rows.append(_row_distances(answer, state, trial))
+    distances = np.stack(rows)  # (2^S, B, T), the last way is to keep everything
+    drawn = (distances[-1] > asked.limit).any() or (distances <= asked.limit).all()
+    return float(distances.min(axis=0).max()) if drawn else float("inf")
+
+
+def _row_distances(answer: Answer, state: State, trial: Trial) -> np.ndarray:
+    """(B, T): how far each row of output and scores is."""
+    far = np.zeros(trial.query.shape[:1] + trial.query.shape[-2:-1])
+    for actual, expected in ((answer.output, state["output"]), (answer.scores, state.get("returned"))):
+        if actual is None or expected is None:
+            continue
+        if actual.shape != np.shape(expected):
+            return np.full(far.shape, np.inf)
+        if (actual.shape[0], actual.shape[-2]) != far.shape:  # such rows are nobody's: all or none is the same
+            return far if np.allclose(actual, expected) else np.full(far.shape, np.inf)
+        difference = np.abs(np.nan_to_num(actual - expected, nan=np.inf)) / max(float(np.abs(expected).max()), 1e-30)
+        far = np.maximum(far, difference.max(-1) if actual.ndim == 3 else difference.max(axis=(1, -1)))
+    return far

@@ -1,0 +1,131 @@
+"""Finds the convention of a candidate: what its signature does not tell is tried.
+
+The first convention with which it is right is taken; else the first with which one known mistake explains its answers;
+else the first with which it runs. So a right layer is not accused of wanting its mask in another shape.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kmha.verify import matching
+from kmha.verify.chain import Trial
+from kmha.verify.conventions import HEADS, MASK_DTYPES, Convention
+from kmha.verify.matching import Asked
+from kmha.verify.subjects import Subject
+from kmha.verify.trials import Sizes
+
+
+class Fit(enum.IntEnum):
+    """How well a candidate is understood."""
+
+    RAISES = 0
+    RUNS = 1
+    EXPLAINED = 2
+    RIGHT = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Settled:
+    """A convention, with the sizes and calls that go with it."""
+
+    fit: Fit
+    sizes: Sizes
+    drawn: tuple[Trial, ...]
+    convention: Convention
+
+
+def settle(subject: Subject, seed: int) -> Settled:
+    """Leaves the subject with the best convention that was found."""
+    found = [_entered(subject, seed, subject.entries()[0])]
+    for entry in subject.entries()[1:]:
+        best = max(found, key=lambda one: one.fit)
+        # What runs is meant; but code for (B, P, O) may run with an axis of heads too, and give something else.
+        if best.fit == Fit.RIGHT or (best.fit > Fit.RAISES and best.convention.entry != HEADS):
+            break
+        found.append(_entered(subject, seed, entry))
+    best = max(found, key=lambda one: one.fit)
+    subject.enter(entry=best.convention.entry, one_head=best.convention.one_head)
+    subject.take(best.convention)
+    _settle_masks(subject, best.drawn)
+    return dataclasses.replace(best, convention=subject.convention)
+
+
+def _entered(subject: Subject, seed: int, entry: dict) -> Settled:
+    subject.enter(**entry)
+    sizes = subject.sizes(np.random.default_rng(seed))
+    drawn = tuple(subject.draw(seed, sizes))
+    plain = [trial for trial in _usual(drawn) if not trial.masked][:3]
+    causal = (False, True) if subject.may_be_causal else (False,)
+    start = subject.convention
+    options = [
+        dataclasses.replace(start, weights=weights, dtype=dtype, causal=each)
+        for dtype in ("float64", "float32")
+        for each in causal
+        for weights in subject.weight_conventions()
+    ]
+    fit = choose(subject, options, plain)
+    # What a layer's weights can be is known once it has been built.
+    if fit < Fit.RIGHT and len(subject.weight_conventions()) > len({option.weights for option in options}):
+        more = subject.weight_conventions()[1:]
+        again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
+        fit = choose(subject, [subject.convention, *again], plain)
+    return Settled(fit, sizes, drawn, subject.convention)
+
+
+def _usual(drawn: Iterable[Trial]) -> list[Trial]:
+    """Those in which nothing but the computation itself is tried."""
+    return [trial for trial in drawn if not trial.rate and trial.dtype == "float64" and "large" not in trial.name]
+
+
+def _settle_masks(subject: Subject, drawn: Sequence[Trial]) -> None:
+    start, masked = subject.convention, [trial for trial in _usual(drawn) if trial.masked]
+    if subject.chain == "attention":
+        masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
+    shapes = [(dtype, shape) for dtype in MASK_DTYPES for shape in subject.mask_shapes()]
+    if masked:
+        options = [dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape) for dtype, shape in shapes]
+        choose(subject, options, [masked[0], masked[-1]])
+    start, padded = subject.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
+    if padded and subject.chain == "attention":
+        dtypes = (start.mask_dtype,) if masked else MASK_DTYPES
+        shapes = [(dtype, shape) for dtype in dtypes for shape in subject.padding_shapes()]
+        options = [dataclasses.replace(start, mask_dtype=dtype, padding_shape=shape) for dtype, shape in shapes]
+        choose(subject, options, [padded[0], padded[-1]])
+
+
+def choose(subject: Subject, options: Sequence[Convention], drawn: Sequence[Trial]) -> Fit:
+    """Takes the best of the options, the first among equals, and says how well it fits."""
+    running: list[tuple[Convention, list[Asked]]] = []
+    for option in options:
+        subject.take(option)
+        answered = [one for one in map(subject.ask, drawn) if not one.answer.raised]
+        if not answered or not _fits(answered):
+            continue
+        if matching.explains(answered):
+            return Fit.RIGHT
+        if not any(_same(answered, other) for _, other in running):
+            running.append((option, answered))
+    for option, answered in running:
+        if matching.singles(answered, subject.chain):
+            subject.take(option)
+            return Fit.EXPLAINED
+    subject.take(running[0][0] if running else options[0])
+    return Fit.RUNS if running else Fit.RAISES
+
+
+def _fits(asked: Sequence[Asked]) -> bool:
+    """Whether any output has as many axes as it must: else the mask was laid along axes that it does not have."""
+    return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in asked)
+
+
+def _same(asked: Sequence[Asked], other: Sequence[Asked]) -> bool:
+    """Whether two options give the same answers to the same calls: one of them is enough."""
+    return len(asked) == len(other) and all(
+        one.trial.causal == another.trial.causal
+        and matching.same_weights(one.trial, another.trial)
+        and np.array_equal(one.answer.output, another.answer.output, equal_nan=True)
+        for one, another in zip(asked, other, strict=True)
+    )
