@@ -106,10 +106,14 @@ for _id, _says, _source, _change in (
         "mask-forbids-zeros",
         "Logits of exactly 0 are taken for masked ones.",
         "smolorg/smoltropix#5",
-        lambda state, right: np.where(state["scaled"] == 0, -np.inf, right(state)),
+        lambda state, right: np.where(state["scaled"] == 0, state["trial"].fill, right(state)),
     ),
 ):
     add(_id, _says, LOOK, _source, masked=_change)
+
+
+def _divided(scores: np.ndarray) -> np.ndarray:
+    return scores / scores.sum(-1, keepdims=True)
 
 
 def _empty_is_nan(state: State, right: Step) -> Any:
@@ -123,6 +127,19 @@ for _id, _says, _source, _change in (
         "The mask is applied after the softmax, and rows are not divided by their new sum: it is less than one.",
         "huggingface/pytorch-image-models#2236",
         lambda state, right: softmax(state["scaled"]) * state["allowed"],
+    ),
+    (
+        "mask-after-softmax-renormalised",
+        "The mask is applied after the softmax; each row is divided by its new sum, which is 0 where hidden logits are "
+        "far larger than the others.",
+        "abisee/pointer-generator#88",
+        lambda state, right: _divided(softmax(state["scaled"]) * state["allowed"]),
+    ),
+    (
+        "mask-infinite-after-softmax",
+        "Hidden scores become ∞ after the softmax.",
+        "lucidrains/memory-compressed-attention#2",
+        lambda state, right: np.where(state["allowed"], softmax(state["scaled"]), np.inf),
     ),
     (
         "mask-adds-1e9-after-softmax",
