@@ -68,7 +68,7 @@ for _id, _says, _roles in (
 
 
 def _size_first(bias: np.ndarray) -> np.ndarray:
-    return bias.T.reshape(bias.shape)
+    return bias.reshape(bias.shape[::-1]).T
 
 
 def _first_head(bias: np.ndarray) -> np.ndarray:
