@@ -20,6 +20,12 @@ def _filled(number: float) -> Change:
     return lambda state, right: np.where(state["allowed"], state["scaled"], number)
 
 
+def _drowned(state: State, right: Step) -> Any:
+    """float32 has steps of 64 at 1e9."""
+    drowned = (np.float32(-1e9) + state["scaled"].astype("float32")).astype("float64")
+    return np.where(state["allowed"], drowned, -np.inf) if state["trial"].masked else right(state)
+
+
 def _masked_trial(change: Change) -> Change:
     """The change in trials that have a mask; code that does without one does nothing there."""
 
@@ -101,6 +107,12 @@ for _id, _says, _source, _change in (
         "Hidden logits are multiplied by -1e9 in place of having it added: negative ones become the largest.",
         PAPER,
         lambda state, right: np.where(state["allowed"], state["scaled"], state["scaled"] * -1e9),
+    ),
+    (
+        "mask-drowns-logits",
+        "-1e9 is added to the allowed logits as well: float32 rounds them away, and what is allowed gets equal scores.",
+        "harvard-edge/cs249r_book#1785",
+        _drowned,
     ),
     (
         "mask-forbids-zeros",
