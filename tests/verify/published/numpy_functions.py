@@ -26,7 +26,7 @@ def tiny_language_model(x, w_q, w_k, w_v, w_o, num_heads):
 
     What is allowed loses 1e9 as well, and float32 has steps of 64 there: the logits are rounded away.
     """
-    batch, length, width = x.shape
+    batch, length = x.shape[:2]
 
     def heads(array):
         return array.reshape(batch, length, num_heads, -1).transpose(0, 2, 1, 3).astype(np.float32)
@@ -36,7 +36,7 @@ def tiny_language_model(x, w_q, w_k, w_v, w_o, num_heads):
     logits = query @ key.transpose(0, 1, 3, 2) / np.float32(np.sqrt(query.shape[-1]))
     logits = logits + (1 - mask) * np.float32(-1e9)
     mixed = softmax(logits) @ value
-    return mixed.transpose(0, 2, 1, 3).reshape(batch, length, width) @ w_o
+    return mixed.transpose(0, 2, 1, 3).reshape(batch, length, -1) @ w_o
 
 
 def divided_by_dimension(query, key, value, mask=None):
@@ -56,12 +56,18 @@ def temporal_fusion(query, key, value, mask=None):
     return np.matmul(scores, value), scores
 
 
-def unnormalised_mask(query, key, value, mask=None):
-    """lucidrains/memory-compressed-attention#2: the fill is the negative of negative infinity, so +inf: all is NaN."""
-    logits = query @ np.swapaxes(key, -1, -2) * query.shape[-1] ** -0.5
+def renormalised(query, key, value, mask=None):
+    """abisee/pointer-generator#88: masked after the softmax, and every row is divided by its new sum.
+
+    The thread fears sums of less than one: wrongly. But where hidden logits are far larger, nothing is left to divide.
+    """
+    logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+    scores = np.exp(logits - logits.max(-1, keepdims=True))
+    scores = scores / scores.sum(-1, keepdims=True)
     if mask is not None:
-        logits = np.where(mask, logits, -float("-inf"))
-    return softmax(logits) @ value
+        scores = scores * mask
+        scores = scores / scores.sum(-1, keepdims=True)
+    return scores @ value, scores
 
 
 def bert_of_graph(query, key, value, w_q, w_k, w_v, w_o):

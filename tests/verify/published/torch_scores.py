@@ -204,6 +204,14 @@ def masked_after(query, key, value, mask=None):
     return scores @ value
 
 
+def infinite_after(query, key, value, mask=None):
+    """lucidrains/memory-compressed-attention#2: after the softmax, what is hidden is filled with -float("-inf")."""
+    scores = (torch.einsum("bhid,bhjd->bhij", query, key) * query.shape[-1] ** -0.5).softmax(dim=-1)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -float("-inf"))
+    return torch.einsum("bhij,bhjd->bhid", scores, value)
+
+
 def segmentation_scores(query, key, value, mask=None):
     """facebookresearch/detr#247: the weights are flattened from axis 2, so that heads and keys share one softmax.
 
