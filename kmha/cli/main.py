@@ -7,10 +7,9 @@ import click
 
 from kmha import __version__
 from kmha.bench import cases
+from kmha.cli import checks
 from kmha.cli.options import EXISTING, FILE, FOLDER, choices, in_a_folder, searching, to_write
 
-DTYPES = ("float64", "float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
-BACKENDS = ("tensorflow", "jax", "torch")
 TRAINED = ("float32", "mixed_float16", "mixed_bfloat16")
 _MODEL = click.argument("folder", metavar="DIR", type=FOLDER)
 
@@ -21,76 +20,8 @@ def main() -> None:
     """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer."""
 
 
-@main.command()
-@click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="How many random cases.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random cases.")
-@click.option("--dtype", type=click.Choice(DTYPES), help="For all cases. [default: float64 for most, all for some]")
-@click.option(
-    "--backend",
-    type=click.Choice(BACKENDS),
-    default="tensorflow",
-    show_default=True,
-    envvar="KERAS_BACKEND",
-    show_envvar=True,
-    help="What Keras computes with.",
-)
-@click.option("--xla", is_flag=True, help="Compile every case with XLA too, not only every tenth.")
-@click.option("--layer", metavar="MODULE:CLASS", help="Another layer with the built-in's arguments, in place of ours.")
-@to_write("--json", "json_file", "Write the whole report there too.")
-def compare(**options: Any) -> None:
-    """Compare a layer with keras.layers.MultiHeadAttention and with a float64 reference.
-
-    Random configurations over all arguments, weights copied across, forward and gradients, eager and traced, and some
-    compiled by XLA. The exit status is 1 if they differ, and then the smallest case that shows it is printed as code.
-
-    \b
-    Examples:
-      kmha compare
-      kmha compare --cases 1000 --dtype float32 --json report.json
-      kmha compare --layer my_package.attention:MyAttention
-    """
-    from kmha.cli import comparison
-
-    raise SystemExit(comparison.run(**options))
-
-
-@main.command()
-@click.argument("candidate", metavar="MODULE:NAME")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An argument of its constructor.")
-@click.option(
-    "--mask",
-    type=click.Choice(("attends", "hides")),
-    default="attends",
-    show_default=True,
-    help="What True (or 1) means in its mask.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of sizes, weights and inputs.")
-@click.option(
-    "--backend",
-    type=click.Choice(BACKENDS),
-    default="tensorflow",
-    show_default=True,
-    envvar="KERAS_BACKEND",
-    help="What Keras computes with, for a Keras layer.",
-)
-@_file("--json", "json_file", "Write everything that was found there too.")
-def diagnose(candidate: str, **options: Any) -> None:
-    """Name the mistake of an attention layer.
-
-    MODULE:NAME is a Keras layer or a torch module (the class, or a layer with its weights), or a function of arrays of
-    NumPy, TensorFlow, torch or JAX. It is run on inputs that separate, and its numbers are compared with what each
-    known mistake, and each pair of them, would give. Importing the module runs its code. The exit status is 1 if
-    something is wrong.
-
-    \b
-    Examples:
-      kmha diagnose my_attention:MultiHeadAttention
-      kmha diagnose my_functions:scaled_dot_product_attention --mask hides
-      kmha diagnose my_attention:Attention --set causal=false --json found.json
-    """
-    from kmha.cli import diagnosis
-
-    raise SystemExit(diagnosis.run(candidate, **options))
+main.add_command(checks.compare)
+main.add_command(checks.diagnose)
 
 
 @main.command()

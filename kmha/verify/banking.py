@@ -14,21 +14,41 @@ from kmha.verify import matching, rightly, trials, trials_blocks, trying
 from kmha.verify.chain import ImpossibleError, Trial, run
 from kmha.verify.matching import Answer, Asked
 from kmha.verify.mistakes import Mistake
+from kmha.verify.mistakes.same import expected
 from kmha.verify.subject_functions import FunctionSubject
+from kmha.verify.trials import Accepts
 from kmha.verify.trials_blocks import BlockAccepts
+from kmha.verify.trying import Configuration
 
-CHAINS = ("attention", "encoder", "decoder", "embedding")
+# What the attention inside a block accepts.
+BLOCK = {"causal": True, "padding": True, "query_padding": True, "wide": True}
+
+
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """How many of how many were named, and which were not."""
+    """What came back of what was made.
+
+    Attributes:
+        named: how many were named, alone.
+        of: how many were made.
+        missed: what was not named, and what was named in its place.
+        listed: how many, beside these, came back together with one that is the same function there.
+    """
 
     named: int
     of: int
     missed: tuple[str, ...]
+    listed: int = 0
 
     @property
     def share(self) -> float:
         return self.named / self.of if self.of else 1.0
+
+
+def together(each: Sequence[Found]) -> Found:
+    """The sum."""
+    missed = tuple(name for one in each for name in one.missed)
+    return Found(sum(one.named for one in each), sum(one.of for one in each), missed, sum(one.listed for one in each))
 
 
 def pretend(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[Asked]:
@@ -50,32 +70,44 @@ def _answer(trial: Trial, mistakes: Sequence[Mistake], rng: np.random.Generator)
     return Answer(np.asarray(state["output"]), scores, bool(state["untouched"]), trial.dtype)
 
 
-def draw(chain: str, seed: int) -> list[Trial]:
-    """The trials of a random candidate of a chain."""
+def made(chain: str) -> list[Mistake]:
+    """The mistakes of a chain; of a block, those that are not the attention's inside it."""
+    return [one for one in matching.candidates(chain) if chain == "attention" or "attention" not in one.chains()]
+
+
+def singles(seed: int, chain: str = "attention", progress: Callable[[str], None] = lambda _: None) -> Found:
+    """Every mistake of a chain alone, made by a random candidate.
+
+    Left out is what cannot be made, or changes nothing, in what such a candidate can be called with.
+    """
+    rng = np.random.default_rng(seed)
+    drawn, same = _draw(chain, seed)
+    named, listed, missed = 0, 0, []
+    for mistake in made(chain):
+        progress(mistake.id)
+        asked = [one for one in pretend(drawn, [mistake], rng) if not one.answer.raised]
+        if not asked or matching.explains(asked):
+            continue
+        others = _mistaken_for(asked, mistake, chain)
+        if not others:
+            named += 1
+        elif all(any({mistake.id, other} <= set(group) for group in same) for other in others):
+            listed += 1
+        else:
+            missed.append(f"{mistake.id} ({', '.join(others)})")
+    return Found(named, named + len(missed), tuple(missed), listed)
+
+
+def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
+    """The trials of a random candidate of a chain, and which mistakes are the same function for it."""
     if chain != "attention":
-        return trials_blocks.draw_block(seed, BlockAccepts(chain))
+        inside = Accepts(cross=chain == "decoder", value=False, mask=False, **BLOCK)
+        return trials_blocks.draw_block(seed, BlockAccepts(chain)), list(expected(Configuration(seed, inside, scores=False)))
     configuration = trying.random(seed)
     rng = np.random.default_rng(seed)
     sizes = trials.draw_sizes(rng, configuration.accepts, configuration.use_bias)
-    return trials.draw(seed, configuration.accepts, sizes, core=configuration.core)
-
-
-def singles(seed: int, progress: Callable[[str], None] = lambda _: None) -> Found:
-    """Every mistake alone, in random configurations."""
-    named, missed, of = 0, [], 0
-    for chain in CHAINS:
-        drawn, rng = draw(chain, seed), np.random.default_rng(seed)
-        for mistake in matching.candidates(chain):
-            progress(mistake.id)
-            asked = [one for one in pretend(drawn, [mistake], rng) if not one.answer.raised]
-            if not asked or matching.explains(asked):
-                continue  # it cannot be made, or changes nothing, in what such a candidate can be called with
-            of += 1
-            if others := _mistaken_for(asked, mistake, chain):
-                missed.append(f"{mistake.id} ({', '.join(others)})")
-            else:
-                named += 1
-    return Found(named, of, tuple(missed))
+    drawn = trials.draw(seed, configuration.accepts, sizes, core=configuration.core)
+    return drawn, list(expected(configuration))
 
 
 def _mistaken_for(asked: Sequence[Asked], mistake: Mistake, chain: str) -> list[str]:
@@ -92,7 +124,7 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
     named, missed, of = 0, [], 0
     while of < count:
         first, second = (bank[index] for index in rng.choice(len(bank), 2, replace=False))
-        drawn = draw("attention", int(rng.integers(10**6)))
+        drawn = _draw("attention", int(rng.integers(10**6)))[0]
         asked = pretend(drawn, [first, second], rng)
         if any(one.answer.raised for one in asked) or not _two(asked, first, second):
             continue

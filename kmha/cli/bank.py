@@ -1,0 +1,67 @@
+"""`kmha diagnose --bank`: how many mistakes are named, alone and in pairs, and whether anything right is accused."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from kmha import files
+from kmha.cli import common
+
+CHAINS = ("attention", "encoder", "decoder", "embedding")
+ALONE, IN_PAIRS = 0.98, 0.9  # the shares that must be named (issue 5)
+
+
+def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: Path | None) -> int:
+    """Tries the bank; returns 1 if fewer are named than must be, or anything right is accused."""
+    from kmha.verify import banking
+    from kmha.verify.mistakes import BANK
+
+    found: dict[str, Any] = {}
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeRemainingColumn()
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            for chain in CHAINS:
+                steps = len(banking.made(chain)) * configurations
+                task = bar.add_task(f"mistakes, {chain}", total=steps)
+                each = [
+                    banking.singles(seed + number, chain, lambda _, task=task: bar.advance(task))
+                    for number in range(configurations)
+                ]
+                if each:
+                    found[f"one mistake, {chain}"] = banking.together(each)
+            task = bar.add_task("pairs", total=pairs)
+            if pairs:
+                found["two mistakes, attention"] = banking.pairs(pairs, seed, lambda _: bar.advance(task))
+            task = bar.add_task("right layers", total=rights)
+            if rights:
+                found["none: right layers"] = banking.rights(rights, seed, lambda _: bar.advance(task))
+    except KeyboardInterrupt:
+        return common.INTERRUPTED
+    if json_file is not None:
+        files.write_json(json_file, {name: dataclasses.asdict(one) for name, one in found.items()})
+    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    screen.print(_table(found, len(BANK)))
+    for name, one in found.items():
+        for missed in one.missed:
+            screen.print(f"{name}: {missed}")
+    return int(any(one.share < _least(name) for name, one in found.items()))
+
+
+def _least(name: str) -> float:
+    return 1.0 if name.startswith("none") else IN_PAIRS if name.startswith("two") else ALONE
+
+
+def _table(found: dict[str, Any], size: int) -> Table:
+    table = Table(title=f"What is named, of {size} mistakes in the bank", title_justify="left")
+    table.add_column("made")
+    for name in ("candidates", "named", "share", "least", "same function"):
+        table.add_column(name, justify="right")
+    for name, one in found.items():
+        numbers = (f"{one.of:,}", f"{one.named:,}", f"{one.share:.2%}", f"{_least(name):.0%}", f"{one.listed:,}")
+        table.add_row(name, *numbers)
+    return table
