@@ -55,7 +55,7 @@ class Plain:
 
     @property
     def past(self):
-        return np.arange(self.S) <= np.arange(self.T)[:, None]
+        return (np.arange(self.S) <= np.arange(self.T)[:, None])[None, None]
 
     @property
     def allowed(self):

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+from kmha.verify.mistakes import mask_values
+
+
+def _added(number):
+    return lambda p: p.logits() + np.where(p.allowed, 0, number)
+
+
+def _filled(number):
+    return lambda p: np.where(p.allowed, p.logits(), number)
+
+
+# The logits that go into a softmax over everything.
+LOGITS = {
+    "mask-added-ones": lambda p: p.logits() + p.allowed,
+    "mask-added-opposite-ones": lambda p: p.logits() + ~p.allowed,
+    "mask-zeroes-logits": lambda p: p.logits() * p.allowed,
+    "mask-zeroes-allowed": lambda p: np.where(p.allowed, 0, p.logits()),
+    "mask-adds-10": _added(-10),
+    "mask-adds-100": _added(-100),
+    "mask-adds-10000": _added(-1e4),
+    "mask-fills-10": _filled(-10),
+    "mask-fills-100": _filled(-100),
+    "mask-fills-10000": _filled(-1e4),
+    "mask-fills-least": lambda p: np.where(p.allowed, p.logits(), min(p.logits().ravel())),
+    "mask-multiplies-by-minus-1e9": lambda p: p.logits() * np.where(p.allowed, 1, -1e9),
+}
+EVERYTHING = np.ones(1, bool)
+
+
+@pytest.mark.parametrize("name", ["mask", "padding", "large numbers, mask"])
+@pytest.mark.parametrize("identity", LOGITS)
+def test_logits(make_plain, identity, name):
+    p = make_plain(name)
+    p.check(identity, p.end(p.soft(LOGITS[identity](p), EVERYTHING)))
+
+
+@pytest.mark.parametrize("identity", ["mask-adds-100", "mask-adds-10000", "mask-fills-100", "mask-fills-10000"])
+def test_large_logits_leak(make_plain, identity):
+    """These constants are large enough elsewhere."""
+    for name, leaks in (("mask", False), ("large numbers, mask", True)):
+        p = make_plain(name)
+        assert (np.abs(p.wrong(identity) - p.end(p.scores())).max() > 0.1) == leaks
+
+
+@pytest.mark.parametrize("identity", LOGITS)
+def test_without_a_mask_it_is_right(make_plain, identity):
+    p = make_plain("cross-attention")
+    p.check(identity, p.end(p.scores()))
+
+
+def test_zeros_are_taken_for_masked(make_plain):
+    p = make_plain("mask, some logits zero")
+    zero = p.logits() == 0
+    assert zero.any(-1).any()
+    some = (p.allowed & ~zero).any(-1)
+    with np.errstate(invalid="ignore"):
+        expected = p.soft(p.logits(), p.allowed & ~zero)
+    found = p.wrong("mask-forbids-zeros", "scores")
+    np.testing.assert_allclose(found[some], expected[some], rtol=1e-9)
+    np.testing.assert_array_equal(found[~some], 0)
+
+
+@pytest.mark.parametrize("core", [False, True])
+def test_zero_keys_are_taken_for_padding(make_plain, core):
+    p = make_plain("mask, a key zero", core)
+    np.testing.assert_array_equal(p.y[..., 1, :], 0)
+    real = np.arange(p.S) != 1
+    p.check("mask-from-zero-keys", p.soft(p.logits(), p.allowed & real), "scores")
+
+
+def test_after_the_softmax(make_plain):
+    p = make_plain("mask")
+    everything = p.soft(p.logits(), EVERYTHING)
+    p.check("mask-after-softmax", p.end(np.where(p.allowed, everything, 0)))
+    p.check("mask-adds-1e9-after-softmax", p.end(everything - 1e9 * ~p.allowed))
+
+
+def test_renormalised(make_plain):
+    """Right, unless all that is allowed has underflowed."""
+    p = make_plain("mask")
+    p.check("mask-after-softmax-renormalised", p.end(p.scores()))
+    p = make_plain("large numbers, mask")
+    shares = p.soft(p.logits(), EVERYTHING) * p.allowed
+    found, total = p.wrong("mask-after-softmax-renormalised", "scores"), shares.sum(-1)[..., None]
+    assert (total == 0).any()
+    some = np.broadcast_to(total > 0, found.shape)
+    np.testing.assert_allclose(found[some], (shares / np.where(total > 0, total, 1))[some], rtol=1e-9)
+    assert np.isnan(found[~some]).all()
+
+
+def test_drowned(make_plain):
+    p = make_plain("mask")
+    p.check("mask-drowns-logits", p.end(np.broadcast_to(p.allowed / p.allowed.sum(-1)[..., None], p.scores().shape)))
+
+
+def test_infinite(make_plain):
+    p = make_plain("mask")
+    found = p.wrong("mask-infinite-after-softmax", "scores")
+    everything = p.soft(p.logits(), EVERYTHING)
+    np.testing.assert_allclose(found, np.where(p.allowed, everything, np.inf), rtol=1e-9)
+
+
+def test_a_row_of_nothing_is_nan(make_plain):
+    p = make_plain("mask with rows of nothing")
+    nothing = np.broadcast_to(~p.allowed.any(-1), (p.B, p.H, p.T))
+    assert nothing.any()
+    found = p.wrong("mask-empty-row-nan", "scores")
+    np.testing.assert_array_equal(np.isnan(found).all(-1), nothing)
+    with np.errstate(invalid="ignore"):
+        right = p.scores()
+    np.testing.assert_allclose(found[~nothing], right[~nothing], rtol=1e-9)
+    assert not np.isnan(make_plain("mask").wrong("mask-empty-row-nan")).any()
+
+
+def test_padding_is_set_to_zero(make_plain):
+    p = make_plain("mask and padding")
+    real = p.trial.key_mask[..., None]
+    y, z = p.y * real, p.z * real
+    k, v = p.project(y, "key"), p.project(z, "value")
+    p.check("padding-zeroes-inputs", p.attend(k=k, v=v, allowed=p.mask))
+    p.check("padding-zeroes-key", p.attend(k=p.k * real[..., None], allowed=p.mask))
+    p.check("padding-zeroes-value", p.attend(v=p.v * real[..., None], allowed=p.mask))
+
+
+def test_padding_is_set_to_zero_in_the_core(make_plain):
+    p = make_plain("padding", core=True)
+    real = p.trial.key_mask[:, :, None, None]
+    scores = p.soft(p.logits(k=p.k * real), EVERYTHING)
+    p.check("padding-zeroes-inputs", p.mix(scores, p.v * real))
+
+
+def test_all(ids_in):
+    others = "mask-forbids-zeros mask-from-zero-keys mask-after-softmax mask-adds-1e9-after-softmax mask-empty-row-nan"
+    others += " mask-after-softmax-renormalised mask-infinite-after-softmax mask-drowns-logits"
+    padding = "padding-zeroes-inputs padding-zeroes-key padding-zeroes-value"
+    assert ids_in(mask_values) == {*LOGITS, *others.split(), *padding.split()}
