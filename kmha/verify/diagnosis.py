@@ -48,6 +48,8 @@ class Diagnosis:
         convention: what the signature did not tell.
         subject: the candidate.
         seed: that everything was drawn with.
+        otherwise: another shape of its inputs, with which it makes a known mistake; with what was tried it is right.
+        in_float16: what is wrong in float16, of one that is right otherwise, and need not be right there.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Diagnosis:
     nearest: Match | None = None
     clue: Clue | None = None
     smallest: Asked | None = None
+    otherwise: str | None = None
+    in_float16: "Diagnosis | None" = None
 
     @property
     def right(self) -> bool:
@@ -97,6 +101,7 @@ def diagnose(
     *,
     arguments: Mapping[str, Any] | None = None,
     mask: str = "attends",
+    float16: bool = False,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
@@ -108,6 +113,8 @@ def diagnose(
         arguments: for its constructor, or for the function, by name: what its names do not tell.
         mask: "attends" if True (or 1) in its mask means *attend*; "hides" if it means *hide*; "adds" if the mask is
             added to the logits, 0 where allowed.
+        float16: whether it must be right in float16 too. If not, what is wrong there is told apart, as `in_float16`:
+            code that is right otherwise easily overflows there.
         seed: of sizes, weights and inputs.
         progress: called with what is being done.
 
@@ -120,9 +127,14 @@ def diagnose(
     settled = settle(subject, seed)
     tell("running it")
     asked = tuple(subject.ask(trial) for trial in settled.drawn)
+    half = () if float16 else tuple(one for one in asked if one.trial.dtype == "float16")
+    asked = tuple(one for one in asked if one not in half)
     if subject.unread is not None and all(one.answer.raised for one in asked):
         raise SubjectError(f"{subject.name}: {subject.unread}")
-    return _judged(subject, settled.sizes, asked, seed, tell)
+    found = _judged(subject, settled.sizes, asked, seed, tell)
+    if not found.right:
+        return found
+    return dataclasses.replace(found, otherwise=settled.otherwise, in_float16=_in_float16(found, half))
 
 
 def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Subject:
@@ -161,16 +173,14 @@ def _judged(
     }
     if not answered:
         return Diagnosis(verdict=RAISES, matches=(), **found)
-    tell("comparing it with every known mistake")
-    ranked = sorted((matching.judge(answered, [one]) for one in matching.candidates(subject.chain)), key=_badness)
     right = matching.judge(answered)
     if right.trials == len(answered):
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
-    fitting = [match for match in ranked if match.trials == len(answered)]
+    tell("comparing it with every known mistake")
+    fitting, found["nearest"] = matching.ranked(answered, subject.chain)
     if not fitting:
         tell("comparing it with every pair of them")
         fitting = matching.pairs(answered, subject.chain)
-    found["nearest"] = next((match for match in ranked if match.trials < len(answered)), None)
     tell("looking for the smallest case")
     found["smallest"] = smallest(subject, sizes, answered)
     if fitting:
@@ -180,8 +190,14 @@ def _judged(
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)
 
 
-def _badness(match: Match) -> tuple[int, float]:
-    return -match.trials, match.distance
+def _in_float16(found: Diagnosis, half: tuple[Asked, ...]) -> Diagnosis | None:
+    """Of one that is right otherwise: what is wrong in float16."""
+    answered = [one for one in half if not one.answer.raised]
+    if all(matching.distance(one) <= one.limit for one in answered):
+        return None
+    fitting, nearest = matching.ranked(answered, found.subject.chain)
+    verdict = KNOWN if fitting else UNKNOWN
+    return dataclasses.replace(found, verdict=verdict, matches=tuple(fitting), nearest=nearest, asked=half)
 
 
 __all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Answer", "Diagnosis", "diagnose", "subject_of"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+OUTPUTS = ("output", "outputs", "out", "context", "attention_output", "hidden_states")  # keys of a dict
 FRAMEWORKS = ("numpy", "tensorflow", "torch", "jax", "keras")
 
 
@@ -102,9 +103,9 @@ def numbers(result: Any) -> np.ndarray:
 
 def shaped(result: Any) -> tuple[Any, Any]:
     """The output and the scores of what a candidate returned; `None` for scores that it does not return."""
-    if isinstance(result, dict):
-        values = list(result.values())
-        result = (result.get("output", values[0]), *values[1:])
-    if isinstance(result, tuple | list):
+    if isinstance(result, dict) and result:
+        name = next((name for name in result if str(name).lower() in OUTPUTS), next(iter(result)))
+        result = (result[name], *(value for key, value in result.items() if key != name))
+    if isinstance(result, tuple | list) and result:
         return result[0], next((other for other in result[1:] if hasattr(other, "shape")), None)
     return result, None

@@ -153,7 +153,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     owners: dict[str, list[int]] = {}
     for index, variable in enumerate(variables):
         if not named[index][0]:
-            owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or str(index)
+            owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or naming.without_kind(variable.path)
             owners.setdefault(owner, []).append(index)
     found = {role for role, _ in named if role}
     packed = "packed" in found or len(owners) + len(found) <= len(PACKED)

@@ -52,6 +52,26 @@ def singles(asked: Sequence[Asked], chain: str) -> list[Match]:
     return [judge(asked, [one]) for one in candidates(chain) if explains(asked, [one])]
 
 
+SHORT = 8
+
+
+def ranked(asked: Sequence[Asked], chain: str) -> tuple[list[Match], Match | None]:
+    """The mistakes that explain everything, each alone, and the best of those that do not.
+
+    A few of the calls that went wrong say which mistakes are worth a look at all calls.
+    """
+    order = sorted(asked, key=lambda one: (distance(one) <= one.limit, one.trial.rate, one.trial.query.size))
+    found: list[tuple[int, float, Mistake]] = []
+    for mistake in candidates(chain):
+        far = [(distance(one, [mistake]), one.limit) for one in order[:3]]
+        found.append((-sum(each <= limit for each, limit in far), max(each for each, _ in far), mistake))
+    found.sort(key=lambda each: each[:2])
+    short = [mistake for index, (hits, _, mistake) in enumerate(found) if index < SHORT or -hits == len(order[:3])]
+    matches = sorted((judge(order, [mistake]) for mistake in short), key=lambda match: (-match.trials, match.distance))
+    fitting = [match for match in matches if match.trials == len(order)]
+    return fitting, next((match for match in matches if match.trials < len(order)), None)
+
+
 def pairs(asked: Sequence[Asked], chain: str) -> list[Match]:
     """The pairs that explain everything. Both mistakes must be needed, and the order of two of one step counts."""
     hardest = sorted(asked, key=lambda one: (one.trial.training, one.trial.query.size))
@@ -117,6 +137,7 @@ __all__ = [
     "explains",
     "judge",
     "pairs",
+    "ranked",
     "same_weights",
     "singles",
 ]

@@ -88,6 +88,15 @@ def weight(path: str) -> tuple[str | None, bool]:
     return None, is_bias
 
 
+def without_kind(name: str) -> str:
+    """The name of a weight without what says that it is a kernel or a bias.
+
+    >>> without_kind("projection_kernel"), without_kind("projection_bias"), without_kind("w_1"), without_kind("b_1")
+    ('projection', 'projection', '1', '1')
+    """
+    return re.sub(r"kernel|weights?|bias|^[wb](?=[^a-z]|$)", "", plain(name)) or plain(name)
+
+
 def arguments(names: Iterable[str]) -> dict[str, str]:
     """The first name for each part that is played.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kmha.verify import matching
 from kmha.verify.chain import Trial
-from kmha.verify.conventions import HEADS, MASK_DTYPES, Convention
+from kmha.verify.conventions import BATCH, HEADS, MASK_DTYPES, Convention
 from kmha.verify.matching import Asked
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
@@ -29,28 +29,38 @@ class Fit(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Settled:
-    """A convention, with the sizes and calls that go with it."""
+    """A convention, with the sizes and calls that go with it.
+
+    `otherwise` is another way to hand over the inputs, in which it runs and makes a known mistake.
+    """
 
     fit: Fit
     sizes: Sizes
     drawn: tuple[Trial, ...]
     convention: Convention
+    otherwise: str | None = None
 
 
 def settle(subject: Subject, seed: int) -> Settled:
     """Leaves the subject with the best convention that was found."""
-    found = [_entered(subject, seed, subject.entries()[0])]
-    for entry in subject.entries()[1:]:
-        best = max(found, key=lambda one: one.fit)
-        # What runs is meant; but code for (B, P, O) may run with an axis of heads too, and give something else.
-        if best.fit == Fit.RIGHT or (best.fit > Fit.RAISES and best.convention.entry != HEADS):
-            break
-        found.append(_entered(subject, seed, entry))
+    found: list[Settled] = []
+    for entry in subject.entries():
+        if _worth_a_try(entry["entry"], found):
+            found.append(_entered(subject, seed, entry))
     best = max(found, key=lambda one: one.fit)
     subject.enter(entry=best.convention.entry, one_head=best.convention.one_head)
     subject.take(best.convention)
     _settle_masks(subject, best.drawn)
-    return dataclasses.replace(best, convention=subject.convention)
+    otherwise = next((one for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT), None)
+    return dataclasses.replace(best, convention=subject.convention, otherwise=otherwise and otherwise.convention.entry)
+
+
+def _worth_a_try(entry: str, found: Sequence[Settled]) -> bool:
+    """What runs is meant so; but code for (B, P, O) may run with an axis of heads too, and give something else."""
+    if any(one.fit == Fit.RIGHT for one in found):
+        return False
+    before = {one.convention.entry for one in found if one.fit > Fit.RAISES} - {entry}
+    return not before or (before == {HEADS} and entry == BATCH)
 
 
 def _entered(subject: Subject, seed: int, entry: dict) -> Settled:

@@ -30,7 +30,7 @@ from kmha.verify.conventions import BATCH, LISTS, SINGLE, Convention
 from kmha.verify.layer_kinds import kind_of
 from kmha.verify.layer_sizes import fixed_sizes, held_sizes, letters
 from kmha.verify.matching import Asked
-from kmha.verify.subjects import Subject
+from kmha.verify.subjects import Subject, quietly
 from kmha.verify.trials import Accepts, Sizes
 
 LENGTH = 64  # more positions than any trial has
@@ -117,7 +117,8 @@ class LayerSubject(Subject):
         one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
         letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
         try:
-            layer = self.kind.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
+            with quietly():
+                layer = self.kind.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
         except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
             return 1
         return number_of_heads(layer, {}) or 1

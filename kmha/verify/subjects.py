@@ -90,7 +90,9 @@ class Subject:
 
     def ask(self, trial: Trial) -> Asked:
         """The trial as the candidate can be asked it, and its answer."""
-        trial = adapted(trial, self.convention, self.present(trial))
+        with quietly():
+            present = self.present(trial)
+        trial = adapted(trial, self.convention, present)
         return Asked(trial, self.answer(trial))
 
     @property
@@ -140,9 +142,7 @@ class Subject:
     def answer(self, trial: Trial) -> Answer:
         """The candidate's answer to a trial. An error of its own is an answer too."""
         try:
-            # What a stranger's code prints must not get into what we print, nor its warnings.
-            with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
-                warnings.simplefilter("ignore")
+            with quietly():
                 result, inputs = self.call(trial)
                 output, scores = frameworks.shaped(result)
                 untouched = all(np.array_equal(frameworks.back(given), copy) for given, copy in inputs)
@@ -180,6 +180,14 @@ class Subject:
         """As the candidate's framework has it."""
         dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
         return frameworks.to(array, self.framework, dtype)
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """What a stranger's code prints must not get into what we print, nor its warnings."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def said(error: BaseException) -> str:
