@@ -117,6 +117,7 @@ NEEDS = {
     "inputs-value-is-key": "cross value",
     "inputs-key-is-value": "cross value",
     "causal-": "causal",
+    "causal-always": "",
     "causal-wrong-corner": "causal cross",
     "causal-replaces-others": "causal mask | causal padding -query_padding",
     "masks-either": "mask causal | mask padding | causal padding",
