@@ -59,8 +59,8 @@ class Trial:
             attention: it is there for layers that use it wrongly.
         training, rate, kept: dropout; `kept` is what it multiplies the scores by, (B, H, T, S).
         dtype: what the candidate computes in.
-        fill: what stands in place of the logits that the mask hides: it shows where a mistake leaves a softmax nothing
-            else.
+        fill: what stands in place of the logits that the mask hides, or is `added` to them: it shows where a mistake
+            leaves a softmax nothing else.
         more: what a chain of blocks needs besides.
     """
 
@@ -78,6 +78,7 @@ class Trial:
     kept: np.ndarray | None = None
     dtype: str = "float64"
     fill: float = -np.inf
+    added: bool = False
     chain: str = "attention"
     more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -155,6 +156,11 @@ def _allowed(state: State) -> np.ndarray:
     return state["trial"].allowed()[:, None]
 
 
+def _masked(state: State) -> np.ndarray:
+    trial, logits = state["trial"], state["scaled"]
+    return np.where(state["allowed"], logits, logits + trial.fill if trial.added else trial.fill)
+
+
 def _dropped(state: State) -> np.ndarray:
     kept = state["trial"].kept
     return state["scores"] if kept is None else state["scores"] * kept
@@ -189,7 +195,7 @@ ATTENTION: dict[str, Step] = {
     "logits": lambda state: matmul(state["heads"]["query"], np.swapaxes(state["heads"]["key"], -1, -2)),
     "scaled": lambda state: state["logits"] * state["scale"],
     "allowed": _allowed,
-    "masked": lambda state: np.where(state["allowed"], state["scaled"], state["trial"].fill),
+    "masked": _masked,
     "scores": lambda state: softmax(state["masked"]),
     "dropped": _dropped,
     "mixed": lambda state: matmul(state["dropped"], state["heads"]["value"]),

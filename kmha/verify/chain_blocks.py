@@ -140,7 +140,7 @@ def _before(x: str, norm: str) -> Step:
 def _call(layer: str, query: str, memory: str, masks: Callable[[Trial], dict[str, Any]]) -> Step:
     def step(state: State) -> Trial:
         trial, weights = state["trial"], weights_of(state["block_weights"], layer)
-        options = {"dtype": trial.dtype, "fill": trial.fill, **masks(trial)}
+        options = {"dtype": trial.dtype, "fill": trial.fill, "added": trial.added, **masks(trial)}
         return Trial(layer, state[query], state[memory], state[memory], weights, **options)
 
     return step

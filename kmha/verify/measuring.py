@@ -19,6 +19,7 @@ Changes = Sequence[Mistake]
 
 FLOAT32_INSIDE = 1e-6
 FILL = -1e9  # what many hide with, in place of -inf
+STEPS = 10.0  # what is added in place of it, up to 1e10, rounds logits to some 1e-6
 USUAL = 10.0  # the largest of logits of ordinary size
 
 
@@ -80,8 +81,10 @@ def distance(asked: Asked, mistakes: Changes = ()) -> float:
         if asked.trial.rate and mistakes:
             return _without_training(asked, changes)
         far = from_state(asked, run(asked.trial, changes) if changes else asked.right)
-        if far > asked.limit and mistakes and asked.trial.masked:
-            far = min(far, from_state(asked, run(dataclasses.replace(asked.trial, fill=FILL), changes)))
+        for added in (False, True) if mistakes and asked.trial.masked else ():
+            if far > asked.limit:
+                filled = dataclasses.replace(asked.trial, fill=FILL, added=added)
+                far = min(far, from_state(asked, run(filled, changes)) / (STEPS if added else 1))
         return far
     except ImpossibleError:
         return float("inf")
