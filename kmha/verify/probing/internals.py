@@ -49,9 +49,7 @@ def gradient(baseline: Baseline) -> list[Property]:
     """Every trained weight has a gradient that is not zero; but for key biases, whose gradient has to be."""
     weights = baseline.subject.weights
     if not weights:
-        what = (
-            "nothing in it is trained" if is_keras(baseline.subject.thing) else "a function has no weights that we see"
-        )
+        what = "nothing in it is trained" if is_keras(baseline.subject.thing) else "a function's weights are not known"
         return [Property("gradient", None, None, what)]
     try:
         gradients = baseline.subject.gradients(baseline.inputs, _upstream(baseline))

@@ -190,11 +190,13 @@ def _takes_mask(baseline: Baseline) -> bool | None:
 def _should_ignore(baseline: Baseline) -> bool | None:
     """Whether padding should change nothing: it should where it is known what is padding, and that it was said."""
     inputs = baseline.inputs
-    known = [i for i in inputs.lengths() if inputs.tokens(i) is not None and not inputs.slots[i].assumed]
-    if known:
-        return True
-    assumed = any(inputs.tokens(i) is not None for i in inputs.lengths())
-    return None if assumed or not _takes_mask(baseline) else True
+    tokens = {i: found for i in inputs.lengths() if (found := inputs.tokens(i)) is not None}
+    marked = [
+        i for i in tokens if not tokens[i].all() or inputs.carried[i] is not None or inputs.slots[i].pad is not None
+    ]
+    if marked:
+        return True if any(not inputs.slots[i].assumed for i in marked) else None
+    return _takes_mask(baseline) or None
 
 
 def batch_order(baseline: Baseline) -> list[Property]:

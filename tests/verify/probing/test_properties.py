@@ -115,3 +115,17 @@ def test_causal_across_lengths_is_tried_where_it_is_asked_for(x):
     assert {row.name for row in probe(layer, x, memory).rows if "causal" in row.name} == {"causal: query"}
     assert probe(layer, x, memory, use_causal_mask=True, causal="value").passed
     assert broken(probe(layer, x, memory, causal="value")) == {"causal: value"}
+
+
+def test_whether_padding_should_be_ignored_is_known_or_not(attention, x):
+    """A mask that hides no position at all says nothing of padding."""
+
+    class Told(keras.layers.Layer):
+        def call(self, x, attention_mask):
+            return keras.ops.matmul(keras.ops.cast(attention_mask, x.dtype), x)
+
+    causal = np.broadcast_to(np.tri(7, dtype=bool), (3, 7, 7))
+    found = probe(Told(), x, attention_mask=causal, causal=True)
+    assert found.passed
+    assert (found["padding"].holds, found["padding"].expected) == (None, None)
+    assert probe(attention(), x)["padding"].expected is True
