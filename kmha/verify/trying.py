@@ -6,7 +6,7 @@ are. So it is asked of one *configuration* at a time, and those that are the sam
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,26 +93,49 @@ def same(configuration: Configuration, only: Iterable[str] | None = None) -> lis
     """
     chosen = [BANK[id] for id in only] if only is not None else mistakes_of("attention")
     ids = [RIGHT, *(mistake.id for mistake in chosen)]
-    together = np.triu(np.ones((len(ids), len(ids)), bool), 1)
-    possible = np.zeros(len(ids), bool)
-    for trial in configuration.draw():
+    possible: set[int] = set()
+    groups = [list(range(len(ids)))]
+    for trial in sorted(configuration.draw(), key=_kinds_of_masks, reverse=True):
         # Who has been told from all others need not be run again.
-        left = np.flatnonzero(together.any(0) | together.any(1))
+        left = [index for group in groups for index in group if len(group) > 1]
         changes = {index: [chosen[index - 1].changes] if index else [] for index in left}
         found = {index: answer(trial, changes[index], configuration.scores) for index in left}
-        possible[[index for index, one in found.items() if one is not None]] = True
-        for first, second in np.argwhere(together):
-            together[first, second] = _close(found[first], found[second])
-    return _groups(ids, together | together.T, possible)
+        possible |= {index for index, one in found.items() if one is not None}
+        groups = [part for group in groups for part in _parts(group, found)]
+    alike = [tuple(ids[index] for index in group if index in possible) for group in groups if len(group) > 1]
+    return [group for group in alike if len(group) > 1]
+
+
+def _kinds_of_masks(trial: Trial) -> int:
+    """The more a trial has, the more mistakes it tells apart."""
+    return (trial.mask is not None) + trial.causal + (trial.key_mask is not None)
+
+
+def _parts(group: list[int], found: Mapping[int, np.ndarray | None]) -> list[list[int]]:
+    """A group divided into those whose answers are the same."""
+    if len(group) == 1:
+        return [group]
+    parts: list[list[int]] = []
+    for index in group:
+        part = next((part for part in parts if _close(found[part[0]], found[index])), None)
+        if part is None:
+            parts.append([index])
+        else:
+            part.append(index)
+    return parts
 
 
 def answer(trial: Trial, changes: Sequence[Any], scores: bool = True) -> np.ndarray | None:
-    """All that a caller can see, as one row of numbers relative to the largest of their array; `None`: it raises."""
+    """All that a caller can see, as one row of numbers relative to the largest of their array; `None`: it raises.
+
+    The first of them is the sum of the rest, which shows most differences.
+    """
     try:
         state = run(trial, changes)
     except ImpossibleError:
         return None
-    return np.concatenate([[float(state["untouched"])], *(_seen(trial, array) for array in _arrays(state, scores))])
+    row = np.concatenate([[float(state["untouched"])], *(_seen(trial, array) for array in _arrays(state, scores))])
+    return np.concatenate([[row.sum()], row])
 
 
 def _arrays(state: State, scores: bool) -> list[np.ndarray]:
@@ -134,15 +157,6 @@ def _seen(trial: Trial, array: np.ndarray) -> np.ndarray:
 def _close(one: np.ndarray | None, other: np.ndarray | None) -> bool:
     if one is None or other is None:
         return one is other
-    return one.shape == other.shape and bool((np.abs(one - other) <= APART).all())
-
-
-def _groups(ids: list[str], together: np.ndarray, possible: np.ndarray) -> list[tuple[str, ...]]:
-    groups, left = [], [index for index in range(len(ids)) if possible[index]]
-    while left:
-        first, *rest = left
-        group = [first, *(index for index in rest if together[first, index])]
-        left = [index for index in left if index not in group]
-        if len(group) > 1:
-            groups.append(tuple(ids[index] for index in group))
-    return groups
+    if one.shape != other.shape or abs(one[0] - other[0]) > APART * len(one):
+        return False
+    return bool((np.abs(one[1:] - other[1:]) <= APART).all())

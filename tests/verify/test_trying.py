@@ -37,7 +37,7 @@ def _unexpected(configuration):
 
 
 @pytest.mark.parametrize("flags", ["", "core", "wide", "-use_bias"])
-@pytest.mark.parametrize("seed", [101, 102])
+@pytest.mark.parametrize("seed", [101])
 def test_all_are_told_apart_where_everything_is_accepted(flags, seed):
     configuration = _with(flags, seed)
     assert _unexpected(configuration) == []
@@ -45,7 +45,7 @@ def test_all_are_told_apart_where_everything_is_accepted(flags, seed):
         assert same(configuration) == []
 
 
-@pytest.mark.parametrize("seed", range(200, 210))
+@pytest.mark.parametrize("seed", range(200, 215))
 def test_in_a_random_configuration_only_those_that_are_listed_are_the_same(seed):
     """At least 98 % of the pairs that are not listed are told apart: here, all but a few in a thousand mistakes."""
     assert len(_unexpected(trying.random(seed))) <= 1
