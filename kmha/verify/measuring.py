@@ -19,6 +19,7 @@ Changes = Sequence[Mistake]
 
 FLOAT32_INSIDE = 1e-6
 FILL = -1e9  # what many hide with, in place of -inf
+FEATURES_DROPPED = 0.8  # more zeros than that are no draw of dropout
 STEPS = 10.0  # what is added in place of it, up to 1e10, rounds logits to some 1e-6
 USUAL = 10.0  # the largest of logits of ordinary size
 
@@ -151,24 +152,33 @@ def _keeping(trial: Trial, kept: np.ndarray) -> Trial:
 def _with_dropout(asked: Asked, changes: Sequence) -> float:
     """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried.
 
-    That every row has kept everything is no draw: a candidate that does so drops nothing.
+    That every row has kept everything is no draw: a candidate that does so drops nothing. But one may drop features
+    of its output, besides or instead: that is no mistake.
     """
     trial, answer = asked.trial, asked.answer
     shape = (len(trial.query), 1, trial.query.shape[-2], trial.key.shape[-2])
     ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
-    rows = []
-    for bits in ways:
-        state = run(_keeping(trial, np.broadcast_to(np.array(bits), shape)), changes)
-        rows.append(_row_distances(answer, state, trial))
-    distances = np.stack(rows)  # (2^S, B, T), the last way is to keep everything
+    states = [run(_keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
+    # (2^S, B, T), the last way is to keep everything
+    distances = np.stack([_row_distances(answer, state, trial) for state in states])
     drawn = (distances[-1] > asked.limit).any() or (distances <= asked.limit).all()
-    return float(distances.min(axis=0).max()) if drawn else float("inf")
+    far = float(distances.min(axis=0).max()) if drawn else float("inf")
+    zeros = np.asarray(answer.output) == 0.0
+    if far <= asked.limit or not 0.0 < zeros.mean() < FEATURES_DROPPED:
+        return far
+    features = np.where(zeros, 0.0, 1 / (1 - trial.rate))
+    states.append(run(_keeping(trial, np.ones(shape)), changes))
+    distances = np.stack([_row_distances(answer, state, trial, features) for state in states])
+    return min(far, float(distances.min(axis=0).max()))
 
 
-def _row_distances(answer: Answer, state: State, trial: Trial) -> np.ndarray:
-    """(B, T): how far each row of output and scores is."""
+def _row_distances(answer: Answer, state: State, trial: Trial, features: np.ndarray | None = None) -> np.ndarray:
+    """(B, T): how far each row of output and scores is; the output is multiplied by `features`."""
     far = np.zeros(trial.query.shape[:1] + trial.query.shape[-2:-1])
-    for actual, expected in ((answer.output, state["output"]), (answer.scores, state.get("returned"))):
+    output = state["output"]
+    if features is not None and np.shape(output) == features.shape:
+        output = output * features
+    for actual, expected in ((answer.output, output), (answer.scores, state.get("returned"))):
         if actual is None or expected is None:
             continue
         if actual.shape != np.shape(expected):
