@@ -49,7 +49,9 @@ def load(name: str) -> Any:
     if not hasattr(module, thing_name):
         callables = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         near = ", ".join(difflib.get_close_matches(thing_name, callables, n=3, cutoff=0.4) or callables[:3])
-        raise click.ClickException(f"{module_name} has no {thing_name}. It has: {near or 'nothing that can be called'}.")
+        raise click.ClickException(
+            f"{module_name} has no {thing_name}. It has: {near or 'nothing that can be called'}."
+        )
     return getattr(module, thing_name)
 
 

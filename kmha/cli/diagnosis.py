@@ -17,9 +17,7 @@ from kmha.cli import common
 KNOWN, UNKNOWN = "known", "unknown"
 
 
-def run(
-    name: str, *, settings: tuple[str, ...], mask: str, seed: int, backend: str, json_file: Path | None
-) -> int:
+def run(name: str, *, settings: tuple[str, ...], mask: str, seed: int, backend: str, json_file: Path | None) -> int:
     """Diagnoses what `name` names; returns the exit status."""
     common.choose_backend(backend)
     candidate = common.load(name)

@@ -102,7 +102,9 @@ def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
     """The trials of a random candidate of a chain, and which mistakes are the same function for it."""
     if chain != "attention":
         inside = Accepts(cross=chain == "decoder", value=False, mask=False, **BLOCK)
-        return trials_blocks.draw_block(seed, BlockAccepts(chain)), list(expected(Configuration(seed, inside, scores=False)))
+        return trials_blocks.draw_block(seed, BlockAccepts(chain)), list(
+            expected(Configuration(seed, inside, scores=False))
+        )
     configuration = trying.random(seed)
     rng = np.random.default_rng(seed)
     sizes = trials.draw_sizes(rng, configuration.accepts, configuration.use_bias)
