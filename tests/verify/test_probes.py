@@ -84,6 +84,7 @@ def test_decoder_layer():
     assert "mha2/key/bias" in found["gradient"].where
 
 
+@pytest.mark.tensorflow  # JAX would compile for minutes
 def test_transformer():
     """Source and target of one length: only by their names can it be known which may be seen."""
     model = kmha.layers.Transformer(1, I, 2, 9, 11, 12, 20, 21, tie_embeddings="target")
@@ -106,9 +107,11 @@ def functional(length=None, attention=ours, **call):
     return keras.Model(ids, keras.layers.Dense(6)(keras.layers.LayerNormalization()(x)))
 
 
-@pytest.mark.parametrize("attention", [builtin, ours])
-@pytest.mark.parametrize("inputs", [(), (IDS,), (IDS.tolist(),)], ids=["its own", "ids", "lists"])
-@pytest.mark.parametrize("layer", [None, "mha_1"])
+@pytest.mark.tensorflow  # JAX would compile for minutes
+@pytest.mark.parametrize(
+    ("attention", "inputs", "layer"),
+    [(ours, (), None), (ours, (IDS,), "mha_1"), (builtin, (IDS.tolist(),), None), (builtin, (), "mha_1")],
+)
 def test_functional_model(attention, inputs, layer):
     found = probe(functional(attention=attention, use_causal_mask=True), *inputs, layer=layer, causal=True)
     assert found.passed, found

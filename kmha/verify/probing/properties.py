@@ -191,9 +191,8 @@ def _should_ignore(baseline: Baseline) -> bool | None:
     """Whether padding should change nothing: it should where it is known what is padding, and that it was said."""
     inputs = baseline.inputs
     tokens = {i: found for i in inputs.lengths() if (found := inputs.tokens(i)) is not None}
-    marked = [
-        i for i in tokens if not tokens[i].all() or inputs.carried[i] is not None or inputs.slots[i].pad is not None
-    ]
+    said = [i for i in tokens if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
+    marked = {*said, *(i for i, found in tokens.items() if not found.all())}
     if marked:
         return True if any(not inputs.slots[i].assumed for i in marked) else None
     return _takes_mask(baseline) or None

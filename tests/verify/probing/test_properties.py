@@ -60,6 +60,7 @@ def test_wrong(attention, x, tokens, wrong, causal, expected):
         assert name in ("finite", "gradient") or found[name].effect > 10 * found.tolerance
 
 
+@pytest.mark.tensorflow  # JAX would compile for minutes
 @pytest.mark.parametrize(("wrong", "causal", "expected"), WRONG, ids=[wrong for wrong, *_ in WRONG])
 def test_wrong_inside_a_model(attention, wrong, causal, expected):
     """The same, of the layer within a model of token ids, and with a mask that comes of the ids."""
