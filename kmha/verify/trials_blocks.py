@@ -71,10 +71,13 @@ class BlockSizes:
 def draw_block_sizes(rng: np.random.Generator, accepts: BlockAccepts = BlockAccepts()) -> BlockSizes:
     """Pairwise different sizes, but that E = H·O, as in the paper, and the encoder's output may have E features.
 
+    Sizes are left out for which two mistakes are the same: O = H² and H = O², where √H is √(O/H) or O; E = 10, where
+    positions with the base 100,000 are those with E - 2 in place of E.
+
     >>> str(draw_block_sizes(np.random.default_rng(0)))
-    'B=4, T=11, S=7, H=2, O=5, E=10, 13 features in between'
+    'B=4, T=9, S=5, H=6, O=2, E=12, 13 features in between'
     """
-    heads, size = ((2, 3), (3, 2), (2, 4), (4, 2), (3, 4), (2, 5))[rng.integers(6)]
+    heads, size = ((2, 3), (3, 2), (3, 4), (4, 3), (2, 6), (6, 2))[rng.integers(6)]
     width = heads * size
     batch, *rest = [number for number in (2, 3, 4, 5, 7, 9, 11) if number not in (heads, size, width)][1:]
     rows, columns = rng.permutation(rest[:3])[:2].tolist()
@@ -144,10 +147,12 @@ class _Maker:
             yield self.tiny(rows, columns, factor)
 
     def _masked(self, rows: int, columns: int, ending: str = "") -> Iterator[Trial]:
-        accepts = self.accepts
+        accepts, sizes = self.accepts, self.sizes
         decoder = accepts.chain == "decoder"
         if accepts.mask:
             yield self.padded(f"padding{ending}", rows, columns)
+            yield self.of(sizes.heads).padded(f"padding, B = H{ending}", rows, columns)
+            yield self.of(rows).padded(f"padding, B = T{ending}", rows, columns)
         if accepts.causal:
             yield self.make(f"look-ahead{ending}", rows, columns, causal=True)
         if accepts.mask and accepts.causal:
@@ -156,6 +161,10 @@ class _Maker:
             yield self.padded(f"padding of the target{ending}", rows, columns, target=True)
             if accepts.mask and accepts.causal:
                 yield self.padded(f"look-ahead and both paddings{ending}", rows, columns, target=True, causal=True)
+
+    def of(self, batch: int) -> "_Maker":
+        """With as many items: some masks without an axis fit only then."""
+        return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, batch=batch))
 
     def make(self, name: str, rows: int, columns: int, **options: Any) -> Trial:
         """x (B, T, E); for a decoder the encoder's output (B, S, D) too."""
@@ -184,8 +193,8 @@ class _Maker:
         return dataclasses.replace(trial, **masks)
 
     def _real(self, positions: int) -> np.ndarray:
-        """Of each item but the first, a different number of positions at the end are padding."""
-        real = positions - np.arange(self.sizes.batch) % positions
+        """Of each item but the last, a different number of positions at the end are padding."""
+        real = positions - np.roll(np.arange(self.sizes.batch), -1) % positions
         return np.arange(positions) < real[:, None]
 
     def tiny(self, rows: int, columns: int, factor: float) -> Trial:
@@ -203,7 +212,7 @@ class _Maker:
         return self.like(trial, trial.query * factor, trial.key)
 
     def embeddings(self) -> Iterator[Trial]:
-        """With ids that repeat, and padding at the end of all items but the first."""
+        """With ids that repeat, and padding at the end of all items but the last."""
         sizes, pad = self.sizes, self.accepts.pad_id
         real = [token for token in range(sizes.vocabulary) if token != pad]
         ids = self.rng.choice(real, (sizes.batch, sizes.rows))

@@ -10,8 +10,6 @@ from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
 RIGHT = "right"
 APART = tolerance.relative("float32")  # so that a candidate in float32 can be told, too
-# Mistakes that are the same function in some sizes: 10000^(1 / (d - 2)) is 100000^(1 / d) where d is 10.
-SAME = {("positions-base-100000", "positions-exponent-steps-minus-one")}
 OTHERS = {"norm_first": True, "epsilon": 1e-3, "activation": "silu"}
 # What is right in a block of these settings, or cannot be done there.
 IMPOSSIBLE = {
@@ -75,7 +73,7 @@ def test_each_is_seen_and_told_from_every_other(chain, settings, seed):
     ending = "unnormed" if settings.get("norm_first") else "from-normed"
     assert never - allowed == {one for one in found if one.startswith("residual-") and one.endswith(ending)}
     made = sorted(found.keys() - never)
-    assert {pair for pair in itertools.combinations(made, 2) if _alike(found[pair[0]], found[pair[1]])} <= SAME
+    assert not [pair for pair in itertools.combinations(made, 2) if _alike(found[pair[0]], found[pair[1]])]
 
 
 @pytest.mark.parametrize(("chain", "count"), [("encoder", 80), ("decoder", 120), ("embedding", 50)])

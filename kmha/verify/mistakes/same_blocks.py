@@ -1,0 +1,33 @@
+"""Which mistakes cannot be told apart by a block that is called with masks and has no biases left out.
+
+A block's own mistakes are all told from one another. Those of the attention inside it are the same functions as for a
+candidate of the attention alone that accepts what the block hands on, by the reasons in `kmha.verify.mistakes.same`.
+"""
+
+from kmha.verify.mistakes.same import expected
+from kmha.verify.trials import Accepts
+from kmha.verify.trials_blocks import BlockAccepts
+from kmha.verify.trying import Configuration
+
+
+def expected_in_block(accepts: BlockAccepts) -> list[tuple[str, ...]]:
+    """The groups that are one function for this block.
+
+    >>> ("scale-all-heads", "scale-features") in expected_in_block(BlockAccepts("encoder"))
+    True
+    >>> expected_in_block(BlockAccepts("embedding"))
+    []
+    """
+    if accepts.chain == "embedding":
+        return []
+    decoder = accepts.chain == "decoder"
+    attention = Accepts(
+        cross=decoder and not accepts.equal,
+        value=False,
+        mask=False,
+        causal=accepts.causal,
+        padding=accepts.mask,
+        query_padding=accepts.mask,
+        wide=True,
+    )
+    return list(expected(Configuration(0, attention, scores=False)))
