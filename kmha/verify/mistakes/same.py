@@ -63,6 +63,7 @@ SAME = (
         "training -scores",
         "a softmax of some logits is that of all, divided by the sum of these; only the returned scores differ",
     ),
+    Same(("softmax-twice", "softmax-twice-unmasked"), "-mask -causal -padding", "there is no mask to forget"),
     Same(("mask-missing", "mask-argument-ignored"), "mask -causal -padding", ONE_MASK),
     Same(("mask-missing", "padding-ignored"), "-mask -causal padding", ONE_MASK),
     Same(("mask-inverted", "padding-inverted"), "-mask -causal padding", ONE_MASK),
@@ -101,7 +102,7 @@ SEVERAL_HEADS = "heads | -core"
 # What a candidate must have or accept for a mistake to show: one of the conditions between the bars. Ids are prefixes.
 NEEDS = {
     "heads-": SEVERAL_HEADS,
-    "mask-first-head-only": SEVERAL_HEADS,
+    "mask-first-head-only": "mask heads | mask -core | causal heads | causal -core | padding heads | padding -core",
     "scale-all-heads": SEVERAL_HEADS,
     "scale-size-over-heads": SEVERAL_HEADS,
     "softmax-over-heads-and-keys": SEVERAL_HEADS,
@@ -144,9 +145,11 @@ NEEDS = {
     "mask-from-zero-keys": "mask",
     "mask-empty-row-nan": "mask",
     "scale-after-mask": "mask",
+    "mask-after-softmax-renormalised": "mask",
     "mask-": "mask | causal | padding",
     "dropout-": "training",
     "returned-": "scores",
+    "returned-unmasked": "scores mask | scores causal | scores padding",
     "returned-first-head": "scores heads | scores -core",
     "returned-dropped": "scores training",
     "half-": "half",
