@@ -18,14 +18,15 @@ OUTPUT_BIASES = ("E", "1,1,E", "1,E")
 # The order of query, key and value (3), heads and features within a head differs.
 PACKED = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
 PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
+PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
 ORDERS = ("3HO", "H3O", "HO3")
-TRANSPOSED = ("HO,I", "E,HO", "3HO,I", "H3O,I", "HO3,I", "O,P")
 
 
 def names(role: str, is_bias: bool) -> tuple[str, ...]:
     """The forms of a projection's kernel or bias, the likeliest first."""
-    if role == "packed":
-        return PACKED_BIASES if is_bias else PACKED
+    if role in PACKS:
+        count = str(len(PACKS[role]))
+        return tuple(form.replace("3", count) for form in (PACKED_BIASES if is_bias else PACKED))
     if role == "attention_output":
         return OUTPUT_BIASES if is_bias else OUTPUT_KERNELS
     return (*BIASES, SHARED_BIAS) if is_bias else (*KERNELS, *SHARED)
@@ -45,12 +46,21 @@ def _size(letter: str, sizes: Mapping[str, int]) -> int:
 
 
 def order(form: str) -> str:
-    """Of a packed form: query, key and value (3), heads and features, from the outermost.
+    """Of a packed form: query, key and value (3; or 2 of them), heads and features, from the outermost.
 
-    >>> order("3,I,HO"), order("H3O,I")
+    >>> order("3,I,HO"), order("H2O,I")
     ('3HO', 'H3O')
     """
-    return form.replace(",", "").replace("I", "")
+    return form.replace(",", "").replace("I", "").replace("2", "3")
+
+
+def is_transposed(form: str) -> bool:
+    """Whether it is a matrix (out, in).
+
+    >>> is_transposed("I,HO"), is_transposed("HO,I"), is_transposed("E,HO")
+    (False, True, True)
+    """
+    return form.split(",")[-1] in ("I", "P") or form == "E,HO"
 
 
 def fitting(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:

@@ -17,6 +17,7 @@ from kmha.verify.chain import ROLES
 
 ALL = (*ROLES, "attention_output")
 PACKED = ("packed", "attention_output")
+_INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I key"}
 
 
 class UnknownWeightsError(ValueError):
@@ -59,13 +60,19 @@ class Slot:
         return f"{self.role}/{'bias' if self.is_bias else 'kernel'}"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of the canonical weights that it holds."""
+        kind = "bias" if self.is_bias else "kernel"
+        return tuple(f"{role}/{kind}" for role in forms.PACKS.get(self.role, (self.role,)))
+
+    @property
     def letters(self) -> str:
         if self.role == "attention_output":
             return "E" if self.is_bias else "HOE"
         letters = "HO" if self.is_bias else "HIO"
         if self.shared:
             return letters.replace("H", "").replace("I", "P")
-        return "3" + letters if self.role == "packed" else letters
+        return f"{len(forms.PACKS[self.role])}{letters}" if self.role in forms.PACKS else letters
 
     @property
     def shared(self) -> bool:
@@ -74,9 +81,8 @@ class Slot:
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
         """Sets the variable from canonical weights; a bias that these lack is zeros."""
-        if self.role == "packed":
-            kind = "bias" if self.is_bias else "kernel"
-            canonical = np.stack([weights.get(f"{role}/{kind}", np.zeros(())) for role in ROLES])
+        if self.role in forms.PACKS:
+            canonical = np.stack([weights.get(name, np.zeros(())) for name in self.names])
         elif self.name in weights:
             canonical = weights[self.name]
         else:
@@ -95,9 +101,8 @@ class Slot:
         array = forms.read(self.variable.read(), self.letters, self.form, sizes)
         if self.shared:
             return {self.name: np.stack([array] * sizes["H"]) if self.is_bias else _in_blocks(array, sizes["H"])}
-        if self.role == "packed":
-            kind = "bias" if self.is_bias else "kernel"
-            return {f"{role}/{kind}": part for role, part in zip(ROLES, array, strict=True)}
+        if self.role in forms.PACKS:
+            return dict(zip(self.names, array, strict=True))
         return {self.name: array}
 
 
@@ -123,7 +128,7 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
     found = [
         slots
         for roles in _roles(variables)
-        for order in (forms.ORDERS if any(role == "packed" for role, _, _ in roles) else forms.ORDERS[:1])
+        for order in (forms.ORDERS if any(role in forms.PACKS for role, _, _ in roles) else forms.ORDERS[:1])
         for transposed in ((False, True) if untold else (False,))
         if (slots := _fitted(variables, roles, sizes, order, transposed))
     ]
@@ -155,7 +160,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
         if not named[index][0]:
             owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or naming.without_kind(variable.path)
             owners.setdefault(owner, []).append(index)
-    found = {role for role, _ in named if role}
+    found = {part for role, _ in named if role for part in (role, *forms.PACKS.get(role, ()))}
     packed = "packed" in found or len(owners) + len(found) <= len(PACKED)
     rest = [role for role in (PACKED if packed else ALL) if role not in found]
     for order in itertools.permutations(rest, len(owners)):
@@ -187,16 +192,16 @@ def _fitted(
     """
     slots = []
     for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
-        mine = {**sizes, "I": sizes[f"I {'query' if role in ('packed', 'attention_output') else role}"]}
+        mine = {**sizes, "I": sizes[_INPUT.get(role, f"I {role}")]}
         if head is not None and role != "attention_output":
             mine["H"] = 1
         mine["P"] = 0 if mine["I"] % mine["H"] else mine["I"] // mine["H"]
         fitting = forms.fitting(variable.shape, forms.names(role, is_bias), mine)
-        if role == "packed":
+        if role in forms.PACKS:
             fitting = [form for form in fitting if forms.order(form) == order]
         # (I, H·O) and (H·O, I) have one shape where I = H·O.
         turned = transposed if variable.transposed is None else variable.transposed
-        flat = [form for form in fitting if (form in forms.TRANSPOSED) == turned and form.count(",") == 1]
+        flat = [form for form in fitting if forms.is_transposed(form) == turned and form.count(",") == 1]
         if not fitting:
             return None
         chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]
@@ -214,7 +219,7 @@ def read(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarra
     """All weights, in the canonical layout."""
     weights: dict[str, Any] = {}
     for slot in slots:
-        mine = {**sizes, "I": sizes[f"I {'query' if slot.role in ('packed', 'attention_output') else slot.role}"]}
+        mine = {**sizes, "I": sizes[_INPUT.get(slot.role, f"I {slot.role}")]}
         if slot.head is None:
             weights |= slot.read(mine)
             continue

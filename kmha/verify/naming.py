@@ -28,6 +28,7 @@ ARGUMENTS: dict[str, str] = {
     "inputs": "infeatures dimin indim inputdim inputsize querydim queryshape din",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
     "hiddenff mlpdim",
+    "batch_first": "batchfirst",
     "use_bias": "usebias bias useattentionbias qkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout",
     "training": "training train istraining",
@@ -50,6 +51,7 @@ _ROLES = {
     "value": "values|value|val|v",
     "attention_output": "attentionoutput|attnoutput|outputs|output|out|o|merge|final|combineheads|combine|concat|cproj",
     "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
+    "key_value": "kv|keyvalue",
 }
 _BEFORE = "(?:to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
 _AFTER = "(?:proj(?:ection)?|proj|kernel|weights?|bias|linear|dense|layer|transform|matrix|lin|fc|net|w|b)*"

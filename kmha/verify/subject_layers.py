@@ -25,8 +25,8 @@ from kmha.verify.calling import (
     roles_of,
     tensors_of,
 )
-from kmha.verify.chain import ROLES, Trial
-from kmha.verify.conventions import BATCH, LISTS, SINGLE, Convention
+from kmha.verify.chain import Trial
+from kmha.verify.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.layer_kinds import kind_of
 from kmha.verify.layer_sizes import fixed_sizes, held_sizes, letters
 from kmha.verify.matching import Asked
@@ -85,7 +85,9 @@ class LayerSubject(Subject):
         )
 
     def entries(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = [{"entry": BATCH}]
+        is_instance = not isinstance(self.thing, type)
+        time_first = is_instance and getattr(self.thing, "batch_first", None) is False
+        found: list[dict[str, Any]] = [{"entry": TIME if time_first else BATCH}]
         if not self.accepts.cross:  # what is called with one argument may want a list of them
             found += [{"entry": entry} for entry in LISTS]
         return [*found, {"entry": SINGLE}]
@@ -137,9 +139,7 @@ class LayerSubject(Subject):
             slots = self._made(trial)[1]
         except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
             return None
-        names = {slot.name for slot in slots}
-        packed = {name.replace("packed", role) for name in names if name.startswith("packed") for role in ROLES}
-        return frozenset(names | packed)
+        return frozenset(name for slot in slots for name in slot.names)
 
     def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
         """The layer for a trial, with its weights set; made anew where sizes, dropout or dtype are others."""
@@ -195,6 +195,7 @@ class LayerSubject(Subject):
             "output": sizes["E"],
             "inputs": sizes["I query"],
             "use_bias": True,
+            "batch_first": True,
             "dropout": rate if self.accepts.training else 0.0,
         }
         arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}

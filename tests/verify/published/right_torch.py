@@ -35,21 +35,19 @@ class LatentAttention(nn.Module):
         self.to_kv = nn.Linear(context_dim, heads * dim_head * 2, bias=False)
         self.to_out = nn.Linear(heads * dim_head, query_dim)
 
-    def forward(self, x, context=None, mask=None):
+    def forward(self, x, context=None):
         context = x if context is None else context
         query, key, value = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
             for part in (self.to_q(x), *self.to_kv(context).chunk(2, dim=-1))
         )
         logits = torch.einsum("bid,bjd->bij", query, key) * self.scale
-        if mask is not None:
-            logits = logits.masked_fill(~mask.repeat_interleave(self.heads, 0)[:, None, :], -torch.finfo().max)
         mixed = torch.einsum("bij,bjd->bid", logits.softmax(dim=-1), value)
         return self.to_out(mixed.unflatten(0, (-1, self.heads)).transpose(1, 2).flatten(2))
 
 
 class LensAttention(nn.Module):
-    """TransformerLensOrg/TransformerLens#284: `triu` with diagonal=1 marks what is hidden; each sees itself. It is causal."""
+    """TransformerLensOrg/TransformerLens#284: `triu` with diagonal=1 hides the future alone. It is causal."""
 
     def __init__(self, d_model, n_heads, d_head):
         super().__init__()

@@ -22,7 +22,7 @@ class FuxiAttention(nn.Module):
         value = self.W_v(value).view(batch * self.num_heads, -1, self.head_dim)
         logits = torch.bmm(query, key.transpose(1, 2)) / self.head_dim**0.5
         scores = self.dropout(torch.softmax(logits, dim=-1))
-        return torch.bmm(scores, value).view(batch, -1, self.num_heads * self.head_dim), scores
+        return torch.bmm(scores, value).view(batch, -1, self.num_heads * self.head_dim)
 
 
 class TextClassifierAttention(nn.Module):
@@ -119,9 +119,10 @@ class KeyForValueAttention(nn.Module):
 
 
 class ViewedAttention(nn.Module):
-    """akshitac8/Generative_MLZSL, model.py: split by `view`, yet merged with a transpose; logits of exactly 0 are hidden.
+    """akshitac8/Generative_MLZSL, model.py: split by `view`, yet merged with a transpose.
 
-    There, the query is added to the result; this is what stands before it.
+    Logits of exactly 0 are hidden, too: without a mask there are none. There, the query is added to the result; this is
+    what stands before it.
     """
 
     def __init__(self, heads, d_model, dropout=0.0):

@@ -161,7 +161,7 @@ class DecoderAttention(nn.Module):
 
 
 class TiledMaskAttention(nn.Module):
-    """line/lighthouse#77: the mask for `nn.MultiheadAttention` is tiled, where each item's belongs to H rows in turn."""
+    """line/lighthouse#77: the mask for `nn.MultiheadAttention` is tiled, where each item's must be repeated."""
 
     def __init__(self, d_model, nhead):
         super().__init__()
@@ -222,6 +222,3 @@ def segmentation_scores(query, key, value, mask=None):
         weights = weights.masked_fill(~mask.transpose(1, 2), -torch.inf)
     weights = functional.softmax(weights.flatten(2), dim=-1).view_as(weights)
     return torch.einsum("bqnk,bnkc->bnqc", weights, value)
-
-
-MASK = {"FirstAxisAttention": "hides", "TiledMaskAttention": "hides"}
