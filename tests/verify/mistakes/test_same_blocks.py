@@ -5,33 +5,31 @@ from kmha.verify import matching, trying
 from kmha.verify.mistakes.same_blocks import expected_in_block
 from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
+RIGHT = trying.RIGHT
+
 
 def _groups(trials, chain):
-    """Mistakes that give the same numbers for all trials, and show in some."""
-    seen = {}
-    for one in [None, *matching.candidates(chain)]:
-        changes = [] if one is None else [one.changes]
-        rows = [trying.answer(trial, changes, scores=False) for trial in trials]
-        if any(row is not None for row in rows):
-            seen["right" if one is None else one.id] = rows
-    left, found = list(seen), []
-    while left:
-        first = left.pop(0)
-        group = [first, *(other for other in left if _same(seen[first], seen[other]))]
-        left = [other for other in left if other not in group]
-        if len(group) > 1 and first != "right":
-            found.append(set(group))
-    return found
+    """The mistakes that give the same numbers for all trials, but for those that change nothing or cannot be made."""
+    bank = {one.id: [one.changes] for one in matching.candidates(chain)}
+    groups, made = [[RIGHT, *bank]], set()
+    for trial in trials:
+        finer = []
+        for group in groups:  # who is alone need not be run again
+            found = {identity: trying.answer(trial, bank.get(identity, []), scores=False) for identity in group}
+            made |= {identity for identity, row in found.items() if row is not None}
+            left = list(group)
+            while left:
+                together = [other for other in left if _same(found[left[0]], found[other])]
+                left = [other for other in left if other not in together]
+                finer += [together] if len(together) > 1 or together[0] not in made else []
+        groups = finer
+    return [set(group) for group in groups if RIGHT not in group and len(group) > 1 and group[0] in made]
 
 
-def _same(rows, others):
-    for one, other in zip(rows, others, strict=True):
-        if one is None or other is None:
-            if one is not other:
-                return False
-        elif one.shape != other.shape or (np.abs(one - other) > trying.APART).any():
-            return False
-    return True
+def _same(one, other):
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and (np.abs(one - other) <= trying.APART).all()
 
 
 @pytest.mark.parametrize(
