@@ -40,7 +40,7 @@ add(
     "batch-for-positions",
     "Batch and positions are exchanged: the items of the batch attend to each other.",
     "which axis is the batch (batch_first)",
-    "IBM/TabFormer#14, songyangco/GETNext#2",
+    "IBM/TabFormer#14, aipixel/AEMatter#3, songyangco/GETNext#2",
     inputs=_positions_first,
     allowed=_no_mask,
     dropped=lambda state, right: state["scores"],
@@ -122,7 +122,7 @@ add(
     "input-changed",
     "An input is changed in place: its owner finds other numbers in it after the call.",
     "assignments such as `x *= …` and `x[…] = …` to arguments",
-    PAPER,
+    "pytorch/pytorch#73249",
     untouched=lambda state, right: False,
 )
 
@@ -141,7 +141,7 @@ add(
     "input-scaled",
     "The query is scaled in place: where key and value are the same array, they are scaled too.",
     "assignments such as `query /= …`",
-    PAPER,
+    "pytorch/pytorch#73249",
     inputs=_scaled_in_place,
     scaled=lambda state, right: state["logits"],
     untouched=lambda state, right: False,

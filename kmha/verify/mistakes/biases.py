@@ -12,8 +12,7 @@ from kmha.verify.mistakes.entry import add
 
 LOOK = "where the biases are added, or the converted weights"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
-OURS = "karpathy/minGPT#93"  # whether these projections have biases
-SUMMED = "pytorch/pytorch#42929"
+FORGOTTEN = "sbryngelson/ANEForge#253, paiml/aprender#2769, shadowpa0327/Palu#8"
 
 
 def _without(*roles: str) -> Change:
@@ -64,7 +63,7 @@ for _id, _says, _roles in (
     ),
     ("bias-missing-all", "All biases are forgotten.", (*ROLES, "attention_output")),
 ):
-    add(_id, _says, LOOK, OURS, weights=_without(*_roles))
+    add(_id, _says, LOOK, FORGOTTEN, weights=_without(*_roles))
 
 
 def _size_first(bias: np.ndarray) -> np.ndarray:
@@ -155,7 +154,7 @@ add(
     "bias-output-per-head",
     "The output's bias is added in every head: H times.",
     "the sum over the heads, where each is projected by itself",
-    "fundamentalvision/Deformable-DETR#15",
+    "once per group of heads: Wenyueh/MinivLLM#80, PaddlePaddle/Paddle#35186",
     output=lambda state, right: _times(state, state["heads"]["query"].shape[1]),
 )
 

@@ -9,6 +9,7 @@ from kmha.verify.chain import Change, State, Step, causal, softmax
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the causal mask is made"
+PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
 def _mask(of: Any) -> Change:
@@ -44,7 +45,7 @@ for _name, _says, _source, _of in (
     (
         "one-ahead",
         "The causal mask lets each position see the next one: s ≤ t + 1 in place of s ≤ t.",
-        "pytorch/tutorials#2250",
+        "asked in pytorch/tutorials#2250",
         _lower(1),
     ),
     (
@@ -62,13 +63,13 @@ for _name, _says, _source, _of in (
     (
         "wrong-corner",
         "With T ≠ S the causal mask is aligned to the lower right corner in place of the upper left.",
-        "pytorch/pytorch#103082, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
+        "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
         lambda rows, columns: np.tril(np.ones((rows, columns), bool), columns - rows),
     ),
     (
         "itself-only",
         "The causal mask is a diagonal: each position attends to itself alone.",
-        "RVC-Boss/GPT-SoVITS#965",
+        PAPER,
         lambda rows, columns: np.eye(rows, columns, dtype=bool),
     ),
 ):

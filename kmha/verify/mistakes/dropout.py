@@ -73,7 +73,7 @@ for _name, _says, _look, _source, _change in (
         "never",
         "Dropout is off in training: `training` is not handed on, or the scores are used as they were.",
         "what decides whether dropout is on",
-        PAPER,
+        "tensorflow/tensorflow#42625",
         lambda state, right: state["scores"],
     ),
     (
@@ -87,7 +87,7 @@ for _name, _says, _look, _source, _change in (
         "rescaled-by-rate",
         "The scores that are kept are divided by the rate in place of by 1 - rate: it is read as the share to keep.",
         SCALING,
-        "NVIDIA/apex#816",
+        "hunkim/DeepLearningZeroToAll#122; NVIDIA/apex#816",
         _kept_times(lambda rate: 1 / rate),
     ),
     (
@@ -178,7 +178,7 @@ for _name, _says, _source, _change in (
     (
         "logits",
         "The logits are returned in place of the scores.",
-        "Vaswani et al. 2017, section 3.2.1: the scores are what the softmax gives",
+        "PaddlePaddle/PaddleOCR#4556",
         lambda state, right: state["scaled"],
     ),
     (

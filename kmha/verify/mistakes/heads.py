@@ -85,7 +85,7 @@ add(
     "heads-attend-to-heads",
     "The heads are not moved before the positions: at every position the heads attend to each other.",
     LOOK,
-    "aladdinpersson/Machine-Learning-Collection#3",
+    PAPER,
     heads=_not_transposed,
     allowed=_unmasked,
     dropped=lambda state, right: state["scores"],

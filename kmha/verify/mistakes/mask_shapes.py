@@ -49,7 +49,7 @@ for _id, _says, _source, _order in (
     (
         "mask-repeated",
         "The heads come first in (H·B), and the mask is repeated in place of tiled: heads get another item's mask.",
-        "lsdefine/attention-is-all-you-need-keras#36",
+        "lsdefine/attention-is-all-you-need-keras#36, lsdefine/attention-is-all-you-need-keras#28",
         _stacked_heads_first,
     ),
     (
@@ -61,7 +61,7 @@ for _id, _says, _source, _order in (
     (
         "mask-of-next-item",
         "Each item gets the mask of the item after it.",
-        "sooftware/attentions#4",
+        PAPER,
         lambda batch, heads: np.repeat(np.arange(batch) + 1, heads),
     ),
 ):
@@ -109,13 +109,13 @@ for _id, _says, _source, _change in (
     (
         "mask-first-row-for-all",
         "The mask's first row is used for all queries.",
-        "keras-team/keras-io#1046",
+        "autosome-ru/vigg_ribonanza#1",
         _of_mask(_everywhere(0)),
     ),
     (
         "mask-last-row-for-all",
         "The mask's last row is used for all queries.",
-        "OpenNMT/OpenNMT-py#2532",
+        PAPER,
         _of_mask(_everywhere(-1)),
     ),
     (
@@ -165,7 +165,7 @@ add(
     "mask-items-as-heads",
     "The mask has no axis of heads: where there are as many items as heads, head number b gets item b's mask.",
     LOOK,
-    "sooftware/attentions#4",
+    "lucidrains/graph-transformer-pytorch#2",
     allowed=_items_as_heads,
 )
 add(
@@ -187,26 +187,30 @@ def _lengths(of: Callable[..., np.ndarray]) -> Change:
     return change
 
 
-for _id, _says, _of in (
+for _id, _says, _source, _of in (
     (
         "padding-shortest-for-all",
         "What is padding in any item is hidden in the whole batch.",
+        PAPER,
         lambda mask: np.broadcast_to(mask.all(0), mask.shape),
     ),
     (
         "padding-one-more",
         "The padding mask is one position too long: the first padded position is attended.",
+        PAPER,
         lambda mask: np.concatenate([np.ones_like(mask[:, :1]), mask[:, :-1]], axis=1),
     ),
     (
         "padding-one-less",
         "The padding mask is one position too short: the last real position is hidden.",
+        PAPER,
         lambda mask: np.concatenate([mask[:, 1:], np.zeros_like(mask[:, :1])], axis=1),
     ),
     (
         "padding-at-other-end",
         "The padding is taken to be at the other end of the sequence.",
+        "facebookresearch/fairseq#537",
         lambda mask: mask[:, ::-1],
     ),
 ):
-    add(_id, _says, "where the padding mask is computed", "lean-dojo/ReProver#34", allowed=_lengths(_of))
+    add(_id, _says, "where the padding mask is computed", _source, allowed=_lengths(_of))

@@ -45,7 +45,7 @@ for _id, _says, _source, _change in (
     (
         "mask-added-opposite-ones",
         "The inverted mask is added to the logits as 1 and 0: what is hidden gains 1.",
-        "huggingface/transformers#24897",
+        "asked in huggingface/transformers#24897",
         _added(1.0),
     ),
     (
@@ -57,7 +57,7 @@ for _id, _says, _source, _change in (
     (
         "mask-zeroes-allowed",
         "The logits are multiplied by the inverted mask: what may be attended becomes 0.",
-        "huggingface/transformers#542",
+        "explained in huggingface/transformers#542",
         _masked_trial(lambda state, right: state["scaled"] * ~state["allowed"]),
     ),
     (
@@ -162,7 +162,7 @@ for _id, _says, _source, _change in (
     (
         "mask-empty-row-nan",
         "A row with nothing to attend to is NaN: all of its logits are -∞.",
-        "pytorch/pytorch#143287; seed 003",
+        "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         _empty_is_nan,
     ),
 ):
@@ -180,7 +180,7 @@ add(
     "mask-from-zero-keys",
     "Keys whose features are all 0 are taken for padding, whatever the mask says.",
     "where the padding mask is computed",
-    "Kyubyong/transformer#17",
+    "Kyubyong/transformer#33, Kyubyong/transformer#69",
     allowed=_zero_keys,
 )
 

@@ -55,7 +55,7 @@ for _id, _says, _source, _change in (
     (
         "masks-either",
         "Of two masks, one that allows is enough: they are combined by OR in place of AND.",
-        "jadore801120/attention-is-all-you-need-pytorch#217",
+        "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         _either,
     ),
 ):
@@ -89,13 +89,13 @@ for _id, _says, _source, _change in (
     (
         "padding-ignored",
         "The keys' padding mask is ignored: padding is attended.",
-        "speechbrain/speechbrain#1107, huggingface/transformers#47946, facebookresearch/fairseq#537",
+        "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
         _ignored("key_mask"),
     ),
     (
         "causal-replaces-others",
         "Where the mask is causal, the other masks are not used.",
-        "keras-team/keras-io#482",
+        "keras-team/keras-io#482, huggingface/transformers#37807",
         _replaced("causal", "mask", "key_mask"),
     ),
     (
@@ -107,7 +107,7 @@ for _id, _says, _source, _change in (
     (
         "mask-replaces-causal",
         "Where there is a mask argument, the causal mask is not used.",
-        PAPER,
+        "FGA-DIKU/BONSAI#344",
         _replaced("mask", "causal"),
     ),
     (
@@ -165,7 +165,7 @@ for _id, _says, _source, _change in (
     (
         "padding-of-query-for-keys",
         "The query's padding mask is used for the keys (the target's in cross-attention).",
-        "Kamichanw/SeekDeeper#3, keras-team/keras-io#1046",
+        "keras-team/keras-io#1046, fchollet/deep-learning-with-python-notebooks#209, Kamichanw/SeekDeeper#3",
         _of_query,
     ),
     (

@@ -61,7 +61,7 @@ for _name, _says, _source, _of in (
     (
         "not-transposed",
         "The heads are merged without transposing back: a query gets pieces of other queries.",
-        "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4",
+        "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         _not_transposed,
     ),
     (
@@ -82,7 +82,7 @@ for _name, _says, _source, _of in (
         "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         _everywhere(np.mean),
     ),
-    ("summed", "The heads are summed in place of concatenated.", PAPER, _everywhere(np.sum)),
+    ("summed", "The heads are summed in place of concatenated.", "awf/functional-transformer#8", _everywhere(np.sum)),
     (
         "largest",
         "The largest over the heads is taken in place of concatenating them.",

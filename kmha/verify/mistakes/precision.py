@@ -39,7 +39,7 @@ add(
     "half-logits-overflow",
     "In float16 query · key overflows before it is scaled: rows are NaN.",
     "whether the query is scaled before the product, or the product computed in float32",
-    "huggingface/transformers#17306",
+    "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
     logits=_in_half(_overflowing),
     scores=_in_half(_plain),
 )

@@ -29,7 +29,7 @@ for _id, _says, _left, _right, _source in (
         "The logits are key · query in place of query · key: they are transposed, or the two were swapped.",
         "key",
         "query",
-        "karpathy/llm.c#531",
+        "asked in karpathy/llm.c#531",
     ),
 ):
     add(_id, _says, LOGITS, _source, logits=_product(_left, _right))

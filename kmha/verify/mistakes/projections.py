@@ -57,7 +57,7 @@ for _id, _says, _source, _roles in (
     (
         "inputs-key-value-swapped",
         "The value's projection receives the key, and the key's projection the value.",
-        PAPER,
+        "the order of keras-team/keras#19257",
         _swap("key", "value"),
     ),
     (
@@ -93,7 +93,7 @@ for _id, _says, _source, _roles in (
     (
         "inputs-value-from-query",
         "The value is made of the query's input.",
-        CROSS,
+        "tensorflow/tensorflow#34809",
         {"value": "query"},
     ),
     (
@@ -107,7 +107,12 @@ for _id, _says, _source, _roles in (
 
 KERNELS = "which kernel is used, or saved, for which role"
 for _id, _says, _source, _roles in (
-    ("kernels-key-value-swapped", "The kernels of key and value are swapped.", PAPER, _swap("key", "value")),
+    (
+        "kernels-key-value-swapped",
+        "The kernels of key and value are swapped.",
+        "jsbaan/transformer-from-scratch#1",
+        _swap("key", "value"),
+    ),
     ("kernels-query-key-swapped", "The kernels of query and key are swapped.", PAPER, _swap("query", "key")),
     ("kernels-query-value-swapped", "The kernels of query and value are swapped.", PAPER, _swap("query", "value")),
     (

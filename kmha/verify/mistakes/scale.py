@@ -43,7 +43,7 @@ _divided(
 _divided(
     "The logits are divided by O in place of √O: the root is missing, or they are scaled twice.",
     "without-root",
-    "delzac/cntkx#10; twice: huggingface/transformers#38290",
+    "delzac/cntkx#10, tensorflow/tensor2tensor#1900; twice: huggingface/transformers#38290",
     lambda state: _sizes(state)[3],
 )
 _divided(
@@ -85,13 +85,13 @@ _divided(
 _divided(
     "The logits are divided by √S, the root of the number of keys, in place of √O.",
     "keys",
-    "phlippe/uvadlc_notebooks#72",
+    "asked in phlippe/uvadlc_notebooks#72",
     lambda state: math.sqrt(_sizes(state)[2]),
 )
 _divided(
     "The logits are divided by √T, the root of the number of queries, in place of √O.",
     "queries",
-    "phlippe/uvadlc_notebooks#72",
+    "asked in phlippe/uvadlc_notebooks#72",
     lambda state: math.sqrt(_sizes(state)[1]),
 )
 _divided(
@@ -132,7 +132,7 @@ add(
     "scale-after-mask",
     "The logits are scaled after -10,000 was added where masked, so that the mask shrinks by √O: large logits leak.",
     "the order of the scaling and the mask",
-    "Vaswani et al. 2017, figure 2 (left): scale, then mask; huggingface/transformers#10484",
+    "awf/functional-transformer#8; the number: huggingface/transformers#10484",
     masked=lambda state, right: (state["logits"] + np.where(state["allowed"], 0.0, -1e4)) * state["scale"],
 )
 

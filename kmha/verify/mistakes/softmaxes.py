@@ -50,7 +50,7 @@ for _name, _axes, _says, _source in (
         "flattened",
         (-2, -1),
         "The softmax runs over queries and keys together: a head's whole matrix sums to one.",
-        "lucidrains/perceiver-pytorch#46",
+        "asked in lucidrains/perceiver-pytorch#46",
     ),
     (
         "heads-and-keys",
@@ -103,13 +103,13 @@ for _name, _says, _source, _change in (
     (
         "twice-unmasked",
         "The softmax is taken twice, the second time without the mask: what was hidden gets a share again.",
-        PAPER,
+        "zyy-2001/DisKT#6",
         lambda state, right: softmax(right(state)),
     ),
     (
         "of-opposite",
         "The softmax is of the negative logits: the least alike get the most.",
-        PAPER,
+        "a choice in CASIA-IVA-Lab/DANet#48",
         lambda state, right: softmax(np.where(state["allowed"], -state["scaled"], -np.inf)),
     ),
     (
@@ -171,13 +171,13 @@ for _name, _says, _source, _change in (
     (
         "one-more",
         "One is added to the sum of the exponentials: rows sum to less than one.",
-        PAPER,
+        "a proposal: karpathy/llama2.c#59, kyegomez/AttentionIsOFFByOne#5",
         lambda state, right: right(state) * _with_one(state["masked"]),
     ),
     (
         "overflow",
         "The exponentials overflow: the row's largest logit is not taken off before.",
-        PAPER,
+        "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
         lambda state, right: (_exponentials(state) / _exponentials(state).sum(axis=-1, keepdims=True)).astype(
             "float64"
         ),
