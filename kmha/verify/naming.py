@@ -23,11 +23,11 @@ ARGUMENTS: dict[str, str] = {
     "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim",
     "value_size": "valuedim dv valuesize",
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
-    "nembd embsize dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures",
+    "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
     "inputs": "infeatures dimin indim inputdim inputsize querydim queryshape din",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
-    "hiddenff mlpdim",
+    "hiddenff mlpdim pfdim ffsize densedim latentdim",
     "batch_first": "batchfirst",
     "use_bias": "usebias bias useattentionbias qkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout",

@@ -55,8 +55,7 @@ class BlockSubject(LayerSubject):
     def smaller(self, sizes: BlockSizes) -> Iterator[Any]:
         """A few small ones."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
-            width = heads * size
-            yield BlockSizes(batch, rows, rows + 1, heads, size, width, 3, width, 5)
+            yield BlockSizes(batch, rows, rows + 1, heads, size, heads * size, 3, heads * size, 5)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":
@@ -144,7 +143,7 @@ class BlockSubject(LayerSubject):
             shape = trial.weights["embedding/embeddings"].shape
             table = [variable for variable in variables if variable.shape == shape]
             if len(table) != 1:
-                raise UnknownWeightsError(f"expected one table of the shape {shape}. Received: {_listed(variables)}.")
+                raise UnknownWeightsError(f"expected one table {shape}. Received: {held.listed(variables)}.")
             return {"embedding": [Whole(table[0], "embeddings")]}
         groups = grouped(variables, trial, self.chain)
         parts: dict[str, Any] = {}
@@ -154,8 +153,7 @@ class BlockSubject(LayerSubject):
             features = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
             sizes = {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **features}
             parts[prefix] = held.arrangements(groups[prefix], sizes)[0]
-        transposed = self.kind.transposed
-        parts["ffn"] = [Whole(v, f"{name}", transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
+        parts["ffn"] = [Whole(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):
             parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]
         return parts
@@ -210,14 +208,15 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
     attention = [variable for variable in rest if variable not in forward.values()]
     names = [prefix for prefix in NORMS[chain] if prefix]
     blocks = _by_attribute(attention, len(_attentions(chain)))
-    if len(forward) != 4 or len(norms) != len(names) or blocks is None:
+    if len(forward) != 4 or len(norms) not in (1, len(names)) or blocks is None:
         raise UnknownWeightsError(
             f"expected the weights of {len(_attentions(chain))} attentions, two dense layers with {inner} features in "
-            f"between, and {len(names)} normalizations of {width}. Received: {_listed(variables)}."
+            f"between, and {len(names)} normalizations of {width}. Received: {held.listed(variables)}."
         )
     found: dict[str, Any] = dict(zip(_attentions(chain), blocks, strict=True))
     found["ffn"] = list(forward.items())
-    for prefix, pair in zip(names, norms.values(), strict=True):
+    found |= {prefix: [] for prefix in names}  # one that serves all places has the first one's weights
+    for prefix, pair in zip(names, norms.values(), strict=False):
         by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
         called = {"gamma": ("gamma", "weight"), "beta": ("beta", "bias")}
         found[prefix] = [(name, by_name[each]) for name, keys in called.items() for each in keys if each in by_name]
@@ -249,7 +248,3 @@ def _by_attribute(variables: Sequence[Variable], count: int) -> list[list[Variab
     crossing = [name for name in groups if re.search(r"cross|enc|memory|src", name.lower())]
     order = sorted(groups, key=lambda name: name in crossing) if len(crossing) == 1 else list(groups)
     return [groups[name] for name in order]
-
-
-def _listed(variables: Sequence[Variable]) -> str:
-    return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"

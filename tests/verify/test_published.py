@@ -14,7 +14,10 @@ from kmha.verify import diagnose
 from kmha.verify.mistakes import BANK
 
 FOLDER = Path(__file__).parent / "published"
-NEEDS = {"torch_heads": "torch", "torch_scores": "torch", "right_torch": "torch", "jax_functions": "jax"}
+NEEDS = {
+    **dict.fromkeys(("torch_heads", "torch_scores", "torch_blocks", "right_torch"), "torch"),
+    "jax_functions": "jax",
+}
 
 # All ids of the simplest explanation; what explains it equally well is not asked for.
 WRONG = {
@@ -49,6 +52,17 @@ WRONG = {
         "LookAheadAttention": "causal-inverted",
         "CaptioningAttention": "padding-ignored",
         "PositionalMaskAttention": "mask-missing",
+    },
+    "keras_blocks": {
+        "PredictionLayer": "residual-feed-forward-from-input",
+        "MeterLayer": "feed-forward-activation-after-second",
+    },
+    "torch_blocks": {
+        "SharedNormLayer": "norm-shared-last-1",
+        "LatticeLayer": "residual-output-doubled",
+        "EvenEmbedding": "positions-exponent-doubled-per-feature",
+        "ThousandEmbedding": "positions-base-1000 positions-exponent-per-feature",
+        "ColumnEmbedding": "positions-exponent-doubled-per-feature",
     },
     "numpy_functions": {
         "key_for_value": "mix-key",

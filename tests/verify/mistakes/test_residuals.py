@@ -12,6 +12,8 @@ ENCODER = {
     "residual-doubled-feed-forward": lambda p, a: p.last_norm(2 * p.norm(p.x + a) + p.forward(p.norm(p.x + a))),
     "residual-sublayer-doubled-attention": lambda p, a: p.end(p.norm(p.x + a + a)),
     "residual-of-itself-attention": lambda p, a: p.end(p.norm(2 * p.x)),
+    "residual-output-doubled-attention": lambda p, a: p.end(p.norm(a + a)),
+    "residual-output-doubled": lambda p, a: p.last_norm(2 * p.forward(p.norm(a + a))),
     "residual-unused-attention": lambda p, a: p.end(p.norm(p.x)),
     "residual-unused-feed-forward": lambda p, a: p.last_norm(p.norm(p.x + a)),
     "residual-averaged": lambda p, a: p.last_norm((p.norm((p.x + a) / 2) + p.forward(p.norm((p.x + a) / 2))) / 2),
