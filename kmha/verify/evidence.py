@@ -29,7 +29,8 @@ class Where:
 
 def rows(found: Diagnosis) -> list[dict[str, Any]]:
     """For each call: the distance from right, from what was found, and from the next best."""
-    explanations = [(), *([found.mistakes] if found.mistakes else []), *([found.nearest.mistakes] if found.nearest else [])]
+    others = [found.mistakes, found.nearest.mistakes if found.nearest else ()]
+    explanations = [(), *filter(None, others)]
     return [{"call": one.trial.name, "distances": [_far(one, each) for each in explanations]} for one in found.asked]
 
 
@@ -80,6 +81,8 @@ def notes(found: Diagnosis) -> list[str]:
         lines.append(f"With this made on purpose, the reference gives the same numbers to {max(worst, 1e-16):.0e}.")
         if others:
             lines.append(f"In what it can be called with, these are the same function: {'; '.join(others[:6])}.")
+    if found.convention.causal and found.subject.chain == "attention":
+        lines.append("It is causal without being asked to be, and is taken to be meant so.")
     if found.verdict == UNKNOWN and found.clue:
         lines.append(f"The first step that departs: {found.clue.step}.")
         lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
