@@ -1,4 +1,4 @@
-"""JAX functions of public threads, in own words. Each runs as it did there."""
+"""JAX functions of public threads, in own words."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Encoder layers of public threads in Keras, in own words. Each runs as it did there."""
+"""Encoder layers of public threads in Keras, in own words."""
 
 import keras
 

@@ -1,4 +1,4 @@
-"""Keras layers of public threads, in own words. Each runs as it did there."""
+"""Keras layers of public threads, in own words."""
 
 import keras
 from keras import ops
@@ -58,17 +58,3 @@ class CaptioningAttention(keras.layers.Layer):
             combined_mask = ops.cast(padding_mask[:, None, :], dtype="int32")
             combined_mask = ops.minimum(combined_mask, causal_mask)  # made, and not handed on
         return self.attention(query=inputs, value=inputs, key=inputs, attention_mask=causal_mask)
-
-
-class PositionalMaskAttention(keras.layers.Layer):
-    """seed 003, keras.layers.MultiHeadAttention as course solutions call it: the fourth argument is no mask of (T, S).
-
-    `mha(x, x, x, mask)` hands the mask on as `query_mask`, which hides nothing.
-    """
-
-    def __init__(self, num_heads, key_dim, **options):
-        super().__init__(**options)
-        self.mha = keras.layers.MultiHeadAttention(num_heads, key_dim)
-
-    def call(self, x, mask=None):
-        return self.mha(x, x, x, mask)

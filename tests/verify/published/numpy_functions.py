@@ -1,4 +1,4 @@
-"""NumPy functions of public threads, in own words; what was MXNet or CNTK there, too. Each runs as it did there."""
+"""NumPy functions of public threads, in own words; what was MXNet or CNTK there, too."""
 
 import numpy as np
 

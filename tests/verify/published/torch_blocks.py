@@ -1,4 +1,4 @@
-"""Encoder layers and embeddings of public threads in torch, in own words. Each runs as it did there."""
+"""Encoder layers and embeddings of public threads in torch, in own words."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Modules of public threads, in own words: mistakes in heads, projections and merging. Each runs as it did there."""
+"""Modules of public threads, in own words: mistakes in heads, projections and merging."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Modules of public threads, in own words: mistakes in scale, mask and softmax. Each runs as it did there."""
+"""Modules of public threads, in own words: mistakes in scale, mask and softmax."""
 
 import torch
 from torch import nn
