@@ -33,26 +33,56 @@ def not_installed(what: str, extra: str) -> click.ClickException:
 
 
 def load(name: str) -> Any:
-    """What `MODULE:NAME` names; modules in the current folder are found."""
+    """What `MODULE:NAME` names; modules in the current folder are found.
+
+    Raises:
+        click.ClickException: there is no such thing, or importing the module fails; it says where.
+    """
     module_name, colon, thing_name = name.partition(":")
     if not (module_name and colon and thing_name):
         raise click.BadParameter(f"expected MODULE:NAME, such as my_module:MyAttention. Received: {name!r}.")
-    sys.path.insert(0, os.getcwd())
+    if module_name.endswith(".py") or thing_name.endswith(".py"):
+        raise click.BadParameter(f"name the module without .py. Received: {name!r}.")
+    if "/" in module_name or os.sep in module_name:
+        dotted = module_name.replace(os.sep, ".").replace("/", ".").strip(".")
+        raise click.BadParameter(f"name the module as Python imports it, {dotted}:{thing_name}. Received: {name!r}.")
+    found: Any = _imported(module_name)
+    for part in thing_name.split("."):
+        if not hasattr(found, part):
+            callables = [key for key, value in vars(found).items() if callable(value) and not key.startswith("_")]
+            near = ", ".join(difflib.get_close_matches(part, callables, n=3, cutoff=0.4) or callables[:3])
+            raise click.ClickException(
+                f"{module_name} has no {thing_name}. It has: {near or 'nothing that can be called'}."
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _imported(name: str) -> Any:
+    """The module, of the current folder first."""
+    folder = os.getcwd()
+    if folder not in sys.path[:1]:
+        sys.path.insert(0, folder)
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # importing runs a stranger's code, which may raise anything
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        if module_name.endswith(".py") or thing_name.endswith(".py"):
-            raise click.BadParameter(f"name the module without .py. Received: {name!r}.") from None
-        where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
-        raise click.ClickException(f"cannot import {module_name}: {type(error).__name__}: {error}{where}") from None
-    if not hasattr(module, thing_name):
-        callables = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        near = ", ".join(difflib.get_close_matches(thing_name, callables, n=3, cutoff=0.4) or callables[:3])
-        raise click.ClickException(
-            f"{module_name} has no {thing_name}. It has: {near or 'nothing that can be called'}."
-        )
-    return getattr(module, thing_name)
+        with contextlib.redirect_stdout(sys.stderr):  # what a stranger's module prints is not what we print
+            module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # importing runs a stranger's code, which may raise anything
+        if isinstance(error, SystemExit):
+            why = "it ends the program: put that below `if __name__ == '__main__':`"
+        else:
+            why = f"{type(error).__name__}: {error}"
+        raise click.ClickException(f"cannot import {name}: {why}{_place(error, folder)}") from None
+    here = os.path.join(folder, *name.split(".")) + ".py"
+    if os.path.isfile(here) and not os.path.samefile(here, getattr(module, "__file__", None) or folder):
+        raise click.ClickException(f"Python has a module {name} of its own, and does not look at {here}: rename it.")
+    return module
+
+
+def _place(error: BaseException, folder: str) -> str:
+    """The last line in the current folder that led to an error, or the last of all but the import's own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)[1:] if "importlib" not in frame.filename]
+    mine = [frame for frame in frames if frame.filename.startswith(folder)] or frames
+    return f" ({mine[-1].filename}, line {mine[-1].lineno})" if mine else ""
 
 
 @contextlib.contextmanager

@@ -17,8 +17,18 @@ from kmha.cli import common
 KNOWN, UNKNOWN = "known", "unknown"
 
 
-def run(name: str, *, settings: tuple[str, ...], mask: str, seed: int, backend: str, json_file: Path | None) -> int:
+def run(
+    name: str,
+    *,
+    settings: tuple[str, ...],
+    mask: str,
+    seed: int,
+    backend: str,
+    json_file: Path | None,
+    float16: bool = False,
+) -> int:
     """Diagnoses what `name` names; returns the exit status."""
+    arguments = parsed(settings)
     common.choose_backend(backend)
     candidate = common.load(name)
     from kmha.verify import diagnose, evidence
@@ -27,7 +37,13 @@ def run(name: str, *, settings: tuple[str, ...], mask: str, seed: int, backend: 
     try:
         with Console(stderr=True).status("looking at it") as status:
             found = diagnose(
-                candidate, arguments=parsed(settings), mask=mask, seed=seed, progress=lambda text: status.update(text)
+                candidate,
+                arguments=arguments,
+                mask=mask,
+                float16=float16,
+                seed=seed,
+                source=name,
+                progress=lambda text: status.update(text),
             )
     except ValueError as error:
         raise click.ClickException(str(error)) from None
@@ -76,7 +92,12 @@ def show(screen: Console, found: Any) -> None:
 
 
 def _verdict(found: Any) -> str:
-    name, calls = escape(found.name), f"{len(found.asked) - len(found.raised)} calls, {found.sizes}, seed {found.seed}"
+    from kmha.verify import evidence
+
+    name, answered = escape(found.name), len(found.asked) - len(found.raised)
+    calls = f"{answered} calls, {evidence.sizes(found)}, seed {found.seed}"
+    if found.right and found.raised:
+        return f"[bold green]{name} is right[/] where it can be run: {calls}."
     if found.right:
         return f"[bold green]{name} is right[/]: {calls}."
     if found.verdict == KNOWN:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kmha.verify import naming
 from kmha.verify.chain import Trial
-from kmha.verify.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, PADDING_SHAPES, SINGLE
+from kmha.verify.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, PADDING_SHAPES, SINGLE, TIME
 
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
@@ -80,10 +80,12 @@ def roles_of(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
-    """The same of an attention's call, in which a look-ahead mask is the mask, if there is no other."""
+    """The same of an attention's call, where a look-ahead mask is the mask if there is no other."""
     roles = roles_of(found)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
+    if roles.get("causal") == "is_causal" and "mask" in roles:
+        del roles["causal"]  # in torch it is a hint that the mask is causal, not a mask
     return roles
 
 
@@ -104,6 +106,8 @@ def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, An
         arrays = {role: array[:, 0] for role, array in arrays.items()}
     if entry == SINGLE:
         arrays = {role: array[0] for role, array in arrays.items()}
+    if entry == TIME:
+        arrays = {role: np.swapaxes(array, 0, 1) for role, array in arrays.items()}
     tensors = {role: subject.tensor(array, trial) for role, array in arrays.items()}
     if entry in LISTS:
         name = roles["self" if "self" in roles else "query"]

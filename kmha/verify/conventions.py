@@ -18,6 +18,7 @@ ALL = (*ROLES, "attention_output")
 HEADS = "(B, H, P, O)"
 BATCH = "(B, P, I)"
 SINGLE = "(P, I)"
+TIME = "(P, B, I)"
 LISTS: dict[str, tuple[str, ...]] = {
     "[query, key, value]": ("query", "key", "value"),
     "[query, value, key]": ("query", "value", "key"),

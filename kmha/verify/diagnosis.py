@@ -18,7 +18,7 @@ from typing import Any
 
 from kmha.verify import matching
 from kmha.verify.calling import SubjectError
-from kmha.verify.conventions import MEANINGS, Convention
+from kmha.verify.conventions import MEANINGS, SINGLE, Convention
 from kmha.verify.matching import Answer, Asked, Match
 from kmha.verify.mistakes import Mistake
 from kmha.verify.reproduction import script
@@ -103,6 +103,7 @@ def diagnose(
     mask: str = "attends",
     float16: bool = False,
     seed: int = 0,
+    source: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Runs a candidate on inputs that separate, and names its mistake.
@@ -116,6 +117,7 @@ def diagnose(
         float16: whether it must be right in float16 too. If not, what is wrong there is told apart, as `in_float16`:
             code that is right otherwise easily overflows there.
         seed: of sizes, weights and inputs.
+        source: MODULE:NAME, from where the code that shows the mistake imports the candidate.
         progress: called with what is being done.
 
     Raises:
@@ -123,6 +125,7 @@ def diagnose(
     """
     tell = progress or (lambda _: None)
     subject = subject_of(candidate, arguments or {}, mask)
+    subject.source = source
     tell("trying how it wants to be called")
     settled = settle(subject, seed)
     tell("running it")
@@ -131,7 +134,10 @@ def diagnose(
     asked = tuple(one for one in asked if one not in half)
     if subject.unread is not None and all(one.answer.raised for one in asked):
         raise SubjectError(f"{subject.name}: {subject.unread}")
-    found = _judged(subject, settled.sizes, asked, seed, tell)
+    sizes = settled.sizes
+    if settled.convention.entry == SINGLE:
+        sizes = dataclasses.replace(sizes, batch=1)
+    found = _judged(subject, sizes, asked, seed, tell)
     if not found.right:
         return found
     return dataclasses.replace(found, otherwise=settled.otherwise, in_float16=_in_float16(found, half))
@@ -144,8 +150,8 @@ def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attend
             "mask must be 'attends' or 'hides', what True (or 1) in a mask means, or 'adds' for one that is added to "
             f"the logits. Received: {mask!r}."
         )
-    name = getattr(candidate, "__qualname__", None) or getattr(candidate, "name", None) or type(candidate).__name__
-    name = name.split("<locals>.")[-1]
+    name = getattr(candidate, "__qualname__", None) or getattr(candidate, "name", None) or "candidate"
+    name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
     if isinstance(candidate, type) or any(hasattr(candidate, method) for method in ("call", "forward")):
         from kmha.verify.subject_blocks import BlockSubject, chain_of
         from kmha.verify.subject_layers import LayerSubject

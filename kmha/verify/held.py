@@ -28,7 +28,8 @@ class UnknownWeightsError(ValueError):
 class Variable:
     """One array of a layer: its path by attributes, and how to set and read it.
 
-    `transposed` says whether a matrix is (out, in), as in torch's `Linear`; `None` where nothing tells.
+    `transposed` says whether a matrix is (out, in), as in torch's `Linear`; `None` where nothing tells;
+    `used`, whether the layer's call made it.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Variable:
     assign: Callable[[np.ndarray], None]
     read: Callable[[], np.ndarray]
     transposed: bool | None = False
+    used: bool = True
 
     def told_by(self, other: tuple[int, ...]) -> "Variable":
         """With `transposed` known by its shape in a layer with more input features."""

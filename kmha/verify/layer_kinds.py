@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ class KerasKind:
     method = "call"
     transposed = False
     half = True
+
+    def __init__(self) -> None:
+        self.unused: set[int] = set()  # variables that no call has made
 
     def framework(self) -> str:
         return "keras"
@@ -43,8 +47,15 @@ class KerasKind:
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Weights come with the first call."""
+        import keras
+
         with self._computing_in(dtype):
             self.call(layer, arguments, False)
+            shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
+            for part in layer._flatten_layers(include_self=False):
+                if isinstance(part, keras.layers.Dense) and not part.built:
+                    part.build(shapes[0])  # it is never used, which is a mistake; it has weights all the same
+                    self.unused |= {id(variable) for variable in part.weights}
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         """Keras tells sublayers of the training, also where the layer's own call has no argument for it."""
@@ -62,20 +73,22 @@ class KerasKind:
                 paths.get(id(variable), variable.path),
                 tuple(variable.shape),
                 variable.assign,
-                lambda variable=variable: np.asarray(variable.value),
+                functools.partial(_value, variable),
+                used=id(variable) not in self.unused,
             )
             for variable in layer.weights
         ]
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Lines that make a layer with these weights."""
-        paths = [slot.variable for slot in slots]
-        arrays = ",\n    ".join(weights)
+        arrays = [f"    {array},  # {slot.variable.path}" for slot, array in zip(slots, weights, strict=True)]
         return [
             f"keras.config.set_dtype_policy({dtype!r})",
             f"layer = {made}",
             f"{call}  # makes the weights",
-            f"weights = [\n    {arrays},\n]  # {', '.join(variable.path for variable in paths)}",
+            "weights = [",
+            *arrays,
+            "]",
             "for variable, array in zip(layer.weights, weights):",
             "    variable.assign(array)",
         ]
@@ -115,8 +128,8 @@ class TorchKind:
             Variable(
                 name,
                 tuple(parameter.shape),
-                lambda array, parameter=parameter: _copy(parameter, array),
-                lambda parameter=parameter: frameworks.back(parameter),
+                functools.partial(_copy, parameter),
+                functools.partial(frameworks.back, parameter),
                 # A layer's `weight` is (out, in); a parameter of one's own may be either.
                 True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
             )
@@ -130,8 +143,12 @@ class TorchKind:
         return [
             f"layer = {made}.to(torch.{dtype}).eval()",
             f"{call}  # makes the weights of lazy modules",
-            f"layer.load_state_dict({{\n    {arrays},\n}})",
+            f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)",
         ]
+
+
+def _value(variable: Any) -> np.ndarray:
+    return frameworks.back(variable.value)
 
 
 def _copy(parameter: Any, array: np.ndarray) -> None:

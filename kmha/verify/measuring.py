@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +30,15 @@ class Answer:
     """What a candidate gave for a trial.
 
     Attributes:
-        output: (B, T, E), or (B, H, T, O) of a core.
+        output: (B, T, E), or (B, H, T, O) of a core; `None` where it raised.
         scores: (B, H, T, S), or `None` where it returns none.
         untouched: whether it left its inputs as they were.
         dtype: what it computed in.
         raised: its error, in place of all these.
     """
 
-    output: np.ndarray | None = None
-    scores: np.ndarray | None = None
+    output: Any = None
+    scores: Any = None
     untouched: bool = True
     dtype: str = "float64"
     raised: str = ""
@@ -156,11 +157,13 @@ def _with_dropout(asked: Asked, changes: Sequence) -> float:
     of its output, besides or instead: that is no mistake.
     """
     trial, answer = asked.trial, asked.answer
-    shape = (len(trial.query), 1, trial.query.shape[-2], trial.key.shape[-2])
+    if np.ndim(answer.output) not in (3, 4):
+        return float("inf")
+    shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # for any number of rows: a mistake may exchange T and S
     ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
     states = [run(_keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
     # (2^S, B, T), the last way is to keep everything
-    distances = np.stack([_row_distances(answer, state, trial) for state in states])
+    distances = np.stack([_row_distances(answer, state) for state in states])
     drawn = (distances[-1] > asked.limit).any() or (distances <= asked.limit).all()
     far = float(distances.min(axis=0).max()) if drawn else float("inf")
     zeros = np.asarray(answer.output) == 0.0
@@ -168,13 +171,14 @@ def _with_dropout(asked: Asked, changes: Sequence) -> float:
         return far
     features = np.where(zeros, 0.0, 1 / (1 - trial.rate))
     states.append(run(_keeping(trial, np.ones(shape)), changes))
-    distances = np.stack([_row_distances(answer, state, trial, features) for state in states])
+    distances = np.stack([_row_distances(answer, state, features) for state in states])
     return min(far, float(distances.min(axis=0).max()))
 
 
-def _row_distances(answer: Answer, state: State, trial: Trial, features: np.ndarray | None = None) -> np.ndarray:
-    """(B, T): how far each row of output and scores is; the output is multiplied by `features`."""
-    far = np.zeros(trial.query.shape[:1] + trial.query.shape[-2:-1])
+def _row_distances(answer: Answer, state: State, features: np.ndarray | None = None) -> np.ndarray:
+    """(B, T) of the answer: how far each row of output and scores is; the output is multiplied by `features`."""
+    given = np.shape(answer.output)
+    far = np.zeros((given[0], given[-2]))
     output = state["output"]
     if features is not None and np.shape(output) == features.shape:
         output = output * features

@@ -7,6 +7,7 @@ import numpy as np
 from kmha.verify.matching import Asked
 
 CLOSE = 1e-5  # relative to the largest element: float32 candidates are among those that are looked at
+MOST = 8  # numbers in a sentence
 
 
 def sentences(asked: Asked, right: np.ndarray, right_scores: np.ndarray | None) -> list[str]:
@@ -16,7 +17,10 @@ def sentences(asked: Asked, right: np.ndarray, right_scores: np.ndarray | None) 
         return []
     if output.shape != right.shape:
         return [f"its output has the shape {output.shape}, where {right.shape} is right"]
-    found = list(_of_output(output, right))
+    if _same(output, right):
+        found = ["its output is right"] if scores is not None else []
+    else:
+        found = [*_of_output(output, right), *_of_rows(output, right, asked)]
     if scores is not None and right_scores is not None:
         found += _of_scores(scores, right_scores, asked)
     return found
@@ -44,10 +48,18 @@ def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
         wrong = [item for item in range(len(output)) if item not in items]
         yield f"only the batch's items {_numbers(wrong)} differ; {_numbers(items)} are right (counted from 0)"
     yield from _exchanged(output, right, {"the batch": 0, "positions": -2, "features": -1})
-    rows = np.abs(difference).max(axis=tuple(axis for axis in range(output.ndim) if axis != output.ndim - 2))
-    close = rows <= CLOSE * np.abs(right).max()
-    if close.any() and not close.all():
-        yield f"only the positions {_numbers(np.flatnonzero(~close).tolist())} differ (counted from 0)"
+
+
+def _of_rows(output: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[str]:
+    """Which positions t differ, and whether they are those of which something is hidden."""
+    far = np.abs(np.nan_to_num(output - right, nan=np.inf)).max(axis=(1, 3) if output.ndim == 4 else 2)  # (B, T)
+    differs = far > CLOSE * np.abs(right).max()
+    hidden = (~asked.trial.allowed()).any(-1)
+    empty = asked.trial.empty_rows()
+    if hidden.any() and not hidden.all() and np.array_equal(differs & ~empty, hidden & ~empty):
+        yield "it differs only where the mask hides something: the other positions are right"
+    elif differs.any(0).any() and not differs.any(0).all():
+        yield f"only the positions {_numbers(np.flatnonzero(differs.any(0)).tolist())} differ (counted from 0)"
 
 
 def _exchanged(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> Iterator[str]:
@@ -70,6 +82,9 @@ def _of_scores(scores: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[
     if _same(scores, right):
         yield "its scores are right: the mistake comes after them"
         return
+    factor = _factor_of_logits(scores, right)
+    if factor is not None:
+        yield f"its scores are those of logits that are {factor:.6g} times the right ones"
     difference = scores - right
     if scores.shape[1] > 1 and _same(scores, np.broadcast_to(scores[:, :1], scores.shape)):
         yield "its scores are the same in all heads"
@@ -95,5 +110,21 @@ def _of_scores(scores: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[
     yield from _exchanged(scores, right, {"the heads": 1, "the queries": 2, "the keys": 3})
 
 
+def _factor_of_logits(scores: np.ndarray, right: np.ndarray) -> float | None:
+    """By which the logits are multiplied, if that explains the scores: they are its log but for a number a row."""
+    seen = (right > 0) & (scores > 0)
+    if not np.array_equal(right > 0, scores > 0) or not seen.any():
+        return None
+    mine, theirs = (_centred(np.log(np.where(seen, each, 1.0)), seen) for each in (scores, right))
+    factor = float(np.sum(mine * theirs) / max(float(np.sum(theirs * theirs)), 1e-30))
+    return factor if _same(mine, factor * theirs) and np.abs(theirs).max() > CLOSE else None
+
+
+def _centred(logits: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    mean = np.sum(logits, -1, where=seen, keepdims=True) / np.maximum(seen.sum(-1, keepdims=True), 1)
+    return np.where(seen, logits - mean, 0.0)
+
+
 def _numbers(values: list[int]) -> str:
-    return ", ".join(str(value) for value in values)
+    shown = [str(value) for value in values[:MOST]]
+    return ", ".join([*shown, "…"] if len(values) > MOST else shown)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chain import run
-from kmha.verify.matching import Asked
+from kmha.verify import frameworks
+from kmha.verify.matching import Asked, apart
 
 _TENSORS = {
     "numpy": ("", "{}"),
@@ -30,32 +30,42 @@ def literal(array: Any) -> str:
     return f"np.array({np.round(array.astype('float64'), digits).tolist()!r}, dtype={str(array.dtype)!r})"
 
 
-def imports(thing: Any, framework: str) -> list[str]:
-    """The first lines of a script that uses a class or function, or an object of the class."""
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    lines = ["import numpy as np"]
-    if framework == "keras":
-        lines.insert(0, "import keras")
+def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
+    """The first lines of a script that uses `thing` as `name`.
+
+    Args:
+        thing: a class, a function, or an object that is there already.
+        framework: of its arrays.
+        source: MODULE:NAME, if it is known where it is; else a class or function says so itself.
+        name: that it has in the script.
+    """
+    lines = ["import keras"] if framework == "keras" else []
+    lines += ["import numpy as np"]
     if _TENSORS[framework][0]:
         lines.append(_TENSORS[framework][0])
     if framework == "jax":
         lines.append('jax.config.update("jax_enable_x64", True)')
-    if named.__module__ not in ("__main__", "builtins") and "<locals>" not in named.__qualname__:
-        lines.append(f"from {named.__module__} import {named.__qualname__.split('.')[0]}")
-    return [*lines, ""]
+    module, home = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "<locals>")
+    if source:
+        module, _, home = source.partition(":")
+    if "<" in home or module in ("__main__", "builtins", "", None):
+        return [*lines, f"# {name}: the one that was diagnosed", ""]
+    home = home.split(".")[0] if "." in name else home
+    renamed = "" if home in (name, name.split(".")[0]) else f" as {name}"
+    return [*lines, f"from {module} import {home}{renamed}", ""]
 
 
 def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str], list[str]]:
     """A line for each array, and how each argument is written in the call."""
-    from kmha.verify import frameworks
-
     lines, given = [], []
     for name, value in arguments.items():
         if isinstance(value, dict):
-            items = ", ".join(f"{key!r}: {_tensor(frameworks.back(array), framework)}" for key, array in value.items())
-            lines.append(f"{name} = {{{items}}}")
+            items = [f"{key!r}: {_tensor(array, framework)}" for key, array in value.items()]
+            lines.append(f"{name} = {{{', '.join(items)}}}")
+        elif isinstance(value, list):
+            lines.append(f"{name} = [{', '.join(_tensor(array, framework) for array in value)}]")
         elif hasattr(value, "shape"):
-            lines.append(f"{name} = {_tensor(frameworks.back(value), framework)}")
+            lines.append(f"{name} = {_tensor(value, framework)}")
         else:
             given.append(f"{name}={value!r}")
             continue
@@ -63,13 +73,18 @@ def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str]
     return lines, given
 
 
-def _tensor(array: np.ndarray, framework: str) -> str:
-    return _TENSORS[framework][1].format(literal(array))
+def _tensor(tensor: Any, framework: str) -> str:
+    return _TENSORS[framework][1].format(literal(frameworks.back(tensor)))
 
 
 def script(asked: Asked, lines: list[str]) -> str:
     """The subject's `lines`, whose last one leaves `result`, and what is right below."""
-    state = run(asked.trial)
-    right = np.round(state["output"], 6)
-    shown = [*lines, "print(result)", f"# right: {right.tolist()}"]
+    shown = [*lines, "print(result)", f"# right: {_rounded(asked.right['output'])}"]
+    scores = asked.answer.scores
+    if scores is not None and apart(asked.answer.output, asked.right["output"]) <= asked.limit:
+        shown.append(f"# right scores: {_rounded(asked.right['returned'])}")
     return "\n".join(shown) + "\n"
+
+
+def _rounded(array: Any) -> list[Any]:
+    return np.round(np.asarray(array, "float64"), 6).tolist()

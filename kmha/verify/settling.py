@@ -51,8 +51,9 @@ def settle(subject: Subject, seed: int) -> Settled:
     subject.enter(entry=best.convention.entry, one_head=best.convention.one_head)
     subject.take(best.convention)
     _settle_masks(subject, best.drawn)
-    otherwise = next((one for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT), None)
-    return dataclasses.replace(best, convention=subject.convention, otherwise=otherwise and otherwise.convention.entry)
+    explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
+    otherwise = explained[0] if explained else None
+    return dataclasses.replace(best, convention=subject.convention, otherwise=otherwise)
 
 
 def _worth_a_try(entry: str, found: Sequence[Settled]) -> bool:
@@ -96,7 +97,11 @@ def _settle_masks(subject: Subject, drawn: Sequence[Trial]) -> None:
         masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
     shapes = [(dtype, shape) for dtype in MASK_DTYPES for shape in subject.mask_shapes()]
     if masked:
-        options = [dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape) for dtype, shape in shapes]
+        options = [
+            dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape, dtype=computed)
+            for computed in dict.fromkeys((start.dtype, "float32"))  # it may be the mask that is cast
+            for dtype, shape in shapes
+        ]
         choose(subject, options, [masked[0], masked[-1]])
     start, padded = subject.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
     if padded and subject.chain == "attention":
@@ -110,6 +115,8 @@ def choose(subject: Subject, options: Sequence[Convention], drawn: Sequence[Tria
     """Takes the best of the options, the first among equals, and says how well it fits."""
     running: list[tuple[Convention, list[Asked]]] = []
     for option in options:
+        if running and running[0][0].dtype != option.dtype:
+            continue  # float32 is for what cannot compute in float64
         subject.take(option)
         answered = [one for one in map(subject.ask, drawn) if not one.answer.raised]
         if not answered or not _fits(answered):

@@ -89,7 +89,7 @@ class FunctionSubject(Subject):
     def sizes(self, rng: np.random.Generator) -> Sizes:
         sizes = trials.draw_sizes(rng, self.accepts, use_bias=self._biased())
         heads = 1 if self.convention.one_head else self.fixed.get("heads", sizes.heads)
-        changes = {"heads": heads}
+        changes: dict[str, Any] = {"heads": heads}
         if self.accepts.wide:
             changes |= dict.fromkeys(("width", "features", "key_features"), heads * sizes.size)
         return dataclasses.replace(sizes, **changes)
@@ -114,7 +114,7 @@ class FunctionSubject(Subject):
             return [None]
         packed = any(role == "packed" for role, _ in self.weight_names.values())
         into = forms.PACKED if packed else (("I,HO", "HO,I", *forms.KERNELS) if self.flat else forms.KERNELS)
-        out = ("HO,E", "E,HO", "H,O,E") if self.flat else forms.OUTPUT_KERNELS
+        out: tuple[str, ...] = ("HO,E", "E,HO", "H,O,E") if self.flat else forms.OUTPUT_KERNELS
         if "attention_output" not in {role for role, _ in self.weight_names.values()}:
             out = out[:1]
         pairs = list(itertools.product(dict.fromkeys(into), out))
@@ -167,8 +167,8 @@ class FunctionSubject(Subject):
 
     def code(self, trial: Trial) -> list[str]:
         lines, given = reproduction.assignments(self.arguments(trial), self.framework)
-        called = f"result = {self.name}({', '.join(given)})"
-        return [*reproduction.imports(self.function, self.framework), *lines, called]
+        head = reproduction.imports(self.function, self.framework, self.source, self.name)
+        return [*head, *lines, f"result = {self.name}({', '.join(given)})"]
 
 
 def _parts(role: str | None) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ class LayerSubject(Subject):
                 layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
             self.kind.build(layer, self._arguments(trial), dtype)
             try:
-                found = held.arrangements(self._oriented(layer, trial, dtype), sizes)
+                found = self._arranged(self._oriented(layer, trial, dtype), sizes)
             except held.UnknownWeightsError as error:
                 self.unread = error
                 raise
@@ -166,6 +166,15 @@ class LayerSubject(Subject):
             self.count = max(self.count, len(found))
         layer, found = self.cache[key]
         return layer, found[min(self.convention.weights, len(found) - 1)]
+
+    def _arranged(self, variables: list[held.Variable], sizes: Mapping[str, int]) -> list[list[held.Slot]]:
+        """What the variables can be: the same as of the first layer, whose sizes tell its axes apart."""
+        by_path = {variable.path: variable for variable in variables}
+        first = self.cache.setdefault("first", None) or held.arrangements(variables, sizes)
+        if {slot.variable.path for slot in first[0]} != by_path.keys():
+            return held.arrangements(variables, sizes)
+        self.cache["first"] = first
+        return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
 
     def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[held.Variable]:
         """The layer's variables. Where a square one does not tell, a layer with one more input feature does."""
@@ -220,15 +229,14 @@ class LayerSubject(Subject):
     def code(self, trial: Trial) -> list[str]:
         _, slots = self.make(trial)
         lines, given = reproduction.assignments(self._arguments(trial), self.framework)
-        head = reproduction.imports(self.thing, self.framework)
-        if self.weights is not None:
-            return [*head, *lines, f"result = layer({', '.join(given)})  # layer: the one that was diagnosed"]
-        made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
-        weights = [reproduction.literal(slot.variable.read()) for slot in slots]
         call = f"layer({', '.join(given)})"
-        return [
-            *head,
-            *lines,
-            *self.kind.script(f"{self.name}({made})", call, slots, weights, self.convention.dtype),
-            f"result = {call}",
-        ]
+        if self.weights is not None:
+            head = reproduction.imports(self.thing, self.framework, self.source, "layer")
+            return [*head, *lines, f"result = {call}"]
+        head = reproduction.imports(self.thing, self.framework, self.source, self.name)
+        made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
+        used = [slot for slot in slots if slot.variable.used]
+        weights = [reproduction.literal(slot.variable.read()) for slot in used]
+        dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
+        script = self.kind.script(f"{self.name}({made})", call, used, weights, dtype)
+        return [*head, *lines, *script, f"result = {call}"]

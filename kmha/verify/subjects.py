@@ -20,11 +20,12 @@ import numpy as np
 from kmha.verify import frameworks, trials
 from kmha.verify.calling import SubjectError
 from kmha.verify.chain import Trial
-from kmha.verify.conventions import BATCH, HEADS, LISTS, SINGLE, Convention, adapted
+from kmha.verify.conventions import BATCH, HEADS, LISTS, SINGLE, TIME, Convention, adapted
 from kmha.verify.matching import Answer, Asked
 from kmha.verify.trials import Accepts, Sizes
+from kmha.verify.trials_attention import Maker
 
-LARGEST = 16  # B·T·S of a smallest case
+LARGEST, LONGEST = 16, 4  # of a smallest case: B·T·S, and each of T and S
 
 
 class Subject:
@@ -32,6 +33,7 @@ class Subject:
 
     Attributes:
         name: as it is shown.
+        source: MODULE:NAME, if it is known.
         chain: the chain that it is to be: "attention", or a block's.
         core: whether it is scaled dot-product attention alone, without weights.
         accepts: what it can be called with.
@@ -44,6 +46,7 @@ class Subject:
     """
 
     name = ""
+    source = ""
     chain = "attention"
     core = False
     accepts = Accepts()
@@ -61,6 +64,12 @@ class Subject:
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         """The calls to try."""
         return trials.draw(seed, self.accepts, sizes, self.weights, core=self.core)
+
+    def each(self, seed: int, sizes: Any) -> Iterator[Trial]:
+        """The same, one after the other: the first are the plainest, and the last take time to draw."""
+        if self.chain != "attention":
+            return iter(self.draw(seed, sizes))
+        return Maker(np.random.default_rng(seed), self.accepts, sizes, self.weights, self.core).trials()
 
     @property
     def hides(self) -> bool:
@@ -103,9 +112,9 @@ class Subject:
     def smaller(self, sizes: Any) -> Iterator[Any]:
         """Sizes from one of everything on; what the candidate holds stays as it is."""
         free = self.weights is None
-        heads = range(1, sizes.heads + 1) if free and sizes.heads > 1 else (sizes.heads,)
-        inner = (1, 2, sizes.size) if free else (sizes.size,)
-        lengths = range(1, max(sizes.rows, sizes.columns) + 1)
+        heads = (1, 2) if free and sizes.heads > 1 else (sizes.heads,)
+        inner = (1, 2) if free else (sizes.size,)
+        lengths = range(1, min(max(sizes.rows, sizes.columns), LONGEST) + 1)
         options = itertools.product((1, 2), lengths, lengths, heads, inner)
         for batch, rows, columns, head_count, size in sorted(options, key=lambda each: (np.prod(each), each)):
             changes = {"batch": batch, "rows": rows, "columns": columns, "heads": head_count, "size": size}
@@ -162,6 +171,8 @@ class Subject:
         """With the axes that the entry leaves out: one item, and in a core one head."""
         if self.core and self.convention.entry != HEADS and array.ndim == axes - 1 - (self.convention.entry == SINGLE):
             array = array[..., None, :, :]
+        if self.convention.entry == TIME and array.ndim == axes:
+            array = np.swapaxes(array, 0, 1)
         return array[None] if self.convention.entry == SINGLE and array.ndim == axes - 1 else array
 
     def _scores(self, scores: np.ndarray, trial: Trial) -> np.ndarray | None:

@@ -7,11 +7,12 @@ a step of their own.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from kmha.verify import matching, patterns, trials
-from kmha.verify.chain import ROLES, Trial, run
+from kmha.verify import matching, patterns
+from kmha.verify.chain import ROLES, Trial
 from kmha.verify.matching import Asked
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
@@ -20,6 +21,8 @@ VALUES = "the way of the values: value projection, mix, merge or output bias"
 LOGITS = "the logits: query or key projection, their product, the scale, or the softmax"
 AFTER = "after the scores: dropout, mix, merge or output bias"
 BLOCK = "the sublayers: attention, feed-forward network, residual connections or normalizations"
+RETURNED = "the scores that are returned: the output is right"
+CHANGED = "what it leaves of its inputs: it changes them in place"
 MASK = "the mask, or how it is combined"
 TRAINING = "dropout, or what else training changes"
 FLOAT16 = "the range or precision of float16"
@@ -41,18 +44,22 @@ class Clue:
 def clues(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Clue:
     """All that can be found out with further calls."""
     wrong = [one for one in asked if matching.distance(one) > one.limit]
-    shown = min(wrong, key=_plainness)
-    state = run(shown.trial)
-    return Clue(
-        first_step(subject, sizes, asked, wrong),
-        tuple(patterns.sentences(shown, state["output"], state.get("returned"))),
-    )
+    shown = min(wrong, key=plainness)
+    found = patterns.sentences(shown, shown.right["output"], shown.right.get("returned"))
+    if not shown.trial.training and not _repeats(subject, shown):
+        found.insert(0, "called twice with the same, it gives two results: something random is on, or it keeps a state")
+    return Clue(first_step(subject, sizes, asked, wrong), tuple(found))
 
 
-def _plainness(one: Asked) -> tuple[bool, bool, bool, int]:
+def _repeats(subject: Subject, one: Asked) -> bool:
+    again = subject.answer(one.trial)
+    return not again.raised and np.array_equal(again.output, one.answer.output, equal_nan=True)
+
+
+def plainness(one: Asked) -> tuple[bool, bool, bool, int]:
     """The smaller, the less is special about it."""
     extreme = "large" in one.trial.name or one.trial.dtype != "float64"
-    return one.trial.training, extreme, one.trial.masked, one.trial.query.size
+    return bool(one.trial.rate), extreme, one.trial.masked, one.trial.query.size
 
 
 def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Sequence[Asked]) -> str:
@@ -63,47 +70,48 @@ def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Se
     if not plain:
         masked = [one for one in wrong if not one.trial.training and one.trial.dtype == "float64"]
         return MASK if masked else TRAINING if any(one.trial.training for one in wrong) else FLOAT16
+    shown = min(plain, key=plainness)
+    scores = shown.answer.scores
+    scores_right = scores is not None and matching.apart(scores, shown.right["returned"]) <= shown.limit
+    if matching.apart(shown.answer.output, shown.right["output"]) <= shown.limit:
+        return RETURNED if scores is not None and not scores_right else CHANGED
     single = _with_one_key(subject, sizes)
-    if single is not None and matching.distance(single) > single.limit:
+    if single is not None and matching.apart(single.answer.output, single.right["output"]) > single.limit:
         return VALUES
-    scores = plain[0].answer.scores
-    if scores is not None and matching.apart(scores, run(plain[0].trial)["returned"]) <= plain[0].limit:
-        return AFTER
-    return LOGITS
+    return AFTER if scores_right else LOGITS
 
 
 def _with_one_key(subject: Subject, sizes: Sizes) -> Asked | None:
     """A trial with one key and one query, if the candidate answers it."""
     small = dataclasses.replace(sizes, rows=1, columns=1)
-    trial = trials.draw(1, _unmasked(subject), small, subject.weights, core=subject.core)[0]
-    one = Asked(trial, subject.answer(trial))
+    one = subject.ask(next(subject.each(1, small)))
     return None if one.answer.raised else one
 
 
-def _unmasked(subject: Subject) -> trials.Accepts:
-    return dataclasses.replace(subject.accepts, mask=False, causal=False, padding=False, training=False, half=False)
-
-
 def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | None:
-    """The smallest sizes with which a trial of a kind that went wrong still does."""
-    names = {one.trial.name for one in asked if matching.distance(one) > one.limit}
+    """The smallest sizes with which the plainest trial that went wrong still does."""
+    wrong = [one for one in asked if matching.distance(one) > one.limit and not one.trial.rate]
+    if not wrong:
+        return None
+    name = min(wrong, key=plainness).trial.name
     for small in subject.smaller(sizes):
         try:
-            drawn = subject.draw(2, small)
+            trial = next((trial for trial in subject.each(2, small) if trial.name == name), None)
         except (ValueError, IndexError):  # too small for some trial
             continue
-        for trial in drawn:
-            if trial.name not in names or trial.training:
-                continue
-            one = Asked(_short(trial), subject.answer(_short(trial)))
-            if not one.answer.raised and matching.distance(one) > one.limit:
-                return one
+        if trial is None:
+            continue
+        one = subject.ask(_short(trial, subject.weights is None))
+        if not one.answer.raised and matching.distance(one) > one.limit:
+            return one
     return None
 
 
-def _short(trial: Trial) -> Trial:
-    """With numbers of two decimals, to be printed."""
-    by_id: dict[int, np.ndarray] = {}  # what was one array stays one
-    rounded = {role: by_id.setdefault(id(array := getattr(trial, role)), np.round(array, 2)) for role in ROLES}
-    weights = {name: np.round(array, 2) for name, array in trial.weights.items()}
+def _short(trial: Trial, free: bool) -> Trial:
+    """With numbers of two decimals, to be printed; but for weights that a candidate holds."""
+    by_id: dict[int, Any] = {}  # what was one array stays one
+    rounded: dict[str, Any] = {
+        role: by_id.setdefault(id(array := getattr(trial, role)), np.round(array, 2)) for role in ROLES
+    }
+    weights = {name: np.round(array, 2) if free else array for name, array in trial.weights.items()}
     return dataclasses.replace(trial, weights=weights, **rounded)
