@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import frameworks, held, trials_blocks
+from kmha.verify.calling import roles_of
 from kmha.verify.chain import Trial
 from kmha.verify.chain_blocks import NORMS, weights_of
 from kmha.verify.held import UnknownWeightsError, Variable
@@ -29,6 +30,7 @@ class BlockSubject(LayerSubject):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         super().__init__(thing, name, given, meaning)
         self.chain = chain_of(self.made_roles, self.roles)
+        self.roles = roles_of(self.call_found) if self.chain == "decoder" else self.roles  # masks of two attentions
         defaults = {role: self.made_found[name].default for role, name in self.made_roles.items()}
         activation = defaults.get("activation")
         self.block_accepts = BlockAccepts(
@@ -39,8 +41,6 @@ class BlockSubject(LayerSubject):
             norm_first=defaults.get("norm_first") is True,
             activation=activation if isinstance(activation, str) else "relu",
         )
-        if self.chain == "decoder" and "mask" in self.roles:  # which attention's? It is the padding's, or unknown
-            self.block_accepts = dataclasses.replace(self.block_accepts, causal="look_ahead" in self.roles)
 
     def sizes(self, rng: np.random.Generator) -> Any:
         return trials_blocks.draw_block_sizes(rng, self.block_accepts)
