@@ -104,10 +104,21 @@ def _array(dataset: Any, path: str) -> np.ndarray:
         raise FileError(f"`{path}` has its numbers in another file, which is not followed.")
     declared = int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize
     check_declared(path, declared, dataset.id.get_storage_size() if declared > LIMIT else declared, _CHUNKED)
+    if dataset.dtype.hasobject:
+        raise FileError(f"`{path}` is an array of objects or texts, and weights are arrays of real numbers.")
     array = dataset[()]
-    if dataset.attrs.get("dtype") == "bfloat16":
+    if _text(dataset, "dtype") == "bfloat16":
         array = np.asarray(array).view(ml_dtypes.bfloat16)
     return np.asarray(array)
+
+
+def _text(item: Any, name: str) -> str | None:
+    """A text noted beside a group or dataset. In a damaged file it may be of another type, which HDF5 must not read."""
+    if name not in item.attrs:
+        return None
+    noted = item.attrs.get_id(name)
+    is_text = _h5py().check_string_dtype(noted.dtype) is not None and noted.shape == ()
+    return str(item.attrs[name]) if is_text else None
 
 
 def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> dict[str, str]:
@@ -140,8 +151,8 @@ def _labels(file: Any, group: str, noted: Mapping[str, str]) -> list[str]:
         path = "/".join(parts[:depth])
         variables = file[path].get("vars")
         if variables is not None:
-            name = variables.attrs.get("name", noted.get(path))
-            labels.append(name if isinstance(name, str) else PATHS_OF_NAMES.get(parts[depth - 1], parts[depth - 1]))
+            name = _text(variables, "name") or noted.get(path)
+            labels.append(name or PATHS_OF_NAMES.get(parts[depth - 1], parts[depth - 1]))
     return labels
 
 

@@ -1,5 +1,6 @@
 """What `convert_model` refuses, and why: what it could not convert into a model with the same outputs."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +38,20 @@ def check_convertible(model: Any, source: type, to: str) -> None:
             _check_attention(layer, to)
         elif held := [*attributes(layer, source)]:
             raise ValueError(_of_its_own(layer, source, to, held))
+    for layer in layers:
+        if makes_mask(layer):
+            told = f"{layer.name} makes a mask. The built-in attention takes it off its inputs, so that what uses them "
+            told += "after it does without, and averages all values where all is hidden; kmha's does neither. Outputs "
+            warnings.warn(told + 'differ by that: see "Where kmha differs" in the README.', stacklevel=3)
     if not any(type(layer) is source for layer in layers):
         kinds = sorted({type(layer).__name__ for layer in layers})
         raise ValueError(f"{model.name} has no {theirs} to convert. It has layers of the classes {', '.join(kinds)}.")
+
+
+def makes_mask(layer: Any) -> bool:
+    """Whether a layer's output carries a mask that its inputs did not."""
+    inner = layer._flatten_layers() if isinstance(layer, keras.layers.Layer) else []
+    return any(isinstance(one, keras.layers.Masking) or getattr(one, "mask_zero", False) for one in inner)
 
 
 def attributes(layer: Any, source: type, seen: frozenset[int] = frozenset()) -> Iterator[str]:

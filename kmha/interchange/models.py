@@ -1,5 +1,6 @@
 """`convert_model`: a Keras model with the built-in attention layers becomes the same model with ours, and back."""
 
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +34,11 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
             compute the same (README, "Where kmha differs"), as far as that can be known without data. The message says
             which layer it is, and what to do.
 
+    Warns:
+        UserWarning: a layer makes a mask of its own, as `Embedding(mask_zero=True)` does. The built-in attention takes
+            it off its inputs, so that whatever uses them after it does without, and averages all values at positions
+            that are hidden; ours does neither, so that there the outputs differ.
+
     >>> import keras, numpy as np
     >>> x = keras.Input((7, 6))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(3, 5, name="attention")(x, x))
@@ -59,9 +65,8 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
     for layer, made in pairs.values():
         if type(layer) is source:
             _carry_attention(layer, made, from_builtin if to == "kmha" else to_builtin)
-        elif not is_graph(layer):
-            for variable, new in zip(_variables(layer), _variables(made), strict=True):
-                new.assign(variable)
+        elif isinstance(layer, keras.layers.Layer) and not is_graph(layer):
+            _carry_state(layer, made)
     _carry_trainable([*pairs.values()], source)
     for layer, made in pairs.values():
         if is_graph(layer):
@@ -76,6 +81,11 @@ def _clone_graph(model: Any, clone: Callable[[Any], Any]) -> Any:
         made = keras.models.clone_model(model, _inputs_like(model), clone)
     finally:
         model.compiled = compiled
+    if type(made) is not type(model):
+        raise ValueError(
+            f"{model.name}: {type(model).__name__} is a class of its own, and Keras would make a {type(made).__name__} "
+            "of it. Convert a `keras.Model` with its inputs and outputs: `keras.Model(model.inputs, model.outputs)`."
+        )
     if not made.built or not made.inputs:  # a Sequential model that had no Input
         made.build(model.input_shape)
     return made
@@ -118,6 +128,21 @@ def _carry_attention(layer: Any, made: Any, carry: Callable[[Any], Any]) -> None
     canonical.write(made, carry(canonical.read(layer)))
     if hasattr(layer._dropout_layer, "seed_generator"):
         made._dropout_layer.seed_generator.state.assign(layer._dropout_layer.seed_generator.state)
+
+
+def _carry_state(layer: Any, made: Any) -> None:
+    """What Keras would save of a layer: its weights, what it computes from them, its vocabulary; and its seeds."""
+    for inner, new in zip(layer._flatten_layers(), made._flatten_layers(), strict=True):
+        state: dict[str, Any] = {}
+        inner.save_own_variables(state)
+        if state:
+            new.load_own_variables(state)
+        if hasattr(inner, "save_assets"):
+            with tempfile.TemporaryDirectory() as folder:
+                inner.save_assets(folder)
+                new.load_assets(folder)
+    for variable, new in zip(layer.variables, made.variables, strict=True):
+        new.assign(variable)
 
 
 def _carry_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:

@@ -382,6 +382,10 @@ def _shape_bomb(file):
     file.create_dataset("layers/dense/vars/0", shape=(2**20, 2**14), dtype="f4", chunks=(2**10, 2**10))
 
 
+def _texts(file):
+    file["layers/dense/vars/0"] = ["text"]
+
+
 def _keras_without_weights(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("config.json", json.dumps({}))
@@ -412,6 +416,7 @@ BAD = [
     ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* It has: \['config\.json'\]"),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
+    ("x.weights.h5", _h5(_texts), "`layers/dense/vars/0` is an array of objects or texts"),
     ("x.weights.h5", _h5(_circle), "deeper than 64 groups"),
     ("x.weights.h5", _h5(_shape_bomb), "no weights compress like that"),
     ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "holds no weights"),
@@ -435,6 +440,14 @@ def test_what_cannot_be_read_is_told_in_a_line(name, make, message, tmp_path, mo
     assert str(tmp_path / name) in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "was-run").exists()
+
+
+def test_a_name_that_is_no_text_is_not_read(tmp_path):
+    """HDF5 crashes on a text that damage made another thing."""
+    _model(_attention(name="attention")).save_weights(tmp_path / "x.weights.h5")
+    with h5py.File(tmp_path / "x.weights.h5", "r+") as file:
+        file["layers/multi_head_attention/query_dense/vars"].attrs["name"] = np.arange(3)
+    assert "query/kernel" in read_file(tmp_path / "x.weights.h5")
 
 
 @pytest.mark.parametrize("suffix", [".weights.h5", ".keras", ".npz", ".safetensors", ".pt"])

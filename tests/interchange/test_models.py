@@ -58,9 +58,12 @@ def _given_masks():
 
 
 def _carried_masks():
-    ids = keras.Input((T,), dtype="int32")
-    x = keras.layers.Embedding(V, I, mask_zero=True, name="tokens")(ids)
-    x = keras.layers.LayerNormalization()(x + _attention(name="self", dropout=0.2)(x, x, use_causal_mask=True))
+    """The mask comes into the model, for the built-in takes off what is made inside."""
+    ids, x = keras.Input((T,), dtype="int32"), keras.layers.Embedding(V, I, name="tokens")
+    x = x(ids)
+    hidden = keras.ops.not_equal(ids, 0)
+    attended = _attention(name="self", dropout=0.2)(x, x, value_mask=hidden, use_causal_mask=True)
+    x = keras.layers.LayerNormalization()(x + attended)
     x = keras.layers.Lambda(lambda x: x * SCALE, output_shape=(T, I))(x)
     x = keras.layers.GlobalAveragePooling1D()(x)
     return keras.Model(ids, keras.layers.Dense(2)(x)), np.array([[1, 4, 0], [3, 0, 0]])
@@ -265,6 +268,68 @@ def test_subclasses_stay_as_they_are():
     _equal(ours(_data()), model(_data()))
 
 
+def _embedded(dropout):
+    ids = keras.Input((T,), dtype="int32")
+    x = keras.layers.Embedding(V, I, mask_zero=True, name="tokens")(ids)
+    return keras.Model(ids, _attention(dropout=dropout)(x, x))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_mask_that_a_layer_makes_is_noted(dropout):
+    """Without dropout the built-in gives averages where all is hidden; with it zeros, as ours does."""
+    model = _embedded(dropout)
+    with pytest.warns(UserWarning, match="tokens makes a mask"):
+        ours = convert_model(model)
+    data = np.array([[1, 4, 0], [3, 0, 0]])
+    expected, found = (keras.ops.convert_to_numpy(m(data)) for m in (model, ours))
+    assert is_close(found[data != 0], expected[data != 0], "float32")
+    assert np.allclose(found[data == 0], expected[data == 0], atol=1e-5) == (dropout > 0)
+
+
+@pytest.mark.tensorflow
+def test_what_layers_have_learnt_without_training_is_carried_over():
+    words, x = keras.Input((T,), dtype="string"), keras.Input((T, I))
+    lookup, scaled = keras.layers.StringLookup(), keras.layers.Normalization()
+    lookup.adapt([["a", "b", "c"]])
+    scaled.adapt(_random(13, T, I) * 3 + 2)
+    embedded = keras.layers.Embedding(V, I)(lookup(words))
+    model = keras.Model([words, x], _attention()(embedded, scaled(x)))
+    ours = convert_model(model)
+    data = [_tensor([["a", "c", "?"], ["b", "a", "a"]]), _tensor(_random(B, T, I))]
+    _equal(ours(data), model(data))
+
+
+def _tensor(value):
+    import tensorflow as tf
+
+    return tf.constant(value)
+
+
+@keras.saving.register_keras_serializable("tests")
+class _Graph(keras.Model):
+    """Of inputs and outputs, as `keras.Model` is."""
+
+
+@keras.saving.register_keras_serializable("tests")
+class _OwnConstructor(keras.Model):
+    def __init__(self, heads=H):
+        x = keras.Input((T, I))
+        super().__init__(x, BUILTIN(heads, O)(x, x))
+
+    def call(self, x):
+        return 2 * super().call(x)
+
+
+@pytest.mark.tensorflow
+def test_a_class_of_graphs_stays():
+    query, value = _inputs()
+    model = _Graph([query, value], _attention()(query, value))
+    ours = convert_model(model)
+    assert type(ours) is _Graph
+    _equal(ours(_data()), model(_data()))
+
+
 class _Block(keras.layers.Layer):
     def __init__(self, **arguments):
         super().__init__(**arguments)
@@ -350,6 +415,10 @@ REFUSED = [
     (lambda: convert_model(_of_block()), r"block: .* attribute, `_Block\.blocks\[0\]\['att'\]`, .* Write kmha\.Multi"),
     (lambda: convert_model(_of_subclass()), r"`_Subclassed\.att`, .* from_builtin.* Only Sequential and functional"),
     (lambda: convert_model(_of_time_distributed()), r"each: .*`TimeDistributed\.layer\.get_layer\('within'\)`, of"),
+    (
+        lambda: convert_model(_OwnConstructor()),
+        "_OwnConstructor is a class of its own, and Keras would make a Functional",
+    ),
     (lambda: convert_model(_lora()), "it has LoRA weights"),
     (lambda: convert_model(_quantized()), "it is quantized"),
     (lambda: convert_model(_leaking()), r"far: .* over the axes \(2,\) the built-in one lays its causal mask"),
