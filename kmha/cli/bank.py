@@ -1,6 +1,7 @@
 """`kmha diagnose --bank`: how many mistakes are named, alone and in pairs, and whether anything right is accused."""
 
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,18 +29,16 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
             for chain in CHAINS:
                 steps = len(banking.made(chain)) * configurations
                 task = bar.add_task(f"mistakes, {chain}", total=steps)
-                each = [
-                    banking.singles(seed + number, chain, lambda _, task=task: bar.advance(task))
-                    for number in range(configurations)
-                ]
+                told = functools.partial(_advance, bar, task)
+                each = [banking.singles(seed + number, chain, told) for number in range(configurations)]
                 if each:
                     found[f"one mistake, {chain}"] = banking.together(each)
             task = bar.add_task("pairs", total=pairs)
             if pairs:
-                found["two mistakes, attention"] = banking.pairs(pairs, seed, lambda _: bar.advance(task))
+                found["two mistakes, attention"] = banking.pairs(pairs, seed, functools.partial(_advance, bar, task))
             task = bar.add_task("right layers", total=rights)
             if rights:
-                found["none: right layers"] = banking.rights(rights, seed, lambda _: bar.advance(task))
+                found["none: right layers"] = banking.rights(rights, seed, functools.partial(_advance, bar, task))
     except KeyboardInterrupt:
         return common.INTERRUPTED
     if json_file is not None:
@@ -50,6 +49,10 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
         for missed in one.missed:
             screen.print(f"{name}: {missed}")
     return int(any(one.share < _least(name) for name, one in found.items()))
+
+
+def _advance(bar: Progress, task: Any, _: Any) -> None:
+    bar.advance(task)
 
 
 def _least(name: str) -> float:

@@ -105,7 +105,7 @@ class Trial:
 
     def empty_rows(self) -> np.ndarray:
         """The rows with nothing to attend to, or of padding: boolean, (B, T)."""
-        empty = ~self.allowed().any(axis=-1)
+        empty = np.logical_not(self.allowed().any(axis=-1))
         return empty if self.query_mask is None else empty | ~self.query_mask
 
 

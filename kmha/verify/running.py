@@ -10,6 +10,7 @@ from keras.src.backend import get_keras_mask, set_keras_mask
 
 from kmha.core import planning
 from kmha.interchange import keras as keras_layout
+from kmha.interchange.canonical import INTO_HEADS
 from kmha.verify.cases import Case
 
 # What each backend can run. JAX compiles with XLA whenever it compiles; torch is not traced.
@@ -133,7 +134,8 @@ def _carrying(x: Any, mask: Any) -> Any:
 def _matched(layer: Any, weights: dict[str, np.ndarray]) -> list[Weight]:
     """Copies `weights` into the layer, each into the variable that stands in its place, in whichever layout it has."""
     shapes = [tuple(variable.shape) for variable in layer.weights]
-    layouts = {False: weights, True: keras_layout.to_builtin(weights)}
+    builtin = keras_layout.to_builtin(weights)
+    layouts = {False: weights, True: {name: builtin[name] for name in weights}}
     if isinstance(layer, keras.layers.MultiHeadAttention):  # when H = I, the shapes alone would fit both
         del layouts[False]
     for exchanged, arrays in layouts.items():
@@ -141,7 +143,7 @@ def _matched(layer: Any, weights: dict[str, np.ndarray]) -> list[Weight]:
             for variable, array in zip(layer.weights, arrays.values(), strict=True):
                 variable.assign(array)
             return [
-                Weight(name, variable, exchanged and arrays[name] is not weights[name])
+                Weight(name, variable, exchanged and name.endswith("kernel") and name.split("/")[0] in INTO_HEADS)
                 for name, variable in zip(weights, layer.weights, strict=True)
             ]
     raise WeightsDoNotFit(

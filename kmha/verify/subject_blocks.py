@@ -79,7 +79,7 @@ class BlockSubject(LayerSubject):
         if self.chain == "embedding":
             name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
             return {name: frameworks.to(trial.more["ids"], self.framework, "int64")}
-        found = {role: trial.query for role in ("self", "query") if role in self.roles}
+        found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
         if self.chain == "decoder":
             found["memory" if "memory" in self.roles else "key"] = trial.key
         arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}

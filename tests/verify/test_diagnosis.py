@@ -1,4 +1,4 @@
-"""Candidates as people write them are in `candidates/`; what threads and courses published is in `test_published.py`."""
+"""Candidates as people write them are in `candidates/`; what threads published is in `test_published.py`."""
 
 import importlib.util
 import re

@@ -164,7 +164,9 @@ class Strange(keras.layers.Layer):
     def call(self, query, value, key=None, attention_mask=None, return_attention_scores=False):
         output, scores = self.attention(query, value, key, attention_mask=attention_mask, return_attention_scores=True)
         if self.how == "second item":
-            output = output * ops.reshape(ops.convert_to_tensor(1.0 + 0.5 * (np.arange(output.shape[0]) == 1)), (-1, 1, 1))
+            output = output * ops.reshape(
+                ops.convert_to_tensor(1.0 + 0.5 * (np.arange(output.shape[0]) == 1)), (-1, 1, 1)
+            )
         if self.how == "a constant times":
             output = output * 1.7
         if self.how == "permuted":
