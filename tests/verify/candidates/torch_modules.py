@@ -4,7 +4,7 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 class Linears(nn.Module):
