@@ -10,7 +10,7 @@
 | `scale` | what the logits are multiplied by |
 | `logits` | query · key: (B, H, T, S) |
 | `scaled` | logits times scale |
-| `allowed` | who may attend to whom: boolean, (B or 1, H or 1, T, S) |
+| `allowed` | who may attend to whom: boolean, (B or 1, H or 1, T, S); (1, 1, 1, 1) without any mask |
 | `masked` | the scaled logits, -inf where nobody may attend |
 | `scores` | their softmax over s; a row with nothing to attend to is zeros |
 | `dropped` | the scores after dropout, in training |
@@ -153,7 +153,8 @@ def _biased(state: State) -> dict[str, np.ndarray]:
 
 
 def _allowed(state: State) -> np.ndarray:
-    return state["trial"].allowed()[:, None]
+    # Without a mask there is none that another number of positions would not fit.
+    return state["trial"].allowed()[:, None] if state["trial"].masked else np.ones((1, 1, 1, 1), bool)
 
 
 def _masked(state: State) -> np.ndarray:

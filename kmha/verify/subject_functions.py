@@ -162,13 +162,19 @@ class FunctionSubject(Subject):
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
         copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors_of(arguments)]
-        order = [n for n, p in self.call_found.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
-        return self.function(*(arguments.pop(name) for name in order), **arguments), copies
+        first = [arguments.pop(name) for name in self._by_place() if name in arguments]
+        return self.function(*first, **arguments), copies
+
+    def _by_place(self) -> list[str]:
+        return [name for name, each in self.call_found.items() if each.kind is each.POSITIONAL_ONLY]
 
     def code(self, trial: Trial) -> list[str]:
-        lines, given = reproduction.assignments(self.arguments(trial), self.framework)
+        arguments, places = self.arguments(trial), self._by_place()
+        lines, given = reproduction.assignments(arguments, self.framework)
+        called = dict(zip(arguments, given, strict=True))
+        places = [called.pop(name).partition("=")[2] for name in places if name in called]
         head = reproduction.imports(self.function, self.framework, self.source, self.name)
-        return [*head, *lines, f"result = {self.name}({', '.join(given)})"]
+        return [*head, *lines, f"result = {self.name}({', '.join([*places, *called.values()])})"]
 
 
 def _parts(role: str | None) -> tuple[str, ...]:

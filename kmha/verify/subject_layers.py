@@ -79,7 +79,8 @@ class LayerSubject(Subject):
             causal="causal" in roles,
             padding="padding" in roles,
             query_padding="query_padding" in roles,
-            training=is_class and "dropout" in made,
+            # In training one head of few features is tried, so that what is dropped can be found.
+            training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
             wide="size" not in {**made, **self.fixed},
             half=is_class and self.kind.half,
         )
@@ -112,6 +113,8 @@ class LayerSubject(Subject):
             return held_sizes(self.weights)
         drawn = trials.draw_sizes(rng, self.accepts)
         heads = self.fixed.get("heads") or (drawn.heads if "heads" in self.made_roles else self._own_heads(drawn))
+        if heads != 1 and "heads" not in self.made_roles:
+            self.accepts = dataclasses.replace(self.accepts, training=False)
         return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
 
     def _own_heads(self, drawn: Sizes) -> int:

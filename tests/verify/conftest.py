@@ -1,7 +1,13 @@
-"""For tests of the mistakes of attention: its steps in a line of einsum each, to put wrong ones together."""
+"""For tests of the mistakes of attention: its steps in a line of einsum each, to put wrong ones together.
+
+And the candidates that a diagnosis is tried on.
+"""
 
 import dataclasses
 import functools
+import importlib.util
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,3 +127,22 @@ def ids_in():
     return lambda module: {
         one.id for one in BANK.values() if module.__name__ in {change.__module__ for change in one.changes.values()}
     }
+
+
+@pytest.fixture
+def candidate():
+    """A class or function of `candidates/`, which is in no package, by the names of its module and its own."""
+    return _candidate
+
+
+def _candidate(module, name):
+    for framework in ("torch", "jax"):
+        if module.startswith(framework):
+            pytest.importorskip(framework)
+    full = f"candidates_{module}"
+    if full not in sys.modules:
+        path = Path(__file__).parent / "candidates" / f"{module}.py"
+        spec = importlib.util.spec_from_file_location(full, path)
+        sys.modules[full] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[full])
+    return getattr(sys.modules[full], name)

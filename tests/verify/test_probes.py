@@ -69,6 +69,7 @@ def test_tolerance_is_that_of_the_coarsest_dtype(dtype):
     assert not probe(ours(2, 3, dtype=dtype), X, X, causal=True).passed
 
 
+@pytest.mark.tensorflow  # JAX would compile for minutes
 def test_encoder_layer():
     found = probe(kmha.layers.EncoderLayer(I, 2, 9), X, mask=X_MASK[:, None])  # (B, 1, T), as the course has it
     assert found.passed, found
@@ -119,6 +120,7 @@ def test_functional_model(attention, inputs, layer):
     assert holding(found, *yes) == dict.fromkeys(yes, True)
 
 
+@pytest.mark.tensorflow  # JAX would compile for minutes
 def test_inputs_side_by_side():
     """Ids, segments and a mask, all of one length, which grow and are padded together."""
     names = ("token_ids", "segment_ids", "padding_mask")

@@ -40,7 +40,7 @@ def strict(q, k, v, causal=False):
 def backwards(q, k, v, causal=False):
     logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
     if causal:
-        logits = np.where(np.tri(*logits.shape[-2:]).T[: logits.shape[-2]] if False else _upper(logits), logits, -1e9)
+        logits = np.where(_upper(logits), logits, -1e9)
     return softmax(logits) @ v
 
 
@@ -189,3 +189,22 @@ def fails(q, k, v):
 
 def other_name(q, k, v, colour):
     return core(q, k, v)[0]
+
+
+def packed(x, w_qkv, w_o, n_heads):
+    batch, length, _ = x.shape
+    parts = np.moveaxis((x @ w_qkv).reshape(batch, length, 3, n_heads, -1), 2, 0)
+    mixed, scores = core(*(part.transpose(0, 2, 1, 3) for part in parts))
+    return mixed.transpose(0, 2, 1, 3).reshape(batch, length, -1) @ w_o, scores
+
+
+def not_joined(x, w_q, w_k, w_v, w_o, num_heads):
+    batch, length, _ = x.shape
+    heads = ((x @ w).reshape(batch, length, num_heads, -1).transpose(0, 2, 1, 3) for w in (w_q, w_k, w_v))
+    return core(*heads)[0].reshape(batch, length, -1) @ w_o
+
+
+def flattened(q, k, v):
+    """Right for (B, P, O)."""
+    logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
+    return softmax(logits, axis=2) @ v

@@ -26,7 +26,8 @@ class Course(keras.layers.Layer):
     def call(self, v, k, q, mask, training=None):
         if "query is key" in self.wrong:
             q = k
-        q, k, v = self.split_heads(self.wq(q)), self.split_heads(self.wk(k)), self.split_heads(self.wv(v))
+        wv = self.wk if "key's kernel for value" in self.wrong else self.wv
+        q, k, v = self.split_heads(self.wq(q)), self.split_heads(self.wk(k)), self.split_heads(wv(v))
         if "key and value swapped" in self.wrong:
             k, v = v, k
         scores = self.scores(tf.matmul(q, k, transpose_b=True), mask)
@@ -182,3 +183,37 @@ class Strange(keras.layers.Layer):
         if self.how == "last position":
             output = ops.concatenate([output[:, :-1], output[:, -1:] + 1.0], axis=1)
         return (output, scores) if return_attention_scores else output
+
+
+class Bare(keras.layers.Layer):
+    """Kernels (H, I, O) of its own, no biases but the last, and an additive reading of a boolean mask."""
+
+    def __init__(self, heads, key_dim, output_dim):
+        super().__init__()
+        self.sizes = heads, key_dim, output_dim
+
+    def build(self, query_shape, value_shape):
+        heads, size, width = self.sizes
+        self.q = self.add_weight(shape=(heads, query_shape[-1], size), name="a")
+        self.k, self.v = (self.add_weight(shape=(heads, value_shape[-1], size), name=name) for name in "bc")
+        self.out_kernel = self.add_weight(shape=(heads, size, width), name="d")
+        self.out_bias = self.add_weight(shape=(width,), name="e")
+
+    def call(self, query, value, mask):
+        q, k, v = (ops.einsum("bpi,hio->bhpo", x, w) for x, w in ((query, self.q), (value, self.k), (value, self.v)))
+        logits = ops.einsum("bhto,bhso->bhts", q, k) / self.sizes[1] ** 0.5
+        if mask is not None:
+            logits = logits + ops.where(mask[:, None], 0.0, -1e9)
+        return ops.einsum("bhto,hoe->bte", ops.softmax(logits) @ v, self.out_kernel) + self.out_bias
+
+
+class Fixed(keras.layers.Layer):
+    """A number of heads that is written into it."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.num_heads = 3
+        self.attention = keras.layers.MultiHeadAttention(self.num_heads, units // self.num_heads)
+
+    def call(self, x):
+        return self.attention(x, x)

@@ -6,6 +6,7 @@ import kmha
 from kmha.verify import probe
 
 
+@pytest.mark.tensorflow  # JAX would compile for minutes
 def test_scores_with_two_axes_of_keys():
     x = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype("float32")
     for attention in (keras.layers.MultiHeadAttention, kmha.MultiHeadAttention):

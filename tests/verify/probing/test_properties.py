@@ -110,6 +110,7 @@ def test_an_input_that_changes_nothing(x):
     assert found["causal"].where == "changing x changes no output at all"
 
 
+@pytest.mark.tensorflow  # JAX would compile for minutes
 def test_causal_across_lengths_is_tried_where_it_is_asked_for(x):
     layer = keras.layers.MultiHeadAttention(2, 3)
     memory = x[:, :5]
