@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from kmha.cli import main
 from kmha.interchange.files import read_file, write_file
+from kmha.verify.mistakes import BANK
+from kmha.verify.rightly import WAYS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -28,7 +30,7 @@ def test_code_prints_what_it_says(code):
 
 
 def test_there_is_code():
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 8
 
 
 def test_the_first_screen_has_the_two_commands():
@@ -59,3 +61,25 @@ def test_the_conversion_prints_what_it_says(tmp_path, monkeypatch):
     output = CliRunner().invoke(main, command.split()).output
     assert [line.rstrip() for line in output.splitlines()] == printed.splitlines()
     assert read_file("attention.weights.h5")["key/kernel"].shape == (8, 512, 64)
+
+
+def test_the_diagnosis_prints_what_it_says(tmp_path, monkeypatch):
+    section = README.split("## What is wrong with this layer?")[1].split("\n## ")[0]
+    code = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[0]
+    printed = re.findall(r"^```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[0]
+    (tmp_path / "my_attention.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = CliRunner().invoke(main, ["diagnose", "my_attention:attention"])
+    assert result.exit_code == 1
+    assert _without_rounding(result.output) == _without_rounding(printed)
+
+
+def _without_rounding(text):
+    """Lines without the digits of rounding errors, which differ between processors."""
+    return [re.sub(r" +(0|\d(\.\d)?e-1\d)\b", " rounding", line.rstrip()) for line in text.strip().splitlines()]
+
+
+def test_the_size_of_the_bank():
+    assert f"It knows {len(BANK)} mistakes," in README
+    assert f"in {len(WAYS)} ways of writing" in README.replace("\n", " ")
