@@ -9,13 +9,7 @@ from kmha.cli.options import to_write
 DTYPES = ("float64", "float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 BACKENDS = ("tensorflow", "jax", "torch")
 _COUNT = click.IntRange(min=0)
-
-
-@click.command()
-@click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="How many random cases.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random cases.")
-@click.option("--dtype", type=click.Choice(DTYPES), help="For all cases. [default: float64 for most, all for some]")
-@click.option(
+_BACKEND = click.option(
     "--backend",
     type=click.Choice(BACKENDS),
     default="tensorflow",
@@ -24,6 +18,13 @@ _COUNT = click.IntRange(min=0)
     show_envvar=True,
     help="What Keras computes with.",
 )
+
+
+@click.command()
+@click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="How many random cases.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random cases.")
+@click.option("--dtype", type=click.Choice(DTYPES), help="For all cases. [default: float64 for most, all for some]")
+@_BACKEND
 @click.option("--xla", is_flag=True, help="Compile every case with XLA too, not only every tenth.")
 @click.option("--layer", metavar="MODULE:CLASS", help="Another layer with the built-in's arguments, in place of ours.")
 @to_write("--json", "json_file", "Write the whole report there too.")
@@ -55,14 +56,7 @@ def compare(**options: Any) -> None:
     help="What True (or 1) means in its mask.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of sizes, weights and inputs.")
-@click.option(
-    "--backend",
-    type=click.Choice(BACKENDS),
-    default="tensorflow",
-    show_default=True,
-    envvar="KERAS_BACKEND",
-    help="What Keras computes with, for a Keras layer.",
-)
+@_BACKEND
 @click.option("--bank", is_flag=True, help="Try the diagnosis itself: minutes.")
 @click.option("--configurations", type=_COUNT, default=5, show_default=True, help="With --bank: of every mistake.")
 @click.option("--pairs", type=_COUNT, default=50, show_default=True, help="With --bank: pairs of mistakes.")
