@@ -86,6 +86,7 @@ def test_the_tests_mirror_the_package():
         "layers/block.py": "layers/test_encoder.py",
         "layers/stack.py": "layers/test_encoder.py",
         "verify/draw.py": "verify/test_cases.py",
+        "verify/measuring.py": "verify/test_matching.py",
         "verify/expected.py": "verify/test_comparison.py",
         "verify/running.py": "verify/test_comparison.py",
         "verify/run_tensorflow.py": "verify/test_comparison.py",
