@@ -102,6 +102,7 @@ def test_the_tests_mirror_the_package():
         "verify/subjects.py": "verify/test_diagnosis.py",
         "verify/unexplained.py": "verify/test_diagnosis.py",
         "verify/draw.py": "verify/test_cases.py",
+        "verify/measuring.py": "verify/test_matching.py",
         "verify/expected.py": "verify/test_comparison.py",
         "verify/running.py": "verify/test_comparison.py",
         "verify/run_tensorflow.py": "verify/test_comparison.py",

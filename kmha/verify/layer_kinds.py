@@ -11,6 +11,9 @@ import numpy as np
 from kmha.verify import frameworks
 from kmha.verify.held import Slot, Variable
 
+# Keras' own lists: what they hold has a name of its own, but in a `Sequential`.
+KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
+
 
 class KerasKind:
     """`keras.Layer`."""
@@ -183,13 +186,12 @@ def _walk(owner: Any, layer: type, variable: type, path: str = "", seen: Any = N
     seen.add(id(owner))
     if isinstance(owner, variable):
         yield path, owner
-    elif isinstance(owner, list | tuple):
-        for index, item in enumerate(owner):
-            yield from _walk(item, layer, variable, f"{path}.{index}", seen)
+    elif isinstance(owner, list | tuple | dict):
+        for name, item in owner.items() if isinstance(owner, dict) else enumerate(owner):
+            yield from _walk(item, layer, variable, f"{path}.{name}", seen)
     elif isinstance(owner, layer):
-        for name, value in vars(owner).items():
-            if isinstance(value, layer | variable | list | tuple) and not name.startswith("_self_"):
+        own = {name: number for number, name in enumerate(KERAS_OWN)}
+        for name, value in sorted(vars(owner).items(), key=lambda item: own.get(item[0], -1)):
+            if isinstance(value, layer | variable | list | tuple | dict) and not name.startswith("_self_"):
                 inner = name.strip("_")
-                if inner in ("layers", "trainable_variables", "non_trainable_variables", "metrics"):
-                    continue  # Keras' own lists of what has a name elsewhere
                 yield from _walk(value, layer, variable, f"{path}.{inner}" if path else inner, seen)

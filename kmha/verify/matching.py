@@ -4,8 +4,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from kmha.verify.chain import ImpossibleError, State, run
-from kmha.verify.measuring import Answer, Asked, Changes, apart, distance, from_state, same_weights
+from kmha.verify.chain import ImpossibleError, run
+from kmha.verify.measuring import Answer, Asked, Changes, apart, distance, from_state, same_weights, with_some_dropped
 from kmha.verify.mistakes import BANK, Mistake
 
 LOOSE = 1e-4
@@ -74,7 +74,7 @@ def ranked(asked: Sequence[Asked], chain: str) -> tuple[list[Match], Match | Non
 
 def pairs(asked: Sequence[Asked], chain: str) -> list[Match]:
     """The pairs that explain everything. Both mistakes must be needed, and the order of two of one step counts."""
-    hardest = sorted(asked, key=lambda one: (one.trial.training, one.trial.query.size))
+    hardest = sorted(asked, key=lambda one: (bool(one.trial.rate), distance(one) <= one.limit, one.trial.query.size))
     found = []
     for first, second in _possible_pairs(hardest, chain):
         if explains(hardest, [first, second]):
@@ -93,8 +93,7 @@ class _Alone:
 def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """The pairs that may explain: where only one of the two shows, that one must explain by itself."""
     wrong = {index for index, one in enumerate(asked) if distance(one) > one.limit}
-    rights = [one.right for one in asked]
-    alone = {mistake: _alone(asked, rights, mistake) for mistake in candidates(chain)}
+    alone = {mistake: _alone(asked, mistake) for mistake in candidates(chain)}
     useful = {mistake: found for mistake, found in alone.items() if found is not None and found.seen}
     for (first, one), (second, other) in itertools.combinations(useful.items(), 2):
         if not wrong <= one.seen | other.seen:
@@ -106,24 +105,28 @@ def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistak
             yield second, first
 
 
-def _alone(asked: Sequence[Asked], rights: Sequence[State], mistake: Mistake) -> _Alone | None:
+def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
     """`None` for a mistake that is impossible in a trial which has an answer: it was not made."""
-    seen, explained = set(), set()
-    for index, (one, right) in enumerate(zip(asked, rights, strict=True)):
+    seen, explained, large = set(), set(), set()
+    for index, one in enumerate(asked):
+        trial = with_some_dropped(one.trial) if one.trial.rate else one.trial
         try:
-            wrong = run(one.trial, [mistake.changes])
+            wrong = run(trial, [mistake.changes])
         except ImpossibleError:
             return None
-        # What it changes in training hangs on what was dropped; large logits hide what shows in a pair.
-        if one.trial.rate or one.limit > LOOSE:
-            seen.add(index)
-            explained.add(index)
-            continue
+        right = run(trial) if one.trial.rate else one.right
         same = Answer(right["output"], right.get("returned") if one.answer.scores is not None else None)
-        if from_state(Asked(one.trial, same), wrong) > one.limit:
+        shows = from_state(Asked(trial, same), wrong) > one.limit
+        if not shows and one.limit > LOOSE:
+            large.add(index)
+        if shows:
             seen.add(index)
-            if distance(one, [mistake]) <= one.limit:
+            # What it gives in training hangs on what was dropped: that is found out for the pair.
+            if one.trial.rate or one.limit > LOOSE or distance(one, [mistake]) <= one.limit:
                 explained.add(index)
+    if seen:  # large logits may hide what shows in a pair
+        seen |= large
+        explained |= large
     return _Alone(frozenset(seen), frozenset(explained))
 
 

@@ -150,6 +150,13 @@ def _keeping(trial: Trial, kept: np.ndarray) -> Trial:
     return dataclasses.replace(trial, more={**trial.more, "kept": kept})
 
 
+def with_some_dropped(trial: Trial) -> Trial:
+    """With one of the draws that a candidate could have made: every other score is kept."""
+    columns = trial.key.shape[-2]
+    kept = np.where(np.arange(columns) % 2, 0.0, 1 / (1 - trial.rate))
+    return _keeping(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
+
+
 def _with_dropout(asked: Asked, changes: Sequence) -> float:
     """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried.
 

@@ -56,10 +56,12 @@ def _repeats(subject: Subject, one: Asked) -> bool:
     return not again.raised and np.array_equal(again.output, one.answer.output, equal_nan=True)
 
 
-def plainness(one: Asked) -> tuple[bool, bool, bool, int]:
+def plainness(one: Asked) -> tuple[Any, ...]:
     """The smaller, the less is special about it."""
-    extreme = "large" in one.trial.name or one.trial.dtype != "float64"
-    return bool(one.trial.rate), extreme, one.trial.masked, one.trial.query.size
+    trial = one.trial
+    extreme = "large" in trial.name or trial.dtype != "float64"
+    everywhere = trial.masked and bool((~trial.allowed()).any(-1).all())  # no row sees everything
+    return bool(trial.rate), extreme, trial.masked, everywhere, trial.query.size
 
 
 def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Sequence[Asked]) -> str:

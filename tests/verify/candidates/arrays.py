@@ -208,3 +208,8 @@ def flattened(q, k, v):
     """Right for (B, P, O)."""
     logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
     return softmax(logits, axis=2) @ v
+
+
+def trained(q, k, v, dropout=0.0, training=False):
+    """Wrong in training alone."""
+    return core(q, k, v)[0] * (1.9 if training else 1.0)
