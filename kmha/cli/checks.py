@@ -50,16 +50,17 @@ def compare(**options: Any) -> None:
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An argument of its constructor.")
 @click.option(
     "--mask",
-    type=click.Choice(("attends", "hides")),
+    type=click.Choice(("attends", "hides", "adds")),
     default="attends",
     show_default=True,
-    help="What True (or 1) means in its mask.",
+    help="What True (or 1) means in its mask; adds: it is added to the logits.",
 )
+@click.option("--float16", is_flag=True, help="It must be right in float16 too. [default: what is not is only told]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of sizes, weights and inputs.")
 @_BACKEND
 @click.option("--bank", is_flag=True, help="Try the diagnosis itself: minutes.")
-@click.option("--configurations", type=_COUNT, default=5, show_default=True, help="With --bank: of every mistake.")
-@click.option("--pairs", type=_COUNT, default=50, show_default=True, help="With --bank: pairs of mistakes.")
+@click.option("--configurations", type=_COUNT, default=3, show_default=True, help="With --bank: of every mistake.")
+@click.option("--pairs", type=_COUNT, default=40, show_default=True, help="With --bank: pairs of mistakes.")
 @click.option("--rights", type=_COUNT, default=10_000, show_default=True, help="With --bank: right layers.")
 @to_write("--json", "json_file", "Write everything that was found there too.")
 def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:

@@ -21,6 +21,12 @@ def unscaled(query, key, value, mask=None):
 def strange(query, key, value):
     return right(query, key, value) ** 3
 
+def added(query, key, value, mask=None):
+    logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+    logits = logits if mask is None else logits + mask
+    scores = np.exp(logits - logits.max(-1, keepdims=True))
+    return scores / scores.sum(-1, keepdims=True) @ value
+
 def failing(query, key, value):
     raise KeyError("weights")
 
@@ -49,6 +55,13 @@ def test_right():
     result = _run("learners_attention:right")
     assert result.exit_code == 0, result.output
     assert "right is right" in result.output
+
+
+def test_what_a_mask_means_can_be_said():
+    assert _run("learners_attention:added", "--mask", "adds").exit_code == 0
+    wrong = _run("learners_attention:right", "--mask", "hides")
+    assert wrong.exit_code == 1
+    assert "mask-inverted" in wrong.output
 
 
 def test_wrong_is_named_shown_and_written(folder):
