@@ -213,3 +213,12 @@ def flattened(q, k, v):
 def trained(q, k, v, dropout=0.0, training=False):
     """Wrong in training alone."""
     return core(q, k, v)[0] * (1.9 if training else 1.0)
+
+
+def core_unscaled(query, key, value, mask=None):
+    logits = query @ np.swapaxes(key, -1, -2)
+    return softmax(logits if mask is None else np.where(mask, logits, -1e9)) @ value
+
+
+def of_two_places(q, k, v, /, mask=None):
+    return core_unscaled(q, k, v, mask)
