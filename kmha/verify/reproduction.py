@@ -26,8 +26,9 @@ def literal(array: Any) -> str:
     array = np.asarray(array)
     if array.dtype.kind != "f" or array.dtype == np.float64:
         return f"np.array({array.tolist()!r})"
-    digits = np.finfo(array.dtype).precision
-    return f"np.array({np.round(array.astype('float64'), digits).tolist()!r}, dtype={str(array.dtype)!r})"
+    # The shortest decimals that give the same numbers again.
+    decimals = np.reshape([float(str(number)) for number in array.ravel()], array.shape)
+    return f"np.array({decimals.tolist()!r}, dtype={str(array.dtype)!r})"
 
 
 def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:

@@ -1,177 +1,177 @@
-"""Candidates as people write them are in `candidates/`; what threads published is in `test_published.py`."""
+"""Verdicts, and the code that shows them. What is right, and which mistakes are named: `test_subject_*.py`."""
 
-import importlib.util
 import re
 import warnings
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
 import kmha
-from kmha.verify import diagnose, evidence
-
-FOLDER = Path(__file__).parent / "candidates"
-pytestmark = pytest.mark.tensorflow
-
-
-def _module(name):
-    if name.split("_")[0] in ("torch", "jax"):
-        pytest.importorskip(name.split("_")[0])
-    spec = importlib.util.spec_from_file_location(f"candidates_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from kmha.verify import diagnose, diagnosis
+from kmha.verify.subject_blocks import BlockSubject
+from kmha.verify.subject_functions import FunctionSubject
+from kmha.verify.subject_layers import LayerSubject
 
 
-ARRAYS, LAYERS = _module("arrays"), _module("keras_layers")
-
-
-def _built(layer_class, **options):
-    """A built layer whose weights, biases too, are not what it started from."""
-    layer = layer_class(3, 5, **options)
-    query, value = np.ones((2, 4, 7), "float32"), np.ones((2, 6, 11), "float32")
-    layer(query, value)
-    rng = np.random.default_rng(1)
-    for variable in layer.weights:
-        variable.assign(rng.normal(size=variable.shape))
-    return layer
-
-
-@pytest.mark.parametrize(
-    ("candidate", "options"),
-    [
-        (keras.layers.MultiHeadAttention, {}),
-        (kmha.MultiHeadAttention, {}),
-        (kmha.MultiHeadAttention, {"arguments": {"use_bias": False}}),
-        (lambda: _built(keras.layers.MultiHeadAttention), {}),
-        (lambda: _built(kmha.MultiHeadAttention, dropout=0.3, use_bias=False), {}),
-        (LAYERS.Course, {}),
-        (LAYERS.Nameless, {}),
-        (LAYERS.Nameless, {"arguments": {"order": [2, 0, 3, 1]}}),
-        (LAYERS.OneHead, {}),
-        (LAYERS.HeadLists, {}),
-        (LAYERS.Packed, {}),
-        (kmha.layers.EncoderLayer, {}),
-        (kmha.layers.DecoderLayer, {}),
-        (ARRAYS.core, {}),
-        (ARRAYS.of_three_axes, {}),
-        (ARRAYS.of_one_item, {}),
-        (ARRAYS.with_matrices, {}),
-        (ARRAYS.with_biases, {}),
-        (ARRAYS.with_einsum, {}),
-        (ARRAYS.one_matrix_each, {}),
-        (ARRAYS.no_kernels, {}),
-        (ARRAYS.of_tensorflow, {"mask": "hides"}),
-        (ARRAYS.prints, {}),
-        (ARRAYS.dictionary, {}),
-    ],
-    ids=lambda value: getattr(value, "__qualname__", None),
-)
-def test_what_is_right_is_not_accused(candidate, options):
-    candidate = candidate() if getattr(candidate, "__name__", "") == "<lambda>" else candidate
-    found = diagnose(candidate, **options)
-    assert found.right, (found.ids, found.wrong)
-
-
-@pytest.mark.parametrize(
-    ("candidate", "options", "ids"),
-    [
-        (LAYERS.Course, {"wrong": "not scaled"}, "scale-missing"),
-        (LAYERS.Course, {"wrong": "split by reshape"}, "heads-reshaped"),
-        (LAYERS.Course, {"wrong": "softmax over queries"}, "softmax-over-queries"),
-        (LAYERS.Course, {"wrong": "mask inverted"}, "mask-inverted"),
-        (LAYERS.Course, {"wrong": "merged without transpose"}, "merge-not-transposed"),
-        (LAYERS.Course, {"wrong": "dropout left on"}, "dropout-at-inference"),
-        (LAYERS.Course, {"wrong": "dropout unused"}, "dropout-never"),
-        (LAYERS.Course, {"wrong": "not scaled + split by reshape"}, "heads-reshaped scale-missing"),
-        (LAYERS.Course, {"wrong": "mask inverted + not scaled"}, "mask-inverted scale-missing"),
-        (LAYERS.Nameless, {"order": [3, 1, 0, 2], "scaled": False}, "scale-missing"),
-        (ARRAYS.strict, {}, "causal-strict"),
-        (ARRAYS.backwards, {}, "causal-reversed"),
-        (ARRAYS.in_place, {}, "input-changed"),
-        (ARRAYS.nan_rows, {}, "mask-empty-row-nan"),
-        (ARRAYS.mask_after, {}, "mask-after-softmax"),
-        (ARRAYS.over_heads, {}, "softmax-over-heads"),
-        (ARRAYS.exp_two, {}, "softmax-base-two"),
-        (ARRAYS.overflowing, {}, "softmax-overflow"),
-        (ARRAYS.kernel_for_two, {}, "kernels-key-for-value"),
-        (ARRAYS.pair_of_core, {}, "mask-inverted scale-without-root"),
-    ],
-    ids=lambda value: getattr(value, "__qualname__", value if isinstance(value, str) else None),
-)
-def test_the_mistake_is_named(candidate, options, ids):
-    found = diagnose(candidate, arguments=options)
-    explained = [" ".join(sorted(match.ids)) for match in found.matches]
-    assert ids in explained, (found.verdict, explained)
-
-
-@pytest.mark.parametrize("how", ["second item", "permuted", "only where masked", "last position"])
-def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(how):
-    found = diagnose(LAYERS.Strange, arguments={"how": how})
-    assert found.verdict == "unknown", found.ids
-    assert found.clue.step
-    assert found.clue.pattern
-    _runs_and_differs(found)
-
-
-def test_a_known_mistake_has_code_too():
-    _runs_and_differs(diagnose(ARRAYS.cubed))
-    _runs_and_differs(diagnose(LAYERS.Course, arguments={"wrong": "not scaled"}))
-
-
-def _runs_and_differs(found):
-    code = found.code()
-    right = np.array(eval(re.search(r"^# right: (.*)$", code, re.MULTILINE)[1]))  # noqa: S307 - a list of numbers
-    name = found.subject.name
-    scope = {name: {**vars(ARRAYS), **vars(LAYERS)}[name], "print": lambda *_: None}
-    lines = [line for line in code.splitlines() if not line.startswith("from candidates")]
+@pytest.fixture(autouse=True)
+def _same_policy():
     policy = keras.config.dtype_policy()
+    yield
+    keras.config.set_dtype_policy(policy)
+
+
+def _result(found, **scope):
+    """What the code that is shown leaves in `result`, run as a file of its own, and what it says is right."""
+    code = found.code()
+    scope |= {"__name__": "shown", "print": lambda *_: None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Keras', of a softmax over one key
-        exec("\n".join(lines), scope)  # noqa: S102 - the code that is shown
-    keras.config.set_dtype_policy(policy)
-    result = scope["result"]
-    result = result[0] if isinstance(result, tuple) else result
-    assert np.shape(result) == right.shape
+        exec(compile(code, "shown.py", "exec"), scope)  # noqa: S102 - the code that is shown
+    right = re.search(r"^# right: (.*)$", code, re.MULTILINE)[1]
+    result = scope["result"][0] if isinstance(scope["result"], tuple) else scope["result"]
+    result = result.detach().numpy() if hasattr(result, "detach") else np.asarray(result)
+    return result, np.array(__import__("json").loads(right))
+
+
+def _assert_shown(found, **scope):
+    result, right = _result(found, **scope)
+    assert result.shape == right.shape
     assert not np.allclose(result, right, atol=1e-4)
+    np.testing.assert_allclose(result, found.smallest.answer.output.reshape(result.shape), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(right, found.smallest.right["output"].reshape(right.shape), rtol=1e-4, atol=1e-5)
+
+
+def test_a_right_one():
+    found = diagnose(kmha.MultiHeadAttention, arguments={"use_bias": False})
+    assert (found.verdict, found.right, found.ids, found.wrong, found.code()) == ("right", True, (), {}, "")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("block", ["EncoderLayer", "DecoderLayer"])
+def test_blocks(block):
+    assert diagnose(getattr(kmha.layers, block)).right
 
 
 @pytest.mark.parametrize(
-    ("candidate", "options", "message"),
+    ("module", "name", "arguments"),
     [
-        (ARRAYS.other_name, {}, r"what is the argument `colour`.*--set colour=VALUE"),
-        (ARRAYS.core, {"arguments": {"shade": 1}}, r"has no argument `shade`\. It has: q, k, v, mask"),
-        (ARRAYS.core, {"mask": "shows"}, r"mask must be 'attends' or 'hides'.*Received: 'shows'"),
-        (42, {}, "expected a layer or a function. Received: 42"),
-        (keras.layers.MultiHeadAttention(2, 3), {}, "has no weights yet.*`build` it"),
-        (lambda colours: colours, {}, "no argument for its input|what is the argument `colours`"),
+        ("arrays", "core_unscaled", {}),
+        ("arrays", "cubed", {}),
+        ("arrays", "mask_after", {}),
+        ("arrays", "strict", {}),
+        ("arrays", "kernel_for_two", {}),
+        ("arrays", "of_two_places", {}),
+        ("jax_functions", "squared", {}),
+        ("torch_modules", "keys_mixed", {}),
+        ("torch_modules", "Linears", {"wrong": "multiplied"}),
+        ("torch_modules", "Causal", {"diagonal": 0}),
+        ("torch_modules", "Cloned", {"wrong": "not scaled"}),
     ],
 )
-def test_errors_teach(candidate, options, message):
+def test_the_code_that_is_shown_runs(candidate, module, name, arguments):
+    """In a namespace of its own: it imports what it uses."""
+    _assert_shown(diagnose(candidate(module, name), arguments=arguments))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Course", {"wrong": "mask inverted"}),
+        ("Course", {"wrong": "key's kernel for value"}),
+        ("Nameless", {"order": [3, 1, 0, 2], "scaled": False}),
+        ("HeadLists", {"wrong": "one value kernel"}),
+        ("Lists", {"scale": 2.0}),
+    ],
+)
+def test_the_code_of_a_layer_runs(candidate, name, arguments):
+    _assert_shown(diagnose(candidate("keras_layers", name), arguments=arguments))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("second item", "only the batch's items 1 differ"),
+        ("permuted", "it is right but for the order along features"),
+        ("only where masked", "it differs only where the mask hides something"),
+    ],
+)
+def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, sentence):
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": how})
+    assert found.verdict == "unknown", found.ids
+    assert found.nearest.trials < len(found.asked)
+    assert any(sentence in each for each in found.clue.pattern), found.clue.pattern
+    _assert_shown(found)
+
+
+@pytest.mark.tensorflow
+def test_scores_that_are_wrong_are_shown(candidate):
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "constant over heads"})
+    assert any("constant over the heads" in each for each in found.clue.pattern)
+    result, right = _result(found)
+    np.testing.assert_allclose(result, right, atol=1e-5)
+    assert re.search(r"^# right scores: \[\[", found.code(), re.MULTILINE)
+
+
+@pytest.mark.tensorflow
+def test_a_layer_that_is_there_is_called_layer(candidate):
+    layer = candidate("keras_layers", "Nameless")(10, 2, scaled=False)
+    layer(np.ones((2, 3, 10)), np.ones((2, 4, 10)))
+    found = diagnose(layer)
+    assert "# layer: the one that was diagnosed" in found.code()
+    _assert_shown(found, layer=layer)
+
+
+def test_where_it_is_imported_from_can_be_told(candidate):
+    found = diagnose(candidate("arrays", "cubed"), source="candidates_arrays:cubed")
+    assert "from candidates_arrays import cubed\n" in found.code()
+    code = diagnose(lambda q, k, v: np.tanh(q)).code()
+    assert "# candidate: the one that was diagnosed" in code
+    assert "result = candidate(q=q, k=k, v=v)" in code
+
+
+def test_the_nearest_that_does_not_fit(candidate):
+    found = diagnose(candidate("arrays", "mask_after"))
+    assert found.matches[0].distance < 1e-9
+    assert found.nearest.trials < found.matches[0].trials
+    assert found.nearest.distance > 1e-3
+
+
+def test_how_far_it_is_from_right(candidate):
+    found = diagnose(candidate("arrays", "strict"))
+    assert set(found.wrong) == {one.trial.name for one in found.asked if one.trial.causal}
+    assert min(found.wrong.values()) > 1e-3
+
+
+def test_another_seed_gives_other_calls_and_the_same_verdict(candidate):
+    one, other = (diagnose(candidate("arrays", "strict"), seed=seed) for seed in (0, 1))
+    assert one.ids == other.ids == ("causal-strict",)
+    assert one.asked[0].trial.query.shape != other.asked[0].trial.query.shape or one.sizes != other.sizes
+
+
+@pytest.mark.parametrize(
+    ("thing", "mask", "message"),
+    [
+        (42, "attends", r"expected a layer or a function. Received: 42"),
+        (lambda q, k, v: q, "shows", r"mask must be 'attends' or 'hides'.*'adds'.*Received: 'shows'"),
+        (keras.layers.MultiHeadAttention(2, 3), "attends", r"has no weights yet"),
+    ],
+)
+def test_errors_teach(thing, mask, message):
     with pytest.raises(ValueError, match=message):
-        diagnose(candidate, **options)
+        diagnose(thing, mask=mask)
 
 
-@pytest.mark.parametrize("name", ["nothing", "text", "leaves", "fails"])
-def test_a_candidate_that_cannot_be_run(name):
-    found = diagnose(getattr(ARRAYS, name))
-    assert found.verdict == "raises"
-    assert found.raised
-    assert evidence.to_dict(found)["verdict"] == "raises"
+def test_what_a_candidate_is_taken_for():
+    assert type(diagnosis.subject_of(keras.layers.MultiHeadAttention, {})) is LayerSubject
+    assert type(diagnosis.subject_of(kmha.layers.EncoderLayer, {})) is BlockSubject
+    assert type(diagnosis.subject_of(lambda q, k, v: q, {})) is FunctionSubject
 
 
-def test_everything_as_plain_data():
-    found = diagnose(ARRAYS.strict)
-    data = evidence.to_dict(found)
-    assert [one["id"] for one in data["mistakes"]] == ["causal-strict"]
-    assert {row["call"] for row in data["calls"]} == {one.trial.name for one in found.asked}
-    assert data["code"] == found.code()
-    assert evidence.where(found).values.max() > 0
-
-
-def test_progress_is_told():
+def test_progress_is_told(candidate):
     told = []
-    diagnose(ARRAYS.cubed, progress=told.append)
-    assert "comparing it with every known mistake" in told
+    diagnose(candidate("arrays", "cubed"), progress=told.append)
+    assert told[0] == "trying how it wants to be called"
+    assert "comparing it with every pair of them" in told

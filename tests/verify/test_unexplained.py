@@ -106,21 +106,3 @@ def test_what_a_candidate_holds_stays(candidate):
     query = found.smallest.trial.weights["query/kernel"]
     np.testing.assert_array_equal(query, np.swapaxes(layer.get_weights()[0], 0, 1))
     assert found.smallest.answer.output.shape == (1, 1, 7)
-
-
-@pytest.mark.parametrize(
-    ("how", "sentence"),
-    [
-        ("second item", "only the batch's items 1 differ"),
-        ("a constant times", "it is 1.7 times the right output everywhere"),
-        ("permuted", "it is right but for the order along features"),
-        ("constant over heads", "the difference of its scores is constant over the heads"),
-        ("a bias", "the difference is the same at every position of every item"),
-        ("last position", "only the positions"),
-    ],
-)
-@pytest.mark.tensorflow
-def test_what_the_difference_has_in_common(candidate, how, sentence):
-    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": how})
-    assert found.verdict == "unknown", found.ids
-    assert any(sentence in each for each in found.clue.pattern), found.clue.pattern

@@ -126,14 +126,15 @@ class Packed(keras.layers.Layer):
 class Lists(keras.layers.Layer):
     """Called with a list, and with a padding mask (B, 1, 1, S)."""
 
-    def __init__(self, d_model, num_heads):
+    def __init__(self, d_model, num_heads, scale=1.0):
         super().__init__()
+        self.scale = scale
         self.attention = keras.layers.MultiHeadAttention(num_heads, d_model // num_heads)
 
     def call(self, inputs, padding_mask=None):
         query, key, value = inputs
         mask = None if padding_mask is None else padding_mask[:, 0] * np.ones((1, query.shape[1], 1), bool)
-        return self.attention(query, value, key, attention_mask=mask)
+        return self.attention(query * self.scale, value, key, attention_mask=mask)
 
 
 class Half(keras.layers.Layer):
