@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -30,8 +31,9 @@ NOT_A_CLASS = 3
 @pytest.fixture
 def _folder(tmp_path, monkeypatch):
     """A folder with a module of a learner's, to run from."""
+    monkeypatch.delitem(sys.modules, "learner", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setattr("os.environ", dict(os.environ))
     (tmp_path / "learner.py").write_text(WRONG)
     (tmp_path / "broken.py").write_text("import keras\n\n1 / 0\n")
@@ -78,9 +80,9 @@ def test_a_layer_that_only_raises_has_no_table():
     [
         ("nowhere:Layer", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
         ("broken:Layer", "cannot import broken: ZeroDivisionError: division by zero"),
-        ("learner:Noscale", "learner has no class Noscale. It has: NoScale."),
-        ("learner:NOT_A_CLASS", "learner has no class NOT_A_CLASS"),
-        ("learner", "expected MODULE:CLASS"),
+        ("learner:Noscale", "learner has no Noscale. It has: NoScale"),
+        ("learner:NOT_A_CLASS", "learner:NOT_A_CLASS is no class"),
+        ("learner", "expected MODULE:NAME"),
         ("learner.py:NoScale", "name the module without .py"),
     ],
 )
