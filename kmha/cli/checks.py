@@ -46,13 +46,16 @@ def compare(**options: Any) -> None:
 
 @click.command()
 @click.argument("candidate", metavar="MODULE:NAME", required=False)
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An argument of its constructor.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An argument that its names do not tell.")
 @click.option(
     "--mask",
-    type=click.Choice(("attends", "hides")),
+    type=click.Choice(("attends", "hides", "adds")),
     default="attends",
     show_default=True,
-    help="What True (or 1) means in its mask.",
+    help="What True (or 1) means in its mask, or that the mask is added to the logits.",
+)
+@click.option(
+    "--float16", is_flag=True, help="It must be right in float16 too. Else what overflows there is told apart."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of sizes, weights and inputs.")
 @click.option(
