@@ -8,10 +8,11 @@ import numpy as np
 
 from kmha.verify import naming
 from kmha.verify.chain import Trial
-from kmha.verify.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, PADDING_SHAPES, SINGLE, TIME
+from kmha.verify.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, MIDDLE, PADDING_SHAPES, SINGLE, TIME
 
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
+SIZES = ("heads", "size", "width", "output", "inputs")
 
 
 class SubjectError(ValueError):
@@ -94,6 +95,19 @@ def by_role(names: Mapping[str, Any]) -> dict[str, Any]:
     return {role: value for name, value in names.items() if (role := naming.argument(name)) is not None}
 
 
+def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
+    """By the part that it plays, each size that is given.
+
+    Raises:
+        SubjectError: it is no size.
+    """
+    for name, value in given.items():
+        is_size = naming.argument(name) in SIZES and value is not None
+        if is_size and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise SubjectError(f"{where}: `{name}` must be a whole number from 1 on. Received: {value!r}.")
+    return {role: value for role, value in by_role(given).items() if role in SIZES and value is not None}
+
+
 def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
     """The tensors of a call by the names of the candidate's arguments."""
     entry = subject.convention.entry
@@ -102,7 +116,9 @@ def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, An
         arrays |= {"key": trial.key, "value": trial.value, "memory": trial.key}
     else:
         arrays |= {"key": trial.query, "value": trial.query, "memory": trial.query}
-    if trial.core and entry != HEADS:
+    if entry == MIDDLE:
+        arrays = {role: np.swapaxes(array, 1, 2) for role, array in arrays.items()}
+    elif trial.core and entry != HEADS:
         arrays = {role: array[:, 0] for role, array in arrays.items()}
     if entry == SINGLE:
         arrays = {role: array[0] for role, array in arrays.items()}

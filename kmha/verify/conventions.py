@@ -16,6 +16,7 @@ ALL = (*ROLES, "attention_output")
 
 # How inputs are handed over; a core's (four steps without weights) have head size features.
 HEADS = "(B, H, P, O)"
+MIDDLE = "(B, P, H, O)"
 BATCH = "(B, P, I)"
 SINGLE = "(P, I)"
 TIME = "(P, B, I)"
@@ -54,6 +55,7 @@ class Convention:
     causal: bool = False
     entry: str = BATCH
     one_head: bool = False
+    framework: str = ""
 
 
 def adapted(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:

@@ -16,6 +16,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from kmha.verify import matching
 from kmha.verify.calling import SubjectError
 from kmha.verify.conventions import MEANINGS, SINGLE, Convention
@@ -184,7 +186,7 @@ def _judged(
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     tell("comparing it with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, subject.chain)
-    if not fitting:
+    if not fitting and any(_tells(one) for one in answered):
         tell("comparing it with every pair of them")
         fitting = matching.pairs(answered, subject.chain)
     tell("looking for the smallest case")
@@ -194,6 +196,12 @@ def _judged(
     tell("looking for what its difference has in common")
     clue = clues(subject, sizes, answered)
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)
+
+
+def _tells(one: Asked) -> bool:
+    """Whether it is wrong with numbers that differ: zeros alone, or NaN, some pair gives whatever was done."""
+    finite = np.unique(one.answer.output[np.isfinite(one.answer.output)])
+    return finite.size > 1 and matching.distance(one) > one.limit
 
 
 def _in_float16(found: Diagnosis, half: tuple[Asked, ...]) -> Diagnosis | None:

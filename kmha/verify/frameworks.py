@@ -1,5 +1,6 @@
 """Arrays of NumPy, TensorFlow, torch and JAX: to each and back. A framework is imported only where it is asked for."""
 
+import functools
 import inspect
 from typing import Any
 
@@ -10,38 +11,66 @@ FRAMEWORKS = ("numpy", "tensorflow", "torch", "jax", "keras")
 
 
 def of(thing: Any) -> str:
-    """The framework that a function or class computes with, by what its module imports; NumPy if nothing tells.
+    """The framework that a function or class computes with, by what it uses; NumPy if nothing tells.
 
     >>> import numpy
     >>> of(numpy.matmul)
     'numpy'
     """
-    for parent in thing.__mro__ if isinstance(thing, type) else ():
-        root = parent.__module__.split(".")[0]
-        if root in ("torch", "keras"):
-            return root
-    used = _imports(inspect.unwrap(thing))
-    if not used & set(FRAMEWORKS):  # it has methods alone, of arrays that its module knows
-        used = {value.__name__ for value in getattr(thing, "__globals__", {}).values() if inspect.ismodule(value)}
-    for name in ("torch", "jax", "tensorflow", "keras"):
-        if name in used:
-            return name
-    return "numpy"
+    return guesses(thing)[0]
 
 
-def _imports(function: Any) -> set[str]:
+def guesses(thing: Any) -> tuple[str, ...]:
+    """The frameworks that are worth a try; more than one where a function has methods of its arrays alone."""
+    for parent in thing.__mro__ if isinstance(thing, type) else (thing,):
+        root = str(getattr(parent, "__module__", "")).split(".")[0]
+        if root in FRAMEWORKS:
+            return (root,)
+    function = _function(thing)
+    used = _imports(function, set())
+    if used & set(FRAMEWORKS):
+        return (_first(used),)
+    around = {value.__name__ for value in getattr(function, "__globals__", {}).values() if inspect.ismodule(value)}
+    return tuple(dict.fromkeys((_first(around), "numpy")))
+
+
+def _first(names: set[str]) -> str:
+    """NumPy is used beside any of the others, and Keras beside its backend."""
+    return next((name for name in ("torch", "jax", "tensorflow", "keras") if name in names), "numpy")
+
+
+def _function(thing: Any) -> Any:
+    """What has the code: of a partial function, or of an object that can be called."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    thing = inspect.unwrap(thing)
+    return type(thing).__call__ if callable(thing) and not hasattr(thing, "__code__") else thing
+
+
+def _imports(function: Any, seen: set[int]) -> set[str]:
     """The first names of the modules that the function's own names lead to."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    names = _names(code) if code is not None else set()
-    found = set()
-    for name in names & scope.keys():
-        value = scope[name]
+    if code is None or id(function) in seen:
+        return set()
+    seen.add(id(function))
+    names = _names(code)
+    found = names & {*FRAMEWORKS} - {"numpy"}  # imported in the function
+    values = [scope[name] for name in names & scope.keys()]
+    values += [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+    for value in values:
         home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
-        found.add(home.split(".")[0])
+        found.add(str(home).split(".")[0])
         # A helper of the same module tells what it uses itself.
-        if inspect.isfunction(value) and value is not function and home == function.__module__:
-            found |= _imports(value)
+        if inspect.isfunction(value) and home == function.__module__:
+            found |= _imports(value, seen)
     return found
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
 
 
 def _names(code: Any) -> set[str]:

@@ -37,6 +37,9 @@ def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
     if not np.isfinite(output).all():
         yield f"{int((~np.isfinite(output)).sum())} of its {output.size} numbers are NaN or infinite"
         return
+    if not output.any():
+        yield "all its numbers are 0"
+        return
     factor = float(np.sum(output * right) / max(float(np.sum(right * right)), 1e-30))
     if abs(factor) > CLOSE and _same(output, factor * right):
         yield f"it is {factor:.6g} times the right output everywhere"

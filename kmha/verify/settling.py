@@ -6,13 +6,14 @@ else the first with which it runs. So a right layer is not accused of wanting it
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from kmha.verify import matching
 from kmha.verify.chain import Trial
-from kmha.verify.conventions import BATCH, HEADS, MASK_DTYPES, Convention
+from kmha.verify.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, Convention
 from kmha.verify.matching import Asked
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
@@ -45,10 +46,10 @@ def settle(subject: Subject, seed: int) -> Settled:
     """Leaves the subject with the best convention that was found."""
     found: list[Settled] = []
     for entry in subject.entries():
-        if _worth_a_try(entry["entry"], found):
+        if _worth_a_try(entry, found):
             found.append(_entered(subject, seed, entry))
     best = max(found, key=lambda one: one.fit)
-    subject.enter(entry=best.convention.entry, one_head=best.convention.one_head)
+    subject.enter(**{name: getattr(best.convention, name) for name in ("entry", "one_head", "framework")})
     subject.take(best.convention)
     _settle_masks(subject, best.drawn)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
@@ -56,12 +57,16 @@ def settle(subject: Subject, seed: int) -> Settled:
     return dataclasses.replace(best, convention=subject.convention, otherwise=otherwise)
 
 
-def _worth_a_try(entry: str, found: Sequence[Settled]) -> bool:
-    """What runs is meant so; but code for (B, P, O) may run with an axis of heads too, and give something else."""
+def _worth_a_try(entry: Mapping[str, Any], found: Sequence[Settled]) -> bool:
+    """What runs is meant so; but code for other axes, or another order in a list, may run and give something else."""
     if any(one.fit == Fit.RIGHT for one in found):
         return False
-    before = {one.convention.entry for one in found if one.fit > Fit.RAISES} - {entry}
-    return not before or (before == {HEADS} and entry == BATCH)
+    mine = entry["entry"], entry.get("framework", "")
+    before = {(one.convention.entry, one.convention.framework) for one in found if one.fit > Fit.RAISES} - {mine}
+    if not all(framework == mine[1] for _, framework in before):
+        return False
+    entries = {each for each, _ in before}
+    return not entries or any(mine[0] in group and entries <= {*group} for group in ((HEADS, BATCH, MIDDLE), LISTS))
 
 
 def _entered(subject: Subject, seed: int, entry: dict) -> Settled:

@@ -14,17 +14,17 @@ import numpy as np
 from kmha.verify import forms, frameworks, naming, reproduction, trials
 from kmha.verify.calling import (
     SubjectError,
-    by_role,
     call_roles,
     check_given,
     check_known,
+    given_sizes,
     inputs,
     masks,
     parameters,
     tensors_of,
 )
 from kmha.verify.chain import ROLES, Trial
-from kmha.verify.conventions import BATCH, HEADS, SINGLE, Convention
+from kmha.verify.conventions import BATCH, HEADS, MIDDLE, SINGLE, Convention
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Accepts, Sizes
 
@@ -34,7 +34,8 @@ class FunctionSubject(Subject):
 
     def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
         self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
-        self.framework = frameworks.of(function)
+        self.frameworks = frameworks.guesses(function)
+        self.framework = self.frameworks[0]
         self.call_found = parameters(function)
         check_given(f"{name}()", given, self.call_found)
         self.roles = {role: name for role, name in call_roles(self.call_found).items() if name not in given}
@@ -42,7 +43,7 @@ class FunctionSubject(Subject):
         rest = [name for name in self.call_found if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
         check_known(f"{name}()", self.call_found, {*self.roles.values(), *self.weight_names}, given)
-        self.fixed = by_role(given)
+        self.fixed = given_sizes(f"{name}()", given)
         self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
         self.accepts = self._accepts()
         self._check_inputs()
@@ -78,9 +79,11 @@ class FunctionSubject(Subject):
 
     def entries(self) -> list[dict[str, Any]]:
         if self.core:
-            return [{"entry": HEADS}, {"entry": BATCH}, {"entry": SINGLE}]
-        heads = [False] if "heads" in self.roles or not self.weight_names else [False, True]
-        return [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]
+            found: list[dict[str, Any]] = [{"entry": entry} for entry in (HEADS, BATCH, MIDDLE, SINGLE)]
+        else:
+            heads = [False] if "heads" in self.roles or not self.weight_names else [False, True]
+            found = [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]
+        return [{**one, "framework": name} for name in self.frameworks for one in found]
 
     def enter(self, **changes: Any) -> None:
         super().enter(**changes)

@@ -14,11 +14,11 @@ from kmha.verify import frameworks, held, reproduction, trials
 from kmha.verify.built import number_of_heads, weights_of
 from kmha.verify.calling import (
     SubjectError,
-    by_role,
     call_roles,
     check_given,
     check_known,
     constructor,
+    given_sizes,
     inputs,
     masks,
     parameters,
@@ -51,7 +51,7 @@ class LayerSubject(Subject):
         self.call_given = {n: value for n, value in given.items() if n in self.call_found and n not in self.made_found}
         self.roles = {role: n for role, n in call_roles(self.call_found).items() if n not in self.call_given}
         self.made_roles = {role: n for role, n in roles_of(self.made_found).items() if n not in self.given}
-        self.fixed = by_role(given)
+        self.fixed = given_sizes(name, given)
         if is_class:
             check_given(f"{name}(…)", given, self.made_found, self.call_found)
             check_known(f"{name}(…)", self.made_found, self.made_roles.values(), self.given)

@@ -20,11 +20,12 @@ import numpy as np
 from kmha.verify import frameworks, trials
 from kmha.verify.calling import SubjectError
 from kmha.verify.chain import Trial
-from kmha.verify.conventions import BATCH, HEADS, LISTS, SINGLE, TIME, Convention, adapted
+from kmha.verify.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
 from kmha.verify.matching import Answer, Asked
 from kmha.verify.trials import Accepts, Sizes
 from kmha.verify.trials_attention import Maker
 
+SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output
 LARGEST, LONGEST = 16, 4  # of a smallest case: B·T·S, and each of T and S
 
 
@@ -84,8 +85,9 @@ class Subject:
         """Takes one of them."""
         self.convention = dataclasses.replace(self.convention, **changes)
         entry = self.convention.entry
+        self.framework = self.convention.framework or self.framework
         if self.core:
-            self.accepts = dataclasses.replace(self.accepts, heads=entry == HEADS)
+            self.accepts = dataclasses.replace(self.accepts, heads=entry in (HEADS, MIDDLE))
         if entry in LISTS:
             self.accepts = dataclasses.replace(self.accepts, cross=True, value="value" in LISTS[entry])
 
@@ -169,11 +171,12 @@ class Subject:
 
     def _whole(self, array: np.ndarray, axes: int) -> np.ndarray:
         """With the axes that the entry leaves out: one item, and in a core one head."""
-        if self.core and self.convention.entry != HEADS and array.ndim == axes - 1 - (self.convention.entry == SINGLE):
+        entry = self.convention.entry
+        if array.ndim == axes and entry in SWAPPED:
+            array = np.swapaxes(array, *SWAPPED[entry])
+        elif self.core and entry != HEADS and array.ndim == axes - 1 - (entry == SINGLE):
             array = array[..., None, :, :]
-        if self.convention.entry == TIME and array.ndim == axes:
-            array = np.swapaxes(array, 0, 1)
-        return array[None] if self.convention.entry == SINGLE and array.ndim == axes - 1 else array
+        return array[None] if entry == SINGLE and array.ndim == axes - 1 else array
 
     def _scores(self, scores: np.ndarray, trial: Trial) -> np.ndarray | None:
         """As (B, H, T, S), where they are of every head."""
@@ -203,7 +206,10 @@ def quietly() -> Iterator[None]:
 
 def said(error: BaseException) -> str:
     """An error in one line, without what Keras puts around it."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    try:
+        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    except Exception:  # an error of a stranger's may not even have a text
+        text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     inner = [line for line in lines if not line.startswith("Exception encountered when calling")]
     return f"{type(error).__name__}: {(inner or lines or [''])[0]}"

@@ -1,5 +1,7 @@
 import importlib.util
 import os
+import re
+import sys
 
 import pytest
 from click import ClickException
@@ -24,3 +26,94 @@ def test_what_the_backend_writes_on_its_own_is_dropped(capfd):
         os.write(2, b"a note about the machine\n")
     os.write(2, b"an error\n")
     assert capfd.readouterr().err == "an error\n"
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a module into the folder that we are in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    names = []
+
+    def write(name, text):
+        path = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        if name not in sys.modules:
+            names.append(name)
+        return path
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_what_is_loaded(module):
+    module("loaded", "class Outer:\n    class Inner:\n        number = 5\n")
+    assert common.load("loaded:Outer.Inner.number") == 5
+    module("inside.loaded_too", "number = 7\n")
+    assert common.load("inside.loaded_too:number") == 7
+    assert common.load("fractions:Fraction").__name__ == "Fraction"
+
+
+def test_what_a_module_prints_is_no_output_of_ours(module, capsys):
+    module("printing", "print('hello')\nnumber = 1\n")
+    common.load("printing:number")
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "import keras\n\n1 / 0\n",
+            r"^cannot import broken: ZeroDivisionError: division by zero \(.*broken.py, line 3\)$",
+        ),
+        ("import json\njson.loads('')\n", r"JSONDecodeError: .*broken.py, line 2\)$"),
+        ("def f(:\n", r"SyntaxError: .*broken.py, line 1\)"),
+        ("import nowhere_at_all\n", r"No module named 'nowhere_at_all' \(.*broken.py, line 1\)$"),
+        (
+            "import sys\nsys.exit(4)\n",
+            r"it ends the program: put that below `if __name__ == '__main__':` \(.*line 2\)$",
+        ),
+    ],
+)
+def test_a_module_that_fails(module, text, message):
+    module("broken", text)
+    with pytest.raises(ClickException) as error:
+        common.load("broken:thing")
+    assert re.search(message, error.value.message), error.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("loaded", "expected MODULE:NAME, such as my_module:MyAttention. Received: 'loaded'."),
+        (":thing", "expected MODULE:NAME"),
+        ("loaded:", "expected MODULE:NAME"),
+        ("loaded.py:thing", "name the module without .py. Received: 'loaded.py:thing'."),
+        ("a/loaded:thing", "name the module as Python imports it, a.loaded:thing. Received: 'a/loaded:thing'."),
+        ("loaded:thong", "loaded has no thong. It has: thing."),
+        ("loaded:thing.more", "loaded has no thing.more. It has: nothing that can be called."),
+        ("nowhere:thing", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
+    ],
+)
+def test_a_name_that_leads_nowhere(module, name, message):
+    module("loaded", "def thing():\n    pass\n")
+    with pytest.raises(ClickException) as error:
+        common.load(name)
+    assert error.value.message.startswith(message)
+
+
+def test_a_module_that_python_has_already(module):
+    path = module("fractions", "thing = 1\n")
+    with pytest.raises(ClickException) as error:
+        common.load("fractions:thing")
+    assert error.value.message == f"Python has a module fractions of its own, and does not look at {path}: rename it."
+
+
+def test_our_folder_comes_first_and_once(module):
+    module("loaded", "thing = 1\n")
+    common.load("loaded:thing")
+    common.load("loaded:thing")
+    assert sys.path.count(os.getcwd()) == 1

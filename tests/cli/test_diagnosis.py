@@ -1,116 +1,280 @@
+import importlib.util
 import json
+import os
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import diagnosis, main
+from kmha.cli import common, diagnosis, main
 
-CODE = """
+pytestmark = pytest.mark.tensorflow
+
+LEARNER = """
 import numpy as np
 
-def right(query, key, value, mask=None):
-    logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
-    logits = logits if mask is None else np.where(mask, logits, -1e9)
-    scores = np.exp(logits - logits.max(-1, keepdims=True))
-    return scores / scores.sum(-1, keepdims=True) @ value
 
-def unscaled(query, key, value, mask=None):
-    return right(query * np.sqrt(query.shape[-1]), key, value, mask)
+def softmax(x):
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
 
-def strange(query, key, value):
-    return right(query, key, value) ** 3
 
-def added(query, key, value, mask=None):
-    logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
-    logits = logits if mask is None else logits + mask
-    scores = np.exp(logits - logits.max(-1, keepdims=True))
-    return scores / scores.sum(-1, keepdims=True) @ value
+def right(q, k, v, mask=None):
+    print("[red]not[/] ours")
+    logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
+    return softmax(logits if mask is None else np.where(mask, logits, -1e9)) @ v
 
-def failing(query, key, value):
-    raise KeyError("weights")
 
-def coloured(query, key, value, colour):
-    return right(query, key, value)
+def unscaled(q, k, v):
+    scores = softmax(q @ np.swapaxes(k, -1, -2))
+    return scores @ v, scores
 
-number = 3
+
+def two(q, k, v, mask=None):
+    logits = q @ np.swapaxes(k, -1, -2)
+    return softmax(logits if mask is None else np.where(mask, -1e9, logits)) @ v
+
+
+def scaled_by(q, k, v, factor):
+    return right(q, k, v) * factor
+
+
+def in_training(q, k, v, dropout=0.0, training=False):
+    return right(q, k, v) * (2.0 if training else 1.0)
+
+
+def in_part(q, k, v, mask=None):
+    if mask is not None:
+        raise ValueError("[bold]no masks[/] today")
+    return right(q, k, v)
+
+
+def nothing(q, k, v):
+    return None
+
+
+def leaves(q, k, v):
+    raise SystemExit(5)
+
+
+def interrupted(q, k, v):
+    raise KeyboardInterrupt
+
+
+class Home:
+    @staticmethod
+    def attend(q, k, v):
+        return unscaled(q, k, v)
+
+
+NUMBER = 3
+"""
+LAYER = """
+import keras
+
+
+class Attention(keras.layers.Layer):
+    def __init__(self, units, scale=1.0):
+        super().__init__()
+        self.scale = scale
+        self.query, self.key, self.value = (keras.layers.Dense(units) for _ in range(3))
+
+    def call(self, x):
+        logits = self.query(x) @ keras.ops.swapaxes(self.key(x), 1, 2) / self.query.units**0.5
+        return keras.ops.softmax(self.scale * logits) @ self.value(x)
+
+
+built = Attention(5, scale=5**0.5)
+built(keras.ops.ones((1, 2, 7)))
 """
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "learners_attention.py").write_text(CODE)
-    (tmp_path / "broken_attention.py").write_text("import nothing_of_this_name\n")
-    monkeypatch.delitem(sys.modules, "learners_attention", raising=False)
+def _folder(tmp_path, monkeypatch):
+    """A folder with modules of a learner's, to run from."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    (tmp_path / "pupil.py").write_text(LEARNER)
+    (tmp_path / "pupil_layers.py").write_text(LAYER)
+    yield
+    for name in ("pupil", "pupil_layers"):
+        sys.modules.pop(name, None)
 
 
 def _run(*arguments):
     return CliRunner().invoke(main, ["diagnose", *arguments])
 
 
-def test_right():
-    result = _run("learners_attention:right")
+def _words(result):
+    return " ".join(result.stdout.split())
+
+
+def test_a_right_one():
+    result = _run("pupil:right")
     assert result.exit_code == 0, result.output
-    assert "right is right" in result.output
+    assert result.stdout.startswith("right is right: 1")
+    assert "seed 0." in result.stdout.splitlines()[0]
+    assert "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64." in _words(result)
+    assert "ours" not in result.stdout
+    assert "[red]not[/] ours" in result.stderr
 
 
-def test_what_a_mask_means_can_be_said():
-    assert _run("learners_attention:added", "--mask", "adds").exit_code == 0
-    wrong = _run("learners_attention:right", "--mask", "hides")
+def test_a_known_mistake(tmp_path):
+    result = _run("pupil:unscaled", "--json", "found.json", "--seed", "3")
+    assert result.exit_code == 1
+    text = _words(result)
+    assert "unscaled is wrong, with a known mistake: 4 calls" in text
+    assert "scale-missing: The logits are not divided by √O. Look at the line that scales" in text
+    assert "from right" in text
+    assert "from scale-missing" in text
+    assert "by how much the scores of item" in text
+    assert "rows: query positions columns: key positions" in text
+    assert "from pupil import unscaled" in result.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["verdict"], found["seed"], found["candidate"]) == ("known", 3, "unscaled")
+    assert [one["id"] for one in found["mistakes"]] == ["scale-missing"]
+    assert found["code"] in result.stdout
+
+
+def test_the_code_that_is_printed_runs(tmp_path, monkeypatch, capsys):
+    result = _run("pupil:unscaled")
+    code = result.stdout[result.stdout.index("import numpy as np") :]
+    monkeypatch.syspath_prepend(tmp_path)
+    exec(code, {"__name__": "shown"})  # noqa: S102 - what was printed
+    assert capsys.readouterr().out
+
+
+def test_two_mistakes():
+    result = _run("pupil:two")
+    assert result.exit_code == 1
+    text = _words(result)
+    assert "two is wrong, with 2 known mistakes" in text
+    assert "scale-missing: " in text
+    assert "mask-inverted: " in text
+    assert "If True (or 1) in its mask is meant to hide, say so" in text
+    assert "scale-missing" in _words(_run("pupil:two", "--mask", "hides"))
+
+
+def test_an_unknown_mistake():
+    result = _run("pupil:scaled_by", "--set", "factor=1.7")
+    assert result.exit_code == 1
+    text = _words(result)
+    assert "scaled_by is wrong, with a mistake that is not in the bank" in text
+    assert "The first step that departs: the way of the values" in text
+    assert "It is 1.7 times the right output everywhere." in text
+    assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
+
+
+def test_without_a_smallest_case_there_is_no_code():
+    result = _run("pupil:in_training")
+    assert result.exit_code == 1
+    assert "as code to paste" not in result.stdout
+
+
+def test_right_where_it_can_be_run():
+    result = _run("pupil:in_part")
+    assert result.exit_code == 0, result.output
+    text = _words(result)
+    assert "in_part is right where it can be run: 4 calls" in text
+    assert "It raises (ValueError: [bold]no masks[/] today) in: mask; " in text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "TypeError: expected an array, or a tuple (output, scores). It returned None."),
+        ("leaves", "SystemExit: 5"),
+    ],
+)
+def test_one_that_cannot_be_run(tmp_path, name, message):
+    result = _run(f"pupil:{name}", "--json", "found.json")
+    assert result.exit_code == 1
+    assert f"{name} cannot be run: {message}" in _words(result)
+    assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "raises"
+
+
+def test_a_layer_and_a_layer_that_is_there():
+    assert _run("pupil_layers:Attention").exit_code == 0
+    wrong = _run("pupil_layers:built")
     assert wrong.exit_code == 1
-    assert "mask-inverted" in wrong.output
+    assert "scale-missing" in wrong.stdout
+    assert "from pupil_layers import built as layer" in wrong.stdout
+    assert _run("pupil_layers:Attention", "--set", "scale=0.5", "--set", "units=4").exit_code == 1
 
 
-def test_wrong_is_named_shown_and_written(folder):
-    result = _run("learners_attention:unscaled", "--json", "found.json")
-    assert result.exit_code == 1
-    for part in ("is wrong", "scale-missing", "Look at", "Known from", "cross-attention", "# right:", "█"):
-        assert part in result.output, part
-    found = json.loads((folder / "found.json").read_text())
-    assert found["mistakes"][0]["id"] == "scale-missing"
-    assert found["code"] in result.output.replace(" \n", "\n") or "from learners_attention import" in found["code"]
+def test_float16_is_told_apart_or_asked_for():
+    told = _run("pupil_layers:Attention")
+    assert "In float16 it is wrong, with half-logits-overflow: " in _words(told)
+    asked = _run("pupil_layers:Attention", "--float16")
+    assert asked.exit_code == 1
+    assert "half-logits-overflow: " in _words(asked)
 
 
-def test_what_is_unknown_has_a_clue():
-    result = _run("learners_attention:strange")
-    assert result.exit_code == 1
-    assert "not in the bank" in result.output
-    assert "The first step that departs" in result.output
-
-
-def test_what_raises():
-    result = _run("learners_attention:failing")
-    assert result.exit_code == 1
-    assert "cannot be run" in result.output
-    assert "KeyError" in result.output
-    assert "Traceback" not in result.output
+def test_what_is_inside_a_class():
+    assert "Home.attend is wrong" in _words(_run("pupil:Home.attend"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("learners_attention:rihgt",), 1, "has no rihgt. It has: right"),
-        (("learners_attention:coloured",), 1, "--set colour=VALUE"),
-        (("learners_attention:number",), 1, "expected a layer or a function. Received: 3"),
-        (("learners_attention",), 2, "expected MODULE:NAME"),
-        (("learners_attention.py:right",), 2, "without .py"),
-        (("no_such_module:right",), 1, "cannot import no_such_module"),
-        (("broken_attention:right",), 1, "nothing_of_this_name"),
-        (("learners_attention:right", "--set", "colour"), 2, "expected NAME=VALUE"),
-        (("learners_attention:right", "--mask", "shows"), 2, "attends"),
-        (("learners_attention:right", "--json", "no/such/folder.json"), 2, "does not exist"),
+        (["pupil:scaled_by"], 1, "what is the argument `factor`? Its name is not one that is known"),
+        (["pupil:right", "--set", "colour=1"], 1, "right() has no argument `colour`. It has: q, k, v, mask."),
+        (["pupil:right", "--set", "colour"], 2, "expected NAME=VALUE, such as num_heads=4. Received: 'colour'."),
+        (["pupil:right", "--set", "=1"], 2, "expected NAME=VALUE"),
+        (["pupil:right", "--mask", "shows"], 2, "'shows' is not one of 'attends', 'hides', 'adds'"),
+        (["pupil:wright"], 1, "pupil has no wright. It has: right"),
+        (["pupil:NUMBER"], 1, "expected a layer or a function. Received: 3."),
+        (["pupil"], 2, "expected MODULE:NAME, such as my_module:MyAttention. Received: 'pupil'."),
+        (["pupil.py:right"], 2, "name the module without .py"),
+        (["nowhere:right"], 1, "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
+        (["pupil_layers:Attention", "--set", "units=0.5"], 1, "`units` must be a whole number from 1 on."),
+        (["pupil_layers:Attention", "--set", "scale=text"], 1, "Attention cannot be run: "),
+        ([], 2, "name what is to be diagnosed"),
     ],
 )
 def test_errors_teach(arguments, status, message):
     result = _run(*arguments)
     assert result.exit_code == status, result.output
-    assert message in " ".join(result.output.split()), result.output
+    assert message in " ".join(result.output.replace("│", " ").split())
     assert "Traceback" not in result.output
 
 
-def test_settings_are_json_or_text():
-    given = ("a=4", "b=true", "c=[1, 2]", "d=None", "e=gelu")
-    assert diagnosis.parsed(given) == {"a": 4, "b": True, "c": [1, 2], "d": None, "e": "gelu"}
+def test_a_backend_that_is_missing(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jax" else found(name))
+    result = _run("pupil:right", "--backend", "jax")
+    assert result.exit_code == 1
+    assert "pip install 'kmha[jax]'" in result.output
+
+
+def test_ctrl_c():
+    assert _run("pupil:interrupted").exit_code == common.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4", 4),
+        ("0.5", 0.5),
+        ("false", False),
+        ("True", True),
+        ("None", None),
+        ("null", None),
+        ("[2, 0]", [2, 0]),
+        ("softmax", "softmax"),
+        ("", ""),
+        ("a=b", "a=b"),
+    ],
+)
+def test_the_value_of_a_setting(text, value):
+    found = diagnosis.parsed((f"name={text}",))
+    assert found == {"name": value}
+    assert type(found["name"]) is type(value)
+
+
+@pytest.mark.parametrize("setting", ["", "4", "a b=1", "1a=2", "num-heads=2"])
+def test_a_setting_needs_a_name(setting):
+    with pytest.raises(click.BadParameter, match="expected NAME=VALUE"):
+        diagnosis.parsed((setting,))

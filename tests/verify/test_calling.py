@@ -68,6 +68,17 @@ def test_what_is_not_known_must_be_given():
         calling.check_given("f()", {"shade": 1}, found)
 
 
+@pytest.mark.parametrize("value", [0, -2, 1.5, True, "three", [4]])
+def test_what_is_no_size(value):
+    with pytest.raises(SubjectError, match=r"^f: `num_heads` must be a whole number from 1 on. Received: "):
+        calling.given_sizes("f", {"num_heads": value})
+
+
+def test_sizes_by_the_part_that_they_play():
+    given = {"nhead": 3, "d_k": 5, "output_shape": None, "dropout": 0.5}
+    assert calling.given_sizes("f", given) == {"heads": 3, "size": 5}
+
+
 def test_a_look_ahead_mask_is_the_mask_if_there_is_no_other():
     assert calling.call_roles(["x", "look_ahead_mask"])["mask"] == "look_ahead_mask"
     assert calling.call_roles(["x", "look_ahead_mask", "mask"])["look_ahead"] == "look_ahead_mask"

@@ -12,6 +12,8 @@ RIGHT = [
     ("arrays", "core", "(B, H, P, O)"),
     ("arrays", "of_three_axes", "(B, P, I)"),
     ("arrays", "of_one_item", "(P, I)"),
+    ("arrays", "of_heads_in_the_middle", "(B, P, H, O)"),
+    ("arrays", "of_methods", "(B, H, P, O)"),
     ("arrays", "dictionary", "(B, H, P, O)"),
     ("arrays", "with_matrices", "(B, P, I)"),
     ("arrays", "with_biases", "(B, P, I)"),
@@ -145,6 +147,15 @@ def test_what_gives_no_array_cannot_be_run(candidate, name, message):
     assert found.verdict == "raises"
     assert set(found.raised.values()) == {message}
     assert found.code() == ""
+
+
+@pytest.mark.parametrize(
+    ("factor", "sentence"), [(0.0, "all its numbers are 0"), (np.nan, "of its"), (np.inf, "are NaN or infinite")]
+)
+def test_numbers_that_tell_nothing_are_no_pair_of_mistakes(factor, sentence):
+    found = diagnose(lambda q, k, v: np.full_like(q, factor))
+    assert found.verdict == "unknown", found.ids
+    assert sentence in found.clue.pattern[0]
 
 
 def test_what_it_prints_is_no_output_of_ours(candidate, capsys):

@@ -232,3 +232,15 @@ def raises_with_masks(q, k, v, mask=None):
 
 def causal_unasked(x, w_q, w_k, w_v, w_o, num_heads):
     return with_matrices(x, w_q, w_k, w_v, w_o, num_heads, np.tri(x.shape[1], dtype=bool))[0]
+
+
+def of_heads_in_the_middle(query, key, value, mask=None):
+    """(B, P, H, O), as a dot product attention of several libraries has it."""
+    return np.swapaxes(core(*(np.swapaxes(x, 1, 2) for x in (query, key, value)), mask)[0], 1, 2)
+
+
+def of_methods(q, k, v):
+    """NumPy's methods alone, in a module that knows TensorFlow too."""
+    logits = q @ k.swapaxes(-1, -2) / k.shape[-1] ** 0.5
+    powers = 2.718281828459045 ** (logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True) @ v
