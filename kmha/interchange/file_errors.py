@@ -1,4 +1,7 @@
-"""What reading and writing files raises, and the guard against files that grow without end."""
+"""What reading and writing files raises, for what is not installed too, and the guard against files without end."""
+
+import importlib
+from typing import Any
 
 LIMIT = 2**30  # bytes; below, nothing is refused
 GROWTH = 100  # weights do not compress that well
@@ -6,6 +9,19 @@ GROWTH = 100  # weights do not compress that well
 
 class FileError(ValueError):
     """A file of weights cannot be read or written; the message says which, why, and what to do."""
+
+
+def optional(module: str, extra: str) -> Any:
+    """The module of a package that an extra of ours brings.
+
+    Raises:
+        FileError: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        name = module.partition(".")[0]
+        raise FileError(f"{name} is not installed. Run: pip install 'kmha[{extra}]'") from None
 
 
 def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) -> None:

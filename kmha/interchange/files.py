@@ -24,7 +24,7 @@ import numpy as np
 from kmha import files
 from kmha.interchange import keras_files, torch_files
 from kmha.interchange.canonical import Weights
-from kmha.interchange.file_errors import FileError, check_declared
+from kmha.interchange.file_errors import FileError, check_declared, optional
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")
 WRITABLE = tuple(suffix for suffix in READABLE if suffix != ".keras")
@@ -179,21 +179,13 @@ def _write_npz(weights: Weights) -> bytes:
     return file.getvalue()
 
 
-def _safetensors() -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise FileError("safetensors is not installed. Run: pip install 'kmha[convert]'") from None
-    return safetensors
-
-
 _SAFETENSORS = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "BOOL": "bool"}
 _LETTERS = {"F": "float", "I": "int", "U": "uint"}
 
 
 def _read_safetensors(path: Path) -> Weights:
     weights = {}
-    for name, tensor in _safetensors().deserialize(path.read_bytes()):
+    for name, tensor in optional("safetensors", "convert").deserialize(path.read_bytes()):
         code = tensor["dtype"]
         dtype = _SAFETENSORS.get(code) or _LETTERS.get(code[0], "?") + code[1:]
         if not (hasattr(np, dtype) or hasattr(ml_dtypes, dtype)):
@@ -204,7 +196,7 @@ def _read_safetensors(path: Path) -> Weights:
 
 
 def _write_safetensors(weights: Weights) -> bytes:
-    return _safetensors().numpy.save(weights)
+    return optional("safetensors.numpy", "convert").save(weights)
 
 
 _READERS: dict[str, Callable[[Path], Weights]] = {

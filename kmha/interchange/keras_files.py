@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.file_errors import LIMIT, FileError, check_declared
+from kmha.interchange.file_errors import LIMIT, FileError, check_declared, optional
 from kmha.interchange.keras_paths import PATHS_OF_NAMES, numbered, places, variable_names, with_shared_table
 
 _MEMBER = "model.weights.h5"
@@ -69,11 +69,7 @@ def dump(weights: Weights, layer: str | None = None) -> bytes:
 
 
 def _h5py() -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise FileError("h5py is not installed. Run: pip install 'kmha[convert]'") from None
-    return h5py
+    return optional("h5py", "convert")
 
 
 def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.file_errors import FileError, check_declared
+from kmha.interchange.file_errors import FileError, check_declared, optional
 
 # Under which checkpoints of trainings keep the model's weights, beside the optimizer's and other things.
 _WITHIN = ("state_dict", "model_state_dict", "model_state", "model", "module", "weights")
@@ -55,11 +55,7 @@ def dump(weights: Weights) -> bytes:
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise FileError("torch is not installed. Run: pip install 'kmha[torch]'") from None
-    return torch
+    return optional("torch", "torch")
 
 
 def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
@@ -84,7 +80,7 @@ def _array(torch: Any, name: str, tensor: Any) -> np.ndarray:
     dtype = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
     if dtype is None:
         return tensor.numpy()
-    return tensor.view(getattr(torch, f"int{8 * tensor.itemsize}")).numpy().view(dtype)
+    return tensor.view(getattr(torch, _bits(tensor.itemsize))).numpy().view(dtype)
 
 
 def _bits(itemsize: int) -> str:
