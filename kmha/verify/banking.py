@@ -12,16 +12,12 @@ import numpy as np
 
 from kmha.verify import matching, rightly, trials, trials_blocks, trying
 from kmha.verify.chain import ImpossibleError, Trial, run
-from kmha.verify.matching import Answer, Asked
+from kmha.verify.measuring import Answer, Asked
 from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.same import expected
+from kmha.verify.mistakes.same_blocks import expected_in_block
 from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.trials import Accepts
 from kmha.verify.trials_blocks import BlockAccepts
-from kmha.verify.trying import Configuration
-
-# What the attention inside a block accepts.
-BLOCK = {"causal": True, "padding": True, "query_padding": True, "wide": True}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +53,8 @@ def pretend(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.
 
 
 def _answer(trial: Trial, mistakes: Sequence[Mistake], rng: np.random.Generator) -> Answer:
-    made = trial
-    if trial.rate:
-        shape = (len(trial.query), 1, trial.query.shape[-2], trial.key.shape[-2])
-        kept = (rng.random(shape) >= trial.rate) / (1 - trial.rate)
-        made = dataclasses.replace(trial, kept=kept if trial.training else None, more={**trial.more, "kept": kept})
     try:
-        state = run(made, [mistake.changes for mistake in mistakes])
+        state = run(trying.with_dropout(trial, rng), [mistake.changes for mistake in mistakes])
     except ImpossibleError as error:
         return Answer(raised=str(error))
     scores = state.get("returned")
@@ -101,10 +92,8 @@ def singles(seed: int, chain: str = "attention", progress: Callable[[str], None]
 def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
     """The trials of a random candidate of a chain, and which mistakes are the same function for it."""
     if chain != "attention":
-        inside = Accepts(cross=chain == "decoder", value=False, mask=False, **BLOCK)
-        return trials_blocks.draw_block(seed, BlockAccepts(chain)), list(
-            expected(Configuration(seed, inside, scores=False))
-        )
+        accepts = BlockAccepts(chain)
+        return trials_blocks.draw_block(seed, accepts), expected_in_block(accepts)
     configuration = trying.random(seed)
     rng = np.random.default_rng(seed)
     sizes = trials.draw_sizes(rng, configuration.accepts, configuration.use_bias)
@@ -128,7 +117,7 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
         first, second = (bank[index] for index in rng.choice(len(bank), 2, replace=False))
         drawn = _draw("attention", int(rng.integers(10**6)))[0]
         asked = pretend(drawn, [first, second], rng)
-        if any(one.answer.raised for one in asked) or not _two(asked, first, second):
+        if any(one.answer.raised for one in asked) or not _two(asked):
             continue
         progress(f"{first.id} and {second.id}")
         of += 1
@@ -140,10 +129,10 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
     return Found(named, of, tuple(missed))
 
 
-def _two(asked: Sequence[Asked], first: Mistake, second: Mistake) -> bool:
-    """Whether they are distinguishable: no single mistake explains both together."""
-    return not (
-        matching.explains(asked) or any(matching.explains(asked, [one]) for one in matching.candidates("attention"))
+def _two(asked: Sequence[Asked]) -> bool:
+    """Whether the two are distinguishable: no single mistake, nor none, explains both together."""
+    return not any(
+        matching.explains(asked, each) for each in ((), *([one] for one in matching.candidates("attention")))
     )
 
 

@@ -21,7 +21,8 @@ import numpy as np
 from kmha.verify import matching
 from kmha.verify.calling import SubjectError
 from kmha.verify.conventions import MEANINGS, SINGLE, Convention
-from kmha.verify.matching import Answer, Asked, Match
+from kmha.verify.matching import Match
+from kmha.verify.measuring import Answer, Asked
 from kmha.verify.mistakes import Mistake
 from kmha.verify.reproduction import script
 from kmha.verify.settling import settle

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from kmha.verify.chain import ImpossibleError, run
-from kmha.verify.measuring import Answer, Asked, Changes, apart, distance, from_state, same_weights, with_some_dropped
+from kmha.verify.measuring import Answer, Asked, Changes, distance, from_state, with_some_dropped
 from kmha.verify.mistakes import BANK, Mistake
 
 LOOSE = 1e-4
@@ -128,19 +128,3 @@ def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
         seen |= large
         explained |= large
     return _Alone(frozenset(seen), frozenset(explained))
-
-
-__all__ = [
-    "Answer",
-    "Asked",
-    "Match",
-    "apart",
-    "candidates",
-    "distance",
-    "explains",
-    "judge",
-    "pairs",
-    "ranked",
-    "same_weights",
-    "singles",
-]

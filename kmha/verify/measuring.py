@@ -135,15 +135,16 @@ def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def _without_training(asked: Asked, changes: Sequence) -> float:
     """Nothing is to be dropped; a mistake that drops all the same has kept what nobody knows."""
-    far = from_state(asked, run(asked.trial, changes))
+    state = run(asked.trial, changes)
+    far = from_state(asked, state)
     nothing = np.zeros((len(asked.trial.query), 1, asked.trial.query.shape[-2], asked.trial.key.shape[-2]))
-    dropping = run(_keeping(asked.trial, nothing), changes)
-    if far <= asked.limit or np.array_equal(dropping["output"], run(asked.trial, changes)["output"], equal_nan=True):
+    dropping = run(keeping(asked.trial, nothing), changes)
+    if far <= asked.limit or np.array_equal(dropping["output"], state["output"], equal_nan=True):
         return far
     return _with_dropout(asked, changes)
 
 
-def _keeping(trial: Trial, kept: np.ndarray) -> Trial:
+def keeping(trial: Trial, kept: np.ndarray) -> Trial:
     """With what is kept in training, or by a mistake that drops without it."""
     if trial.training:
         return dataclasses.replace(trial, kept=kept)
@@ -154,7 +155,7 @@ def with_some_dropped(trial: Trial) -> Trial:
     """With one of the draws that a candidate could have made: every other score is kept."""
     columns = trial.key.shape[-2]
     kept = np.where(np.arange(columns) % 2, 0.0, 1 / (1 - trial.rate))
-    return _keeping(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
+    return keeping(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
 
 
 def _with_dropout(asked: Asked, changes: Sequence) -> float:
@@ -168,7 +169,7 @@ def _with_dropout(asked: Asked, changes: Sequence) -> float:
         return float("inf")
     shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # for any number of rows: a mistake may exchange T and S
     ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
-    states = [run(_keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
+    states = [run(keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
     # (2^S, B, T), the last way is to keep everything
     distances = np.stack([_row_distances(answer, state) for state in states])
     drawn = (distances[-1] > asked.limit).any() or (distances <= asked.limit).all()
@@ -177,7 +178,7 @@ def _with_dropout(asked: Asked, changes: Sequence) -> float:
     if far <= asked.limit or not 0.0 < zeros.mean() < FEATURES_DROPPED:
         return far
     features = np.where(zeros, 0.0, 1 / (1 - trial.rate))
-    states.append(run(_keeping(trial, np.ones(shape)), changes))
+    states.append(run(keeping(trial, np.ones(shape)), changes))
     distances = np.stack([_row_distances(answer, state, features) for state in states])
     return min(far, float(distances.min(axis=0).max()))
 

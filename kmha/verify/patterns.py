@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kmha.verify.matching import Asked
+from kmha.verify.measuring import Asked
 
 CLOSE = 1e-5  # relative to the largest element: float32 candidates are among those that are looked at
 MOST = 8  # numbers in a sentence

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import frameworks
-from kmha.verify.matching import Asked, apart
+from kmha.verify.measuring import Asked, apart
 
 _TENSORS = {
     "numpy": ("", "{}"),

@@ -14,7 +14,7 @@ import numpy as np
 from kmha.verify import matching
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, Convention
-from kmha.verify.matching import Asked
+from kmha.verify.measuring import Asked, same_weights
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
 
@@ -147,7 +147,7 @@ def _same(asked: Sequence[Asked], other: Sequence[Asked]) -> bool:
     """Whether two options give the same answers to the same calls: one of them is enough."""
     return len(asked) == len(other) and all(
         one.trial.causal == another.trial.causal
-        and matching.same_weights(one.trial, another.trial)
+        and same_weights(one.trial, another.trial)
         and np.array_equal(one.answer.output, another.answer.output, equal_nan=True)
         for one, another in zip(asked, other, strict=True)
     )

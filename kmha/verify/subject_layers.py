@@ -29,7 +29,7 @@ from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.layer_kinds import kind_of
 from kmha.verify.layer_sizes import fixed_sizes, held_sizes, letters
-from kmha.verify.matching import Asked
+from kmha.verify.measuring import Asked
 from kmha.verify.subjects import Subject, quietly
 from kmha.verify.trials import Accepts, Sizes
 

@@ -21,7 +21,7 @@ from kmha.verify import frameworks, trials
 from kmha.verify.calling import SubjectError
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
-from kmha.verify.matching import Answer, Asked
+from kmha.verify.measuring import Answer, Asked
 from kmha.verify.trials import Accepts, Sizes
 from kmha.verify.trials_attention import Maker
 

@@ -14,7 +14,6 @@ are equal, because some mistakes are possible only there. What is tried follows 
 | float16 | the same few with masks, and logits whose product overflows before it is scaled |
 """  # noqa: E501 - a table
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -44,4 +43,4 @@ def draw(
     return list(Maker(rng, accepts, sizes, weights, core).trials())
 
 
-__all__ = ["RATE", "Accepts", "Sizes", "dataclasses", "draw", "draw_sizes", "draw_weights"]
+__all__ = ["RATE", "Accepts", "Sizes", "draw", "draw_sizes", "draw_weights"]

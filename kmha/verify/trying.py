@@ -13,7 +13,9 @@ import numpy as np
 
 from kmha.verify import trials
 from kmha.verify.chain import ImpossibleError, State, Trial, run
-from kmha.verify.mistakes import BANK, Mistake
+from kmha.verify.matching import candidates
+from kmha.verify.measuring import keeping
+from kmha.verify.mistakes import BANK
 from kmha.verify.trials import Accepts, Sizes
 
 APART = 1e-6  # of the largest element: less than that is the same
@@ -66,15 +68,7 @@ def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
         return trial
     heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
     shape = (trial.query.shape[0], heads, trial.query.shape[-2], trial.key.shape[-2])
-    kept = (rng.random(shape) < 1 - trial.rate) / (1 - trial.rate)
-    if trial.training:
-        return dataclasses.replace(trial, kept=kept)
-    return dataclasses.replace(trial, more={**trial.more, "kept": kept})
-
-
-def mistakes_of(chain: str) -> list[Mistake]:
-    """All of a chain."""
-    return [mistake for mistake in BANK.values() if chain in mistake.chains()]
+    return keeping(trial, (rng.random(shape) >= trial.rate) / (1 - trial.rate))
 
 
 def same(configuration: Configuration, only: Iterable[str] | None = None) -> list[tuple[str, ...]]:
@@ -91,7 +85,7 @@ def same(configuration: Configuration, only: Iterable[str] | None = None) -> lis
     >>> same(plain, ["scale-missing", "mask-missing", "scale-keys"])
     [('right', 'mask-missing')]
     """
-    chosen = [BANK[id] for id in only] if only is not None else mistakes_of("attention")
+    chosen = [BANK[id] for id in only] if only is not None else candidates("attention")
     ids = [RIGHT, *(mistake.id for mistake in chosen)]
     possible: set[int] = set()
     groups = [list(range(len(ids)))]

@@ -13,7 +13,7 @@ import numpy as np
 
 from kmha.verify import matching, patterns
 from kmha.verify.chain import ROLES, Trial
-from kmha.verify.matching import Asked
+from kmha.verify.measuring import Asked, apart
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
 
@@ -74,11 +74,11 @@ def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Se
         return MASK if masked else TRAINING if any(one.trial.training for one in wrong) else FLOAT16
     shown = min(plain, key=plainness)
     scores = shown.answer.scores
-    scores_right = scores is not None and matching.apart(scores, shown.right["returned"]) <= shown.limit
-    if matching.apart(shown.answer.output, shown.right["output"]) <= shown.limit:
+    scores_right = scores is not None and apart(scores, shown.right["returned"]) <= shown.limit
+    if apart(shown.answer.output, shown.right["output"]) <= shown.limit:
         return RETURNED if scores is not None and not scores_right else CHANGED
     single = _with_one_key(subject, sizes)
-    if single is not None and matching.apart(single.answer.output, single.right["output"]) > single.limit:
+    if single is not None and apart(single.answer.output, single.right["output"]) > single.limit:
         return VALUES
     return AFTER if scores_right else LOGITS
 

@@ -6,7 +6,7 @@ import pytest
 from kmha.verify import matching
 from kmha.verify.banking import pretend
 from kmha.verify.chain import run
-from kmha.verify.matching import Answer, Asked
+from kmha.verify.measuring import Answer, Asked
 from kmha.verify.mistakes import BANK
 from kmha.verify.trials import Accepts, draw
 

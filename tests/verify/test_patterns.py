@@ -3,7 +3,7 @@ import pytest
 
 from kmha.verify import patterns
 from kmha.verify.chain import Trial, run, softmax
-from kmha.verify.matching import Answer, Asked
+from kmha.verify.measuring import Answer, Asked
 
 B, T, S, H, O = 3, 4, 5, 2, 7
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 from kmha.verify import reproduction
 from kmha.verify.chain import Trial, run
-from kmha.verify.matching import Answer, Asked
+from kmha.verify.measuring import Answer, Asked
 
 
 @pytest.mark.parametrize(

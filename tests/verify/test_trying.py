@@ -1,6 +1,6 @@
 import numpy as np
 
-from kmha.verify import trying
+from kmha.verify import matching
 from kmha.verify.chain import ATTENTION
 from kmha.verify.trials import Accepts
 from kmha.verify.trying import RIGHT, Configuration, same
@@ -9,7 +9,7 @@ EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=Tru
 
 
 def test_the_bank_is_large():
-    mistakes = trying.mistakes_of("attention")
+    mistakes = matching.candidates("attention")
     assert len(mistakes) >= 190
     for one in mistakes:
         assert one.changes.keys() <= ATTENTION.keys()
