@@ -1,0 +1,157 @@
+"""Limits of a process that runs a learner's code. Applied by that process itself, before the code is loaded.
+
+| what | how | where |
+| --- | --- | --- |
+| memory, processor time, size and number of files | `setrlimit` | POSIX |
+| no new processes, no network, no signals to others, no change of a file's mode, owner or times | seccomp | Linux |
+| reading: Python and its packages only; writing: the scratch folder only | Landlock | Linux 5.13 or later |
+
+Where one is not to be had, `missing()` says so; who grades strangers' code decides by it.
+"""
+
+import contextlib
+import errno
+import importlib
+import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+MEMORY = 2 << 30  # bytes beyond what the process has when it starts
+FILE = 32 << 20  # bytes of one file
+OPEN = 256  # files at once
+PROCESSES = 256  # of the user, where they cannot be refused altogether
+
+# Every system call that makes a process, reaches the network or another process, or changes a file by its name.
+_REFUSED = (
+    *("fork", "vfork", "execve", "execveat"),
+    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
+    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_send_signal", "pidfd_getfd", "kcmp"),
+    *("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpgid", "setsid", "setpriority", "sched_setscheduler"),
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr"),
+    *("lremovexattr", "fremovexattr", "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "swapon"),
+    *("bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "io_uring_setup"),
+    *("setrlimit", "reboot", "kexec_load", "init_module", "finit_module", "delete_module", "sethostname"),
+    *("settimeofday", "clock_settime", "adjtimex", "msgget", "semget", "shmget", "mq_open", "memfd_secret"),
+    *("open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "syslog", "iopl", "ioperm", "personality"),
+)
+_CLONE_THREAD = 0x00010000
+# What NumPy, Keras and TensorFlow read besides Python's own folders.
+_READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
+_READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+
+
+def missing() -> list[str]:
+    """What this system, or what is installed here, cannot keep a learner's code from."""
+    found = []
+    if not _seccomp_works():
+        found.append("starting processes and using the network")
+    if not _landlock_works():
+        found.append("reading and changing your files")
+    if not hasattr(os, "fork"):
+        found.append("using all memory and processor time")
+    return found
+
+
+def lock(scratch: Path, seconds: float) -> None:
+    """Puts this process into its limits for good. What it has open it keeps."""
+    refuses = _seccomp_works()  # looks for a library, so it comes first
+    _limit(seconds)
+    if _landlock_works():
+        _landlock(scratch)
+    if refuses:
+        _seccomp()
+
+
+def _limit(seconds: float) -> None:
+    import resource  # Windows has none
+
+    used = _address_space()
+    limits = [
+        (resource.RLIMIT_CPU, int(4 * seconds) + 2),  # threads together; the clock is watched from outside
+        (resource.RLIMIT_FSIZE, FILE),
+        (resource.RLIMIT_NOFILE, OPEN),
+        (resource.RLIMIT_CORE, 0),
+    ]
+    if used:
+        limits.append((resource.RLIMIT_AS, used + MEMORY))
+    if not _seccomp_works():
+        limits.append((resource.RLIMIT_NPROC, PROCESSES))
+    for kind, limit in limits:
+        hard = resource.getrlimit(kind)[1]
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
+
+
+def _address_space() -> int:
+    """Bytes, or 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _seccomp_works() -> bool:
+    """Also imports it, which must look for its library before the files are out of reach."""
+    if sys.platform != "linux":
+        return False
+    with contextlib.suppress(ImportError, RuntimeError):
+        importlib.import_module("pyseccomp")
+        return True
+    return False
+
+
+def _landlock_works() -> bool:
+    if sys.platform != "linux" or importlib.util.find_spec("landlock") is None:
+        return False
+    from landlock import SyscallError, landlock_abi_version
+
+    with contextlib.suppress(SyscallError, OSError):
+        return landlock_abi_version() >= 1
+    return False
+
+
+def _landlock(scratch: Path) -> None:
+    from landlock import FSAccess, Ruleset
+
+    every = FSAccess.all()
+    rules = Ruleset(restrict_rules=every)
+    read = every & (FSAccess.READ_FILE | FSAccess.READ_DIR | FSAccess.EXECUTE)
+    for folder in _python_folders():
+        rules.allow(folder, rules=read)
+    files = every & FSAccess.READ_FILE
+    for name in (*_READ_FILES, *_DEVICES):
+        if os.path.exists(name):
+            more = FSAccess.WRITE_FILE if name in _DEVICES else FSAccess(0)
+            rules.allow(name, rules=(read if os.path.isdir(name) else files) | more)
+    rules.allow(str(scratch), rules=every & ~FSAccess.EXECUTE & ~(FSAccess.MAKE_CHAR | FSAccess.MAKE_BLOCK))
+    rules.apply()
+
+
+def _python_folders() -> Iterator[str]:
+    """Where modules and shared libraries lie, but not all of the environment's folder: it may hold our solutions."""
+    bases: tuple[dict[str, str], ...] = ({}, {"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    paths = {sysconfig.get_path(name, vars=base) for name in names for base in bases}
+    paths |= {os.path.join(sys.base_prefix, "lib"), *_READ}
+    yield from sorted(path for path in paths if os.path.isdir(path))
+
+
+def _seccomp() -> None:
+    import pyseccomp
+
+    refuse = pyseccomp.ERRNO(errno.EPERM)
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in _REFUSED:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
+            rules.add_rule(refuse, name)
+    # A thread is made by `clone` with CLONE_THREAD; `clone3` hides its flags behind a pointer, so libc must do without.
+    rules.add_rule(refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0))
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    # To itself it may send signals, as `abort` does; and it may read limits, not set them.
+    rules.add_rule(refuse, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
+    rules.add_rule(refuse, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
+    rules.load()
