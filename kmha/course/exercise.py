@@ -18,8 +18,10 @@ An exercise has two files. `assignments/aN_…/NAME.py` is the master that is re
 8
 """
 
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,9 @@ LAYERS = (
     "unknown batch",
     "saving",
 )
+
+
+_SMALL: contextvars.ContextVar[int | None] = contextvars.ContextVar("small", default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +131,11 @@ class Exercise:
         checks: in the order in which they are made.
         wrong: wrong answers, in the order in which they are compared with a learner's.
         uses: what an answer may import, besides the standard library: "numpy", "keras", "tensorflow", "matplotlib".
-        bank: for an exercise that is attention itself: for one input and result, the trial of `kmha.verify.chain` and
-            the names of the steps whose results it returns; then every mistake of the bank is compared too.
+        needs: exercises of the same assignment whose files an answer imports, as the learner wrote them.
+        forbids: names that an answer may not use, such as "MultiHeadAttention" where it is to be written.
+        bank: for an exercise that is attention itself: makes of the inputs the trial of `kmha.verify.chain`, so that
+            every mistake of that bank is compared too.
+        bank_result: what the exercise returns, made of the chain's results.
         seconds: that all checks may take in the sandbox, the import of what it uses aside.
     """
 
@@ -138,7 +146,10 @@ class Exercise:
     checks: tuple[Check, ...]
     wrong: tuple[Wrong, ...]
     uses: tuple[str, ...] = ("numpy",)
+    needs: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
     bank: Callable[[Inputs], Any] | None = None
+    bank_result: Callable[[Mapping[str, Any]], Any] = lambda state: state["output"]
     seconds: float = 10.0
 
     @property
@@ -147,9 +158,22 @@ class Exercise:
 
 
 def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None = None) -> list[int]:
-    """Pairwise different sizes, so that no axis can pass for another."""
+    """Pairwise different sizes, so that no axis can pass for another; equal and small ones for a smallest case."""
+    small = _SMALL.get()
+    if small is not None:
+        return [max(int(size), min(least, small)) for size in rng.integers(1, small + 1, count)]
     most = least + 2 * count + 1 if most is None else most
     return [int(size) for size in rng.permutation(np.arange(least, most + 1))[:count]]
+
+
+@contextlib.contextmanager
+def small(largest: int) -> Iterator[None]:
+    """Within, `sizes` are from 1 to `largest`."""
+    token = _SMALL.set(largest)
+    try:
+        yield
+    finally:
+        _SMALL.reset(token)
 
 
 def standard(

@@ -1,0 +1,130 @@
+"""The assignments: where they are, and what is in them.
+
+A folder `aN_…` for each, with `assignment.toml` (its title, and the names of its exercises in order), `README.md` (its
+opening), and two files for each exercise: the master, `NAME.py`, and `checks/NAME.py`, which defines `EXERCISE`.
+"""
+
+import dataclasses
+import difflib
+import importlib.util
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterator
+from functools import cache, cached_property
+from pathlib import Path
+
+from kmha.course import master
+from kmha.course.exercise import Exercise
+from kmha.course.master import Master
+
+
+class UnknownExerciseError(ValueError):
+    """There is no such exercise."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Item:
+    """An exercise in its place.
+
+    Attributes:
+        assignment: such as "a1".
+        name: of what is to be written, and of the files.
+        folder: of the assignment.
+    """
+
+    assignment: str
+    name: str
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        return f"{self.assignment}.{self.name}"
+
+    @cached_property
+    def master(self) -> Master:
+        path = self.folder / f"{self.name}.py"
+        return master.parse(path.read_text(encoding="utf-8"), f"{self.folder.name}/{path.name}")
+
+    @cached_property
+    def spec(self) -> Exercise:
+        """What `checks/NAME.py` defines; that file is the teacher's own, and its code is run."""
+        path = self.folder / "checks" / f"{self.name}.py"
+        spec = importlib.util.spec_from_file_location(f"kmha_assignments_{self.assignment}_{self.name}", path)
+        if spec is None or spec.loader is None or not path.exists():
+            raise UnknownExerciseError(f"{self.id} has no {path}.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        found = module.EXERCISE
+        if not isinstance(found, Exercise):
+            raise UnknownExerciseError(f"{path}: EXERCISE must be a kmha.course.exercise.Exercise. Received: {found!r}.")
+        return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Assignment:
+    """Some exercises about one thing.
+
+    Attributes:
+        id: such as "a1".
+        title: of it.
+        folder: that it lies in.
+        items: its exercises, in order.
+    """
+
+    id: str
+    title: str
+    folder: Path
+    items: tuple[Item, ...]
+
+    @property
+    def text(self) -> str:
+        """Markdown that it opens with."""
+        return (self.folder / "README.md").read_text(encoding="utf-8")
+
+
+def root() -> Path:
+    """The folder of all assignments: beside the package, or where an installation puts its data."""
+    beside = Path(__file__).resolve().parents[2] / "assignments"
+    shared = Path(sysconfig.get_path("data")) / "share" / "kmha" / "assignments"
+    for folder in (beside, shared):
+        if folder.is_dir():
+            return folder
+    raise UnknownExerciseError(f"there are no assignments at {beside} or {shared}: install kmha again.")
+
+
+@cache
+def assignments(folder: Path) -> tuple[Assignment, ...]:
+    """All in a folder, in order."""
+    return tuple(_assignment(path.parent) for path in sorted(folder.glob("a[0-9]*_*/assignment.toml")))
+
+
+def items(folder: Path | None = None) -> Iterator[Item]:
+    """All exercises, in order."""
+    for assignment in assignments(folder or root()):
+        yield from assignment.items
+
+
+def find(name: str, folder: Path | None = None) -> tuple[Item, ...]:
+    """The exercises that are meant by "a1.cross_kv", by "cross_kv", or by "a1": all of an assignment.
+
+    Raises:
+        UnknownExerciseError: none; it says which there are.
+    """
+    every = tuple(items(folder))
+    found = tuple(item for item in every if name in (item.id, item.name, item.assignment))
+    if found:
+        return found
+    names = [item.id for item in every] + [item.name for item in every]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    raise UnknownExerciseError(
+        f"there is no exercise {name!r}. " + (f"Did you mean {' or '.join(near)}?" if near else "See: kmha course list")
+    )
+
+
+def _assignment(folder: Path) -> Assignment:
+    with (folder / "assignment.toml").open("rb") as file:
+        told = tomllib.load(file)
+    id = folder.name.partition("_")[0]
+    return Assignment(id, told["title"], folder, tuple(Item(id, name, folder) for name in told["exercises"]))

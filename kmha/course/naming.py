@@ -1,0 +1,85 @@
+"""Which known mistake an answer makes: its results are compared with those of every wrong answer of the exercise, and,
+where the exercise is attention itself, of every mistake in the bank of `kmha.verify`."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from kmha.course.comparing import same
+from kmha.course.content import Item
+from kmha.course.questions import Plan, plan
+from kmha.course.sandbox import Answer, Ran, Sandbox
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """A mistake: its id, what it says, and where it was met."""
+
+    id: str
+    says: str
+    source: str = ""
+
+
+def name(
+    item: Item,
+    questions: Plan,
+    answers: Sequence[Answer],
+    expected: Sequence[Answer],
+    sandbox: Sandbox,
+    seed: int,
+) -> Named | None:
+    """The first known mistake that gives these answers to every question; `None` where none does."""
+    for wrong in item.spec.wrong:
+        ran = _wrong(item, wrong.id, sandbox, seed)
+        if ran.error is None and _alike(answers, ran.answers) and not _alike(ran.answers, expected):
+            return Named(wrong.id, wrong.says, wrong.source)
+    for mistake, results in _of_bank(item, questions):
+        made = [index for index, result in enumerate(results) if result is not None]
+        if made and all(answers[index].error is None and same(answers[index].result, results[index]) for index in made):
+            return Named(mistake.id, mistake.says, mistake.source)
+    return None
+
+
+@lru_cache(maxsize=2048)
+def _wrong(item: Item, id: str, sandbox: Sandbox, seed: int) -> Ran:
+    from kmha.course.judging import solutions_needed
+
+    (wrong,) = (each for each in item.spec.wrong if each.id == id)
+    code, questions = wrong.text(item.master.solution), plan(item.spec, seed)
+    return sandbox.run(item.name, code, questions.asked, more=solutions_needed(item), seconds=item.spec.seconds)
+
+
+def _alike(answers: Sequence[Answer], others: Sequence[Answer]) -> bool:
+    return all(_equal(one, other) for one, other in zip(answers, others, strict=True))
+
+
+def _equal(one: Answer, other: Answer) -> bool:
+    if one.error is not None or other.error is not None:
+        # Where the mistake makes the code raise, other code makes it raise otherwise: the kind tells enough.
+        return (one.error or {}).get("kind") == (other.error or {}).get("kind")
+    return one.changed == other.changed and same(one.result, other.result)
+
+
+def _of_bank(item: Item, questions: Plan) -> Iterator[tuple[Any, list[Any]]]:
+    """Every mistake of the bank with what it gives for every question that is a plain call, `None` for the others."""
+    spec = item.spec
+    if spec.bank is None:
+        return
+    from kmha.verify.chain import ImpossibleError, run
+    from kmha.verify.mistakes import BANK
+
+    asked = questions.asked
+    trials = [None if question["ask"] is not None else spec.bank(question["inputs"]) for question in asked]
+    right = [None if trial is None else spec.bank_result(run(trial)) for trial in trials]
+    for mistake in BANK.values():
+        if "attention" not in mistake.chains():
+            continue
+        try:
+            results = [
+                None if trial is None else spec.bank_result(run(trial, [mistake.changes])) for trial in trials
+            ]
+        except ImpossibleError:
+            continue
+        if not all(same(one, other) for one, other in zip(results, right, strict=True)):
+            yield mistake, results
