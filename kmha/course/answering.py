@@ -88,7 +88,7 @@ def _result(module: Any, name: str, ask: str | None, inputs: dict[str, Any]) -> 
         return getattr(module, name)(**inputs)
     scope: dict[str, Any] = {"np": np, "asks": asks}
     linecache.cache["<asked>"] = (len(ask), None, ask.splitlines(keepends=True), "<asked>")
-    exec(compile(ask, "<asked>", "exec"), scope)  # the exercise's own text, in the sandbox
+    exec(compile(ask, "<asked>", "exec"), scope)  # noqa: S102 - the exercise's own text, in the sandbox
     (function,) = (value for key, value in scope.items() if inspect.isfunction(value))
     return function(module, inputs)
 
@@ -134,7 +134,7 @@ def _described(error: BaseException) -> dict[str, Any]:
         says = str(error)
     except Exception:
         says = ""
-    found = {"kind": type(error).__name__, "says": says[:PRINTED], "line": None, "text": ""}
+    found: dict[str, Any] = {"kind": type(error).__name__, "says": says[:PRINTED], "line": None, "text": ""}
     if isinstance(error, SyntaxError):
         return {**found, "says": error.msg, "line": error.lineno, "text": (error.text or "").strip()}
     here = os.getcwd()

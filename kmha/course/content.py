@@ -58,7 +58,7 @@ class Item:
         spec.loader.exec_module(module)
         found = module.EXERCISE
         if not isinstance(found, Exercise):
-            raise UnknownExerciseError(f"{path}: EXERCISE must be a kmha.course.exercise.Exercise. Received: {found!r}.")
+            raise UnknownExerciseError(f"{path}: EXERCISE must be a kmha.course.exercise.Exercise: {found!r}.")
         return found
 
 

@@ -19,13 +19,14 @@ def broken(code: str, spec: Exercise) -> str | None:
         return None
     allowed = {*spec.uses, *spec.needs}
     for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
         for name in _modules(node):
             if name not in allowed and name not in sys.stdlib_module_names:
                 told = " and ".join(_CALLED[each] for each in spec.uses)
-                return f"it imports {name} in line {node.lineno}: this exercise is to be written with {told}."
+                return f"it imports {name} in line {line}: this exercise is to be written with {told}."
         for name in _names(node):
             if name in spec.forbids:
-                return f"it uses `{name}` in line {node.lineno}: that is what this exercise has you write."
+                return f"it uses `{name}` in line {line}: that is what this exercise has you write."
     return None
 
 
