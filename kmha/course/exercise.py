@@ -86,7 +86,7 @@ class Check:
             raise ValueError(f"the check {self.says!r} needs a `draw`, which makes its inputs.")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Wrong:
     """A wrong answer that people give, and what is said to them.
 
@@ -119,7 +119,7 @@ class Wrong:
         return text
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Exercise:
     """What the checks' file of an exercise defines as `EXERCISE`.
 
@@ -136,6 +136,8 @@ class Exercise:
         bank: for an exercise that is attention itself: makes of the inputs the trial of `kmha.verify.chain`, so that
             every mistake of that bank is compared too.
         bank_result: what the exercise returns, made of the chain's results.
+        serve: computes what the sandbox may call but not read (`kmha.course.asks.remote`): called with a name and with
+            the arguments of the call.
         seconds: that all checks may take in the sandbox, the import of what it uses aside.
     """
 
@@ -150,6 +152,7 @@ class Exercise:
     forbids: tuple[str, ...] = ()
     bank: Callable[[Inputs], Any] | None = None
     bank_result: Callable[[Mapping[str, Any]], Any] = lambda state: state["output"]
+    serve: Callable[..., Any] | None = None
     seconds: float = 10.0
 
     @property

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from kmha.course import naming, policy
@@ -11,7 +10,8 @@ from kmha.course.content import Item
 from kmha.course.exercise import Check, Inputs
 from kmha.course.naming import Named
 from kmha.course.questions import Plan, plan, smallest
-from kmha.course.sandbox import Answer, Ran, Sandbox
+from kmha.course.running import BrokenExerciseError, run, run_solution, solution
+from kmha.course.sandbox import Answer, Sandbox
 
 FORM = ("signature", "shape", "unchanged")  # worth something only beside something that is right
 SHOWN = 40  # elements of a smallest case that is shown
@@ -67,10 +67,6 @@ class Grade:
         return self.points == self.possible
 
 
-class BrokenExerciseError(RuntimeError):
-    """The fault is the exercise's own: its solution does not run."""
-
-
 def judge(
     item: Item,
     code: str,
@@ -98,11 +94,14 @@ def judge(
         return _none(item, {"kind": "", "says": why, "line": None, "text": ""}, "")
     questions = plan(spec, seed)
     needed = {name: text for name, text in (more or {}).items() if name.removesuffix(".py") in spec.needs}
-    ran = sandbox.run(item.name, code, questions.asked, more=needed, seconds=spec.seconds)
+    ran = run(item, code, questions, sandbox, needed)
     if ran.error is not None:
         return _none(item, ran.error, ran.printed)
     expected = solution(item, sandbox, seed)
-    says = [_says(check, questions, at, ran.answers, expected.answers) for check, at in zip(spec.checks, questions.of, strict=True)]
+    says = [
+        _says(check, questions, at, ran.answers, expected.answers)
+        for check, at in zip(spec.checks, questions.of, strict=True)
+    ]
     right = any(why is None for check, why in zip(spec.checks, says, strict=True) if check.layer not in FORM)
     outcomes = tuple(
         Outcome(check, check.points if why is None and (right or check.layer not in FORM) else 0, why)
@@ -114,37 +113,6 @@ def judge(
         return grade
     named = naming.name(item, questions, ran.answers, expected.answers, sandbox, seed)
     return dataclasses.replace(grade, named=named, shown=_smallest(item, code, needed, grade, sandbox, seed))
-
-
-@lru_cache(maxsize=256)
-def solution(item: Item, sandbox: Sandbox, seed: int) -> Ran:
-    """What the solution gives on the inputs of a seed."""
-    ran = run_solution(item, sandbox, plan(item.spec, seed))
-    return ran
-
-
-def run_solution(item: Item, sandbox: Sandbox, questions: Plan) -> Ran:
-    """What the solution gives.
-
-    Raises:
-        BrokenExerciseError: it does not run.
-    """
-    ran = sandbox.run(
-        item.name, item.master.solution, questions.asked, more=solutions_needed(item), seconds=item.spec.seconds
-    )
-    error = ran.error or next((answer.error for answer in ran.answers if answer.error), None)
-    if error is not None:
-        raise BrokenExerciseError(f"{item.id}: its own solution fails: {error['kind']} {error['says']}")
-    return ran
-
-
-def solutions_needed(item: Item) -> dict[str, str]:
-    """The solutions of the exercises that one needs, as files beside it."""
-    found: dict[str, str] = {}
-    for name in item.spec.needs:
-        other = Item(item.assignment, name, item.folder)
-        found |= {**solutions_needed(other), f"{name}.py": other.master.solution}
-    return found
 
 
 def _says(
@@ -170,7 +138,8 @@ def _judged(check: Check, inputs: Inputs, answer: Answer, right: Any) -> str | N
         try:
             return check.judge(inputs, answer.result, right)
         except (TypeError, ValueError, KeyError, IndexError, AttributeError):  # of a result in another form
-            return difference(answer.result, right, check.tolerance, form_only=True) or "it is not in the form expected."
+            found = difference(answer.result, right, check.tolerance, form_only=True)
+            return found or "it is not in the form expected."
     return difference(answer.result, right, check.tolerance, form_only=check.layer == "shape")
 
 
@@ -206,11 +175,12 @@ def _smallest(
     item: Item, code: str, needed: Mapping[str, str], grade: Grade, sandbox: Sandbox, seed: int
 ) -> Shown | None:
     """The smallest case of the first check that failed in its values, if there is one that fits on a screen."""
-    failed = [outcome.check for outcome in grade.outcomes if outcome.says and outcome.check.draw and outcome.check.layer not in FORM]
+    checks = [outcome.check for outcome in grade.outcomes if outcome.says]
+    failed = [check for check in checks if check.draw and check.layer not in FORM]
     if not failed or failed[0].ask is not None:
         return None
     cases = smallest(failed[0], seed)
-    ran = sandbox.run(item.name, code, cases.asked, more=needed, seconds=item.spec.seconds)
+    ran = run(item, code, cases, sandbox, needed)
     try:
         expected = run_solution(item, sandbox, cases)
     except BrokenExerciseError:  # it need not run on sizes as small as these

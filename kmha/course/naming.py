@@ -3,13 +3,13 @@ where the exercise is attention itself, of every mistake in the bank of `kmha.ve
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
+from kmha.course import running
 from kmha.course.comparing import same
 from kmha.course.content import Item
-from kmha.course.questions import Plan, plan
-from kmha.course.sandbox import Answer, Ran, Sandbox
+from kmha.course.questions import Plan
+from kmha.course.sandbox import Answer, Sandbox
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ def name(
 ) -> Named | None:
     """The first known mistake that gives these answers to every question; `None` where none does."""
     for wrong in item.spec.wrong:
-        ran = _wrong(item, wrong.id, sandbox, seed)
+        ran = running.wrong(item, wrong, sandbox, seed)
         if ran.error is None and _alike(answers, ran.answers) and not _alike(ran.answers, expected):
             return Named(wrong.id, wrong.says, wrong.source)
     for mistake, results in _of_bank(item, questions):
@@ -39,15 +39,6 @@ def name(
         if made and all(answers[index].error is None and same(answers[index].result, results[index]) for index in made):
             return Named(mistake.id, mistake.says, mistake.source)
     return None
-
-
-@lru_cache(maxsize=2048)
-def _wrong(item: Item, id: str, sandbox: Sandbox, seed: int) -> Ran:
-    from kmha.course.judging import solutions_needed
-
-    (wrong,) = (each for each in item.spec.wrong if each.id == id)
-    code, questions = wrong.text(item.master.solution), plan(item.spec, seed)
-    return sandbox.run(item.name, code, questions.asked, more=solutions_needed(item), seconds=item.spec.seconds)
 
 
 def _alike(answers: Sequence[Answer], others: Sequence[Answer]) -> bool:
@@ -76,9 +67,7 @@ def _of_bank(item: Item, questions: Plan) -> Iterator[tuple[Any, list[Any]]]:
         if "attention" not in mistake.chains():
             continue
         try:
-            results = [
-                None if trial is None else spec.bank_result(run(trial, [mistake.changes])) for trial in trials
-            ]
+            results = [None if trial is None else spec.bank_result(run(trial, [mistake.changes])) for trial in trials]
         except ImpossibleError:
             continue
         if not all(same(one, other) for one, other in zip(results, right, strict=True)):

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 
 from kmha.course.content import Item
-from kmha.course.judging import BrokenExerciseError, judge
+from kmha.course.judging import judge
+from kmha.course.running import BrokenExerciseError, solutions_needed
 from kmha.course.sandbox import Sandbox
 
 COPIED = 24  # characters of a line of the solution that no hint may hold
@@ -29,8 +30,6 @@ def verify(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Found]:
 
 
 def _graded(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Found]:
-    from kmha.course.judging import solutions_needed
-
     more = solutions_needed(item)
     starter = judge(item, item.master.starter, sandbox, seed=seed, more=more, explain=False)
     if starter.points:

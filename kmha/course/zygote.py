@@ -1,7 +1,8 @@
 """The process from which every sandbox is forked: what takes seconds to import is imported once.
 
 It reads tasks from standard input and writes what came of them to standard output, each message with its length before
-it. It holds no expected value: the solution runs in a fork of its own, and what it gives is kept by who asked.
+it. It holds no expected value: the solution runs in a fork of its own, and what it gives is kept by who asked. What a
+fork asks in between it passes on.
 """
 
 import contextlib
@@ -14,16 +15,17 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from kmha.course import answering, jail
+from kmha.course import answering, asks, jail
 from kmha.course.encoding import LARGEST, decode, encode
 
 LENGTH = struct.Struct("<Q")
+ASKS = 1 << 63  # in the length of a message that wants a reply
 WRITTEN, FILES = 64 << 20, 500  # bytes and files in a scratch folder
 LOOK = 0.1  # seconds between looks at the scratch folder
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
@@ -37,8 +39,13 @@ def main(uses: list[str]) -> None:
         if name in MODULES:
             importlib.import_module(MODULES[name])
     write(sink, b"")
+
+    def serve(message: bytes) -> bytes:
+        write(sink, encode({"asked": np.frombuffer(message, np.uint8)}))
+        return read(source) or b""
+
     while (message := read(source)) is not None:
-        write(sink, encode(run(decode(message))))
+        write(sink, encode(run(decode(message), serve)))
 
 
 def write(sink: BinaryIO, message: bytes) -> None:
@@ -57,62 +64,121 @@ def read(source: BinaryIO) -> bytes | None:
     return message if len(message) == length else None
 
 
-def run(task: Mapping[str, Any]) -> dict[str, Any]:
-    """What a fork sent; its exit status, negative for a signal; and why it was stopped, if it was."""
+def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, Any]:
+    """What a fork sent; its exit status, negative for a signal; and why it was stopped, if it was.
+
+    `serve` answers what the fork asks in between (`kmha.course.asks.remote`).
+    """
     scratch = Path(tempfile.mkdtemp(prefix="kmha-course-"))
-    reader, writer = os.pipe()
+    (reader, child_writer), (child_reader, writer) = os.pipe(), os.pipe()
     try:
         process = os.fork()
         if not process:
-            _child(task, scratch, writer)
-        os.close(writer)
-        sent, stopped = _collected(reader, scratch, task["seconds"])
+            _child(task, scratch, child_reader, child_writer)
+        os.close(child_writer)
+        os.close(child_reader)
+        relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
+        stopped = relay.run(scratch)
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)  # it has said all it will say
         _, status = os.waitpid(process, 0)
     finally:
         os.close(reader)
+        os.close(writer)
         shutil.rmtree(scratch, ignore_errors=True)
-    return {"sent": np.frombuffer(sent, np.uint8), "stopped": stopped, "status": os.waitstatus_to_exitcode(status)}
+    sent = np.frombuffer(b"".join(relay.sent), np.uint8)
+    return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status)}
 
 
-def _child(task: Mapping[str, Any], scratch: Path, writer: int) -> NoReturn:
+def _child(task: Mapping[str, Any], scratch: Path, reader: int, writer: int) -> NoReturn:
     try:
         _nothing_to(0, 1, 2)
-        os.closerange(3, writer)
-        os.closerange(writer + 1, 4096)
+        for descriptor in range(3, _highest()):
+            if descriptor not in (reader, writer):
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
         os.chdir(scratch)
         os.environ.clear()
         os.environ.update(HOME=str(scratch), TMPDIR=str(scratch), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
         tempfile.tempdir = str(scratch)
         jail.lock(scratch, task["seconds"])
+        asks.connect(lambda message: _send(writer, message, ASKS), os.fdopen(reader, "rb"))
         answering.answer(task, lambda message: _send(writer, message))
         os._exit(0)
     finally:
         os._exit(1)
 
 
-def _send(writer: int, message: bytes) -> None:
-    rest = memoryview(LENGTH.pack(len(message)) + message)
+def _highest() -> int:
+    """Above all descriptors that are open."""
+    with contextlib.suppress(OSError):
+        return max(map(int, os.listdir("/proc/self/fd"))) + 1
+    return 1024
+
+
+class _Relay:
+    """Takes what a fork sends, and has answered what it asks."""
+
+    def __init__(self, reader: int, writer: int, serve: Callable[[bytes], bytes], end: float) -> None:
+        self.reader, self.writer, self.serve, self.end = reader, writer, serve, end
+        self.buffer = bytearray()
+        self.sent: list[bytes] = []
+        self.size = 0
+        os.set_blocking(writer, False)
+
+    def run(self, scratch: Path) -> str:
+        """Until the other end closes; "time", "files" or "output" where it had to be stopped."""
+        looked = time.monotonic()
+        while (now := time.monotonic()) < self.end:
+            if select.select([self.reader], [], [], LOOK)[0]:
+                piece = os.read(self.reader, 1 << 20)
+                if not piece:
+                    return ""
+                self.buffer += piece
+                if self.size + len(self.buffer) > LARGEST:
+                    self.sent.clear()
+                    return "output"
+                if not self._messages():
+                    return "time"
+            if now - looked > LOOK:
+                looked = now
+                if _too_much(scratch):
+                    return "files"
+        return "time"
+
+    def _messages(self) -> bool:
+        """Sorts the whole messages among what has come; whether all replies could be handed over in time."""
+        while len(self.buffer) >= LENGTH.size:
+            (head,) = LENGTH.unpack_from(self.buffer)
+            end = LENGTH.size + (head & ~ASKS)
+            if len(self.buffer) < end:
+                return True
+            message = bytes(self.buffer[:end])
+            del self.buffer[:end]
+            if not head & ASKS:
+                self.sent.append(message)
+                self.size += len(message)
+            elif not self._reply(self.serve(message[LENGTH.size :])):
+                return False
+        return True
+
+    def _reply(self, message: bytes) -> bool:
+        """Whether the fork took the message in time: it may not even read."""
+        rest = memoryview(LENGTH.pack(len(message)) + message)
+        while rest:
+            if not select.select([], [self.writer], [], max(self.end - time.monotonic(), 0))[1]:
+                return False
+            try:
+                rest = rest[os.write(self.writer, rest) :]
+            except BrokenPipeError:
+                return True
+        return True
+
+
+def _send(writer: int, message: bytes, flag: int = 0) -> None:
+    rest = memoryview(LENGTH.pack(len(message) | flag) + message)
     while rest:
         rest = rest[os.write(writer, rest) :]
-
-
-def _collected(reader: int, scratch: Path, seconds: float) -> tuple[bytes, str]:
-    """All that comes until the other end closes, and "time", "files" or "output" where it had to be stopped."""
-    pieces, size, end = [], 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        if select.select([reader], [], [], LOOK)[0]:
-            piece = os.read(reader, 1 << 20)
-            if not piece:
-                return b"".join(pieces), ""
-            pieces.append(piece)
-            size += len(piece)
-        if size > LARGEST:
-            return b"", "output"
-        if _too_much(scratch):
-            return b"".join(pieces), "files"
-    return b"".join(pieces), "time"
 
 
 def _too_much(scratch: Path) -> bool:
