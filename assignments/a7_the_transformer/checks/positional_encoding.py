@@ -1,0 +1,104 @@
+"""What is checked of `positional_encoding`, and the other tables that people make."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+ANGLES = "angles = get_angles(np.arange(positions)[:, None], np.arange(d)[None, :], d)"
+ZEROS = "encoding = np.zeros((positions, d))"
+SINES = "encoding[:, 0::2] = np.sin(angles[:, 0::2])"
+COSINES = "encoding[:, 1::2] = np.cos(angles[:, 1::2])"
+LAST = "return encoding[None]"
+BOTH = SINES + "\n    " + COSINES
+EVEN, ODD = "np.sin(angles[:, 0::2])", "np.cos(angles[:, 1::2])"
+
+
+def draw(rng):
+    positions, d = sizes(rng, 2, least=5, most=13)
+    return {"positions": positions, "d": d}
+
+
+def draw_odd(rng):
+    positions, half = sizes(rng, 2, least=2, most=9)
+    return {"positions": positions, "d": 2 * half + 1}
+
+
+def on_circles(inputs, result, expected):
+    """Sine and cosine of one angle lie on the unit circle."""
+    table = np.asarray(result)[0]
+    pairs = inputs["d"] // 2
+    radii = table[:, 0 : 2 * pairs : 2] ** 2 + table[:, 1 : 2 * pairs : 2] ** 2
+    if np.allclose(radii, 1.0):
+        return None
+    return "features 2i and 2i + 1 are not sine and cosine of one angle: their squares do not add up to 1."
+
+
+EXERCISE = Exercise(
+    title="The positional encoding",
+    question="What does an embedding get so that attention knows positions, and how are sines and cosines arranged? "
+    "(the halves and the interleaved table: tensorflow/tensor2tensor#391, tensorflow/text#1122)",
+    difficulty=1,
+    minutes=10,
+    needs=("get_angles",),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5),
+        Check("invariants", "features 2i and 2i + 1 are sine and cosine of one angle", 1, draw, judge=on_circles),
+        Check("edge", "an odd number of features", 2, draw_odd),
+    ),
+    wrong=(
+        Wrong(
+            "positions-sine-cosine-swapped",
+            "Cosines stand at even features and sines at odd ones: it is the other way round.",
+            {SINES: SINES.replace("np.sin", "np.cos"), COSINES: COSINES.replace("np.cos", "np.sin")},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "positions-halves",
+            "All sines come first and all cosines after them: they are to be interleaved, sine, cosine, sine, cosine.",
+            {ZEROS: f"encoding = np.concatenate([{EVEN}, {ODD}], axis=-1)", BOTH: ""},
+            "tensorflow/text#1122, tensorflow/tensor2tensor#1925",
+        ),
+        Wrong(
+            "positions-halves-cosine-first",
+            "All cosines come first and all sines after them: sines and cosines are to be interleaved.",
+            {ZEROS: f"encoding = np.concatenate([{ODD}, {EVEN}], axis=-1)", BOTH: ""},
+            "tensorflow/tensor2tensor#391",
+        ),
+        Wrong(
+            "positions-sines-only",
+            "All features are sines: every second one is to be the cosine of the same angle.",
+            {COSINES: COSINES.replace("np.cos", "np.sin")},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "positions-angles-only",
+            "The angles themselves are returned: sine and cosine are still to be taken.",
+            {BOTH: "encoding = angles"},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "positions-from-one",
+            "The positions are counted from 1: the first one is position 0, whose sines are 0 and whose cosines are 1.",
+            {ANGLES: ANGLES.replace("np.arange(positions)[", "np.arange(1, positions + 1)[")},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "positions-degrees",
+            "The angles are taken for degrees: they are radians already, which is what NumPy's sine takes.",
+            {ANGLES: ANGLES + "\n    angles = np.deg2rad(angles)"},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "positions-over-batch",
+            "The axis of size 1 stands behind the positions, (P, 1, d): added to embeddings, the positions would run "
+            "over the batch.",
+            {LAST: "return encoding[:, None]"},
+            "songyangco/GETNext#2",
+        ),
+        Wrong(
+            "no-batch-axis",
+            "The table has no axis for the batch: (1, P, d) is asked for.",
+            {LAST: "return encoding"},
+        ),
+    ),
+)
