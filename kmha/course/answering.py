@@ -71,14 +71,28 @@ def answer(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
 def answered(module: Any, name: str, question: Mapping[str, Any]) -> dict[str, Any]:
     """The result of one question, or the error that came in its place."""
     inputs = question["inputs"]
-    before = {key: value.copy() for key, value in inputs.items() if isinstance(value, np.ndarray)}
+    before = {key: [array.copy() for array in arrays(value)] for key, value in inputs.items()}
     found: dict[str, Any] = {"result": None, "error": None, "changed": []}
     try:
         found["result"] = _result(module, name, question["ask"], inputs)
     except BaseException as error:  # a learner's code may raise anything, SystemExit too
         found["error"] = _described(error)
-    found["changed"] = [key for key, array in before.items() if not np.array_equal(array, inputs[key], equal_nan=True)]
+    found["changed"] = [key for key, old in before.items() if not _equal(old, arrays(inputs[key]))]
     return found
+
+
+def arrays(value: Any) -> list[np.ndarray]:
+    """The arrays in a value: itself, or those of a list, a tuple, a dict."""
+    if isinstance(value, np.ndarray):
+        return [value]
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [array for each in inner for array in arrays(each)]
+
+
+def _equal(old: list[np.ndarray], new: list[np.ndarray]) -> bool:
+    return len(old) == len(new) and all(
+        np.array_equal(one, other, equal_nan=one.dtype.kind in "fc") for one, other in zip(old, new, strict=True)
+    )
 
 
 def _result(module: Any, name: str, ask: str | None, inputs: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.course.answering import SIGNATURE
+from kmha.course.answering import SIGNATURE, arrays
 from kmha.course.exercise import Check, Exercise, Inputs, small
 
 SMALLEST = (1, 1, 2, 2, 2, 3, 3)  # largest sizes of the cases among which a smallest is looked for
@@ -54,7 +54,7 @@ def smallest(check: Check, seed: int) -> Plan:
     for time, largest in enumerate(SMALLEST):
         with small(largest):
             found.append(_question(check, np.random.default_rng([seed, 1 << 20, time])))
-    found.sort(key=lambda question: sum(np.size(value) for value in question["inputs"].values()))
+    found.sort(key=lambda question: sum(array.size for array in arrays(question["inputs"])))
     return Plan(tuple(found), (tuple(range(len(found))),))
 
 
