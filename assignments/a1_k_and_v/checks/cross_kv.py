@@ -43,7 +43,11 @@ EXERCISE = Exercise(
             {KEY: "key = enc_output", VALUE: "value = enc_output"},
             "seed 000",
         ),
-        Wrong("one-kernel", "V is made with the key's kernel: each role has its own.", {VALUE: VALUE.replace(", value_kernel", ", key_kernel")}),
+        Wrong(
+            "one-kernel",
+            "V is made with the key's kernel: each role has its own.",
+            {VALUE: VALUE.replace(", value_kernel", ", key_kernel")},
+        ),
         Wrong(
             "kernels-exchanged",
             "K is made with the value's kernel and V with the key's, or they are returned in reverse: the order is K, V.",

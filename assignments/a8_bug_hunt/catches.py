@@ -1,0 +1,66 @@
+# %% [markdown]
+# # The test that catches it
+#
+# **The question.** The programs of this assignment run, give the right shape, and train. How would one have noticed? "The
+# loss falls" did not notice. What does a test have to look like that does?
+#
+# **The idea.** A test of attention compares every element with something simpler that cannot have the same mistake: loops,
+# one head and one query at a time. And it chooses inputs on which mistakes show: all sizes different, since a swapped axis
+# hides behind equal ones; a mask that hides something in every sentence, but not the same; numbers large enough for the
+# softmax to matter; values that differ between heads and between sentences.
+#
+# **What you write.** A function that is given an implementation and raises an `AssertionError` if it is wrong. It is
+# called with about a hundred implementations, most of which make one mistake of the bank of `kmha diagnose`, and some of
+# which are right: these must pass, float32 rounding included. You cannot read the implementations, only call them.
+#
+# **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and a
+# boolean mask (B, T, S), in which True means *attend*, or `None`; it returns the output (B, H, T, O) and the scores
+# (B, H, T, S). Logits are divided by √O; a row in which nothing may be attended to gives zeros.
+#
+# **One line, worked.** With `T = S = O = 4` and no mask, an implementation that exchanges T and S passes every test that
+# looks at shapes alone.
+
+# %%
+import numpy as np
+
+
+def catches(attention):
+    """Raises an `AssertionError` if an implementation of attention is wrong.
+
+    Args:
+        attention: takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and mask (B, T, S) or `None`, and
+            returns output (B, H, T, O) and scores (B, H, T, S). It raises a `ValueError` where its mistake makes the
+            computation impossible.
+    """
+    ### BEGIN SOLUTION
+    rng = np.random.default_rng(0)
+    batch, heads, rows, columns, size = 3, 2, 4, 5, 7
+    query = 2 * rng.normal(size=(batch, heads, rows, size))
+    key, value = (2 * rng.normal(size=(batch, heads, columns, size)) for _ in "kv")
+    ragged = rng.random((batch, rows, columns)) < 0.6
+    ragged[:, 0], ragged[1, 2] = True, False
+    for mask in (None, ragged):
+        output, scores = attention(query, key, value, mask)
+        assert np.shape(output) == query.shape
+        assert np.shape(scores) == (batch, heads, rows, columns)
+        for b, h, t in np.ndindex(batch, heads, rows):
+            allowed = np.ones(columns, bool) if mask is None else mask[b, t]
+            powers = np.exp([query[b, h, t] @ key[b, h, s] / np.sqrt(size) for s in range(columns)]) * allowed
+            expected = powers / powers.sum() if allowed.any() else powers
+            assert np.allclose(scores[b, h, t], expected, atol=1e-5)
+            assert np.allclose(output[b, h, t], expected @ value[b, h], atol=1e-5)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["hint"]
+# Write the right computation inside the test, with loops over sentence, head and query, so that each step is a dot product
+# or a sum that you can check by eye. Then compare all of it.
+
+# %% [markdown] tags=["hint"]
+# Call it at least twice: without a mask, and with one that differs from sentence to sentence and from row to row, and
+# hides everything in one row. Choose B, H, T, S and O all different.
+
+# %% [markdown] tags=["hint"]
+# `np.allclose(received, expected, atol=1e-5)` compares every element, and leaves room for float32. Compare the shapes
+# first, for `allclose` broadcasts. And compare both the scores and the output: each has mistakes that the other does not
+# show.

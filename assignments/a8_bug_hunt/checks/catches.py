@@ -1,0 +1,185 @@
+"""What is checked of `catches`: which mistakes of the bank a learner's test finds, and whether it lets right code pass.
+
+The implementations are computed outside the sandbox, under numbers that say nothing, with the right ones among them.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong
+from kmha.verify.chain import ImpossibleError, Trial, run
+from kmha.verify.mistakes import BANK
+
+RIGHT = 24  # implementations among the wrong ones
+SHARES = (0.25, 0.5, 0.75, 0.99)
+
+
+def _results(query, key, value, mask=None, mistake=None):
+    trial = Trial("asked", *(np.asarray(each, float) for each in (query, key, value)), mask=mask)
+    state = run(trial, [BANK[mistake].changes] if mistake else [])
+    return state["output"], state["returned"]
+
+
+@cache
+def mistakes():
+    """Those that show on some call, so that a test can find them."""
+    rng = np.random.default_rng(20171207)
+    calls = []
+    for _ in range(2):
+        arrays = [3 * rng.normal(size=(3, 2, length, 7)) for length in (4, 5, 5)]
+        mask = rng.random((3, 4, 5)) < 0.5
+        mask[0, 1] = False
+        calls += [(*arrays, None), (*arrays, mask)]
+    right = [_results(*call) for call in calls]
+    found = []
+    for id, mistake in BANK.items():
+        if "attention" not in mistake.chains():
+            continue
+        try:
+            wrong = [_results(*call, mistake=id) for call in calls]
+        except ImpossibleError:
+            continue
+        if not same(wrong, right, 1e-2):
+            found.append(id)
+    return tuple(found)
+
+
+def _names(seed):
+    """What stands behind each number: a mistake's id, or nothing for right ones."""
+    behind = [*mistakes(), *[None] * RIGHT]
+    return [behind[index] for index in np.random.default_rng(seed).permutation(len(behind))]
+
+
+def draw(rng):
+    """As many numbers as there are implementations; what stands behind them hangs on the seed."""
+    seed = int(rng.integers(1 << 32))
+    return {"seed": seed, "count": len(_names(seed))}
+
+
+def serve(name, query, key, value, mask=None):
+    """What an implementation gives: in float32 for every other right one."""
+    seed, _, index = name.partition("/")
+    id = _names(int(seed))[int(index)]
+    output, scores = _results(query, key, value, None if mask is None else np.asarray(mask, bool), id)
+    if id is None and int(index) % 2:
+        return np.asarray(output, np.float32), np.asarray(scores, np.float32)
+    return output, scores
+
+
+def ask(answer, inputs):
+    """For every implementation, whether the learner's test objects."""
+    objects = []
+    for index in range(inputs["count"]):
+        try:
+            answer.catches(asks.remote(f"{inputs['seed']}/{index}"))
+            objects.append(False)
+        except (AssertionError, ValueError):
+            objects.append(True)
+    return objects
+
+
+def _sorted(inputs, result):
+    """For the right and for the wrong ones, whether each was objected to."""
+    behind = _names(inputs["seed"])
+    if not isinstance(result, list) or len(result) != len(behind):
+        raise TypeError("not one verdict each")
+    pairs = list(zip(behind, result, strict=True))
+    return [bool(said) for id, said in pairs if id is None], [bool(said) for id, said in pairs if id is not None]
+
+
+def _accepts(inputs, result, expected):
+    right, wrong = _sorted(inputs, result)
+    if any(right):
+        return f"it objects to {sum(right)} of {len(right)} implementations that are right."
+    return None if any(wrong) else "it objects to no implementation at all, so that it lets wrong ones pass too."
+
+
+def _kills(share):
+    def judge(inputs, result, expected):
+        right, wrong = _sorted(inputs, result)
+        # A test that objects to right code finds nothing.
+        killed = 0 if any(right) else sum(wrong)
+        return None if killed >= share * len(wrong) else f"it finds {killed} of {len(wrong)} mistakes."
+
+    return judge
+
+
+LOOP = """        for b, h, t in np.ndindex(batch, heads, rows):
+            allowed = np.ones(columns, bool) if mask is None else mask[b, t]
+            powers = np.exp([query[b, h, t] @ key[b, h, s] / np.sqrt(size) for s in range(columns)]) * allowed
+            expected = powers / powers.sum() if allowed.any() else powers
+            assert np.allclose(scores[b, h, t], expected, atol=1e-5)
+            assert np.allclose(output[b, h, t], expected @ value[b, h], atol=1e-5)
+"""
+SCORES = "            assert np.allclose(scores[b, h, t], expected, atol=1e-5)\n"
+OUTPUT = "            assert np.allclose(output[b, h, t], expected @ value[b, h], atol=1e-5)\n"
+MEANS = (
+    "        mixed = []\n"
+    + LOOP.replace(SCORES, "").replace(OUTPUT, "            mixed.append(np.mean(expected @ value[b, h]))\n")
+    + "        assert np.allclose(np.mean(output), np.mean(mixed), atol=0.05)\n"
+)
+
+EXERCISE = Exercise(
+    title="The test that catches it",
+    question="How would one have noticed that the layer is wrong? (seed 003; TEST issues of many repositories)",
+    difficulty=3,
+    minutes=30,
+    checks=(
+        Check("invariants", "it objects to wrong implementations only", 2, draw, ask, _accepts, times=1),
+        *(
+            Check("values", f"it finds {share:.0%} of the mistakes", 2, draw, ask, _kills(share), times=1)
+            for share in SHARES
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "only-shapes",
+            "Your test looks at shapes alone, and nearly every mistake keeps them.",
+            {LOOP: ""},
+        ),
+        Wrong(
+            "objects-to-everything",
+            "Your test objects to right implementations too, so its objections say nothing.",
+            {LOOP: LOOP + "        assert False\n"},
+        ),
+        Wrong(
+            "rows-sum-to-one",
+            "Your test looks at the sums of the rows: nearly all mistakes leave a softmax that sums to one.",
+            {LOOP: "        assert np.all(np.abs(np.sum(scores, axis=-1) - 1) < 1e-4) or mask is not None\n"},
+        ),
+        Wrong(
+            "no-mask",
+            "Your test never gives a mask, and half of what goes wrong goes wrong there.",
+            {"for mask in (None, ragged):": "for mask in (None,):"},
+        ),
+        Wrong(
+            "mean-only",
+            "Your test compares means: errors of opposite sign cancel, and a permutation changes no mean.",
+            {LOOP: MEANS},
+        ),
+        Wrong(
+            "first-sentence-only",
+            "Your test looks at the first sentence and the first head: what mixes sentences or heads is not seen.",
+            {"np.ndindex(batch, heads, rows)": "np.ndindex(1, 1, rows)"},
+        ),
+        Wrong(
+            "scores-only",
+            "Your test compares the scores, never the output: what goes wrong in the mix with the values is not seen.",
+            {OUTPUT: ""},
+        ),
+        Wrong(
+            "output-only",
+            "Your test compares the output, never the scores that are returned.",
+            {SCORES: ""},
+        ),
+        Wrong(
+            "too-strict",
+            "Your test leaves no room for rounding: an implementation in float32 is right, and differs by 1e-7.",
+            {SCORES: SCORES.replace("1e-5", "1e-13, rtol=0"), OUTPUT: OUTPUT.replace("1e-5", "1e-13, rtol=0")},
+        ),
+    ),
+    seconds=30.0,
+    serve=serve,
+)
