@@ -1,0 +1,113 @@
+# %% [markdown]
+# # W_O by least squares
+#
+# **The question.** The article prints the joined heads A and the output, but not the output layer in between. Are the two
+# enough to get its weight and bias back, and how would one know that they are right?
+#
+# **The idea.** Every token gives one equation for each output feature: the I numbers of A times an unknown column of the
+# kernel, plus an unknown bias. There are 18 tokens and only 8 + 1 unknowns a column: more equations than unknowns, so
+# least squares finds the column that fits best, and what it cannot fit is a test. The bias becomes a row of the
+# kernel if A gets a column of ones.
+#
+# How well must it fit? A number printed with two decimals is off by half a step, 0.005, at most. In one equation the
+# output's own half step adds up with one for each number of A, times its weight: the error is at most
+# ½ · step · (1 + Σ|w|), the sum over the column. No fit is worse than that, if the two arrays belong together: for the
+# article the root mean square of the residual is between 0.0016 and 0.0029, the bound between 0.010 and 0.013. A mixed-up
+# merge leaves hundreds of times as much.
+#
+# **The shapes.** A is (B, T, I), the output (B, T, E): B sentences, T positions, I features in, E out. The kernel is (I, E),
+# as in A @ kernel, and the bias (E,).
+#
+# **One line, worked.** I = E = 1. A is 0, 1, 2 and the output 1.00, 1.51, 1.99: the best line has the slope 0.495 and
+# starts at 1.005. It misses by -0.005, 0.01, -0.005: root mean square 0.0071, below ½ · 0.01 · (1 + 0.495) = 0.0075.
+
+# %%
+import numpy as np
+
+# As printed in the article.
+JOINED = np.array(
+    [
+        [0.41, -0.71, 0.63, -0.22, 0.79, -3.58, 0.11, 1.71],
+        [-0.15, 0.93, 0.5, -0.4, -0.43, -1.36, 0.11, 1.64],
+        [-1.05, -1.58, -0.14, -1.42, 0.12, 0.21, -0.54, -0.52],
+        [0.31, -0.65, -0.17, -1.33, 0.84, -3.78, -0.02, 0.41],
+        [0.58, -0.83, -0.56, -1.17, 0.83, -3.7, 0.11, 1.65],
+        [-0.17, 0.99, 0.58, -0.32, 0.65, -3.14, 0.11, 1.61],
+        [-1.08, -1.93, -1.62, 3.69, 0.62, -0.34, -1.88, -2.31],
+        [-1.17, -1.84, -1.76, 1.62, 0.6, -0.4, -2.56, -1.59],
+        [-1.29, -0.52, -0.89, -1.06, 0.31, 0.07, 0.9, 1.69],
+        [-0.9, -0.07, -1.43, 1.97, 1.16, -1.3, 0.73, 1.51],
+        [-1.09, -1.92, -1.61, 2.89, -0.21, 0.92, 0.55, 1.32],
+        [-0.92, -1.14, -0.95, -1.66, 0.28, -0.7, -0.91, -0.78],
+        [-0.27, 0.87, -1.54, -3.73, 1.0, -1.33, -0.8, 0.07],
+        [-1.13, -1.86, -1.22, 0.61, -0.47, 0.15, -0.1, -3.3],
+        [-1.04, -1.82, -1.48, 0.91, -0.7, 0.45, -1.37, -0.49],
+        [-0.37, 0.57, -1.24, -1.56, -0.29, 0.44, -0.97, 0.25],
+        [-0.22, 1.1, -0.89, -0.33, 1.02, -1.33, -0.8, 0.19],
+        [-0.37, 0.62, -1.02, 0.15, 0.8, -1.09, -0.37, -0.42],
+    ]
+).reshape(3, 6, 8)
+OUTPUT = np.array(
+    [
+        [-0.39, -0.45, -0.17, 0.18, -0.24, -1.68, -0.35, -0.56],
+        [0.38, 0.02, 0.28, -0.42, -0.7, -0.81, 0.05, 0.03],
+        [1.01, -0.72, 0.12, 0.18, 1.2, -0.29, 1.1, -0.59],
+        [-0.5, -0.84, -0.07, 0.22, 0.49, -1.58, 0.13, -0.9],
+        [-0.15, -0.95, -0.35, 0.17, 0.15, -1.65, -0.27, -0.79],
+        [-0.47, -0.04, 0.15, 0.03, -0.83, -1.24, -0.04, -0.15],
+        [-1.29, -0.85, -1.02, 1.56, 0.32, -0.08, -0.14, 0.4],
+        [-0.45, -1.19, -0.7, 1.23, 0.75, -0.42, 0.46, -0.38],
+        [1.33, -0.58, -0.34, 0.1, -0.13, 0.15, 0.44, 0.38],
+        [-0.42, -0.32, -0.97, 0.89, -1.19, 0.01, -0.66, 1.11],
+        [0.66, -0.75, -1.36, 0.73, -0.69, 0.47, -0.79, 1.29],
+        [0.6, -1.03, 0.01, 0.29, 1.2, -0.5, 1.07, -0.78],
+        [0.61, -0.66, 0.54, -0.06, 0.97, -0.68, 1.3, -1.08],
+        [-0.22, -1.02, -0.38, 0.62, 1.46, 0.3, 0.74, 0.1],
+        [0.67, -1.23, -0.65, 0.47, 0.58, -0.18, 0.31, -0.09],
+        [0.94, -0.43, 0.3, -0.22, 0.4, -0.23, 0.78, -0.36],
+        [-0.46, -0.03, 0.16, 0.37, -0.23, -0.55, 0.34, -0.11],
+        [-0.54, -0.15, -0.03, 0.46, -0.06, -0.29, 0.26, 0.13],
+    ]
+).reshape(3, 6, 8)
+
+
+def recover_output_layer(joined, output, step=0.01):
+    """Kernel and bias of the layer between two printed arrays, and how well they fit.
+
+    Args:
+        joined: the heads side by side, rounded, (B, T, I).
+        output: what the layer made of them, rounded, (B, T, E).
+        step: of the rounding: 0.01 for two decimals.
+
+    Returns:
+        Four arrays: the kernel (I, E); the bias (E,); of every output feature the root mean square of the residual over
+        all tokens, (E,); and of every output feature the bound ½ · step · (1 + Σ|w|) with the recovered kernel, (E,).
+    """
+    ### BEGIN SOLUTION
+    rows = joined.reshape(-1, joined.shape[-1])
+    targets = output.reshape(-1, output.shape[-1])
+    known = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+    found = np.linalg.lstsq(known, targets, rcond=None)[0]
+    kernel, bias = found[:-1], found[-1]
+    residual = np.sqrt(np.mean((targets - known @ found) ** 2, axis=0))
+    bound = 0.5 * step * (1 + np.abs(kernel).sum(axis=0))
+    return kernel, bias, residual, bound
+    ### END SOLUTION
+
+
+if __name__ == "__main__":
+    for found in recover_output_layer(JOINED, OUTPUT):
+        print(found.round(4))
+
+# %% [markdown] tags=["hint"]
+# A token is a row, whichever sentence it is in: lay all B·T of them below each other. `np.linalg.lstsq` takes all E columns
+# of the output at once.
+
+# %% [markdown] tags=["hint"]
+# A bias is a weight of an input that is always 1. Put a column of ones beside the rows; its row in what least squares finds
+# is the bias.
+
+# %% [markdown] tags=["hint"]
+# If the ones are the last column, the last row found is the bias and the rest the kernel. Multiply the widened rows with
+# all that was found, compare with the output, square, average over the rows (axis 0), take the root. The bound's sum
+# runs over the kernel's axis of I, also 0.
