@@ -1,18 +1,18 @@
 # %% [markdown]
 # # The look-ahead mask
 #
-# **The question.** When the decoder is trained, it is given the whole target sentence at once. What keeps it from reading
-# the very word that it is to predict?
+# **The question.** When the decoder is trained, it is given the whole target sentence at once. What keeps it from
+# reading the very word that it is to predict?
 #
 # **The idea.** A mask that hides the future: position t may attend to the positions s ≤ t. To itself too: what the
-# decoder gets is shifted by one, so position t holds the word *before* the one that it predicts. And were t hidden from
-# itself, the first position would have nothing to attend to.
+# decoder gets is shifted by one, so position t holds the word *before* the one that it predicts. And were t hidden
+# from itself, the first position would have nothing to attend to.
 #
-# **The shapes.** Queries and keys are the same sentence, so the mask is (1, T, T): rows are queries, columns are keys,
-# the 1 is for the batch, since it is the same for all sentences. Boolean; True means: may be attended.
+# **The shapes.** Queries and keys are the same sentence, so the mask is (1, T, T): rows are queries, columns are
+# keys, the 1 is for the batch, since it is the same for all sentences. Boolean; True means: may be attended.
 #
-# **One line, worked.** Length 3: row 0 is [True, False, False], row 1 [True, True, False], row 2 [True, True, True]. So
-# the True ones fill the lower left, with the diagonal, 6 of 9; of length T they are T(T + 1)/2.
+# **One line, worked.** Length 3: row 0 is [True, False, False], row 1 [True, True, False], row 2 [True, True, True].
+# So the True ones fill the lower left, with the diagonal, 6 of 9; of length T they are T(T + 1)/2.
 
 # %%
 import numpy as np
@@ -39,9 +39,9 @@ def create_look_ahead_mask(length):
 # (T, T) of booleans. (`np.tril` of ones gets there too.)
 
 # %% [markdown] tags=["hint"]
-# Which of the two is the column? The query t is the row of the mask, so its numbers run down: they are the column array,
-# (T, 1). The keys' numbers run to the right: (1, T).
+# Which of the two is the column? The query t is the row of the mask, so its numbers run down: they are the column
+# array, (T, 1). The keys' numbers run to the right: (1, T).
 
 # %% [markdown] tags=["hint"]
-# Compare the key's number with the query's by "less than or equal", and put an axis of size 1 in front of the (T, T). If
-# you start from `np.tril(np.ones(…))`, turn the result into booleans.
+# Compare the key's number with the query's by "less than or equal", and put an axis of size 1 in front of the (T, T).
+# If you start from `np.tril(np.ones(…))`, turn the result into booleans.

@@ -6,11 +6,13 @@ COMPARED, LAST = "allowed = position[None, :] <= position[:, None]", "return all
 
 
 def draw(rng):
+    """A length."""
     (length,) = sizes(rng, 1, least=3, most=9)
     return {"length": length}
 
 
 def draw_shortest(rng):
+    """One token or two."""
     return {"length": int(rng.integers(1, 3))}
 
 
@@ -40,7 +42,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "causal-reversed",
-            "The triangle is the upper one: the past is hidden, the future is seen. Rows are queries, columns are keys.",
+            "The triangle is the upper one: the past is hidden and the future seen. Rows are queries, columns keys.",
             {COMPARED: COMPARED.replace("<=", ">=")},
             "pytorch/examples#649",
         ),

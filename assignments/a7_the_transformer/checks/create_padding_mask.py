@@ -27,7 +27,7 @@ def draw_anywhere(rng):
 
 EXERCISE = Exercise(
     title="The padding mask",
-    question="Is a mask 1 at padding or 1 at words, and which axes has it? (both in tutorials; keras-team/keras-io#1046)",
+    question="Is a mask 1 at padding or 1 at words, and which axes has it? (keras-team/keras-io#1046)",
     difficulty=1,
     minutes=8,
     checks=(

@@ -59,7 +59,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "width-from-features",
-            "The exponent is divided by the number of features in `k`: `d` is given, for `k` need not hold all features.",
+            "The exponent is divided by the number of features in `k`: `d` is given, for `k` need not hold all.",
             {POWER: "power = np.power(10000.0, 2 * pair / k.shape[-1])"},
         ),
         Wrong(

@@ -14,11 +14,13 @@ EVEN, ODD = "np.sin(angles[:, 0::2])", "np.cos(angles[:, 1::2])"
 
 
 def draw(rng):
+    """Positions and features, odd or even."""
     positions, d = sizes(rng, 2, least=5, most=13)
     return {"positions": positions, "d": d}
 
 
 def draw_odd(rng):
+    """An odd number of features."""
     positions, half = sizes(rng, 2, least=2, most=9)
     return {"positions": positions, "d": 2 * half + 1}
 
