@@ -137,7 +137,7 @@ def _judged(check: Check, inputs: Inputs, answer: Answer, right: Any) -> str | N
     if check.judge is not None:
         try:
             return check.judge(inputs, answer.result, right)
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError):  # of a result in another form
+        except Exception:  # a result in another form than the exercise's judge expects may raise anything
             found = difference(answer.result, right, check.tolerance, form_only=True)
             return found or "it is not in the form expected."
     return difference(answer.result, right, check.tolerance, form_only=check.layer == "shape")
