@@ -12,8 +12,8 @@
 # How well must it fit? A number printed with two decimals is off by half a step, 0.005, at most. In one equation the
 # output's own half step adds up with one for each number of A, times its weight: the error is at most
 # ½ · step · (1 + Σ|w|), the sum over the column. No fit is worse than that, if the two arrays belong together: for the
-# article the root mean square of the residual is between 0.0016 and 0.0029, the bound between 0.010 and 0.013. A mixed-up
-# merge leaves hundreds of times as much.
+# article the root mean square of the residual is between 0.0016 and 0.0029, the bound between 0.010 and 0.013. A merge
+# without the transpose, for comparison, leaves 0.29 to 0.62.
 #
 # **The shapes.** A is (B, T, I), the output (B, T, E): B sentences, T positions, I features in, E out. The kernel is (I, E),
 # as in A @ kernel, and the bias (E,).
