@@ -24,6 +24,7 @@ from kmha.course.encoding import EncodingError, encode
 PRINTED = 4_000  # characters that are kept of what the code prints
 SEED = 20171207
 SIGNATURE = "signature"
+_array_equal = np.array_equal  # before a learner's code puts another in its place
 
 
 class Tail(io.TextIOBase):
@@ -91,7 +92,7 @@ def arrays(value: Any) -> list[np.ndarray]:
 
 def _equal(old: list[np.ndarray], new: list[np.ndarray]) -> bool:
     return len(old) == len(new) and all(
-        np.array_equal(one, other, equal_nan=one.dtype.kind in "fc") for one, other in zip(old, new, strict=True)
+        _array_equal(one, other, equal_nan=one.dtype.kind in "fc") for one, other in zip(old, new, strict=True)
     )
 
 

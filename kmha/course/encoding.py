@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 64 << 20  # bytes of a message
+LONGEST_HEAD = 8 << 20  # of which so many are no arrays: what is read from them takes many times their size
 KINDS = "biufc"  # of dtypes that are sent: booleans, integers, floats, complex
 _HEAD = struct.Struct("<Q")
 
@@ -30,6 +31,8 @@ def encode(value: Any) -> bytes:
     """
     pieces: list[bytes] = []
     head = json.dumps(_tree(value, pieces)).encode()
+    if len(head) > LONGEST_HEAD:
+        raise EncodingError(f"a result of {len(head):,} characters is too large: {LONGEST_HEAD:,} at most.")
     message = b"".join([_HEAD.pack(len(head)), head, *pieces])
     if len(message) > LARGEST:
         raise EncodingError(f"a result of {len(message):,} bytes is too large: {LARGEST:,} at most.")
@@ -44,12 +47,14 @@ def decode(message: bytes) -> Any:
     """
     try:
         (length,) = _HEAD.unpack_from(message)
+        if length > LONGEST_HEAD:
+            raise EncodingError(f"not a message of ours: {length:,} bytes before the arrays.")
         tree = json.loads(message[_HEAD.size : _HEAD.size + length])
         return _value(tree, memoryview(message)[_HEAD.size + length :])
     except EncodingError:
         raise
-    except (struct.error, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        raise EncodingError(f"not a message of ours: {error}") from None
+    except Exception as error:  # what is not a message of ours can be anything
+        raise EncodingError(f"not a message of ours: {type(error).__name__}: {error}") from None
 
 
 def _tree(value: Any, pieces: list[bytes]) -> Any:

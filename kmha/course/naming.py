@@ -8,8 +8,11 @@ from typing import Any
 from kmha.course import running
 from kmha.course.comparing import same
 from kmha.course.content import Item
+from kmha.course.once import Once
 from kmha.course.questions import Plan
 from kmha.course.sandbox import Answer, Sandbox
+
+_BANK = Once(64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +37,7 @@ def name(
         ran = running.wrong(item, wrong, sandbox, seed)
         if ran.error is None and _alike(answers, ran.answers) and not _alike(ran.answers, expected):
             return Named(wrong.id, wrong.says, wrong.source)
-    for mistake, results in _of_bank(item, questions):
+    for mistake, results in _BANK.of((item, seed), lambda: list(_of_bank(item, questions))):
         made = [index for index, result in enumerate(results) if result is not None]
         if made and all(answers[index].error is None and same(answers[index].result, results[index]) for index in made):
             return Named(mistake.id, mistake.says, mistake.source)

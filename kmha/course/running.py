@@ -1,39 +1,78 @@
 """Runs answers to an exercise, the solution and the wrong ones too, each in a sandbox of its own."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from typing import cast
 
 from kmha.course.content import Item
-from kmha.course.exercise import Wrong
-from kmha.course.questions import Plan, plan
-from kmha.course.sandbox import Ran, Sandbox
+from kmha.course.exercise import Check, Wrong
+from kmha.course.once import Once
+from kmha.course.questions import Plan, plan, smallest
+from kmha.course.sandbox import ENDED, Ran, Sandbox
+
+_SOLUTIONS, _WRONG, _SMALLEST = Once(256), Once(2048), Once(256)
 
 
 class BrokenExerciseError(RuntimeError):
     """The fault is the exercise's own: its solution does not run."""
 
 
-def run(item: Item, code: str, questions: Plan, sandbox: Sandbox, more: Mapping[str, str] | None = None) -> Ran:
-    """What an answer gives; `more` are the files that the exercise needs."""
+def run(
+    item: Item,
+    code: str,
+    questions: Plan,
+    sandbox: Sandbox,
+    more: Mapping[str, str] | None = None,
+    seconds: float | None = None,
+) -> Ran:
+    """What an answer gives; `more` are the files that the exercise needs, `seconds` those that it may take."""
     spec = item.spec
-    return sandbox.run(item.name, code, questions.asked, more=more, seconds=spec.seconds, serve=spec.serve)
+    seconds = spec.seconds if seconds is None else seconds
+    for _ in range(2):  # it may not have been this answer that ended the sandbox
+        ran = sandbox.run(item.name, code, questions.asked, more=more, seconds=seconds, serve=spec.serve)
+        if ran.error is None or ran.error["says"] != ENDED:
+            break
+    return ran
 
 
-@lru_cache(maxsize=256)
+def needed(item: Item, more: Mapping[str, str]) -> dict[str, str]:
+    """Of a learner's files, by their names, those that an exercise needs, and those that these need."""
+    found: dict[str, str] = {}
+    for name in item.spec.needs:
+        if f"{name}.py" in more:
+            found |= {**needed(Item(item.assignment, name, item.folder), more), f"{name}.py": more[f"{name}.py"]}
+    return found
+
+
 def solution(item: Item, sandbox: Sandbox, seed: int) -> Ran:
-    """What the solution gives on the inputs of a seed.
+    """What the solution gives on the inputs of a seed; it is run once, in the sandbox of whoever asks first.
 
     Raises:
         BrokenExerciseError: it does not run.
     """
-    return run_solution(item, sandbox, plan(item.spec, seed))
+    return cast(Ran, _SOLUTIONS.of((item, seed), lambda: run_solution(item, sandbox, plan(item.spec, seed))))
 
 
-@lru_cache(maxsize=2048)
 def wrong(item: Item, answer: Wrong, sandbox: Sandbox, seed: int) -> Ran:
-    """What a wrong answer gives on the inputs of a seed."""
-    code = answer.text(item.master.solution)
-    return run(item, code, plan(item.spec, seed), sandbox, solutions_needed(item))
+    """What a wrong answer gives on the inputs of a seed; it too is run once."""
+
+    def compute() -> Ran:
+        code = answer.text(item.master.solution)
+        return run(item, code, plan(item.spec, seed), sandbox, solutions_needed(item))
+
+    return cast(Ran, _WRONG.of((item, answer.id, seed), compute))
+
+
+def solution_smallest(item: Item, check: Check, sandbox: Sandbox, seed: int) -> tuple[Plan, Ran | None]:
+    """The small cases of a check, and what the solution gives; `None` where it does not run on sizes as small."""
+
+    def compute() -> tuple[Plan, Ran | None]:
+        cases = smallest(check, seed)
+        try:
+            return cases, run_solution(item, sandbox, cases)
+        except BrokenExerciseError:
+            return cases, None
+
+    return cast("tuple[Plan, Ran | None]", _SMALLEST.of((item, check, seed), compute))
 
 
 def run_solution(item: Item, sandbox: Sandbox, questions: Plan) -> Ran:

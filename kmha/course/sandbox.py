@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, Self, cast
 
 from kmha.course import zygote
+from kmha.course.answering import PRINTED
 from kmha.course.encoding import EncodingError, decode, encode
 
 STARTING = 20.0  # seconds that the first operation of a library may take, beyond what the exercise may
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR")
+ENDED = "the sandbox ended"
 _STOPPED = {
     "time": "it took longer than {seconds:g} seconds: is there a loop that does not end?",
     "files": "it wrote too many or too large files",
@@ -82,7 +84,7 @@ class Sandbox:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 with contextlib.suppress(OSError):
                     cast(BinaryIO, pipe).close()
         self._process = None
@@ -144,7 +146,7 @@ class Sandbox:
             raise
         if message is None:
             self.close()
-            return Ran(_error("the sandbox ended"), ())
+            return Ran(_error(ENDED), ())
         return _ran(found, len(questions), _why(found, seconds))
 
 
@@ -175,10 +177,10 @@ def _ran(found: Mapping[str, Any], count: int, why: str) -> Ran:
     if loaded is None:
         return Ran(_error(why), ())
     if loaded.get("error") is not None:
-        return Ran(_checked(loaded["error"]), (), str(loaded.get("printed", "")))
+        return Ran(_checked(loaded["error"]), (), _printed(loaded))
     answers = [_answer(message) for message, _ in zip(messages, range(count), strict=False)]
     missing = count - len(answers)
-    return Ran(None, (*answers, *[Answer(error=_error(why))] * missing), str(loaded.get("printed", "")))
+    return Ran(None, (*answers, *[Answer(error=_error(why))] * missing), _printed(loaded))
 
 
 def _messages(sent: bytes) -> Any:
@@ -201,10 +203,8 @@ def _messages(sent: bytes) -> Any:
 
 def _answer(message: Mapping[str, Any]) -> Answer:
     error, changed = message.get("error"), message.get("changed")
-    names = tuple(str(name) for name in changed) if isinstance(changed, list) else ()
-    return Answer(
-        message.get("result"), None if error is None else _checked(error), names, str(message.get("printed", ""))
-    )
+    names = tuple(_text(name, 100) for name in changed[:20]) if isinstance(changed, list) else ()
+    return Answer(message.get("result"), None if error is None else _checked(error), names, _printed(message))
 
 
 def _error(says: str) -> dict[str, Any]:
@@ -214,7 +214,16 @@ def _error(says: str) -> dict[str, Any]:
 def _checked(error: Any) -> dict[str, Any]:
     """An error as it is expected, whatever was sent in its place."""
     if not isinstance(error, dict):
-        return _error(str(error)[:200])
+        return _error("it sent something else than a result")
     line = error.get("line")
-    found = {name: str(error.get(name, "")) for name in ("kind", "says", "text", "file")}
+    found = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file")}
     return {**found, "line": line if isinstance(line, int) else None}
+
+
+def _printed(message: Mapping[str, Any]) -> str:
+    return _text(message.get("printed", ""), PRINTED + 100)
+
+
+def _text(value: Any, most: int) -> str:
+    """A text of at most so many characters, whatever was sent in its place."""
+    return value[:most].encode(errors="replace").decode() if isinstance(value, str) else ""
