@@ -1,0 +1,128 @@
+"""What is checked of `call_builtin`: with a layer that has the built-in's arguments, and NumPy inside."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes
+
+CALL = "layer(query, value, key=key, attention_mask=mask, return_attention_scores=True)"
+
+
+def some(rng, *, one_source):
+    batch, rows, columns, features = sizes(rng, 4)
+    query, key, value = (rng.normal(size=(batch, positions, features)) for positions in (rows, columns, columns))
+    mask = rng.random((batch, rows, columns)) < 0.6
+    mask[..., 0] |= ~mask.any(axis=-1)
+    return {"query": query, "key": key, "value": key.copy() if one_source else value, "mask": mask}
+
+
+def draw(rng):
+    return some(rng, one_source=False)
+
+
+def draw_one_source(rng):
+    return some(rng, one_source=True)
+
+
+def draw_equal(rng):
+    """T = S, so that no shape gives an exchange of query and key away."""
+    (size,) = sizes(rng, 1, least=4)
+    arrays = {name: rng.normal(size=(2, size, size + 1)) for name in ("query", "key", "value")}
+    return {**arrays, "mask": np.tril(np.ones((2, size, size), bool))}
+
+
+def ask(answer, inputs):
+    def layer(
+        query,
+        value,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+    ):
+        key = value if key is None else key
+        logits = np.einsum("BTI,BSI->BTS", query, key) / np.sqrt(query.shape[-1])
+        if query_mask is not None and np.ndim(query_mask) != 2:
+            raise ValueError(f"query_mask must be (B, T). Received shape: {np.shape(query_mask)}.")
+        if attention_mask is not None:
+            logits = np.where(attention_mask, logits, -1e9)
+        if use_causal_mask:
+            logits = np.where(np.tril(np.ones(logits.shape, bool)), logits, -1e9)
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        scores = powers / powers.sum(axis=-1, keepdims=True)
+        output = scores @ value
+        return (output, scores[:, None]) if return_attention_scores else output
+
+    return answer.call_builtin(layer, **inputs)
+
+
+EXERCISE = Exercise(
+    title="In which order the built-in layer takes its arguments",
+    question="Which of `mha(x, enc_output, enc_output)` is the key? (seed 000; keras-team/keras#19257)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        Check("signature", "it has the arguments of the starter", 1),
+        Check("shape", "it returns the output and the scores", 1, draw, ask),
+        Check("values", "each array plays its role", 5, draw, ask),
+        Check("values", "T = S, and a mask that hides what comes later", 2, draw_equal, ask),
+        Check("edge", "key and value are one array, as in the decoder's second attention", 1, draw_one_source, ask),
+    ),
+    wrong=(
+        Wrong(
+            "inputs-key-value-swapped",
+            "Key and value are exchanged: by place, the second argument is the value and the third the key.",
+            {CALL: CALL.replace("query, value, key=key", "query, key, value")},
+            "keras-team/keras#19257",
+        ),
+        Wrong(
+            "inputs-value-is-key",
+            "The value is not used: the key is given as the second argument, which is the value, and nothing as the key.",
+            {CALL: CALL.replace("query, value, key=key", "query, key")},
+        ),
+        Wrong(
+            "inputs-key-is-value",
+            "The key is not used: without a key, the layer compares the queries with the value.",
+            {CALL: CALL.replace("query, value, key=key", "query, value")},
+        ),
+        Wrong(
+            "order-of-a-tutorial",
+            "The arguments come in the order v, k, q of a tutorial's own layer: the built-in takes the first for the query.",
+            {CALL: CALL.replace("query, value, key=key", "value, key, query")},
+            "the layer of TensorFlow's first Transformer tutorial",
+        ),
+        Wrong(
+            "mask-as-fourth",
+            "The mask is given by its place: the fourth argument is no longer the attention mask, but the query's "
+            "padding mask.",
+            {CALL: CALL.replace("value, key=key, attention_mask=mask", "value, key, mask")},
+            "the order of Keras 2",
+        ),
+        Wrong(
+            "mask-inverted",
+            "The mask is inverted: for the built-in True means attend; a tutorial's masks had 1 where to hide.",
+            {CALL: CALL.replace("=mask", "=~mask")},
+            "nyu-mll/jiant#465",
+        ),
+        Wrong(
+            "mask-argument-ignored",
+            "The mask is not handed on.",
+            {CALL: CALL.replace("attention_mask=mask, ", "")},
+        ),
+        Wrong(
+            "scores-not-asked-for",
+            "The layer is not asked for its scores: it returns the output alone.",
+            {CALL: CALL.replace(", return_attention_scores=True", "")},
+        ),
+        Wrong(
+            "causal-always",
+            "A look-ahead mask is laid over the mask that was given: in the decoder's second attention every source "
+            "position may be looked at.",
+            {CALL: CALL.replace("=mask", "=mask, use_causal_mask=True")},
+            "zhouhaoyi/Informer2020#38",
+        ),
+    ),
+)
