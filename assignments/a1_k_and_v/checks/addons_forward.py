@@ -27,7 +27,7 @@ def draw(rng):
 def draw_two(rng):
     """T = S: no shape tells whose positions are mixed."""
     found = some(rng, three=False)
-    query, key = found["inputs"]
+    _, key = found["inputs"]
     return {**found, "inputs": [rng.normal(size=key.shape), key]}
 
 
