@@ -92,7 +92,9 @@ EXERCISE = Exercise(
         Wrong(
             "scaled-here",
             "The logits are divided by √O: the text asks for them before they are scaled.",
-            {RETURN: "scale = query_kernel.shape[-1] ** -0.5\n    return bilinear, from_bilinear * scale, from_projections * scale"},
+            {
+                RETURN: "scale = query_kernel.shape[-1] ** -0.5\n    return bilinear, from_bilinear * scale, from_projections * scale"
+            },
         ),
         Wrong(
             "keys-as-rows",
