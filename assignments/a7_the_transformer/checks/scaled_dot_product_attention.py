@@ -144,7 +144,7 @@ EXERCISE = Exercise(
             "mask-empty-row-nan",
             "Where everything is hidden the weights are NaN: 0 is divided by 0 there.",
             {WEIGHTS: "weights = powers / total"},
-            "pytorch/pytorch#41508",
+            "pytorch/pytorch#143287, patrick-kidger/equinox#274",
         ),
         Wrong(
             "softmax-overflow",

@@ -1,0 +1,170 @@
+"""What is checked of `HeadProjection`, and what layers made by hand lack."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+KERNEL = (
+    'self.kernel = self.add_weight(name="kernel", shape=(heads, input_shape[-1], size), initializer="glorot_uniform")'
+)
+BIAS = 'self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros")'
+OUTPUTS = 'outputs = ops.einsum("BTI,HIO->BTHO", inputs, self.kernel)'
+LAST = "return outputs if self.bias is None else outputs + self.bias"
+FORBIDDEN = ("EinsumDense", "Dense", "MultiHeadAttention", "GroupQueryAttention", "Attention", "AdditiveAttention")
+
+
+def draw(rng):
+    """An input, and the weights."""
+    batch, positions, features, heads, size = sizes(rng, 5)
+    return {
+        "inputs": rng.normal(size=(batch, positions, features)),
+        "kernel": rng.normal(size=(heads, features, size)),
+        "bias": rng.normal(size=(heads, size)),
+    }
+
+
+def called(answer, inputs):
+    """The layer's result with the weights given."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["kernel"].shape
+    layer = answer.HeadProjection(heads, size)
+    layer.build(inputs["inputs"].shape)
+    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    return layer(keras.ops.convert_to_tensor(inputs["inputs"]))
+
+
+def weights(answer, inputs):
+    """What weights there are, with a bias and without."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["kernel"].shape
+    layers = [answer.HeadProjection(heads, size, use_bias=use_bias) for use_bias in (True, False)]
+    for layer in layers:
+        layer(keras.ops.convert_to_tensor(inputs["inputs"]))
+    kernel, bias = layers[0].kernel, layers[0].bias
+    return {
+        "kernel": tuple(kernel.shape),
+        "bias": tuple(bias.shape),
+        "trainable": [len(layer.trainable_weights) for layer in layers],
+        "bias at the start": bias,
+        "without a bias": layers[1].bias,
+        "kernel varies at the start": float(np.std(np.asarray(kernel))) > 0.01,
+    }
+
+
+def gradients(answer, inputs):
+    """Of the sum of the squares with respect to the weights."""
+    import keras
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["kernel"].shape
+    layer = answer.HeadProjection(heads, size)
+    layer.build(inputs["inputs"].shape)
+    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(layer(tf.constant(inputs["inputs"]))))
+    return tape.gradient(loss, [layer.kernel.value, layer.bias.value])
+
+
+def unknown(answer, inputs):
+    """A traced call that fits any batch and any number of positions."""
+    import keras
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("float64")
+    x = inputs["inputs"]
+    heads, _, size = inputs["kernel"].shape
+    layer = answer.HeadProjection(heads, size)
+    layer.build((None, None, x.shape[-1]))
+    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, x.shape[-1]), "float64")])
+    symbolic = layer(keras.Input((None, x.shape[-1])))
+    return [traced(x), traced(x[:1, :1]), len(symbolic.shape)]
+
+
+EXERCISE = Exercise(
+    title="The projection into heads, as a layer",
+    question="How is the (heads, in, head size) kernel of TensorFlow Addons made as a Keras layer? (seed 000)",
+    difficulty=2,
+    minutes=20,
+    uses=("numpy", "keras", "tensorflow"),
+    forbids=FORBIDDEN,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
+        Check(
+            "invariants",
+            "its weights: names, shapes, how they start, trainable, with a bias and without",
+            2,
+            draw,
+            weights,
+            times=1,
+        ),
+        Check("gradient", "the gradients of kernel and bias", 1, draw, gradients, times=1),
+        Check("unknown batch", "it can be traced for any batch and any number of positions", 1, draw, unknown, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "bias-missing",
+            "The bias is made, and not added.",
+            {LAST: "return outputs"},
+            "sbryngelson/ANEForge#253",
+        ),
+        Wrong(
+            "heads-first",
+            "The heads stand before the positions, (B, H, T, O): the projection keeps the positions where they were.",
+            {
+                OUTPUTS: OUTPUTS.replace("->BTHO", "->BHTO"),
+                LAST: "return outputs + self.bias[:, None] if self.use_bias else outputs",
+            },
+        ),
+        Wrong(
+            "heads-all-first",
+            "Every head computes what the first computes: the kernel's other matrices are not used.",
+            {OUTPUTS: 'outputs = ops.einsum("BTI,HIO->BTHO", inputs, ops.zeros_like(self.kernel) + self.kernel[:1])'},
+        ),
+        Wrong(
+            "kernel-input-first",
+            "The kernel is (I, H, O), as in Keras' own layer: here it is (H, I, O), as in TensorFlow Addons.",
+            {
+                "(heads, input_shape[-1], size)": "(input_shape[-1], heads, size)",
+                OUTPUTS: OUTPUTS.replace("HIO->", "IHO->"),
+            },
+            "seed 000; keras.layers.MultiHeadAttention",
+        ),
+        Wrong(
+            "bias-of-first-head",
+            "The bias is (O,), the same for all heads: each head has its own, (H, O).",
+            {BIAS: BIAS.replace("(heads, size)", "(size,)")},
+        ),
+        Wrong(
+            "weights-not-trainable",
+            "The kernel is not trainable: an optimizer would leave it as it was drawn.",
+            {KERNEL: KERNEL.replace("shape=", "trainable=False, shape=")},
+        ),
+        Wrong(
+            "numpy-inside",
+            "`call` computes with NumPy: that works on a batch of numbers, and has no gradient and cannot be traced.",
+            {
+                OUTPUTS: 'import numpy as np\n        outputs = np.einsum("BTI,HIO->BTHO", inputs, self.kernel)',
+                LAST: "return ops.convert_to_tensor(outputs if self.bias is None else outputs + np.asarray(self.bias))",
+            },
+        ),
+        Wrong(
+            "batch-size-fixed",
+            "A size of the batch or of the positions is read from the shape, and is `None` while a model is traced.",
+            {
+                OUTPUTS: OUTPUTS + "\n        batch, length = inputs.shape[:2]\n"
+                "        outputs = ops.reshape(outputs, (batch, length, self.num_heads, self.key_dim))"
+            },
+        ),
+        Wrong(
+            "bias-always",
+            "There is a bias with `use_bias=False` too.",
+            {"if self.use_bias:": "if True:"},
+        ),
+    ),
+)
