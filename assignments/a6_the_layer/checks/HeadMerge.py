@@ -1,0 +1,152 @@
+"""What is checked of `HeadMerge`, and other ways in which heads are put together."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+KERNEL = (
+    'self.kernel = self.add_weight(name="kernel", shape=(heads, size, self.output_dim), initializer="glorot_uniform")'
+)
+BIAS = 'self.bias = self.add_weight(name="bias", shape=(self.output_dim,), initializer="zeros")'
+OUTPUTS = 'outputs = ops.einsum("BTHO,HOE->BTE", inputs, self.kernel)'
+LAST = "return outputs if self.bias is None else outputs + self.bias"
+
+
+def draw(rng):
+    """Heads, and the weights."""
+    batch, positions, heads, size, features = sizes(rng, 5)
+    return {
+        "inputs": rng.normal(size=(batch, positions, heads, size)),
+        "kernel": rng.normal(size=(heads, size, features)),
+        "bias": rng.normal(size=(features,)),
+    }
+
+
+def called(answer, inputs):
+    """The layer's result with the weights given."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    layer = answer.HeadMerge(inputs["kernel"].shape[-1])
+    layer.build(inputs["inputs"].shape)
+    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    return layer(keras.ops.convert_to_tensor(inputs["inputs"]))
+
+
+def weights(answer, inputs):
+    """What weights there are, with a bias and without."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    layers = [answer.HeadMerge(inputs["kernel"].shape[-1], use_bias=use_bias) for use_bias in (True, False)]
+    for layer in layers:
+        layer(keras.ops.convert_to_tensor(inputs["inputs"]))
+    return {
+        "kernel": tuple(layers[0].kernel.shape),
+        "bias": tuple(layers[0].bias.shape),
+        "trainable": [len(layer.trainable_weights) for layer in layers],
+        "bias at the start": layers[0].bias,
+        "without a bias": layers[1].bias,
+        "kernel varies at the start": float(np.std(np.asarray(layers[0].kernel))) > 0.01,
+    }
+
+
+def unknown(answer, inputs):
+    """A traced call that fits any batch and any number of positions, and its gradient."""
+    import keras
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("float64")
+    x, kernel = inputs["inputs"], inputs["kernel"]
+    layer = answer.HeadMerge(kernel.shape[-1])
+    layer.build((None, None, *x.shape[2:]))
+    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, *x.shape[2:]), "float64")])
+    with tf.GradientTape() as tape:
+        outputs = traced(x)
+        loss = tf.reduce_sum(tf.square(outputs))
+    return [outputs, traced(x[:1, :1]), *tape.gradient(loss, [layer.kernel.value, layer.bias.value])]
+
+
+EXERCISE = Exercise(
+    title="The merge of the heads",
+    question="Are heads concatenated, added or averaged, and is W^O one matrix or h? (seeds 001 and 003)",
+    difficulty=1,
+    minutes=10,
+    uses=("numpy", "keras", "tensorflow"),
+    forbids=("EinsumDense", "Dense", "MultiHeadAttention", "GroupQueryAttention", "Attention", "AdditiveAttention"),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
+        Check(
+            "invariants",
+            "its weights: names, shapes, how they start, trainable, with a bias and without",
+            2,
+            draw,
+            weights,
+            times=1,
+        ),
+        Check(
+            "unknown batch",
+            "traced for any batch and any number of positions, with gradients",
+            2,
+            draw,
+            unknown,
+            times=1,
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "bias-missing-output",
+            "The bias is made, and not added.",
+            {LAST: "return outputs"},
+            "sbryngelson/ANEForge#253",
+        ),
+        Wrong(
+            "bias-output-per-head",
+            "The bias is added in every head, and so H times: it belongs to the sum of the heads.",
+            {LAST: "return outputs if self.bias is None else outputs + inputs.shape[2] * self.bias"},
+            "Wenyueh/MinivLLM#80, PaddlePaddle/Paddle#35186",
+        ),
+        Wrong(
+            "merge-divided-by-heads",
+            "The heads' products are averaged: W^O adds them.",
+            {OUTPUTS: OUTPUTS + " / inputs.shape[2]"},
+            "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
+        ),
+        Wrong(
+            "merge-summed",
+            "The heads are added before the kernel, so that all go through the same (O, E): each head has its own.",
+            {OUTPUTS: 'outputs = ops.einsum("BTO,OE->BTE", ops.sum(inputs, axis=2), self.kernel[0])'},
+            "seed 003",
+        ),
+        Wrong(
+            "merge-first-head-only",
+            "Only the first head's result is used.",
+            {OUTPUTS: 'outputs = ops.einsum("BTO,OE->BTE", inputs[:, :, 0], self.kernel[0])'},
+        ),
+        Wrong(
+            "merge-kernel-size-first",
+            "Features and heads are exchanged when the kernel is flattened: it is read as (O, H) in place of (H, O).",
+            {
+                OUTPUTS: "heads, size, features = self.kernel.shape\n"
+                "        flat = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (heads, size, features))\n"
+                '        outputs = ops.einsum("BTHO,HOE->BTE", inputs, flat)'
+            },
+        ),
+        Wrong(
+            "kernel-as-matrix",
+            "The kernel is one matrix (H·O, E), as in torch: here it keeps its three axes, (H, O, E).",
+            {
+                "shape=(heads, size, self.output_dim)": "shape=(heads * size, self.output_dim)",
+                OUTPUTS: "rows = ops.reshape(inputs, (*ops.shape(inputs)[:2], self.kernel.shape[0]))\n"
+                "        outputs = ops.matmul(rows, self.kernel)",
+            },
+            "seed 001",
+        ),
+        Wrong(
+            "merge-rectified",
+            "The output goes through a relu: nothing follows W^O.",
+            {OUTPUTS: OUTPUTS.replace("= ops", "= ops.relu(ops") + ")"},
+        ),
+    ),
+)

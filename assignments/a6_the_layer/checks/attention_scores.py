@@ -1,0 +1,180 @@
+"""What is checked of `attention_scores`: masks, rows with nothing to attend to, float16."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", ops.cast(query, wide), ops.cast(key, wide))'
+SCALED = "logits = logits / query.shape[-1] ** 0.5"
+SOFTMAX = "scores = ops.softmax(ops.where(mask, logits, -1e30), axis=-1)"
+ZEROS = "scores = ops.where(mask, scores, 0.0)"
+PLAIN = "return ops.cast(ops.softmax(logits, axis=-1), query.dtype)"
+AXIS = "mask = ops.expand_dims(mask, 1)"
+
+
+def draw(rng):
+    """A mask (B, T, S), that hides something from every query, and never everything."""
+    batch, rows, columns, heads, size = sizes(rng, 5)
+    mask = rng.random((batch, rows, columns)) < 0.6
+    np.put_along_axis(mask, rng.integers(0, columns, (batch, rows, 1)), False, axis=-1)
+    np.put_along_axis(mask, rng.integers(0, columns, (batch, rows, 1)), True, axis=-1)
+    return {
+        "query": 1.5 * rng.normal(size=(batch, rows, heads, size)),
+        "key": 1.5 * rng.normal(size=(batch, columns, heads, size)),
+        "mask": mask,
+    }
+
+
+def draw_plain(rng):
+    """No mask."""
+    return {**draw(rng), "mask": None}
+
+
+def draw_heads(rng):
+    """A mask for each head."""
+    found = draw(rng)
+    batch, rows, heads, _ = found["query"].shape
+    mask = rng.random((batch, heads, rows, found["key"].shape[1])) < 0.6
+    mask[..., 0] = True
+    return {**found, "mask": mask}
+
+
+def draw_empty(rng):
+    """Everything is hidden from some queries."""
+    found = draw(rng)
+    found["mask"][:, 0] = False
+    return found
+
+
+def draw_half(rng):
+    """float16: the products overflow, divided by √O they would not; and a row in which everything is hidden."""
+    found = draw_empty(rng)
+    direction = rng.choice([-1.0, 1.0], found["query"].shape[-1:])
+    query = (240 * direction * rng.uniform(0.9, 1.1, found["query"].shape)).astype(np.float16)
+    key = (240 * direction * rng.uniform(0.9, 1.1, found["key"].shape)).astype(np.float16)
+    return {"query": query, "key": key, "mask": found["mask"]}
+
+
+def called(answer, inputs):
+    """In float64."""
+    return answer.attention_scores(**asks.tensors(inputs, "float64"))
+
+
+def half(answer, inputs):
+    """In float16: the scores, and their dtype."""
+    import keras
+
+    scores = answer.attention_scores(**asks.tensors(inputs, "float16"))
+    return {"scores": np.asarray(scores, "float32"), "dtype": keras.backend.standardize_dtype(scores.dtype)}
+
+
+def gradients(answer, inputs):
+    """With respect to query and key."""
+    found = asks.gradients(answer.attention_scores, inputs, ["query", "key"])
+    return [found["query"], found["key"]]
+
+
+def right_half(inputs, result, expected):
+    """Finite, zeros where hidden, and near the solution's."""
+    if result["dtype"] != "float16":
+        return f"the scores are {result['dtype']}, expected float16, the query's dtype."
+    scores = np.asarray(result["scores"])
+    if not np.isfinite(scores).all():
+        return f"{(~np.isfinite(scores)).sum()} of {scores.size} scores are NaN or infinite."
+    if not np.allclose(scores, expected["scores"], atol=2e-3):
+        return "the scores are not those of a softmax in float32."
+    return None
+
+
+EXERCISE = Exercise(
+    title="The scores: scaled, masked, and safe in half precision",
+    question="Why is the loss NaN with float16, or with a sentence that is all padding? (pytorch/pytorch#143287, "
+    "google/flax#982, ultralytics/ultralytics#24990)",
+    difficulty=3,
+    minutes=30,
+    uses=("numpy", "keras", "tensorflow"),
+    forbids=(
+        "MultiHeadAttention",
+        "GroupQueryAttention",
+        "Attention",
+        "AdditiveAttention",
+        "dot_product_attention",
+    ),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
+        Check("edge", "without a mask", 1, draw_plain, called, times=1),
+        Check("edge", "with a mask of four axes, one for each head", 1, draw_heads, called, times=1),
+        Check("edge", "a row with nothing to attend to is zeros", 2, draw_empty, called, times=1),
+        Check("gradient", "the gradient, in rows with nothing to attend to as well", 2, draw_empty, gradients, times=1),
+        Check("edge", "in float16, products beyond 65,504", 3, draw_half, half, right_half, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "scale-missing",
+            "The logits are not divided by the root of the head size.",
+            {SCALED: ""},
+            "PAIR-code/tiny-transformers#71",
+        ),
+        Wrong(
+            "scale-without-root",
+            "The logits are divided by the head size: the root is missing.",
+            {SCALED: SCALED.replace(" ** 0.5", "")},
+            "delzac/cntkx#10, tensorflow/tensor2tensor#1900",
+        ),
+        Wrong(
+            "scale-heads",
+            "Under the root is the number of heads: the size is the last axis.",
+            {SCALED: SCALED.replace("shape[-1]", "shape[-2]")},
+            "Vaswani et al. 2017, section 3.2.1",
+        ),
+        Wrong(
+            "softmax-over-queries",
+            "The softmax goes over the queries: each query shares out over the keys, the last axis.",
+            {SOFTMAX: SOFTMAX.replace("axis=-1", "axis=-2"), PLAIN: PLAIN.replace("axis=-1", "axis=-2")},
+            "labmlai/annotated_deep_learning_paper_implementations#146",
+        ),
+        Wrong(
+            "mask-inverted",
+            "The mask is read the other way round: True means that a query may attend.",
+            {'mask = ops.cast(mask, "bool")': "mask = ops.logical_not(mask)"},
+            "torch's key_padding_mask has the opposite convention",
+        ),
+        Wrong(
+            "mask-after-softmax",
+            "The mask is applied after the softmax alone: what is hidden has taken its share, and rows do not sum to 1.",
+            {SOFTMAX: "scores = ops.softmax(logits, axis=-1)"},
+            "seed 003",
+        ),
+        Wrong(
+            "empty-row-averaged",
+            "A row with nothing to attend to is uniform, not zeros: a very negative number in all places of a row leaves "
+            "the softmax nothing else.",
+            {ZEROS: ""},
+            "keras.layers.MultiHeadAttention, where no scores are returned",
+        ),
+        Wrong(
+            "mask-empty-row-nan",
+            "A row with nothing to attend to is NaN, or its gradient is: all its logits are -∞.",
+            {SOFTMAX: SOFTMAX.replace("-1e30", 'float("-inf")')},
+            "pytorch/pytorch#143287, patrick-kidger/equinox#274",
+        ),
+        Wrong(
+            "half-logits-overflow",
+            "In float16 query · key overflows before anything is widened: the result of a product that is ∞ already "
+            "does not come back.",
+            {LOGITS: 'logits = ops.cast(ops.einsum("BTHO,BSHO->BHTS", query, key), wide)'},
+            "ultralytics/ultralytics#24990, stanford-crfm/mistral#66",
+        ),
+        Wrong(
+            "heads-share-axis",
+            "The mask's batch is laid over the heads: with three axes it lacks the one for heads, between B and T.",
+            {AXIS: "mask = ops.expand_dims(mask, 0)"},
+            "seed 001",
+        ),
+        Wrong(
+            "returned-float32",
+            "The scores stay float32 where the query is float16: the layer's dtype is to come back.",
+            {"return ops.cast(scores, query.dtype)": "return scores"},
+        ),
+    ),
+)
