@@ -6,9 +6,9 @@
 #
 # **The idea.** The scores are softmax(query · key / √O) over the keys. In float16 the product itself may overflow, so
 # query and key are turned into float32 *before* it; the scores, which are between 0 and 1, may be float16 again. What
-# the mask hides gets exactly 0. A row in which everything is hidden is all zeros: it has nothing to attend to. With
-# -∞ in the place of hidden logits that row would be NaN, and so would its gradient; a very negative finite number
-# makes it uniform, and finite, and then what is hidden can be set to 0 once more after the softmax.
+# the mask hides gets exactly 0. A row in which everything is hidden is all zeros: it has nothing to attend to. The
+# softmax does not give that by itself: with -∞ for hidden logits such a row is 0/0, NaN, and with a very negative
+# number it is uniform. So what is hidden is set to 0 once more, after the softmax.
 #
 # **The shapes.** Query (B, T, H, O) and key (B, S, H, O), as they come out of the projections; logits and scores are
 # (B, H, T, S): `BTHO,BSHO->BHTS`. A mask of three axes broadcasts to (B, T, S) and needs an axis for the heads, (B,

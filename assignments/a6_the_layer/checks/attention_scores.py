@@ -154,8 +154,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-empty-row-nan",
-            "A row with nothing to attend to is NaN, or its gradient is: all its logits are -∞.",
-            {SOFTMAX: SOFTMAX.replace("-1e30", 'float("-inf")')},
+            "A row with nothing to attend to is NaN: all its logits are -∞, and the softmax divides 0 by 0.",
+            {SOFTMAX: SOFTMAX.replace("-1e30", 'float("-inf")'), ZEROS: ""},
             "pytorch/pytorch#143287, patrick-kidger/equinox#274",
         ),
         Wrong(
