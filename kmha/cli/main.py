@@ -8,6 +8,7 @@ import click
 from kmha import __version__
 from kmha.bench import cases
 from kmha.cli import checks
+from kmha.cli.course import course
 from kmha.cli.options import EXISTING, FILE, FOLDER, choices, in_a_folder, searching, to_write
 
 TRAINED = ("float32", "mixed_float16", "mixed_bfloat16")
@@ -22,6 +23,7 @@ def main() -> None:
 
 main.add_command(checks.compare)
 main.add_command(checks.diagnose)
+main.add_command(course)
 
 
 @main.command()

@@ -23,13 +23,14 @@ class _Statement:
     uses: frozenset[str]
 
 
-def gathered(cells: Sequence[str], name: str) -> str | None:
+def gathered(cells: Sequence[str], name: str, *more: str) -> str | None:
     """The text that defines a name: its last definition, with the last ones of all that it uses; `None` without any.
 
+    `more` are names that are wanted too, where they are defined: those of the starter (`defined`).
     Definitions come last, so that what they use is there; otherwise the order stays.
     """
     statements = [statement for cell in cells for statement in _statements(cell)]
-    wanted, names, done = set(), [name], set()
+    wanted, names, done = set(), [name, *more], set()
     while names:
         sought = names.pop()
         if sought in done:
@@ -48,19 +49,13 @@ def gathered(cells: Sequence[str], name: str) -> str | None:
     return "\n".join(statements[index].text for index in [*sorted(wanted - {*last}), *last]) + "\n"
 
 
-def of_notebook(text: str, name: str) -> str:
-    """The answer to an exercise in a notebook's file: the cell with its name, and what that uses from the others.
+def defined(code: str) -> list[str]:
+    """The names that a text defines, in order.
 
-    Raises:
-        ValueError: it is no notebook, or has no such cell.
+    >>> defined("import numpy as np\\n\\ndef f(x):\\n    y = x\\n")
+    ['np', 'f']
     """
-    cells = _code_cells(text)
-    own = [source for cell, source in cells if _grade_id(cell) == name]
-    if not own:
-        raise ValueError(f"it has no cell for {name}. Start a folder anew and copy that cell from there.")
-    # The exercise's own cell last, so that a second definition elsewhere does not count.
-    others = [source for cell, source in cells if _grade_id(cell) != name]
-    return gathered([*others, *own], name) or own[-1]
+    return list(dict.fromkeys(name for statement in _statements(code) for name in sorted(statement.defines)))
 
 
 def replaced(text: str, name: str, starter: str) -> str:
@@ -69,13 +64,13 @@ def replaced(text: str, name: str, starter: str) -> str:
     Raises:
         ValueError: it is no notebook, or has no such cell.
     """
-    notebook = _notebook(text)
-    found = [cell for cell in notebook["cells"] if _grade_id(cell) == name and cell.get("cell_type") == "code"]
+    whole = notebook(text)
+    found = [cell for cell in whole["cells"] if grade_id(cell) == name and cell.get("cell_type") == "code"]
     if not found:
         raise ValueError(f"it has no cell for {name}.")
     for cell in found:
         cell.update(source=starter.rstrip("\n").splitlines(keepends=True), outputs=[], execution_count=None)
-    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 def _statements(cell: str) -> Iterator[_Statement]:
@@ -114,21 +109,24 @@ def _used(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _used(child)
 
 
-def _code_cells(text: str) -> list[tuple[Any, str]]:
-    cells = [cell for cell in _notebook(text)["cells"] if cell.get("cell_type") == "code"]
-    return [(cell, "".join(cell.get("source", ""))) for cell in cells]
+def grade_id(cell: Any) -> Any:
+    """The name that nbgrader knows a cell by, if it has one."""
+    for key in ("metadata", "nbgrader", "grade_id"):
+        cell = cell.get(key) if isinstance(cell, dict) else None
+    return cell
 
 
-def _grade_id(cell: Any) -> Any:
-    metadata = cell.get("metadata", {})
-    return metadata.get("nbgrader", {}).get("grade_id", metadata.get("grade_id"))
+def notebook(text: str) -> Any:
+    """A notebook's file as JSON has it.
 
-
-def _notebook(text: str) -> Any:
+    Raises:
+        ValueError: it is none.
+    """
     try:
-        notebook = json.loads(text)
-    except ValueError as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"it is no notebook: {error}.") from None
-    if not isinstance(notebook, dict) or not all(isinstance(cell, dict) for cell in notebook.get("cells", [None])):
+    cells = found.get("cells") if isinstance(found, dict) else None
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise ValueError("it is no notebook: it has no cells.")
-    return notebook
+    return found

@@ -11,6 +11,8 @@ import re
 import textwrap
 from typing import Any
 
+from kmha.course import extras
+
 BEGIN, STARTER, END = "### BEGIN SOLUTION", "### STARTER", "### END SOLUTION"
 STUB = '# YOUR CODE HERE\nraise NotImplementedError("write this part")'
 _REGION = re.compile(rf"^(?P<indent>[ \t]*){BEGIN}\n(?P<body>.*?)^[ \t]*{END}[ \t]*(?:\n|\Z)", re.M | re.S)
@@ -70,9 +72,8 @@ def parse(text: str, name: str) -> Master:
     Raises:
         MasterError: it has not the cells that it must have; it says which.
     """
-    import jupytext  # takes most of a second
-
-    cells = jupytext.reads(text, fmt="py:percent").cells
+    # It takes most of a second to import.
+    cells = extras.load("jupytext").reads(text, fmt="py:percent").cells
     hints = tuple(cell.source for cell in cells if "hint" in cell.metadata.get("tags", ()))
     rest = [cell for cell in cells if "hint" not in cell.metadata.get("tags", ())]
     kinds = [cell.cell_type for cell in rest]

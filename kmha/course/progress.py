@@ -72,7 +72,8 @@ class Progress:
         """Changes the record of an exercise."""
         state = self._state()
         record = dataclasses.replace(self._records(state).get(id, Record()), **changes)
-        state.setdefault("exercises", {})[id] = dataclasses.asdict(record)
+        state.setdefault("exercises", {}).pop(id, None)  # what was noted last comes last
+        state["exercises"][id] = dataclasses.asdict(record)
         files.write_json(self.path, state)
         return record
 

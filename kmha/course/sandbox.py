@@ -30,6 +30,10 @@ _STOPPED = {
 }
 
 
+class SandboxError(RuntimeError):
+    """The process from which the sandboxes are forked does not start."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
     """What came of one question.
@@ -107,7 +111,7 @@ class Sandbox:
         if zygote.read(cast(BinaryIO, self._process.stdout)) is None:
             said = cast(BinaryIO, self._process.stderr).read().decode(errors="replace").strip().splitlines()
             self.close()
-            raise RuntimeError(f"the sandbox does not start: {said[-1] if said else 'it says nothing'}")
+            raise SandboxError(f"the sandbox does not start: {said[-1] if said else 'it says nothing'}")
 
     def run(
         self,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kmha import files
-from kmha.course import cells
-from kmha.course.content import Assignment, Item
+from kmha.course import cells, extras, notebooks
+from kmha.course.content import Assignment, Item, assignments
 from kmha.course.progress import STATE, Progress, WorkspaceError
 
 FILES, NOTEBOOKS = "files", "notebooks"
@@ -54,9 +54,12 @@ class Workspace:
         if self.form == FILES:
             return text
         try:
-            return cells.of_notebook(text, item.name)
+            found = notebooks.sources(cells.notebook(text), _assignment(item))
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
+        if item.name not in found:
+            raise WorkspaceError(f"{path} has no cell for {item.id}: copy it from a folder that is started anew.")
+        return found[item.name]
 
     def others(self, item: Item) -> dict[str, str]:
         """The learner's answers to the other exercises of the assignment that there are, by file names."""
@@ -77,19 +80,22 @@ class Workspace:
         """Puts the starter in the place of the answer, and returns where that was copied to."""
         path = self.path(item)
         text = _read(path)
-        new = learners(item) if self.form == FILES else cells.replaced(text, item.name, item.master.starter)
+        try:
+            new = learners(item) if self.form == FILES else cells.replaced(text, item.name, _cell(item))
+        except ValueError as error:
+            raise WorkspaceError(f"{path}: {error}") from None
         copy = _copy(path)
         files.write_text(path, new)
         self.progress.note(item.id, points=0, passed=False)
         return copy
 
 
-def start(root: Path, assignments: Sequence[Assignment], form: str | None = None) -> tuple[Workspace, list[Path]]:
+def start(root: Path, chosen: Sequence[Assignment], form: str | None = None) -> tuple[Workspace, list[Path]]:
     """Makes a learner's folder, or adds to one what is missing in it.
 
     Args:
         root: the folder.
-        assignments: that it is to have.
+        chosen: the assignments that it is to have.
         form: `FILES` or `NOTEBOOKS`; by default as the folder is, `FILES` for a new one.
 
     Returns:
@@ -107,7 +113,7 @@ def start(root: Path, assignments: Sequence[Assignment], form: str | None = None
     root.mkdir(parents=True, exist_ok=True)
     if known is None:
         progress.create(workspace.form)
-    for path, text in _wanted(workspace, assignments):
+    for path, text in _wanted(workspace, chosen):
         if not os.path.lexists(path):
             path.parent.mkdir(exist_ok=True)
             files.write_text(path, text())
@@ -138,9 +144,9 @@ def _form(progress: Progress) -> str:
     return str(form)
 
 
-def _wanted(workspace: Workspace, assignments: Sequence[Assignment]) -> Iterator[tuple[Path, Any]]:
+def _wanted(workspace: Workspace, chosen: Sequence[Assignment]) -> Iterator[tuple[Path, Any]]:
     """All files of a learner's folder, each with a function that makes its text."""
-    for assignment in assignments:
+    for assignment in chosen:
         if workspace.form == NOTEBOOKS:
             yield workspace.path(assignment.items[0]), lambda assignment=assignment: _notebook(assignment)
             continue
@@ -150,11 +156,20 @@ def _wanted(workspace: Workspace, assignments: Sequence[Assignment]) -> Iterator
 
 
 def _notebook(assignment: Assignment) -> str:
-    import nbformat
+    return str(extras.load("nbformat").writes(notebooks.student(assignment))) + "\n"
 
-    from kmha.course import notebooks
 
-    return str(nbformat.writes(notebooks.student(assignment))) + "\n"
+def _cell(item: Item) -> str:
+    """The cell with the starter as a notebook has it."""
+    return next(
+        str(cell["source"])
+        for cell in notebooks.student(_assignment(item))["cells"]
+        if cells.grade_id(cell) == item.name
+    )
+
+
+def _assignment(item: Item) -> Assignment:
+    return next(each for each in assignments(item.folder.parent) if each.folder == item.folder)
 
 
 def _read(path: Path) -> str:

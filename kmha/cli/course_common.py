@@ -1,0 +1,96 @@
+"""What the commands of `kmha course` share: the folder, the exercise that is meant, and errors in a line."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kmha.cli import common
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kmha.course.content import Item
+    from kmha.course.workspace import Workspace
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """Errors that a user can mend are said in one line, and Ctrl-C ends with its own exit status."""
+
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> int:
+        try:
+            with in_a_line():
+                return function(*arguments, **options)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("Stopped; what was noted is kept.", err=True)
+            return common.INTERRUPTED
+
+    return run
+
+
+@contextlib.contextmanager
+def in_a_line() -> Iterator[None]:
+    """Turns the errors of the course into those of the command line."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ not in _TOLD:
+            raise
+        raise click.ClickException(str(error)) from None
+
+
+# By name: their modules import NumPy, or come late.
+_TOLD = (
+    "UnknownExerciseError",
+    "MasterError",
+    "WorkspaceError",
+    "BrokenExerciseError",
+    "MissingPackageError",
+    "SandboxError",
+)
+
+
+def screen() -> "Console":
+    """Standard output."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 118, highlight=False, emoji=False)
+
+
+def workspace() -> "Workspace":
+    """The learner's folder that one is in.
+
+    Raises:
+        click.ClickException: one is in none.
+    """
+    from kmha.course import workspace
+
+    found = workspace.find(Path.cwd())
+    if found is None:
+        raise click.ClickException("this is no folder of a course, nor within one. Make one with: kmha course start")
+    return found
+
+
+def meant(exercise: str | None, folder: "Workspace") -> "Item":
+    """The one exercise that is named, or the first that is not passed.
+
+    Raises:
+        click.ClickException: the name is that of several, or all are passed.
+    """
+    from kmha.course import checking, content
+
+    if exercise is None:
+        found = checking.first_open(folder.progress.records())
+        if found is None:
+            raise click.ClickException("all exercises are passed. Name one, such as a1.cross_kv.")
+        return found
+    several = content.find(exercise)
+    if len(several) > 1:
+        ids = ", ".join(item.id for item in several)
+        raise click.ClickException(f"{exercise!r} is {len(several)} exercises: name one of {ids}.")
+    return several[0]

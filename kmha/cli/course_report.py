@@ -1,0 +1,109 @@
+"""What came of a check, on a screen."""
+
+import textwrap
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from kmha.cli.course_learning import bar, points_of, shown
+from kmha.course import checking, content, jail, telling
+from kmha.course.checking import Checked
+from kmha.course.marking import Grade, Outcome, error_text
+from kmha.course.workspace import Workspace
+
+PRINTED = 12  # lines of what an answer printed
+
+
+def show(out: Console, checked: Checked, folder: Workspace) -> None:
+    """All that there is to say of one exercise."""
+    grade = checked.grade
+    colour = "green" if grade.passed else "red" if grade.points == 0 else "yellow"
+    out.print(f"[bold {colour}]{escape(telling.headline(checked.item.spec.title, grade))}[/]")
+    if checked.untouched:
+        path = escape(shown(folder.path(checked.item)))
+        out.print(f"  It is as it was handed out. Read the text and write what is missing in [bold]{path}[/].")
+    else:
+        _details(out, grade)
+    for id in checked.unready:
+        out.print(f"  It uses your answer to [bold]{id}[/], which is not passed yet: check that one first.")
+
+
+def advise(out: Console, checked: Checked, folder: Workspace) -> None:
+    """What to do next."""
+    item, records = checked.item, folder.progress.records()
+    if not checked.grade.passed:
+        left = 3 - checked.record.hints
+        told = f"kmha course hint {item.id}" if left > 0 else f"kmha course solution {item.id}"
+        out.print(f"\n[dim]seed {checked.seed} · stuck? {told}[/]")
+        return
+    (assignment,) = (each for each in content.assignments(content.root()) if each.id == item.assignment)
+    got, possible = points_of(assignment.items, records)
+    out.print(f"\n{assignment.id} [green]{bar(got, possible)}[/] {got} of {telling.count(possible)}")
+    out.print(f"[dim]seed {checked.seed} · compare it with ours: kmha course solution {item.id}[/]")
+    following = checking.next_open(records, item)
+    if following is None:
+        out.print("[bold green]That was the last one: all exercises are passed.[/]")
+        return
+    path = escape(shown(folder.path(following)))
+    minutes = telling.count(following.spec.minutes, "minute")
+    out.print(f"Next: [bold]{following.id}[/], {escape(following.spec.title)}, about {minutes} ({path})")
+
+
+def total(out: Console, every: list[Checked]) -> None:
+    """The sum of several exercises."""
+    got, possible = sum(each.grade.points for each in every), sum(each.grade.possible for each in every)
+    passed = sum(each.grade.passed for each in every)
+    exercises = telling.count(len(every), "exercise")
+    out.print(f"\n[bold]{got} of {telling.count(possible)}[/]; {passed} of {exercises} passed.")
+
+
+def unprotected(out: Console, folder: Workspace) -> None:
+    """What this system cannot keep the code from: once in a folder."""
+    missing = jail.missing()
+    if missing and folder.progress.once("unprotected"):
+        out.print(
+            f"[dim]Your code runs in a process of its own; here that does not keep it from {' or '.join(missing)}.[/]"
+        )
+
+
+def _details(out: Console, grade: Grade) -> None:
+    if grade.error is None:
+        for outcome in grade.outcomes:
+            _row(out, outcome)
+    else:
+        _block(out, f"It could not be checked: {error_text(grade.error)}")
+    if grade.named is not None:
+        out.print("\n  [bold]The mistake[/]")
+        _block(out, grade.named.says)
+        if grade.named.source:
+            _block(out, f"Known from: {grade.named.source}", style="dim")
+    if grade.shown is not None:
+        out.print("\n  [bold]The smallest case that shows it[/]")
+        for line in telling.case_text(grade.shown).splitlines():
+            out.print(Text(f"  {line}"), soft_wrap=True)
+    if grade.printed.strip():
+        lines = grade.printed.rstrip().splitlines()
+        out.print("\n  [bold]It printed[/]")
+        _block(out, "\n".join(lines[:PRINTED]))
+        if len(lines) > PRINTED:
+            _block(out, f"… {telling.count(len(lines) - PRINTED, 'line')} more", style="dim")
+
+
+def _row(out: Console, outcome: Outcome) -> None:
+    """A check: whether it holds, its points, what it checks, and what is wrong."""
+    holds = outcome.says is None
+    out.print(Text.assemble("  ", ("✓", "green") if holds else ("✗", "red"), "  "), end="")
+    points = f"{outcome.points} of {outcome.check.points}".rjust(8)
+    unpaid = " (that counts once something is right)" if holds and not outcome.points else ""
+    out.print(Text(f"{points}  {outcome.check.says}{unpaid}"), soft_wrap=True)
+    if outcome.says is not None:
+        _block(out, outcome.says, by=15, style="yellow")
+
+
+def _block(out: Console, text: str, by: int = 2, style: str = "") -> None:
+    """Moved in, and wrapped; without spaces after the lines, which would come along where it is copied."""
+    for line in text.splitlines():
+        wrapped = textwrap.wrap(line, max(out.width - by, 40), replace_whitespace=False) or [""]
+        for each in wrapped:
+            out.print(Text(" " * by + each, style), soft_wrap=True)
