@@ -129,6 +129,8 @@ def solution(exercise: str | None, yes: bool) -> int:
     """Shows the solution; before the exercise is passed, it asks and notes that."""
     folder = course_common.workspace()
     item = meant(exercise, folder) if exercise else (_last_passed(folder.progress) or meant(None, folder))
+    if item.released:
+        raise click.ClickException("this copy of the course has no solutions: ask who handed it out.")
     record = folder.progress.record(item.id)
     if not record.passed and not record.solution:
         question = f"{item.id} is not passed yet. Show its solution? That is noted."

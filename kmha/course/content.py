@@ -18,6 +18,10 @@ from kmha.course import master
 from kmha.course.exercise import Exercise
 from kmha.course.master import Master
 
+KEPT = ".checks"  # the folder in a released course that stands for that of all assignments
+BAKED = ".checks"  # how the file ends that has there what is left of an exercise
+_ASSIGNMENTS = "a[0-9]*_*/assignment.toml"
+
 
 class UnknownExerciseError(ValueError):
     """There is no such exercise."""
@@ -41,6 +45,11 @@ class Item:
     def id(self) -> str:
         return f"{self.assignment}.{self.name}"
 
+    @property
+    def released(self) -> bool:
+        """Whether it is one of a released course, without its solution (`kmha.course.baked`)."""
+        return False
+
     @cached_property
     def master(self) -> Master:
         path = self.folder / f"{self.name}.py"
@@ -60,6 +69,11 @@ class Item:
         if not isinstance(found, Exercise):
             raise UnknownExerciseError(f"{path}: EXERCISE must be a kmha.course.exercise.Exercise: {found!r}.")
         return found
+
+    @property
+    def beside(self) -> tuple["Item", ...]:
+        """All exercises of its assignment."""
+        return next(each.items for each in assignments(self.folder.parent) if each.folder == self.folder)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,7 +99,14 @@ class Assignment:
 
 
 def root() -> Path:
-    """The folder of all assignments: beside the package, or where an installation puts its data."""
+    """The folder of all assignments: of the released course that one is in, or else of kmha."""
+    here = Path.cwd()
+    kept = (folder / KEPT for folder in (here, *here.parents))
+    return next((folder for folder in kept if any(folder.glob(_ASSIGNMENTS))), None) or installed()
+
+
+def installed() -> Path:
+    """The folder of kmha's assignments: beside the package, or where an installation puts its data."""
     beside = Path(__file__).resolve().parents[2] / "assignments"
     shared = Path(sysconfig.get_path("data")) / "share" / "kmha" / "assignments"
     for folder in (beside, shared):
@@ -97,7 +118,7 @@ def root() -> Path:
 @cache
 def assignments(folder: Path) -> tuple[Assignment, ...]:
     """All in a folder, in order."""
-    return tuple(_assignment(path.parent) for path in sorted(folder.glob("a[0-9]*_*/assignment.toml")))
+    return tuple(_assignment(path.parent) for path in sorted(folder.glob(_ASSIGNMENTS)))
 
 
 def items(folder: Path | None = None) -> Iterator[Item]:
@@ -127,4 +148,12 @@ def _assignment(folder: Path) -> Assignment:
     with (folder / "assignment.toml").open("rb") as file:
         told = tomllib.load(file)
     id = folder.name.partition("_")[0]
-    return Assignment(id, told["title"], folder, tuple(Item(id, name, folder) for name in told["exercises"]))
+    return Assignment(id, told["title"], folder, tuple(_item(id, name, folder) for name in told["exercises"]))
+
+
+def _item(id: str, name: str, folder: Path) -> Item:
+    if not (folder / f"{name}{BAKED}").is_file():
+        return Item(id, name, folder)
+    from kmha.course.baked import Baked
+
+    return Baked(id, name, folder)

@@ -65,7 +65,7 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        return self.points == self.possible
+        return self.error is None and self.points == self.possible
 
 
 def mark(id: str, spec: Exercise, questions: Plan, ran: Ran, expected: Sequence[Answer]) -> Grade:

@@ -58,14 +58,15 @@ def sources(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
         if current is not None:
             own.setdefault(current, []).append(code)
     found = {}
-    for name in names:
+    for item in assignment.items:
+        name = item.name
         others = [code for of, code in every if of != name]
-        code = cells.gathered([*others, *own.get(name, [])], name)
-        if code is None and name in own:
-            code = own[name][0]  # it cannot be parsed, or defines something else: whoever runs it says so
-        if code is not None:
-            found[name] = code
-    return {item.name: found[item.name] for item in assignment.items if item.name in found}
+        answer = cells.gathered([*others, *own.get(name, [])], name, *cells.defined(item.master.starter))
+        if answer is None and name in own:
+            answer = own[name][0]  # it cannot be parsed, or defines something else: whoever runs it says so
+        if answer is not None:
+            found[name] = answer
+    return found
 
 
 def _notebook(assignment: Assignment, codes: Mapping[str, str]) -> Any:

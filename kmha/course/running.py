@@ -1,5 +1,6 @@
 """Runs answers to an exercise, the solution and the wrong ones too, each in a sandbox of its own."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import cast
 
@@ -39,7 +40,7 @@ def needed(item: Item, more: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in item.spec.needs:
         if f"{name}.py" in more:
-            found |= {**needed(Item(item.assignment, name, item.folder), more), f"{name}.py": more[f"{name}.py"]}
+            found |= {**needed(dataclasses.replace(item, name=name), more), f"{name}.py": more[f"{name}.py"]}
     return found
 
 
@@ -92,6 +93,6 @@ def solutions_needed(item: Item) -> dict[str, str]:
     """The solutions of the exercises that one needs, as files beside it."""
     found: dict[str, str] = {}
     for name in item.spec.needs:
-        other = Item(item.assignment, name, item.folder)
+        other = dataclasses.replace(item, name=name)
         found |= {**solutions_needed(other), f"{name}.py": other.master.solution}
     return found

@@ -64,11 +64,10 @@ class Workspace:
     def others(self, item: Item) -> dict[str, str]:
         """The learner's answers to the other exercises of the assignment that there are, by file names."""
         found = {}
-        for path in sorted(item.folder.glob("*.py")):
-            other = dataclasses.replace(item, name=path.stem)
+        for other in item.beside:
             with contextlib.suppress(WorkspaceError):
                 if other.name != item.name:
-                    found[path.name] = self.code(other)
+                    found[f"{other.name}.py"] = self.code(other)
         return found
 
     @property
