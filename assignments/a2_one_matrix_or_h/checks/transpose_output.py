@@ -1,0 +1,100 @@
+"""What is checked of `transpose_output`."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+APART = "x.reshape(batch, num_heads, positions, size)"
+JOIN = "np.swapaxes(apart, 1, 2).reshape(batch, positions, num_heads * size)"
+
+
+def draw(rng):
+    batch, positions, heads, size = sizes(rng, 4)
+    return {"x": rng.normal(size=(batch * heads, positions, size)), "num_heads": heads}
+
+
+def draw_one(rng):
+    """One sentence with one position: its heads side by side."""
+    heads, size = sizes(rng, 2)
+    return {"x": rng.normal(size=(heads, 1, size)), "num_heads": heads}
+
+
+def positions_apart(answer, inputs):
+    """With one position of all heads of the last item only."""
+    x, heads = inputs["x"], inputs["num_heads"]
+    single = np.zeros_like(x)
+    single[-heads:, 1] = x[-heads:, 1]
+    return answer.transpose_output(x=single, num_heads=heads)
+
+
+def one_row(inputs, result, expected):
+    used = np.argwhere(np.abs(np.asarray(result)).max(axis=-1) > 0)
+    if len(used) != 1:
+        return f"what the heads say of one position is spread over {len(used)} positions."
+    if tuple(used[0]) != tuple(np.argwhere(np.abs(expected).max(axis=-1) > 0)[0]):
+        return "what the heads say of one position is together, and at another position or item."
+    return None
+
+
+EXERCISE = Exercise(
+    title="And back: the heads side by side",
+    question="What does transpose_output do? (seed 001, a textbook's forum)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, unchanged=1),
+        Check("invariants", "a position stays one position", 2, draw, positions_apart, one_row),
+        Check("edge", "one sentence with one position", 1, draw_one),
+    ),
+    wrong=(
+        Wrong(
+            "merge-not-transposed",
+            "The heads are merged without moving them behind the positions: a position gets pieces of other positions.",
+            {JOIN: "apart.reshape(batch, positions, num_heads * size)"},
+            "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4",
+        ),
+        Wrong(
+            "merge-size-first",
+            "The heads are interleaved, (O, H): the features of one head must stand side by side.",
+            {JOIN: "apart.transpose(0, 2, 3, 1).reshape(batch, positions, num_heads * size)"},
+        ),
+        Wrong(
+            "merge-batch-exchanged",
+            "Batch and heads are exchanged: (B·H) is read as (H·B), and sentences are mixed.",
+            {APART: "np.swapaxes(x.reshape(num_heads, batch, positions, size), 0, 1)"},
+            "gazelle93/Transformer-Various-Positional-Encoding#1",
+        ),
+        Wrong(
+            "merge-averaged",
+            "The heads are averaged: they are to stand side by side.",
+            {JOIN: "apart.mean(axis=1)"},
+            "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
+        ),
+        Wrong(
+            "merge-summed",
+            "The heads are summed: they are to stand side by side.",
+            {JOIN: "apart.sum(axis=1)"},
+            "awf/functional-transformer#8",
+        ),
+        Wrong(
+            "merge-heads-reversed",
+            "The heads stand in the opposite order: head 0's features come first.",
+            {JOIN: JOIN.replace("apart,", "apart[:, ::-1],")},
+        ),
+        Wrong(
+            "merge-positions-first",
+            "The positions come before the batch, (P, B, H·O).",
+            {JOIN: "apart.transpose(2, 0, 1, 3).reshape(positions, batch, num_heads * size)"},
+        ),
+        Wrong(
+            "merge-not-joined",
+            "Heads and head size are still two axes: the last reshape is missing.",
+            {JOIN: "np.swapaxes(apart, 1, 2)"},
+        ),
+        Wrong(
+            "merge-split-again",
+            "The array is only taken apart, (B, H, P, O).",
+            {JOIN: "apart"},
+        ),
+    ),
+)
