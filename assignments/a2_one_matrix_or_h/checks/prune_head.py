@@ -1,0 +1,135 @@
+"""What is checked of `prune_head`: against the solution, and that it is the layer with a head's output set to zero."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+SIZE = "size = len(output_kernel) // num_heads"
+GONE = "gone = np.arange(head * size, (head + 1) * size)"
+INNER = "inner = [np.delete(kernel, gone, axis=1) for kernel in (query_kernel, key_kernel, value_kernel)]"
+RESULT = "return (*inner, np.delete(output_kernel, gone, axis=0))"
+
+
+def some(rng, which=None):
+    """The output is wider than all heads together, so that its columns could be taken for its rows."""
+    heads, size, *widths = sizes(rng, 5, least=2)
+    heads = max(heads, 2)
+    kernels = {
+        f"{role}_kernel": rng.normal(size=(width, heads * size))
+        for role, width in zip(("query", "key", "value"), widths, strict=True)
+    }
+    head = int(rng.integers(heads)) if which is None else which % heads
+    output = rng.normal(size=(heads * size, heads * size + 3))
+    return {**kernels, "output_kernel": output, "num_heads": heads, "head": head}
+
+
+def draw(rng):
+    """Neither the first head nor the last, if there are three."""
+    found = some(rng)
+    return {**found, "head": int(rng.integers(1, max(found["num_heads"] - 1, 2)))}
+
+
+def draw_ends(rng):
+    return some(rng, which=int(rng.choice([0, -1])))
+
+
+def attended(inputs, kernels, heads, without=None):
+    """The layer's output on arrays of its own, with a head's output set to zero or not."""
+    query_kernel, key_kernel, value_kernel, output_kernel = (np.asarray(kernel) for kernel in kernels)
+    rng = np.random.default_rng(4)
+    query = rng.normal(size=(2, 3, len(query_kernel))) @ query_kernel
+    key = rng.normal(size=(2, 5, len(key_kernel))) @ key_kernel
+    value = rng.normal(size=(2, 5, len(value_kernel))) @ value_kernel
+    query, key, value = (each.reshape(*each.shape[:2], heads, -1) for each in (query, key, value))
+    logits = np.einsum("BTHO,BSHO->BHTS", query, key) / np.sqrt(query.shape[-1])
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    mixed = np.einsum("BHTS,BSHO->BTHO", powers / powers.sum(axis=-1, keepdims=True), value)
+    if without is not None:
+        mixed[:, :, without] = 0
+    return mixed.reshape(*mixed.shape[:2], -1) @ output_kernel
+
+
+def as_without(inputs, result, expected):
+    kernels = [inputs[f"{role}_kernel"] for role in ("query", "key", "value", "output")]
+    heads, head = inputs["num_heads"], inputs["head"]
+    if [np.shape(kernel) for kernel in result] != [np.shape(kernel) for kernel in expected]:
+        return f"the kernels have the shapes {', '.join(str(np.shape(kernel)) for kernel in result)}."
+    if np.allclose(attended(inputs, result, heads - 1), attended(inputs, kernels, heads, without=head)):
+        return None
+    return "the smaller layer does not give what the whole one gives with this head's output set to zero."
+
+
+EXERCISE = Exercise(
+    title="To remove a head",
+    question="Where in the large matrices is a head, and what has to go with it? (seed 001's question of the h matrices; "
+    "Michel et al. 2019)",
+    difficulty=2,
+    minutes=20,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, unchanged=1),
+        Check(
+            "invariants",
+            "it gives what the whole layer gives with the head's output set to zero",
+            2,
+            draw,
+            judge=as_without,
+        ),
+        Check("edge", "the first head, or the last", 1, draw_ends),
+    ),
+    wrong=(
+        Wrong(
+            "head-zeroed",
+            "The head's numbers are set to zero: that is the same function, in a layer that is as large as before.",
+            {
+                INNER: "inner = [kernel * ~np.isin(np.arange(kernel.shape[1]), gone) for kernel in "
+                "(query_kernel, key_kernel, value_kernel)]",
+                RESULT: "return (*inner, output_kernel * ~np.isin(np.arange(len(output_kernel)), gone)[:, None])",
+            },
+        ),
+        Wrong(
+            "output-kernel-whole",
+            "The output kernel is as before: it still waits for the head that is gone, and its rows no longer fit.",
+            {RESULT: "return (*inner, output_kernel)"},
+        ),
+        Wrong(
+            "output-columns-removed",
+            "Columns of the output kernel are removed: they belong to output features. What receives a head are rows.",
+            {RESULT: RESULT.replace("axis=0", "axis=1")},
+        ),
+        Wrong(
+            "other-rows-removed",
+            "The first head's rows of the output kernel are removed, whichever head goes.",
+            {RESULT: RESULT.replace("gone", "np.arange(size)")},
+        ),
+        Wrong(
+            "heads-size-first",
+            "Every H-th column is removed: a head is O neighbouring columns.",
+            {GONE: "gone = np.arange(head, len(output_kernel), num_heads)"},
+        ),
+        Wrong(
+            "all-but-the-head-removed",
+            "The head is all that is left: it is the one that was to go.",
+            {
+                GONE: "gone = np.delete(np.arange(len(output_kernel)), np.arange(head * size, (head + 1) * size))",
+            },
+        ),
+        Wrong(
+            "heads-counted-from-one",
+            "The head before the one that was asked for is removed: they are counted from 0.",
+            {GONE: "gone = np.arange(head * size, (head + 1) * size) - size"},
+        ),
+        Wrong(
+            "value-only",
+            "Query and key keep the head's columns: its scores would be computed for nothing, and the head size no "
+            "longer fits.",
+            {
+                INNER: "inner = [query_kernel, key_kernel, np.delete(value_kernel, gone, axis=1)]",
+            },
+        ),
+        Wrong(
+            "one-column-removed",
+            "A single column is removed for the head: it has O of them.",
+            {GONE: "gone = np.array([head])"},
+        ),
+    ),
+)
