@@ -1,0 +1,145 @@
+"""What is checked of `half_precision`: overflow, rounding, and rows with nothing to attend to."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+CAST = "query, key, value = (array.astype(np.float32) for array in (query, key, value))"
+LOGITS = "logits = (query / query.shape[-1] ** 0.5) @ np.swapaxes(key, -1, -2)"
+MASKED = "masked = np.where(mask[:, None], logits, -np.inf)"
+LARGEST = "np.where(np.isfinite(largest), largest, 0.0)"
+RETURN = "return (scores @ value).astype(np.float16)"
+# Right answers may round once more than the solution does: float16 has 11 bits.
+TOLERANCE = 2e-3
+
+
+def made(rng, query_scale, key_scale, size, empty=0.0):
+    """Inputs in float16 with masks that hide something; a share of the rows is empty."""
+    batch, heads, queries, keys = sizes(rng, 4, least=3)
+    mask = rng.random((batch, queries, keys)) < 0.6
+    place = rng.integers(keys, size=(batch, queries, 1))
+    np.put_along_axis(mask, (place + 1) % keys, False, axis=-1)
+    np.put_along_axis(mask, place, True, axis=-1)
+    if empty:
+        mask &= rng.random((batch, queries, 1)) >= empty
+        mask[rng.integers(batch), rng.integers(queries)] = False
+    return {
+        "query": (query_scale * rng.normal(size=(batch, heads, queries, size))).astype(np.float16),
+        "key": (key_scale * rng.normal(size=(batch, heads, keys, size))).astype(np.float16),
+        "value": rng.normal(size=(batch, heads, keys, size)).astype(np.float16),
+        "mask": mask,
+    }
+
+
+def draw(rng):
+    """Numbers as they usually are."""
+    return made(rng, 1.0, 1.0, int(rng.integers(10, 20)))
+
+
+def draw_empty(rng):
+    """Some rows may attend to nothing."""
+    return made(rng, 1.0, 1.0, int(rng.integers(10, 20)), empty=0.3)
+
+
+def draw_overflow(rng):
+    """Products beyond 65,504 that are within it once they are scaled."""
+    inputs = made(rng, 1.0, 1.0, 64)
+    signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
+    # Whole numbers, so that float32 sums them exactly, in whatever order.
+    query = np.round(signs * 50 + inputs["query"] * 3)
+    key = np.round(signs * 50 + inputs["key"] * 3)
+    return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
+
+
+def draw_rounding(rng):
+    """Scaled logits near 512 that differ by one or two: float16 has steps of 0.5 there."""
+    inputs = made(rng, 1.0, 1.0, 64)
+    signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
+    # Multiples of 1/16, so that float32 sums their products exactly.
+    query = np.round(16 * (signs * 8.2 + inputs["query"] * 0.1)) / 16
+    key = np.round(16 * (signs * 8.2 + inputs["key"] * 0.2)) / 16
+    return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
+
+
+def is_half(inputs, result, expected):
+    result = np.asarray(result)
+    if result.shape != expected.shape:
+        return f"it has the shape {result.shape}, expected {expected.shape}."
+    return None if result.dtype == np.float16 else f"it is {result.dtype}, expected float16."
+
+
+EXERCISE = Exercise(
+    title="Half precision",
+    question="Why NaN in float16, and not in float32? (pytorch/pytorch#119131, google/flax#982, ultralytics/ultralytics#24990)",
+    difficulty=3,
+    minutes=25,
+    checks=(
+        *standard(draw, signature=1),
+        Check("shape", "the result is float16 and has the right shape", 2, draw, judge=is_half),
+        Check("values", "every element is right, for usual numbers", 3, draw, tolerance=TOLERANCE),
+        Check("edge", "products of query and key beyond 65,504", 3, draw_overflow, tolerance=TOLERANCE),
+        Check("edge", "large logits that lie close together", 3, draw_rounding, tolerance=TOLERANCE),
+        Check("edge", "rows with nothing to attend to", 2, draw_empty, tolerance=TOLERANCE),
+        *standard(draw, unchanged=1),
+    ),
+    wrong=(
+        Wrong(
+            "half-logits-overflow",
+            "In float16 query · key overflows before it is scaled: rows are NaN.",
+            {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)) / query.shape[-1] ** 0.5"},
+            "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
+        ),
+        Wrong(
+            "half-cast-too-late",
+            "The product is computed in float16 and then cast: it is ∞ already, and rounded.",
+            {
+                CAST: "",
+                LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)).astype(np.float32) / query.shape[-1] ** 0.5",
+            },
+        ),
+        Wrong(
+            "half-logits-rounded",
+            "The query is scaled before the product, which does not overflow any more, but is still float16: large "
+            "logits are rounded to steps of a half and more.",
+            {CAST: "", LOGITS: LOGITS.replace("key, -1, -2)", "key, -1, -2)\n    logits = logits.astype(np.float32)")},
+        ),
+        Wrong(
+            "half-mask-times-infinity",
+            "In float16 -1e9 is -∞, and (1 - mask) · -∞ is NaN wherever nothing is hidden.",
+            {MASKED: "masked = logits + (1.0 - mask[:, None]) * np.float16(-1e9)"},
+            "google/flax#982, openai/gpt-2#122",
+        ),
+        Wrong(
+            "half-mask-infinite",
+            "A row with nothing to attend to is NaN: its logits are all -∞, as -1e9 is in float16.",
+            {LARGEST: "largest"},
+            "facebookresearch/fairseq#3575, tatp22/linformer-pytorch#19",
+        ),
+        Wrong(
+            "half-mask-least",
+            "Hidden logits are filled with float16's least number: a row with nothing to attend to attends to everything alike.",
+            {MASKED: MASKED.replace("-np.inf", "np.finfo(np.float16).min")},
+        ),
+        Wrong(
+            "result-not-half",
+            "The result is not cast back: whoever gave float16 gets float32, and all that follows takes twice the memory.",
+            {RETURN: "return scores @ value"},
+        ),
+        Wrong(
+            "softmax-overflow",
+            "The exponentials overflow, in float32 too: the row's largest logit is not taken off before.",
+            {LARGEST: "0.0"},
+            "NVIDIA/FasterTransformer#43",
+        ),
+        Wrong(
+            "scale-missing",
+            "The logits are not divided by √O.",
+            {LOGITS: LOGITS.replace("(query / query.shape[-1] ** 0.5)", "query")},
+        ),
+        Wrong(
+            "mask-missing",
+            "The mask has no effect: everybody attends to everybody.",
+            {MASKED: "masked = logits"},
+        ),
+    ),
+)
