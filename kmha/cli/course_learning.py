@@ -116,7 +116,8 @@ def hint(exercise: str | None) -> int:
             out.print(f"[bold]Hint {number}[/]")
             out.print(Markdown(text))
             out.print()
-        out.print(f"If it does not help: kmha course solution {item.id}")
+        if not item.released:
+            out.print(f"If they do not help: kmha course solution {item.id}")
         return 0
     folder.progress.note(item.id, hints=taken + 1)
     out.print(f"[bold]{item.id}, hint {taken + 1} of {len(hints)}[/]\n")
@@ -131,6 +132,8 @@ def solution(exercise: str | None, yes: bool) -> int:
     item = meant(exercise, folder) if exercise else (_last_passed(folder.progress) or meant(None, folder))
     if item.released:
         raise click.ClickException("this copy of the course has no solutions: ask who handed it out.")
+    if item.released:
+        raise click.ClickException("this course came without solutions: who handed it out has them.")
     record = folder.progress.record(item.id)
     if not record.passed and not record.solution:
         question = f"{item.id} is not passed yet. Show its solution? That is noted."

@@ -32,15 +32,16 @@ def show(out: Console, checked: Checked, folder: Workspace) -> None:
 def advise(out: Console, checked: Checked, folder: Workspace) -> None:
     """What to do next."""
     item, records = checked.item, folder.progress.records()
+    seed = "" if item.released else f"seed {checked.seed} · "  # there are the same inputs each time
     if not checked.grade.passed:
-        left = 3 - checked.record.hints
-        told = f"kmha course hint {item.id}" if left > 0 else f"kmha course solution {item.id}"
-        out.print(f"\n[dim]seed {checked.seed} · stuck? {told}[/]")
+        left = item.released or checked.record.hints < len(item.master.hints)
+        out.print(f"\n[dim]{seed}stuck? kmha course {'hint' if left else 'solution'} {item.id}[/]")
         return
     (assignment,) = (each for each in content.assignments(content.root()) if each.id == item.assignment)
     got, possible = points_of(assignment.items, records)
     out.print(f"\n{assignment.id} [green]{bar(got, possible)}[/] {got} of {telling.count(possible)}")
-    out.print(f"[dim]seed {checked.seed} · compare it with ours: kmha course solution {item.id}[/]")
+    if not item.released:
+        out.print(f"[dim]{seed}compare it with ours: kmha course solution {item.id}[/]")
     following = checking.next_open(records, item)
     if following is None:
         out.print("[bold green]That was the last one: all exercises are passed.[/]")

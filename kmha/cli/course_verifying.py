@@ -37,6 +37,8 @@ class Verified:
 @command
 def run(exercises: tuple[str, ...], jobs: int, seed: int, write_readme: bool, json_file: Path | None) -> int:
     """Verifies some exercises, or all and what is to hold across them; returns 1 if anything is found."""
+    if any(item.released for item in content.items()):
+        raise click.ClickException("this is a released course: there is nothing in it to verify.")
     if write_readme:
         if exercises:
             raise click.UsageError("--write-readme writes of all exercises: name none.")

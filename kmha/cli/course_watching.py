@@ -9,7 +9,6 @@ from rich.markup import escape
 
 from kmha.cli import course_common, course_report
 from kmha.cli.course_common import command, screen
-from kmha.cli.course_learning import shown
 from kmha.course import checking, content, extras
 from kmha.course.content import Item
 from kmha.course.pool import Pool

@@ -11,7 +11,6 @@ from kmha.course.judging import judge
 from kmha.course.marking import Grade
 from kmha.course.pool import Pool
 from kmha.course.progress import Record
-from kmha.course.running import solutions_needed
 from kmha.course.workspace import Workspace
 
 SEEDS = 2**31
@@ -95,6 +94,14 @@ def untouched(code: str, item: Item) -> bool:
         return False
 
 
+def built_on(item: Item) -> list[Item]:
+    """The exercises whose answers one uses, and that these use in turn."""
+    found: dict[str, Item] = {}
+    for other in item.beside:
+        if other.name in item.spec.needs:
+            found |= {each.id: each for each in (*built_on(other), other)}
+    return list(found.values())
+
+
 def _unready(item: Item, records: Mapping[str, Record]) -> tuple[str, ...]:
-    ids = [f"{item.assignment}.{name.removesuffix('.py')}" for name in solutions_needed(item)]
-    return tuple(id for id in ids if not records.get(id, Record()).passed)
+    return tuple(other.id for other in built_on(item) if not records.get(other.id, Record()).passed)

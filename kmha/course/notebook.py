@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kmha.course import cells, content, telling, workspace
-from kmha.course.checking import fresh_seed
+from kmha.course.checking import built_on, fresh_seed
 from kmha.course.content import Item, UnknownExerciseError
 from kmha.course.judging import judge
 from kmha.course.marking import Grade
 from kmha.course.pool import Pool
-from kmha.course.running import solutions_needed
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -74,8 +73,7 @@ def check(name: str, seed: int | None = None) -> Result:
 
 def _others(item: Item, sources: list[str]) -> dict[str, str]:
     """The answers to the exercises that this one needs, as files beside it."""
-    names = [name.removesuffix(".py") for name in solutions_needed(item)]
-    found = {f"{name}.py": _answer(Item(item.assignment, name, item.folder), sources) for name in names}
+    found = {f"{other.name}.py": _answer(other, sources) for other in built_on(item)}
     return {name: text for name, text in found.items() if text is not None}
 
 
