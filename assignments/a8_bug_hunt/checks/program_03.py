@@ -1,0 +1,105 @@
+"""What is checked of `program_03`; the mistake in it is `mask-inverted`."""
+
+import numpy as np
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "mask-inverted"
+HIDDEN = "hidden = ~mask[:, None]"
+FILLED = ".filled(0.0)"
+
+
+def masked(rng, batch, rows, columns):
+    """Every query may attend to some key, and not to all if there are two."""
+    mask = rng.random((batch, rows, columns)) < 0.5
+    first, second = rng.permuted(np.tile(np.arange(columns), (batch, rows, 1)), axis=-1)[..., [0, -1]].transpose(
+        2, 0, 1
+    )
+    np.put_along_axis(mask, second[..., None], False, axis=-1)
+    np.put_along_axis(mask, first[..., None], True, axis=-1)
+    return mask
+
+
+def draw(rng):
+    batch, heads, rows, columns, size = sizes(rng, 5)
+    query = rng.normal(size=(batch, heads, rows, size))
+    key, value = (rng.normal(size=(batch, heads, columns, size)) for _ in range(2))
+    return {"query": query, "key": key, "value": value, "mask": masked(rng, batch, rows, columns)}
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank."""
+    return Trial("asked", inputs["query"], inputs["key"], inputs["value"], mask=inputs["mask"])
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 3: NumPy's masked arrays",
+    question="Does True mean attend or hide? (nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "mask-inverted",
+            "It is named, and not mended yet. What may be attended to is hidden, and the rest attended to: True means invalid to a masked array.",
+            {HIDDEN: "hidden = mask[:, None]"},
+            "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
+        ),
+        Wrong(
+            "mask-missing",
+            "Nothing is hidden any more.",
+            {HIDDEN: "hidden = np.zeros_like(mask)[:, None]"},
+            "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
+        ),
+        Wrong(
+            "mask-of-first-item",
+            "The first sentence's mask is used for all: each has its own.",
+            {HIDDEN: "hidden = ~mask[:1, None]"},
+        ),
+        Wrong(
+            "mask-any-row-for-all",
+            "One mask is made for all queries of a sentence: a key that some query may attend to is open to all.",
+            {HIDDEN: "hidden = ~mask.any(axis=1, keepdims=True)[:, None]"},
+        ),
+        Wrong(
+            "mask-first-head-only",
+            "Only the first head is masked: every head has the same mask.",
+            {HIDDEN: "hidden = ~mask[:, None] & (np.arange(query.shape[1]) == 0)[:, None, None]"},
+        ),
+        Wrong(
+            "hidden-powers-are-one",
+            "What is hidden gets the exponential 1 in place of 0: as much as the largest logit.",
+            {FILLED: ".filled(1.0)"},
+        ),
+        Wrong(
+            "inverted-twice",
+            "The mask is turned round, and the hidden keys are then given the exponential 1: two things were changed, and one of them was right before.",
+            {HIDDEN: "hidden = mask[:, None]", FILLED: ".filled(1.0)"},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

@@ -1,0 +1,101 @@
+"""What is checked of `program_04`; the mistake in it is `mask-after-softmax`."""
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "mask-after-softmax"
+MASKED = "logits = np.where(mask[b], logits, -np.inf)"
+MIXED = "output[b, h] = scores @ value[b, h]"
+
+
+def draw(rng):
+    """Every query may attend to some key, most not to all."""
+    batch, heads, rows, columns, size = sizes(rng, 5)
+    mask = rng.random((batch, rows, columns)) < 0.5
+    mask[..., 0] |= ~mask.any(axis=-1)
+    query = rng.normal(size=(batch, heads, rows, size))
+    key, value = (rng.normal(size=(batch, heads, columns, size)) for _ in range(2))
+    return {"query": query, "key": key, "value": value, "mask": mask}
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank."""
+    return Trial("asked", inputs["query"], inputs["key"], inputs["value"], mask=inputs["mask"])
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 4: one head of one sentence at a time",
+    question="The masked scores are zero, so what is wrong with them? (huggingface/pytorch-image-models#2236)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "mask-after-softmax",
+            "It is named, and not mended yet. The hidden scores are set to 0 after the softmax: what they had taken of the sum is lost, and the rest sums to less than one.",
+            {MASKED: "pass", MIXED: "output[b, h] = np.where(mask[b], scores, 0.0) @ value[b, h]"},
+            "huggingface/pytorch-image-models#2236",
+        ),
+        Wrong(
+            "mask-zeroes-logits",
+            "Hidden logits become 0: the exponential of 0 is 1, so that they keep a share.",
+            {MASKED: MASKED.replace("-np.inf", "0.0")},
+            "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
+        ),
+        Wrong(
+            "mask-added-ones",
+            "The mask is added to the logits as 1 and 0: what is hidden loses 1, not everything.",
+            {MASKED: "logits = logits + mask[b]"},
+            "huggingface/transformers#41443",
+        ),
+        Wrong(
+            "mask-zeroed-before-and-after",
+            "Hidden logits become 0 before the softmax and hidden scores 0 after it: rows still sum to less than one.",
+            {
+                MASKED: MASKED.replace("-np.inf", "0.0"),
+                MIXED: MIXED.replace("scores", "np.where(mask[b], scores, 0.0)"),
+            },
+        ),
+        Wrong(
+            "mask-missing",
+            "Nothing is hidden any more.",
+            {MASKED: "pass"},
+            "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
+        ),
+        Wrong(
+            "mask-inverted",
+            "What may be attended to is hidden: True means attend.",
+            {MASKED: MASKED.replace("mask[b]", "~mask[b]")},
+            "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
+        ),
+        Wrong(
+            "mask-of-first-item",
+            "The first sentence's mask is used for all: each has its own.",
+            {MASKED: MASKED.replace("mask[b]", "mask[0]")},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

@@ -1,0 +1,101 @@
+"""What is checked of `program_05`; the mistake in it is `mask-tiled`."""
+
+import numpy as np
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "mask-tiled"
+LAID = "np.repeat(mask, heads, axis=0)"
+
+
+def draw(rng):
+    """Sentences differ in their masks; every query may attend to some key, most not to all."""
+    batch, rows, columns, heads, size = sizes(rng, 5)
+    mask = rng.random((batch, rows, columns)) < 0.5
+    mask[..., 0] |= ~mask.any(axis=-1)
+    query = rng.normal(size=(batch, rows, heads * size))
+    key, value = (rng.normal(size=(batch, columns, heads * size)) for _ in range(2))
+    return {"query": query, "key": key, "value": value, "mask": mask, "heads": heads}
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank, which gets the heads apart."""
+    arrays = (inputs[name] for name in ("query", "key", "value"))
+    apart = (array.reshape(*array.shape[:2], inputs["heads"], -1).swapaxes(1, 2) for array in arrays)
+    return Trial("asked", *apart, mask=inputs["mask"])
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return np.swapaxes(output, 1, 2).reshape(output.shape[0], output.shape[2], -1)
+
+
+EXERCISE = Exercise(
+    title="Program 5: heads folded into the batch",
+    question="The mask fits for one sentence and for equal masks: why not for a batch? (line/lighthouse#77, ArrowLuo/CLIP4Clip#22)",
+    difficulty=2,
+    minutes=15,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "mask-tiled",
+            "It is named, and not mended yet. Copies of the whole mask stand behind each other, while the arrays have all heads of a sentence side by side: heads get another sentence's mask.",
+            {LAID: "np.tile(mask, (heads, 1, 1))"},
+            "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
+        ),
+        Wrong(
+            "mask-of-first-item",
+            "The first sentence's mask is used for all: each has its own.",
+            {LAID: "np.repeat(mask[:1], heads * len(mask), axis=0)"},
+        ),
+        Wrong(
+            "mask-rows-repeated",
+            "The rows are repeated in place of the sentences: a query gets another query's row.",
+            {LAID: "np.repeat(mask, heads, axis=1).reshape(-1, *mask.shape[1:])"},
+        ),
+        Wrong(
+            "mask-of-next-item",
+            "Each sentence gets the mask of the one after it.",
+            {LAID: "np.repeat(np.roll(mask, -1, axis=0), heads, axis=0)"},
+        ),
+        Wrong(
+            "mask-first-head-only",
+            "Only the first head of each sentence is masked.",
+            {LAID: "np.repeat(mask, heads, axis=0) | (np.arange(len(Q)) % heads > 0)[:, None, None]"},
+        ),
+        Wrong(
+            "mask-inverted",
+            "What may be attended to is hidden: True means attend.",
+            {LAID: "np.repeat(~mask, heads, axis=0)"},
+            "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
+        ),
+        Wrong(
+            "heads-in-order-of-tiling",
+            "The arrays are folded the other way, so that they fit the tiled mask; but the last line unfolds them as before, and the sentences are mixed.",
+            {
+                LAID: "np.tile(mask, (heads, 1, 1))",
+                ".swapaxes(1, 2).reshape(batch * heads, positions, -1)": ".transpose(2, 0, 1, 3).reshape(batch * heads, positions, -1)",
+            },
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

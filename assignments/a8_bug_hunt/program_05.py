@@ -1,0 +1,82 @@
+# %% [markdown]
+# # Program 5: heads folded into the batch
+#
+# **The question.** "All heads at once: I fold them into the batch and repeat the mask H times." With a batch of one
+# sentence everything agrees. With a batch of eight some sentences attend to padding, and others have real words hidden.
+#
+# **The idea.** Where two axes are folded into one, one of them runs faster. Everything that is laid beside the folded
+# array must run the same way. Write down, for B = 2 and H = 2, which sentence and which head stand at index 0, 1, 2, 3,
+# of both.
+#
+# **The shapes.** The query is (B, T, H·O), key and value are (B, S, H·O); folded they are (B·H, T, O) and (B·H, S, O).
+# The mask is (B, T, S): B sentences, T and S positions, H heads, O features a head.
+#
+# **One line, worked.** A case that it gets right: B = 1, H = 2. The mask of the one sentence is laid twice below
+# itself, once for each head.
+#
+# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
+# `MISTAKE` to the id of what was wrong, one of these:
+#
+# - `heads-reshaped`: The heads are split by a reshape without a transpose: positions and features are mixed.
+# - `mask-first-head-only`: Only the first head is masked.
+# - `mask-inverted`: The mask is inverted: attended is what should be hidden.
+# - `mask-of-first-item`: The first item's mask is used for the whole batch.
+# - `mask-of-next-item`: Each item gets the mask of the item after it.
+# - `mask-repeated`: The heads come first in (H·B), and the mask is repeated in place of tiled: heads get another item's
+#   mask.
+# - `mask-tiled`: The mask is tiled over (B·H) where each item's must be repeated for its heads: heads get another
+#   item's mask.
+# - `merge-batch-exchanged`: Batch and heads are exchanged when merging: (B·H) is read as (H·B).
+# - `merge-not-transposed`: The heads are merged without transposing back: a query gets pieces of other queries.
+# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, in place of √O.
+
+# %%
+import numpy as np
+
+### BEGIN SOLUTION
+MISTAKE = "mask-tiled"
+### STARTER
+# MISTAKE = ""
+### END SOLUTION
+
+
+def program_05(query, key, value, mask, heads):
+    """Multi-head attention without projections.
+
+    Args:
+        query: (B, T, H·O), with head 0's features first.
+        key, value: (B, S, H·O).
+        mask: boolean (B, T, S), True where query t may attend to key s; every query may attend to some key.
+        heads: their number, H.
+
+    Returns:
+        The output, (B, T, H·O).
+    """
+
+    def fold(array):
+        batch, positions, _ = array.shape
+        return array.reshape(batch, positions, heads, -1).swapaxes(1, 2).reshape(batch * heads, positions, -1)
+
+    Q, K, V = fold(query), fold(key), fold(value)
+    logits = Q @ K.swapaxes(1, 2) / np.sqrt(Q.shape[-1])
+    ### BEGIN SOLUTION
+    logits = np.where(np.repeat(mask, heads, axis=0), logits, -np.inf)
+    ### STARTER
+    # logits = np.where(np.tile(mask, (heads, 1, 1)), logits, -np.inf)
+    ### END SOLUTION
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    mixed = powers / powers.sum(axis=-1, keepdims=True) @ V
+    return mixed.reshape(len(query), heads, -1, mixed.shape[-1]).swapaxes(1, 2).reshape(query.shape)
+
+
+# %% [markdown] tags=["hint"]
+# Fold an array that holds its sentence's number everywhere, and print the first element of each of the B·H. Do the same
+# with what is made of the mask.
+
+# %% [markdown] tags=["hint"]
+# In the folded arrays all heads of sentence 0 come first, then all heads of sentence 1. In the mask all sentences come
+# first, and then all once more.
+
+# %% [markdown] tags=["hint"]
+# One NumPy function puts whole copies behind each other, another puts the copies of each item side by side. You need
+# the other one, on the first axis.
