@@ -1,0 +1,117 @@
+# %% [markdown]
+# # The whole layer
+#
+# **The question.** `keras.layers.MultiHeadAttention` is a black box with a call of ten arguments. What does it do
+# with them, and can a layer of my own give the same numbers?
+#
+# **The idea.** You have its parts: three projections, the scores, the merge. Between scores and merge the scores are
+# dropped out, in training only, and mix the values: `BHTS,BSHO->BTHO`. The rest is about arguments. The call's order
+# is query, *value*, key, and without a key the value is the key too. With `use_causal_mask` position t attends to s ≤
+# t, *and* only to what `attention_mask` allows. The scores that are returned are those before dropout.
+#
+# **The shapes.** Query (B, T, I), value and key (B, S, J). The output is (B, T, I): as wide as the query.
+#
+# **One line, worked.** With T = S = 3, a causal mask and a padding mask that hides position 0, query 0 may attend to
+# nothing, query 1 to position 1, query 2 to positions 1 and 2. The mix is zeros for query 0, and its output is the
+# merge's bias.
+#
+# When it is done, try it on your own machine, in the folder of your files: `kmha diagnose
+# HeadsAttention:HeadsAttention` says that it is right, or what is wrong. `kmha compare --layer
+# HeadsAttention:HeadsAttention` goes through every argument of the built-in, with random sizes, and shows which of
+# them yours does not have yet.
+
+# %%
+import keras
+from attention_scores import attention_scores  # these three are yours, of the exercises before
+from HeadMerge import HeadMerge
+from HeadProjection import HeadProjection
+from keras import ops
+
+
+class HeadsAttention(keras.layers.Layer):
+    """Multi-head attention: the numbers of Keras' own layer, with kernels (heads, in, head size).
+
+    Args:
+        num_heads: H.
+        key_dim: O, the size of a head, of query, key and value.
+        dropout: the rate at which scores are dropped in training.
+        use_bias: whether the four projections have a bias.
+        **kwargs: those of `keras.layers.Layer`.
+
+    Attributes:
+        query_dense, key_dense, value_dense: a `HeadProjection` each, made and built in `build`.
+        output_dense: a `HeadMerge`, likewise.
+
+    Call arguments:
+        query: (B, T, I).
+        value: (B, S, J).
+        key: (B, S, J); `None` means the value.
+        attention_mask: boolean, True where a query may attend; broadcasts to (B, T, S) or (B, H, T, S).
+        return_attention_scores: whether the scores are returned too.
+        training: whether scores are dropped; `None` is for Keras to decide.
+        use_causal_mask: whether t attends to s ≤ t only, besides what the mask hides.
+
+    Returns:
+        (B, T, I), or with `return_attention_scores` that and the scores before dropout, (B, H, T, S).
+    """
+
+    def __init__(self, num_heads, key_dim, dropout=0.0, use_bias=True, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.dropout = dropout
+        self.use_bias = use_bias
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        ### BEGIN SOLUTION
+        key_shape = value_shape if key_shape is None else key_shape
+        options = {"use_bias": self.use_bias, "dtype": self.dtype_policy}
+        self.query_dense = HeadProjection(self.num_heads, self.key_dim, **options, name="query")
+        self.key_dense = HeadProjection(self.num_heads, self.key_dim, **options, name="key")
+        self.value_dense = HeadProjection(self.num_heads, self.key_dim, **options, name="value")
+        self.output_dense = HeadMerge(query_shape[-1], **options, name="output")
+        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
+        self.query_dense.build(query_shape)
+        self.key_dense.build(key_shape)
+        self.value_dense.build(value_shape)
+        self.output_dense.build((None, None, self.num_heads, self.key_dim))
+        ### END SOLUTION
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+    ):
+        ### BEGIN SOLUTION
+        key = value if key is None else key
+        mask = None if attention_mask is None else ops.cast(attention_mask, "bool")
+        if use_causal_mask:
+            rows, columns = ops.arange(ops.shape(query)[1]), ops.arange(ops.shape(key)[1])
+            causal = ops.expand_dims(columns, (0, 1)) <= ops.expand_dims(rows, (0, 2))  # (1, T, S)
+            mask = causal if mask is None else ops.logical_and(mask, causal)
+        query, key, value = self.query_dense(query), self.key_dense(key), self.value_dense(value)
+        scores = attention_scores(query, key, mask)
+        mixed = ops.einsum("BHTS,BSHO->BTHO", self.dropout_layer(scores, training=training), value)
+        output = self.output_dense(mixed)
+        return (output, scores) if return_attention_scores else output
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["hint"]
+# In `build`: one `HeadProjection` for each of query, key and value, a `HeadMerge` whose `output_dim` is the query's
+# width, and a `keras.layers.Dropout`. Build each with the shape of what it will get; pass `dtype=self.dtype_policy`
+# to each, so that all compute as your layer does.
+
+# %% [markdown] tags=["hint"]
+# In `call`: fill in the key; make one mask of two (`ops.logical_and`), the causal one from two `ops.arange`, since
+# sizes may be unknown (`ops.shape`); project; scores; dropout; mix; merge. Keep the scores before dropout to return
+# them.
+
+# %% [markdown] tags=["hint"]
+# The causal mask is a comparison of the keys' numbers, (1, 1, S), with the queries' numbers, (1, T, 1): (1, T, S).
+# That broadcasts against masks of three axes and of four. Hand `training` on to the dropout layer.

@@ -1,0 +1,276 @@
+"""What is checked of `HeadsAttention`: every argument of its call, dropout, gradients, unknown sizes."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+KEY = "key = value if key is None else key\n        mask"
+MASK = 'mask = None if attention_mask is None else ops.cast(attention_mask, "bool")'
+CAUSAL = "causal = ops.expand_dims(columns, (0, 1)) <= ops.expand_dims(rows, (0, 2))  # (1, T, S)"
+BOTH = "mask = causal if mask is None else ops.logical_and(mask, causal)"
+PROJECTED = "query, key, value = self.query_dense(query), self.key_dense(key), self.value_dense(value)"
+SCORES = "scores = attention_scores(query, key, mask)"
+MIXED = 'mixed = ops.einsum("BHTS,BSHO->BTHO", self.dropout_layer(scores, training=training), value)'
+LAST = "return (output, scores) if return_attention_scores else output"
+
+
+def weights(rng, heads, size, query, value, use_bias=True):
+    """By the paths of attributes; `query` and `value` are widths."""
+    found = {}
+    for name, width in (("query", query), ("key", value), ("value", value)):
+        found[f"{name}_dense.kernel"] = rng.normal(size=(heads, width, size))
+        found[f"{name}_dense.bias"] = rng.normal(size=(heads, size))
+    found["output_dense.kernel"] = rng.normal(size=(heads, size, query))
+    found["output_dense.bias"] = rng.normal(size=(query,))
+    return {name: array for name, array in found.items() if use_bias or "bias" not in name}
+
+
+def draw(rng):
+    """Cross-attention with a query of another width, and a mask (B, T, S); a dropout rate that is not to matter."""
+    batch, rows, columns, heads, size, query, value = sizes(rng, 7)
+    mask = rng.random((batch, rows, columns)) < 0.6
+    mask[..., 0] = True
+    return {
+        "query": 0.5 * rng.normal(size=(batch, rows, query)),
+        "value": rng.normal(size=(batch, columns, value)),
+        "key": 0.5 * rng.normal(size=(batch, columns, value)),
+        "attention_mask": mask,
+        "weights": weights(rng, heads, size, query, value),
+        "made": {"dropout": 0.4},
+        "options": {"return_attention_scores": True},
+    }
+
+
+def draw_self(rng):
+    """No key; a causal mask and a padding mask (B, 1, S), of which the latter hides the first position of one item."""
+    batch, positions, more, heads, size, width = sizes(rng, 6, least=3)
+    mask = rng.random((batch, 1, positions + more)) < 0.7
+    mask[:, 0, 0] = True
+    mask[0, 0, 0] = False
+    return {
+        "query": 0.5 * rng.normal(size=(batch, positions, width)),
+        "value": 0.5 * rng.normal(size=(batch, positions + more, width)),
+        "attention_mask": mask,
+        "weights": weights(rng, heads, size, width, width),
+        "made": {},
+        "options": {"use_causal_mask": True, "training": False},
+    }
+
+
+def draw_causal(rng):
+    """A causal mask alone, and no biases."""
+    batch, positions, heads, size, width = sizes(rng, 5)
+    return {
+        "query": 0.5 * rng.normal(size=(batch, positions, width)),
+        "value": 0.5 * rng.normal(size=(batch, positions, width)),
+        "attention_mask": None,
+        "weights": weights(rng, heads, size, width, width, use_bias=False),
+        "made": {"use_bias": False},
+        "options": {"use_causal_mask": True},
+    }
+
+
+def draw_training(rng):
+    """One key, so that its score is 1 before dropout, and a merge that lays the heads side by side."""
+    batch, rows, heads, size = 5, 8, 3, 4
+    found = weights(rng, heads, size, heads * size, 7)
+    found["output_dense.kernel"] = np.eye(heads * size).reshape(heads, size, heads * size)
+    found["output_dense.bias"] = np.zeros(heads * size)
+    return {
+        "query": rng.normal(size=(batch, rows, heads * size)),
+        "value": rng.normal(size=(batch, 1, 7)),
+        "attention_mask": None,
+        "weights": found,
+        "made": {"dropout": 0.2},
+        "options": {"return_attention_scores": True, "training": True},
+    }
+
+
+def called(answer, inputs):
+    """The layer's result with the weights given."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["weights"]["query_dense.kernel"].shape
+    layer = answer.HeadsAttention(heads, size, **inputs["made"])
+    arguments = {name: inputs[name] for name in ("query", "value", "key", "attention_mask") if name in inputs}
+    layer.build(*(arguments[name].shape for name in ("query", "value", "key") if name in arguments))
+    asks.set_weights(layer, inputs["weights"])
+    return layer(**asks.tensors(arguments, "float64"), **inputs["options"])
+
+
+def gradients(answer, inputs):
+    """Of the sum of the squares, by every weight but the key's bias, whose gradient is 0."""
+    import keras
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["weights"]["query_dense.kernel"].shape
+    layer = answer.HeadsAttention(heads, size)
+    query, value, key = (tf.constant(inputs[name]) for name in ("query", "value", "key"))
+    layer.build(query.shape, value.shape, key.shape)
+    asks.set_weights(layer, inputs["weights"])
+    names = [name for name in inputs["weights"] if name != "key_dense.bias"]
+    with tf.GradientTape() as tape:
+        output = layer(query, value, key, attention_mask=tf.constant(inputs["attention_mask"]))
+        loss = tf.reduce_sum(tf.square(output))
+    found = {name: getattr(getattr(layer, name.split(".")[0]), name.split(".")[1]).value for name in names}
+    return {
+        "gradients": tape.gradient(loss, found),
+        "how many weights are trained": len(layer.trainable_weights),
+    }
+
+
+def unknown(answer, inputs):
+    """Traced, for batches of any size and sentences of any length."""
+    import keras
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("float64")
+    query, value = inputs["query"], inputs["value"]
+    heads, _, size = inputs["weights"]["query_dense.kernel"].shape
+    layer = answer.HeadsAttention(heads, size)
+    layer.build((None, None, query.shape[-1]), (None, None, value.shape[-1]))
+    asks.set_weights(layer, inputs["weights"])
+    symbolic = layer(keras.Input((None, query.shape[-1])), keras.Input((None, value.shape[-1])), use_causal_mask=True)
+    signature = [tf.TensorSpec((None, None, each.shape[-1]), "float64") for each in (query, value)]
+    traced = tf.function(lambda *arrays: layer(*arrays, use_causal_mask=True), input_signature=signature)
+    return [traced(query, value), traced(query[:1, :1], value[:1, :2]), len(symbolic.shape)]
+
+
+def dropped(inputs, result, expected):
+    """Whole scores are dropped, the others grow by 1 / (1 - rate), and those that are returned are as before."""
+    kept = 1 / (1 - inputs["made"]["dropout"])
+    weights = inputs["weights"]
+    value = np.einsum("BSI,HIO->BSHO", inputs["value"], weights["value_dense.kernel"]) + weights["value_dense.bias"]
+    output, scores = np.asarray(result[0]), np.asarray(result[1])
+    factors = output.reshape(*output.shape[:2], *value.shape[2:]) / value  # (B, T, H, O)
+    if np.allclose(factors, 1.0):
+        return "nothing is dropped in training."
+    if not np.allclose(factors, factors[..., :1], atol=1e-6):
+        return "what is dropped are not scores: a dropped score takes all of its value's features with it."
+    if not np.all(np.isclose(factors, 0.0, atol=1e-6) | np.isclose(factors, kept, atol=1e-6)):
+        return "with one key, whose score is 1, the mix in training is neither 0 nor the value times 1 / (1 - rate)."
+    if not np.allclose(scores, 1.0):
+        return "the scores that are returned are not those before dropout."
+    return None
+
+
+EXERCISE = Exercise(
+    title="The whole layer",
+    question="What does the built-in do with its arguments, and can my own layer give the same numbers? (seeds 000 and "
+    "001; the order of the arguments: keras-team/keras#19257)",
+    difficulty=3,
+    minutes=45,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=("HeadProjection", "attention_scores", "HeadMerge"),
+    forbids=(
+        "MultiHeadAttention",
+        "GroupQueryAttention",
+        "Attention",
+        "AdditiveAttention",
+        "dot_product_attention",
+    ),
+    seconds=20.0,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=1),
+        Check("edge", "no key; a causal mask and a padding mask together", 2, draw_self, called, times=1),
+        Check("edge", "a causal mask alone, and no biases", 1, draw_causal, called, times=1),
+        Check("values", "dropout, in training", 2, draw_training, called, dropped, times=1),
+        Check("gradient", "the gradients of all weights", 2, draw, gradients, times=1),
+        Check(
+            "unknown batch", "it can be traced for batches and sentences of any size", 2, draw_self, unknown, times=1
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "inputs-key-value-swapped",
+            "Key and value are exchanged: the call's order is query, value, key.",
+            {KEY: "key, value = value, value if key is None else key\n        mask"},
+            "the order of keras-team/keras#19257",
+        ),
+        Wrong(
+            "inputs-key-is-value",
+            "The key is not used: what is projected in its place is the value.",
+            {KEY: "key = value\n        mask"},
+        ),
+        Wrong(
+            "mask-argument-ignored",
+            "`attention_mask` has no effect.",
+            {MASK: "mask = None"},
+        ),
+        Wrong(
+            "mask-replaces-causal",
+            "With an `attention_mask` there is no causal mask any more: both are to hide.",
+            {BOTH: "mask = causal if mask is None else mask"},
+        ),
+        Wrong(
+            "causal-replaces-others",
+            "With `use_causal_mask` the `attention_mask` has no effect: both are to hide.",
+            {BOTH: "mask = causal"},
+        ),
+        Wrong(
+            "masks-either",
+            "Of two masks, one that allows is enough here: a position may be attended only if both allow it.",
+            {BOTH: BOTH.replace("logical_and", "logical_or")},
+        ),
+        Wrong(
+            "causal-strict",
+            "The causal mask hides the position itself: s < t in place of s ≤ t.",
+            {CAUSAL: CAUSAL.replace("<=", "<")},
+            "pytorch/pytorch#143287",
+        ),
+        Wrong(
+            "causal-reversed",
+            "The causal mask is transposed: the past is hidden, the future is attended.",
+            {CAUSAL: CAUSAL.replace("<=", ">=")},
+            "pytorch/examples#649",
+        ),
+        Wrong(
+            "dropout-never",
+            "Nothing is dropped in training.",
+            {MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)'},
+        ),
+        Wrong(
+            "dropout-at-inference",
+            "Scores are dropped outside of training too.",
+            {MIXED: MIXED.replace("training=training", "training=True")},
+        ),
+        Wrong(
+            "dropout-on-mixed",
+            "Dropout is on what the scores have mixed: it belongs on the scores.",
+            {
+                MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)\n'
+                "        mixed = self.dropout_layer(mixed, training=training)"
+            },
+        ),
+        Wrong(
+            "returned-dropped",
+            "The scores that are returned are those after dropout: their rows do not sum to 1.",
+            {
+                SCORES: SCORES + "\n        scores = self.dropout_layer(scores, training=training)",
+                "self.dropout_layer(scores, training=training), value)": "scores, value)",
+            },
+        ),
+        Wrong(
+            "kernels-query-for-key",
+            "The key is projected with the query's weights: it has its own.",
+            {
+                "self.key_dense(key)": "(self.query_dense(key) if key.shape[-1] == query.shape[-1] else self.key_dense(key))"
+            },
+            "stevezheng23/sequence_labeling_tf#81",
+        ),
+        Wrong(
+            "scores-always-returned",
+            "The scores are returned without being asked for: a caller that wants the output alone gets a tuple.",
+            {LAST: "return output, scores"},
+        ),
+        Wrong(
+            "lengths-fixed",
+            "The causal mask is made of `shape`, which holds `None` while a model is traced.",
+            {
+                "rows, columns = ops.arange(ops.shape(query)[1]), ops.arange(ops.shape(key)[1])": "rows, columns = ops.arange(int(query.shape[1])), ops.arange(int(key.shape[1]))"
+            },
+        ),
+    ),
+)
