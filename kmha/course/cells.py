@@ -77,7 +77,7 @@ def _statements(cell: str) -> Iterator[_Statement]:
     """The statements of a cell; none where it cannot be parsed."""
     try:
         body = ast.parse(cell).body
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     lines = cell.splitlines()
     for node in body:
@@ -87,7 +87,7 @@ def _statements(cell: str) -> Iterator[_Statement]:
             if len(ast.parse(text).body) > 1:  # several in a line
                 text = ast.unparse(node)
             table = symtable.symtable(text, "<cell>", "exec")
-        except SyntaxError:  # such as `return` outside of a function
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # such as `return` outside of a function
             continue
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
         again = {each.target.id for each in ast.walk(node) if _adds(each)}  # x += 1 uses x
