@@ -1,0 +1,93 @@
+"""What is checked of `program_06`; the mistake in it is `causal-strict`."""
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "causal-strict"
+HIDDEN = "hidden = steps[:, None] < steps"
+
+
+def draw(rng):
+    batch, heads, positions, size = sizes(rng, 4, least=3)
+    query, key, value = (rng.normal(size=(batch, heads, positions, size)) for _ in range(3))
+    return {"query": query, "key": key, "value": value}
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank."""
+    return Trial("asked", inputs["query"], inputs["key"], inputs["value"], causal=True, fill=-1e9)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 6: a softmax in logarithms",
+    question="Why does the first position attend to everything? (pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "causal-strict",
+            "It is named, and not mended yet. The position itself is hidden too; the first one, which has nothing else, attends to all.",
+            {HIDDEN: "hidden = steps[:, None] <= steps"},
+            "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
+        ),
+        Wrong(
+            "causal-one-ahead",
+            "Each position sees the next one: corrected by one too much.",
+            {HIDDEN: "hidden = steps[:, None] + 1 < steps"},
+            "asked in pytorch/tutorials#2250",
+        ),
+        Wrong(
+            "causal-reversed",
+            "The past is hidden in place of the future: rows are queries, columns are keys.",
+            {HIDDEN: "hidden = steps[:, None] > steps"},
+            "pytorch/examples#649",
+        ),
+        Wrong(
+            "causal-inverted",
+            "What should be attended to is hidden: only the future is left.",
+            {HIDDEN: "hidden = steps[:, None] >= steps"},
+            "harvard-edge/cs249r_book#1785",
+        ),
+        Wrong(
+            "causal-itself-only",
+            "Each position sees itself alone: the past is to be seen too.",
+            {HIDDEN: "hidden = steps[:, None] != steps"},
+        ),
+        Wrong(
+            "causal-missing",
+            "Nothing is hidden any more: the future is attended to.",
+            {HIDDEN: "hidden = np.zeros((len(steps), len(steps)), bool)"},
+            "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+        Wrong(
+            "causal-two-before-first",
+            "The first position is mended by hand, and every other one still does not see itself.",
+            {HIDDEN: "hidden = (steps[:, None] <= steps) & ((steps[:, None] > 0) | (steps > 0))"},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

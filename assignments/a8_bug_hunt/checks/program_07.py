@@ -1,0 +1,107 @@
+"""What is checked of `program_07`; the mistake in it is `causal-wrong-corner`."""
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "causal-wrong-corner"
+TRIANGLE = "np.tri(rows, columns, dtype=bool)"
+
+
+def arrays(rng, longer):
+    """T and S differ by two at least: `longer` says whether there are more queries than keys."""
+    batch, heads, size, few, more = sizes(rng, 5, least=3)
+    few, more = sorted((few, more))
+    rows, columns = (more + 2, few) if longer else (few, more + 2)
+    query = rng.normal(size=(batch, heads, rows, size))
+    key, value = (rng.normal(size=(batch, heads, columns, size)) for _ in range(2))
+    return {"query": query, "key": key, "value": value}
+
+
+def draw(rng):
+    """Fewer queries than keys."""
+    return arrays(rng, longer=False)
+
+
+def more_queries(rng):
+    return arrays(rng, longer=True)
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank."""
+    return Trial("asked", inputs["query"], inputs["key"], inputs["value"], causal=True, fill=-1e9)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 7: a triangle that is no square",
+    question="To which corner does a causal mask belong where T and S differ? (pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336)",
+    difficulty=2,
+    minutes=15,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, unchanged=1),
+        Check("edge", "more queries than keys", 1, more_queries),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "causal-wrong-corner",
+            "It is named, and not mended yet. The triangle ends in the lower right corner: it lets the last query see all keys, where the first one should see one.",
+            {TRIANGLE: "np.tri(rows, columns, columns - rows, dtype=bool)"},
+            "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
+        ),
+        Wrong(
+            "causal-corner-moved-twice",
+            "The triangle is moved to the other side: with fewer queries than keys the first ones see nothing.",
+            {TRIANGLE: "np.tri(rows, columns, rows - columns, dtype=bool)"},
+        ),
+        Wrong(
+            "causal-never-negative",
+            "The triangle is moved only where there are more keys than queries: it should not be moved there either.",
+            {TRIANGLE: "np.tri(rows, columns, max(columns - rows, 0), dtype=bool)"},
+        ),
+        Wrong(
+            "causal-strict",
+            "A position does not see itself: s < t in place of s ≤ t.",
+            {TRIANGLE: "np.tri(rows, columns, -1, dtype=bool)"},
+            "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
+        ),
+        Wrong(
+            "causal-one-ahead",
+            "A position sees the next one: s ≤ t + 1 in place of s ≤ t.",
+            {TRIANGLE: "np.tri(rows, columns, 1, dtype=bool)"},
+            "asked in pytorch/tutorials#2250",
+        ),
+        Wrong(
+            "causal-reversed",
+            "The past is hidden in place of the future: the triangle is transposed.",
+            {TRIANGLE: "np.tri(columns, rows, dtype=bool).T"},
+            "pytorch/examples#649",
+        ),
+        Wrong(
+            "causal-missing",
+            "Nothing is hidden any more.",
+            {TRIANGLE: "np.ones((rows, columns), dtype=bool)"},
+            "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

@@ -1,0 +1,106 @@
+"""What is checked of `program_08`; the mistake in it is `padding-on-queries`."""
+
+import numpy as np
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "padding-on-queries"
+MASKED = "logits = np.where(mask[:, None, None, :], logits, -1e9)"
+PROJECTED = 'Q, K, V = np.einsum("BTI,RHIO->RBHTO", inputs, kernels)'
+
+
+def draw(rng):
+    """Sentences of different lengths; at least one is padded."""
+    batch, positions, features, heads, size = sizes(rng, 5, least=3)
+    lengths = rng.integers(1, positions + 1, size=batch)
+    lengths[0] = max(positions - 2, 1)
+    return {
+        "inputs": rng.normal(size=(batch, positions, features)),
+        "kernels": rng.normal(scale=features**-0.5, size=(3, heads, features, size)),
+        "mask": np.arange(positions) < lengths[:, None],
+    }
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank, which has an output kernel: one that leaves the heads as they are."""
+    array, kernels, mask = inputs["inputs"], inputs["kernels"], inputs["mask"]
+    weights = {f"{role}/kernel": kernel for role, kernel in zip(("query", "key", "value"), kernels, strict=True)}
+    heads, _, size = kernels[0].shape
+    weights["attention_output/kernel"] = np.eye(heads * size).reshape(heads, size, heads * size)
+    return Trial("asked", array, array, array, weights, key_mask=mask, query_mask=mask, fill=-1e9)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 8: three kernels in one array",
+    question="The mask hides the padding's rows: why does padding still count? (lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40)",
+    difficulty=2,
+    minutes=15,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "padding-on-queries",
+            "It is named, and not mended yet. The mask lies along the queries: the padding's own rows are levelled, and its columns, which the others look at, are open.",
+            {MASKED: MASKED.replace("None, None, :", "None, :, None")},
+            "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
+        ),
+        Wrong(
+            "padding-on-both",
+            "Rows and columns are both masked: a padded query has nothing left and attends to everything, padding included.",
+            {MASKED: MASKED.replace("mask[:, None, None, :]", "mask[:, None, None, :] & mask[:, None, :, None]")},
+        ),
+        Wrong(
+            "padding-inverted",
+            "The real tokens are hidden and padding is attended to.",
+            {MASKED: MASKED.replace("mask[", "~mask[")},
+            "nyu-mll/jiant#465",
+        ),
+        Wrong(
+            "padding-ignored",
+            "Nothing is hidden any more.",
+            {MASKED: "pass"},
+            "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
+        ),
+        Wrong(
+            "padding-zeroes-key",
+            "The padding's keys are zeros: its logits are 0, and it keeps a share of the softmax.",
+            {MASKED: "pass", PROJECTED: PROJECTED + "\n    K = K * mask[:, None, :, None]"},
+            "castorini/castor#176",
+        ),
+        Wrong(
+            "padding-zeroes-value",
+            "The padding's values are zeros, but its share of the softmax is lost to the others.",
+            {MASKED: "pass", PROJECTED: PROJECTED + "\n    V = V * mask[:, None, :, None]"},
+            "castorini/castor#176",
+        ),
+        Wrong(
+            "padding-zeroes-output",
+            "The padding's own outputs are set to zero: the others still attend to it.",
+            {MASKED: "pass", "(*inputs.shape[:2], -1))": "(*inputs.shape[:2], -1)) * mask[..., None]"},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

@@ -1,0 +1,108 @@
+"""What is checked of `program_09`; the mistake in it is `heads-reshaped`."""
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "heads-reshaped"
+SPLIT = "return array.reshape(batch, positions, heads, width // heads).swapaxes(1, 2)"
+RESHAPED = "{}.reshape(len(query), heads, -1, query_kernel.shape[1] // heads)"
+MERGED = "mixed.swapaxes(1, 2).reshape("
+
+
+def draw(rng):
+    batch, rows, columns, features, heads, size, outputs = sizes(rng, 7)
+    kernels = {f"{role}_kernel": rng.normal(size=(features, heads * size)) for role in ("query", "key", "value")}
+    return {
+        "query": rng.normal(scale=features**-0.5, size=(batch, rows, features)),
+        "value": rng.normal(scale=features**-0.5, size=(batch, columns, features)),
+        **kernels,
+        "output_kernel": rng.normal(size=(heads * size, outputs)),
+        "heads": heads,
+    }
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank, whose kernels are (H, I, O)."""
+    heads, weights = inputs["heads"], {}
+    for role in ("query", "key", "value"):
+        kernel = inputs[f"{role}_kernel"]
+        weights[f"{role}/kernel"] = kernel.reshape(len(kernel), heads, -1).swapaxes(0, 1)
+    kernel = inputs["output_kernel"]
+    weights["attention_output/kernel"] = kernel.reshape(heads, -1, kernel.shape[1])
+    return Trial("asked", inputs["query"], inputs["value"], inputs["value"], weights)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 9: kernels as matrices",
+    question="The heads have the right shape: what else can be wrong with them? (reczoo/FuxiCTR#30)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "heads-reshaped",
+            "It is named, and not mended yet. The split reads the numbers in their order: heads are cut out of positions, not out of features.",
+            {SPLIT: "return array.reshape(batch, heads, positions, width // heads)"},
+            "reczoo/FuxiCTR#30",
+        ),
+        Wrong(
+            "heads-reshaped-and-merged",
+            "The merge was made to fit the wrong split: now both are reshapes, and a head is a part of the positions.",
+            {SPLIT: "return array.reshape(batch, heads, positions, width // heads)", MERGED: "mixed.reshape("},
+            "reczoo/FuxiCTR#30, 649453932/Chinese-Text-Classification-Pytorch#53",
+        ),
+        Wrong(
+            "merge-not-transposed",
+            "The split is right now, and the merge, which was right before, does not transpose back any more.",
+            {MERGED: "mixed.reshape("},
+            "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
+        ),
+        Wrong(
+            "heads-size-first",
+            "The features are cut as (O, H): a head gets every H-th feature, not O that lie side by side.",
+            {SPLIT: "return array.reshape(batch, positions, width // heads, heads).transpose(0, 3, 1, 2)"},
+        ),
+        Wrong(
+            "heads-reshaped-query",
+            "Key and value are split as they should be, the query is not.",
+            {"split(query @ query_kernel)": RESHAPED.format("(query @ query_kernel)")},
+            "reczoo/FuxiCTR#30",
+        ),
+        Wrong(
+            "heads-reshaped-key",
+            "Query and value are split as they should be, the key is not.",
+            {"split(value @ key_kernel)": RESHAPED.format("(value @ key_kernel)")},
+            "reczoo/FuxiCTR#30",
+        ),
+        Wrong(
+            "heads-reshaped-value",
+            "Query and key are split as they should be, the value is not.",
+            {"split(value @ value_kernel)": RESHAPED.format("(value @ value_kernel)")},
+            "reczoo/FuxiCTR#30",
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

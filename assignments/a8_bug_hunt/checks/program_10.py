@@ -1,0 +1,101 @@
+"""What is checked of `program_10`; the mistake in it is `merge-not-transposed`."""
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "merge-not-transposed"
+JOINED = "np.concatenate(results, axis=-1)"
+
+
+def draw(rng):
+    batch, rows, columns, features, heads, size, outputs = sizes(rng, 7)
+    kernels = {f"{role}_kernels": rng.normal(size=(heads, features, size)) for role in ("query", "key", "value")}
+    return {
+        "query": rng.normal(scale=features**-0.5, size=(batch, rows, features)),
+        "key": rng.normal(scale=features**-0.5, size=(batch, columns, features)),
+        "value": rng.normal(size=(batch, columns, features)),
+        **kernels,
+        "output_kernel": rng.normal(size=(heads * size, outputs)),
+    }
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank, whose output kernel is (H, O, E)."""
+    weights = {f"{role}/kernel": inputs[f"{role}_kernels"] for role in ("query", "key", "value")}
+    kernel, heads = inputs["output_kernel"], len(inputs["query_kernels"])
+    weights["attention_output/kernel"] = kernel.reshape(heads, -1, kernel.shape[1])
+    return Trial("asked", inputs["query"], inputs["key"], inputs["value"], weights)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 10: a list of heads",
+    question="Every head is right, so why is the output not? (jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "merge-not-transposed",
+            "It is named, and not mended yet. The heads stand before the positions when they are joined: a row gets pieces of other positions.",
+            {JOINED: "np.stack(results, axis=1).reshape(*query.shape[:2], -1)"},
+            "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
+        ),
+        Wrong(
+            "merge-size-first",
+            "The heads are interleaved: first every head's feature 0, then every head's feature 1. They belong side by side.",
+            {JOINED: "np.stack(results, axis=-1).reshape(*query.shape[:2], -1)"},
+        ),
+        Wrong(
+            "merge-heads-reversed",
+            "The heads are joined in the opposite order: the output's kernel expects head 0 first.",
+            {JOINED: "np.concatenate(results[::-1], axis=-1)"},
+        ),
+        Wrong(
+            "merge-averaged",
+            "The heads are averaged and repeated: side by side each keeps its own features.",
+            {JOINED: "np.tile(np.mean(results, axis=0), len(results))"},
+            "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
+        ),
+        Wrong(
+            "merge-last-head-only",
+            "Only the last head's result is used, in the place of every head's.",
+            {JOINED: "np.tile(results[-1], len(results))"},
+        ),
+        Wrong(
+            "merge-batch-in-front",
+            "The list is read as if the batch stood first: sentences and heads are exchanged.",
+            {
+                JOINED: "np.reshape(results, (query.shape[0], len(results), query.shape[1], -1)).swapaxes(1, 2).reshape(*query.shape[:2], -1)"
+            },
+        ),
+        Wrong(
+            "merge-without-batch",
+            "The list is reshaped at once to the joined shape: sentences, heads and positions are all mixed.",
+            {JOINED: "np.reshape(results, (*query.shape[:2], -1))"},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

@@ -1,0 +1,72 @@
+# %% [markdown]
+# # Program 7: a triangle that is no square
+#
+# **The question.** In self-attention two implementations agree to the last digit. Called with five queries and seven
+# keys, one of them sees two positions further than the other. Both call it causal.
+#
+# **The idea.** Causal means that a query sees no key of a later position, so it must be known at which position each of
+# them stands. Here both sequences begin at position 0, and query t sees the keys s ≤ t, as with Keras'
+# `use_causal_mask`. (Other code has the last query stand beside the last key: that is right where the queries continue
+# a sequence whose keys are remembered. It is another question.)
+#
+# **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O): B sentences, H heads, T and S positions, O
+# features a head. T may be smaller or larger than S.
+#
+# **One line, worked.** A case that it gets right: T = S = 3. The queries see one, two and three keys.
+#
+# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
+# `MISTAKE` to the id of what was wrong, one of these:
+#
+# - `causal-inverted`: The causal mask is inverted: only the future is attended.
+# - `causal-itself-only`: The causal mask is a diagonal: each position attends to itself alone.
+# - `causal-missing`: There is no causal mask: the future is attended.
+# - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 in place of s ≤ t.
+# - `causal-reversed`: The causal mask is reversed: the past is hidden, the future and the position itself are attended.
+# - `causal-strict`: The causal mask hides the position itself: s < t in place of s ≤ t.
+# - `causal-wrong-corner`: With T ≠ S the causal mask is aligned to the lower right corner in place of the upper left.
+# - `logits-key-query`: The logits are key · query in place of query · key: they are transposed, or the two were
+#   swapped.
+# - `scale-keys`: The logits are divided by √S, the root of the number of keys, in place of √O.
+# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
+
+# %%
+import numpy as np
+
+### BEGIN SOLUTION
+MISTAKE = "causal-wrong-corner"
+### STARTER
+# MISTAKE = ""
+### END SOLUTION
+
+
+def program_07(query, key, value):
+    """Causal scaled dot-product attention; queries and keys are both counted from position 0.
+
+    Args:
+        query: (B, H, T, O).
+        key, value: (B, H, S, O).
+
+    Returns:
+        The output, (B, H, T, O): query t attends to the keys s ≤ t, as far as there are any.
+    """
+    rows, columns = query.shape[2], key.shape[2]
+    ### BEGIN SOLUTION
+    triangle = np.tri(rows, columns, dtype=bool)
+    ### STARTER
+    # triangle = np.tri(rows, columns, columns - rows, dtype=bool)
+    ### END SOLUTION
+    logits = np.matmul(query, np.swapaxes(key, 2, 3)) / np.sqrt(query.shape[3])
+    logits[..., ~triangle] = -1e9
+    logits -= np.max(logits, axis=-1, keepdims=True)
+    np.exp(logits, out=logits)
+    return np.matmul(logits / np.sum(logits, axis=-1, keepdims=True), value)
+
+
+# %% [markdown] tags=["hint"]
+# Print the triangle for T = S, for T = 2 and S = 4, and for T = 4 and S = 2. How many keys does query 0 see in each?
+
+# %% [markdown] tags=["hint"]
+# Query 0 stands at position 0 and is to see one key, whatever T and S are. In the program that hangs on both.
+
+# %% [markdown] tags=["hint"]
+# Read in NumPy's manual what the third argument of `np.tri` moves, and what it is if you leave it out.
