@@ -1,0 +1,180 @@
+"""What is checked of `SavedAttention`: its config, a file, and padding masks on their way in and out."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+SUPPORTS = "self.supports_masking = True"
+BASE = "config = super().get_config()"
+DROPOUT = 'config["dropout"] = self.dropout'
+USE_BIAS = 'config["use_bias"] = self.use_bias'
+PADDINGS = "for padding in (value_mask, key_mask):"
+AXES = "axes = 1 if mask is None or len(mask.shape) == 3 else (1, 2)"
+EXPANDED = 'padding = ops.expand_dims(ops.cast(padding, "bool"), axes)'
+BOTH = "mask = padding if mask is None else ops.logical_and(mask, padding)"
+
+
+def draw(rng):
+    """Two tables of embeddings, and ids with padding; a mask with four axes or three."""
+    batch, rows, columns, heads, size, width, other = sizes(rng, 7, least=3)
+    source, target = rng.integers(1, 9, (batch, columns)), rng.integers(1, 9, (batch, rows))
+    source[:, -1] = source[0, -2] = target[1:, -1] = 0
+    mask = rng.random((batch, heads, rows, columns)) < 0.7
+    mask[..., :2] = True
+    weights = {}
+    for name, features in (("query", width), ("key", other), ("value", other)):
+        weights[f"{name}_dense.kernel"] = rng.normal(size=(heads, features, size))
+        weights[f"{name}_dense.bias"] = rng.normal(size=(heads, size))
+    weights["output_dense.kernel"] = rng.normal(size=(heads, size, width))
+    weights["output_dense.bias"] = rng.normal(size=(width,))
+    return {
+        "target": target,
+        "source": source,
+        "target table": rng.normal(size=(9, width)),
+        "source table": rng.normal(size=(9, other)),
+        "attention_mask": mask,
+        "key_mask": np.arange(columns)[None] != rng.integers(1, max(2, columns - 1), (batch, 1)),
+        "weights": weights,
+    }
+
+
+def masked(answer, inputs):
+    """With masks of both kinds; with the padding masks alone; with masks of three axes; the mask that is handed on."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["weights"]["query_dense.kernel"].shape
+    layer = answer.SavedAttention(heads, size)
+    embedded = {}
+    for name in ("target", "source"):
+        table = inputs[f"{name} table"]
+        embedding = keras.layers.Embedding(*table.shape, mask_zero=True)
+        embedding.build()
+        embedding.set_weights([table])
+        embedded[name] = embedding(inputs[name])
+    query, value = embedded["target"], embedded["source"]
+    layer.build(query.shape, value.shape)
+    asks.set_weights(layer, inputs["weights"])
+    mask, key_mask = inputs["attention_mask"], inputs["key_mask"]
+    output = layer(query, value)
+    handed = getattr(output, "_keras_mask", None)
+    return {
+        "padding of the value alone": output,
+        "with a mask of four axes": layer(query, value, attention_mask=mask),
+        "with a mask of three axes, and scores": layer(
+            query, value, attention_mask=mask[:, 0], return_attention_scores=True
+        ),
+        "with a key mask, causal": layer(query, value, key_mask=key_mask, use_causal_mask=True),
+        "mask on the output": None if handed is None else np.asarray(handed),
+    }
+
+
+def saved(answer, inputs):
+    """A model's results before it is saved and after it is loaded."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    heads, features, size = inputs["weights"]["query_dense.kernel"].shape
+    layer = answer.SavedAttention(heads, size, dropout=0.25, name="attention")
+    query, value = (keras.Input((None, each)) for each in (features, inputs["source table"].shape[1]))
+    model = keras.Model([query, value], layer(query, value))
+    asks.set_weights(layer, inputs["weights"])
+    arrays = [inputs["target table"][inputs["target"]], inputs["source table"][inputs["source"]]]
+    model.save("model.keras")
+    loaded = keras.models.load_model("model.keras", custom_objects={"SavedAttention": answer.SavedAttention})
+    return [model(arrays), loaded(arrays), len(loaded.weights)]
+
+
+def config(answer, inputs):
+    """Of the config what is the layer's own, and a layer made of it."""
+    made = answer.SavedAttention(3, key_dim=5, dropout=0.25, use_bias=False, name="mine", dtype="float16")
+    found = made.get_config()
+    again = answer.SavedAttention.from_config(found)
+    names = ("num_heads", "key_dim", "dropout", "use_bias", "name")
+    return {
+        "config": {name: found[name] for name in names if name in found},
+        "made of it": [again.num_heads, again.key_dim, again.dropout, again.use_bias, again.name, again.compute_dtype],
+    }
+
+
+EXERCISE = Exercise(
+    title="A layer that is saved, and that hands masks on",
+    question="Why does `load_model` not make my layer again, and where does the embedding's mask go? (Keras' guide on "
+    "custom layers; keras-team/keras-io#1046)",
+    difficulty=2,
+    minutes=25,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=("HeadProjection", "attention_scores", "HeadMerge", "HeadsAttention"),
+    forbids=(
+        "MultiHeadAttention",
+        "GroupQueryAttention",
+        "Attention",
+        "AdditiveAttention",
+        "dot_product_attention",
+    ),
+    seconds=20.0,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, ask=masked, times=1),
+        Check("invariants", "its config, and a layer made of it", 2, draw, config, times=1),
+        Check("saving", "a model in a .keras file: the same results after loading", 2, draw, saved, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "supports-masking-missing",
+            "The output has no mask: without `supports_masking` Keras drops it, and the layers that follow attend to "
+            "padding.",
+            {SUPPORTS: "self.supports_masking = False"},
+        ),
+        Wrong(
+            "config-without-base",
+            "The config lacks the base class's part: a loaded layer has another name and another dtype.",
+            {BASE: "config = {}"},
+        ),
+        Wrong(
+            "config-dropout-missing",
+            "The dropout rate is not in the config: a loaded layer trains without dropout.",
+            {DROPOUT: "config.pop('dropout', None)"},
+        ),
+        Wrong(
+            "config-bias-missing",
+            "`use_bias` is not in the config: a layer without biases is made again with biases.",
+            {USE_BIAS: "config.pop('use_bias', None)"},
+        ),
+        Wrong(
+            "padding-ignored",
+            "The value's padding mask is not used: padding is attended.",
+            {PADDINGS: "for padding in ():"},
+        ),
+        Wrong(
+            "padding-inverted",
+            "The padding masks are read the other way round: True is a word, which may be attended.",
+            {EXPANDED: EXPANDED + "\n                padding = ops.logical_not(padding)"},
+        ),
+        Wrong(
+            "mask-replaces-padding",
+            "Where there is an `attention_mask`, the padding masks are not used: both are to hide.",
+            {BOTH: "mask = padding if mask is None else mask"},
+        ),
+        Wrong(
+            "padding-replaces-mask",
+            "Where there is a padding mask, `attention_mask` is not used: both are to hide.",
+            {BOTH: "mask = padding"},
+        ),
+        Wrong(
+            "key-mask-ignored",
+            "`key_mask` has no effect: a position is attended only if neither the value's mask nor the key's hides it.",
+            {PADDINGS: "for padding in (value_mask,):"},
+        ),
+        Wrong(
+            "heads-share-axis",
+            "With a mask of four axes the padding mask's batch is laid over the heads: it needs an axis for them too.",
+            {AXES: "axes = 1"},
+            "seed 001",
+        ),
+        Wrong(
+            "masks-either",
+            "Of two masks, one that allows is enough here: both must.",
+            {BOTH: BOTH.replace("logical_and", "logical_or")},
+        ),
+    ),
+)
