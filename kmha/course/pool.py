@@ -27,6 +27,11 @@ class Pool:
         """The sandbox that has imported these."""
         return self._sandboxes.setdefault(tuple(uses), Sandbox(tuple(uses)))
 
+    def stop(self) -> None:
+        """Ends them for good, also while another thread runs something in them."""
+        for sandbox in list(self._sandboxes.values()):
+            sandbox.stop()
+
     def close(self) -> None:
         """Ends all processes; `of` gives the same sandboxes again, which then start anew."""
         for sandbox in self._sandboxes.values():

@@ -9,61 +9,31 @@ array([0, 2, 4])
 """
 
 import contextlib
-import dataclasses
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from kmha.course import zygote
-from kmha.course.answering import PRINTED
-from kmha.course.encoding import EncodingError, decode, encode
+from kmha.course import answers, zygote
+from kmha.course.answers import ENDED, Answer, Ran
+from kmha.course.encoding import decode, encode
+
+__all__ = ["ENDED", "Answer", "Ran", "Sandbox", "SandboxError", "StoppedError"]
 
 STARTING = 20.0  # seconds that the first operation of a library may take, beyond what the exercise may
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR")
-ENDED = "the sandbox ended"
-_STOPPED = {
-    "time": "it took longer than {seconds:g} seconds: is there a loop that does not end?",
-    "files": "it wrote too many or too large files",
-    "output": "it returned more than fits into a message",
-}
+# Not `-m`, which would look for modules in the current folder first: that may be a stranger's.
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from kmha.course import zygote; zygote.main(sys.argv[1:])"
 
 
 class SandboxError(RuntimeError):
     """The process from which the sandboxes are forked does not start."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Answer:
-    """What came of one question.
-
-    Attributes:
-        result: what the code returned.
-        error: its `kind` (a class), what it `says`, the `line` and its `text`; `None` where there is none.
-        changed: names of the inputs that are not as they were.
-        printed: what was printed meanwhile.
-    """
-
-    result: Any = None
-    error: Mapping[str, Any] | None = None
-    changed: tuple[str, ...] = ()
-    printed: str = ""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Ran:
-    """What came of a learner's file: why it could not be loaded, or its answers to all questions.
-
-    Attributes:
-        error: of loading it.
-        answers: as many as there were questions, unless loading failed.
-        printed: while it was loaded.
-    """
-
-    error: Mapping[str, Any] | None
-    answers: tuple[Answer, ...]
-    printed: str = ""
+class StoppedError(RuntimeError):
+    """The sandbox was stopped for good while something ran in it."""
 
 
 class Sandbox:
@@ -76,6 +46,7 @@ class Sandbox:
     def __init__(self, uses: Sequence[str] = ("numpy",)) -> None:
         self.uses = tuple(uses)
         self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -93,8 +64,19 @@ class Sandbox:
                     cast(BinaryIO, pipe).close()
         self._process = None
 
+    def stop(self) -> None:
+        """Ends it for good, and what another thread runs in it: that raises a `StoppedError`."""
+        self._stopped = True
+        if (process := self._process) is not None:
+            process.kill()
+
     def start(self) -> None:
-        """Starts it, if it does not run; takes as long as the imports."""
+        """Starts it, if it does not run; takes as long as the imports.
+
+        Raises:
+            SandboxError: it does not start.
+            StoppedError: it was stopped for good.
+        """
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
@@ -102,13 +84,19 @@ class Sandbox:
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
         environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kmha.course.zygote", *self.uses],
+            [sys.executable, "-P", "-c", _PROGRAM, str(Path(__file__).parents[2]), *self.uses],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
         )
+        if self._stopped:
+            self.close()
+            raise StoppedError
         if zygote.read(cast(BinaryIO, self._process.stdout)) is None:
+            if self._stopped:
+                self.close()
+                raise StoppedError
             said = cast(BinaryIO, self._process.stderr).read().decode(errors="replace").strip().splitlines()
             self.close()
             raise SandboxError(f"the sandbox does not start: {said[-1] if said else 'it says nothing'}")
@@ -150,8 +138,10 @@ class Sandbox:
             raise
         if message is None:
             self.close()
-            return Ran(_error(ENDED), ())
-        return _ran(found, len(questions), _why(found, seconds))
+            if self._stopped:
+                raise StoppedError
+            return Ran(answers.failed(ENDED), ())
+        return answers.read(found, len(questions), seconds)
 
 
 def _served(asked: bytes, serve: Callable[..., Any] | None) -> bytes:
@@ -164,70 +154,3 @@ def _served(asked: bytes, serve: Callable[..., Any] | None) -> bytes:
         return encode({"result": result, "error": None})
     except Exception as error:  # arguments of any kind may have come
         return encode({"result": None, "error": f"{type(error).__name__}: {error}"[:500]})
-
-
-def _why(found: Mapping[str, Any], seconds: float) -> str:
-    """Why nothing more came."""
-    if found["stopped"]:
-        return _STOPPED[found["stopped"]].format(seconds=seconds)
-    if found["status"] < 0:
-        return f"it crashed the interpreter, or was stopped at a limit (signal {-found['status']})"
-    return "it ended the process before it answered"
-
-
-def _ran(found: Mapping[str, Any], count: int, why: str) -> Ran:
-    messages = _messages(found["sent"].tobytes())
-    loaded = next(messages, None)
-    if loaded is None:
-        return Ran(_error(why), ())
-    if loaded.get("error") is not None:
-        return Ran(_checked(loaded["error"]), (), _printed(loaded))
-    answers = [_answer(message) for message, _ in zip(messages, range(count), strict=False)]
-    missing = count - len(answers)
-    return Ran(None, (*answers, *[Answer(error=_error(why))] * missing), _printed(loaded))
-
-
-def _messages(sent: bytes) -> Any:
-    """The messages that are whole; what a learner's code may have written among them ends them."""
-    at = 0
-    while at + zygote.LENGTH.size <= len(sent):
-        (length,) = zygote.LENGTH.unpack_from(sent, at)
-        at += zygote.LENGTH.size
-        if at + length > len(sent):
-            return
-        try:
-            message = decode(sent[at : at + length])
-        except EncodingError:
-            return
-        if not isinstance(message, dict):
-            return
-        yield message
-        at += length
-
-
-def _answer(message: Mapping[str, Any]) -> Answer:
-    error, changed = message.get("error"), message.get("changed")
-    names = tuple(_text(name, 100) for name in changed[:20]) if isinstance(changed, list) else ()
-    return Answer(message.get("result"), None if error is None else _checked(error), names, _printed(message))
-
-
-def _error(says: str) -> dict[str, Any]:
-    return {"kind": "", "says": says, "line": None, "text": ""}
-
-
-def _checked(error: Any) -> dict[str, Any]:
-    """An error as it is expected, whatever was sent in its place."""
-    if not isinstance(error, dict):
-        return _error("it sent something else than a result")
-    line = error.get("line")
-    found = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file")}
-    return {**found, "line": line if isinstance(line, int) else None}
-
-
-def _printed(message: Mapping[str, Any]) -> str:
-    return _text(message.get("printed", ""), PRINTED + 100)
-
-
-def _text(value: Any, most: int) -> str:
-    """A text of at most so many characters, whatever was sent in its place."""
-    return value[:most].encode(errors="replace").decode() if isinstance(value, str) else ""
