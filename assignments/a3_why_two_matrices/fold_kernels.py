@@ -4,7 +4,7 @@
 # **The question.** The paper projects Q with W_i^Q. Yet many drawings show Q itself as x W^Q, so that there are two
 # projections in a row. Does one learn both? And an answer on a forum writes, with W_i^{Q*} = W^Q W_i^Q:
 #
-# Q_i(x) = x W_i^{Q*} = x W^Q W_i^{Q*} = Q W_i^Q
+# `Q_i(x) = x W_i^{Q*} = x W^Q W_i^{Q*} = Q W_i^Q`
 #
 # Can all of these be equal?
 #

@@ -8,8 +8,8 @@
 # a head compares two positions in O respects, not in all I. The rank can be lower still, also lower than that of each
 # kernel: what W_i^Q keeps, W_i^K may throw away.
 #
-# In floating point no matrix is exactly of low rank: rounding makes singular values near 1e-16 of what should be 0. So one
-# counts the singular values that are larger than a *tolerance times the largest one* of the same matrix. An absolute
+# In floating point no matrix is exactly of low rank: where a singular value should be 0, rounding leaves about 1e-16 of the
+# largest one. So one counts the singular values that are larger than a *tolerance times the largest one* of the same matrix. An absolute
 # bound would call a matrix of small numbers empty.
 #
 # **The shapes.** The kernels are (H, I, O), W_i of all heads (H, I, I), their singular values (H, I), largest first.

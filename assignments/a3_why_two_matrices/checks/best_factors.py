@@ -36,6 +36,8 @@ def shapes(inputs, result, expected):
 
 def distance(inputs, result, expected):
     """Eckart–Young: the distance is that of the singular values that were dropped."""
+    if np.shape(result["product"]) != expected["product"].shape:
+        return "`left @ right.T` has not the shape of W, or cannot be computed."
     singular = np.linalg.svd(inputs["bilinear"], compute_uv=False)
     least = np.sqrt(np.sum(singular[inputs["rank"] :] ** 2))
     far = np.linalg.norm(inputs["bilinear"] - result["product"])
@@ -45,9 +47,8 @@ def distance(inputs, result, expected):
 
 
 def values(inputs, result, expected):
-    shape = np.shape(result["product"])
-    if shape != expected["product"].shape:
-        return f"`left @ right.T` has the shape {shape}, expected {expected['product'].shape}."
+    if np.shape(result["product"]) != expected["product"].shape:
+        return "`left @ right.T` has not the shape of W, or cannot be computed."
     if not np.allclose(result["product"], expected["product"], rtol=0, atol=1e-6 * np.abs(expected["product"]).max()):
         return "`left @ right.T` is not the nearest matrix of this rank."
     return None
@@ -92,6 +93,11 @@ EXERCISE = Exercise(
             "Columns of V^T are taken in place of columns of V: `svd` returns V transposed already.",
             {RETURN: RETURN.replace("right_transposed[:rank].T", "right_transposed[:, :rank]")},
             "numpy.linalg.svd: it returns vh",
+        ),
+        Wrong(
+            "right-transposed",
+            "The right factor is (r, I): it is to have the shape of W^K, (I, r), and is transposed in the product only.",
+            {RETURN: RETURN.replace("[:rank].T", "[:rank]")},
         ),
         Wrong(
             "factors-exchanged",

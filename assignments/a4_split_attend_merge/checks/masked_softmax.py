@@ -69,7 +69,7 @@ EXERCISE = Exercise(
             "nan-mended-at-the-end",
             "NaN is set to 0 in the scores when they are finished: the gradient still goes through it.",
             {GUARD: "largest", RETURN: "return np.nan_to_num(scores), gradient"},
-            "pytorch/pytorch#41508 is about such a gradient",
+            "pytorch/pytorch#41508",
         ),
         Wrong(
             "empty-row-uniform",
