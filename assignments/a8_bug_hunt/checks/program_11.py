@@ -1,0 +1,101 @@
+"""What is checked of `program_11`; the mistake in it is `kernels-key-value-swapped`."""
+
+import numpy as np
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "kernels-key-value-swapped"
+ORDER = "query, key, value = parts"
+
+
+def draw(rng):
+    batch, positions, features, heads, size, outputs = sizes(rng, 6)
+    return {
+        "inputs": rng.normal(scale=features**-0.5, size=(batch, positions, features)),
+        "packed_kernel": rng.normal(size=(features, 3 * heads * size)),
+        "output_kernel": rng.normal(size=(heads * size, outputs)),
+        "heads": heads,
+    }
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank, whose kernels are apart, (H, I, O)."""
+    array, heads, weights = inputs["inputs"], inputs["heads"], {}
+    for role, kernel in zip(("query", "key", "value"), np.split(inputs["packed_kernel"], 3, axis=1), strict=True):
+        weights[f"{role}/kernel"] = kernel.reshape(len(kernel), heads, -1).swapaxes(0, 1)
+    kernel = inputs["output_kernel"]
+    weights["attention_output/kernel"] = kernel.reshape(heads, -1, kernel.shape[1])
+    return Trial("asked", array, array, array, weights)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 11: one packed kernel",
+    question="Why do weights that were trained elsewhere give nonsense here? (jsbaan/transformer-from-scratch#1)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "kernels-key-value-swapped",
+            "It is named, and not mended yet. The second third is taken for the value and the last for the key: the docstring has the key before the value.",
+            {ORDER: "query, value, key = parts"},
+            "jsbaan/transformer-from-scratch#1",
+        ),
+        Wrong(
+            "kernels-query-key-swapped",
+            "Query and key are exchanged: every position asks with what it should be asked by.",
+            {ORDER: "key, query, value = parts"},
+        ),
+        Wrong(
+            "kernels-query-value-swapped",
+            "Query and value are exchanged, the key is right.",
+            {ORDER: "value, key, query = parts"},
+        ),
+        Wrong(
+            "kernels-moved-on",
+            "All three are in the wrong place: value, query, key.",
+            {ORDER: "value, query, key = parts"},
+        ),
+        Wrong(
+            "kernels-moved-back",
+            "All three are in the wrong place: key, value, query.",
+            {ORDER: "key, value, query = parts"},
+        ),
+        Wrong(
+            "kernels-key-for-value",
+            "The key serves as value too, and the last third of the kernel is not used.",
+            {ORDER: "query, key, _ = parts\n    value = key"},
+            "yflyzhang/AnnotatedTransformer#1",
+        ),
+        Wrong(
+            "kernels-packed-by-head",
+            "The columns are read as if each head had its query, key and value side by side: here all of the query's come first.",
+            {ORDER: "query, key, value = np.moveaxis(packed.reshape(*packed.shape[:2], heads, 3, -1), 3, 0)"},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

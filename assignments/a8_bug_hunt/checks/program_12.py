@@ -1,0 +1,113 @@
+"""What is checked of `program_12`; the mistake in it is `dropout-at-inference`."""
+
+import numpy as np
+
+from kmha.course.comparing import same
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chain import Trial, run
+from kmha.verify.mistakes import BANK
+
+MISTAKE = "dropout-at-inference"
+DROPPED = "np.where(keep, scores / (1 - rate), 0.0) if training else scores"
+
+
+def draw(rng):
+    """At inference."""
+    batch, heads, rows, columns, size = sizes(rng, 5)
+    rate = float(rng.choice([0.2, 0.3, 0.4]))
+    keep = rng.random((batch, heads, rows, columns)) >= rate
+    keep[..., 0, 0], keep[..., -1, -1] = True, False
+    query = rng.normal(size=(batch, heads, rows, size))
+    key, value = (rng.normal(size=(batch, heads, columns, size)) for _ in range(2))
+    return {"query": query, "key": key, "value": value, "keep": keep, "rate": rate, "training": False}
+
+
+def modes(answer, inputs):
+    """At inference, in training, and in training with nothing to drop: one mode alone can be right by chance."""
+    nothing = {"keep": np.ones_like(inputs["keep"]), "rate": 0.0}
+    each = ({}, {"training": True}, {"training": True, **nothing})
+    return [answer.program_12(**{**inputs, **more}) for more in each]
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+def trial(inputs):
+    """The call for the bank."""
+    kept = inputs["keep"] / (1 - inputs["rate"])
+    training = inputs["training"]
+    modes = {"training": training, "rate": inputs["rate"], "kept": kept if training else None, "more": {"kept": kept}}
+    return Trial("asked", inputs["query"], inputs["key"], inputs["value"], **modes)
+
+
+def result(state):
+    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
+    trial = state["trial"]
+    output = state["output"]
+    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
+        output = run(trial)["output"]
+    return output
+
+
+EXERCISE = Exercise(
+    title="Program 12: what is kept is given",
+    question="Why does the same sentence get another translation on every call? (pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791)",
+    difficulty=1,
+    minutes=10,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=3, unchanged=1),
+        Check(
+            "edge", "it is right in all modes: at inference, in training, in training with the rate 0", 2, draw, modes
+        ),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "dropout-at-inference",
+            "It is named, and not mended yet. Whether scores are dropped hangs on the rate, not on `training`: it goes on after the training.",
+            {DROPPED: DROPPED.replace("training", "rate > 0")},
+            "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
+        ),
+        Wrong(
+            "dropout-never",
+            "Nothing is dropped any more, in training either.",
+            {DROPPED: "scores"},
+            "tensorflow/tensorflow#42625",
+        ),
+        Wrong(
+            "dropout-exchanged",
+            "The two modes are exchanged: scores are dropped at inference, and in training they are not.",
+            {DROPPED: DROPPED.replace("if training", "if not training")},
+        ),
+        Wrong(
+            "dropout-without-rescaling",
+            "The scores that are kept are not divided by the share that is kept: in training the output is too small.",
+            {DROPPED: DROPPED.replace(" / (1 - rate)", "")},
+            "huggingface/transformers#31468",
+        ),
+        Wrong(
+            "dropout-times-share",
+            "The scores that are kept are multiplied by the share that is kept: it makes the loss larger, not good.",
+            {DROPPED: DROPPED.replace("/", "*")},
+            "huggingface/transformers#31468",
+        ),
+        Wrong(
+            "dropout-rescaled-at-inference",
+            "The scores are made up for at inference, as in the first paper on dropout, and not in training: here it is done in training.",
+            {DROPPED: "np.where(keep, scores, 0.0) if training else scores * (1 - rate)"},
+            "Srivastava et al. 2014, section 4",
+        ),
+        Wrong(
+            "dropout-rescaled-twice",
+            "The scores are made up for in training, and made smaller at inference as well: one of the two is enough.",
+            {DROPPED: DROPPED.replace("else scores", "else scores * (1 - rate)")},
+        ),
+    ),
+    bank=trial,
+    bank_result=result,
+)

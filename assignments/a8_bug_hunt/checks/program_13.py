@@ -1,0 +1,83 @@
+"""What is checked of `program_13`; the mistake in it is `norm-over-time`."""
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+MISTAKE = "norm-over-time"
+MEAN = "total.mean(axis=1, keepdims=True)"
+VARIANCE = "np.mean(centred**2, axis=1, keepdims=True)"
+
+
+def draw(rng):
+    batch, positions, features = sizes(rng, 3, least=3)
+    kernels = {f"{role}_kernel": rng.normal(size=(features, features)) for role in ("query", "key", "value")}
+    return {
+        "inputs": rng.normal(size=(batch, features, positions)) + rng.normal(scale=2, size=(features, 1)),
+        **kernels,
+        "gain": rng.uniform(0.5, 2, size=features),
+        "bias": rng.normal(size=features),
+    }
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+EXERCISE = Exercise(
+    title="Program 13: channels first",
+    question="Over which axis does a layer normalization run, if the features do not stand last? (jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7)",
+    difficulty=2,
+    minutes=15,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "norm-over-time",
+            "It is named, and not mended yet. Mean and variance run over the positions: each feature is normalized along the sentence, and positions hang on each other.",
+            {MEAN: MEAN.replace("1", "-1"), VARIANCE: VARIANCE.replace("=1", "=-1")},
+            "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
+        ),
+        Wrong(
+            "norm-variance-over-time",
+            "The mean runs over the features now, the variance still over the positions.",
+            {VARIANCE: VARIANCE.replace("=1", "=-1")},
+        ),
+        Wrong(
+            "norm-mean-over-time",
+            "The variance runs over the features now, the mean still over the positions.",
+            {MEAN: MEAN.replace("1", "-1")},
+        ),
+        Wrong(
+            "norm-over-time-and-features",
+            "Mean and variance run over positions and features together: positions still hang on each other.",
+            {MEAN: MEAN.replace("1", "(1, 2)"), VARIANCE: VARIANCE.replace("=1", "=(1, 2)")},
+            "Qualcomm-AI-research/geometric-algebra-transformer#8, reczoo/FuxiCTR#23",
+        ),
+        Wrong(
+            "norm-over-batch",
+            "Mean and variance run over the batch: sentences hang on each other.",
+            {MEAN: MEAN.replace("1", "0"), VARIANCE: VARIANCE.replace("=1", "=0")},
+            "google-research/bert#1088",
+        ),
+        Wrong(
+            "norm-unbiased",
+            "The variance is the unbiased one, divided by E - 1: a layer normalization divides by E.",
+            {VARIANCE: "total.var(axis=1, ddof=1, keepdims=True)"},
+            "harvardnlp/annotated-transformer#119, FluxML/Flux.jl#529, codertimo/BERT-pytorch#30",
+        ),
+        Wrong(
+            "softmax-over-queries",
+            "The softmax's axis was changed along with the normalization's: that one was right.",
+            {
+                "powers.sum(axis=-1, keepdims=True)": "powers.sum(axis=1, keepdims=True)",
+                "logits.max(axis=-1, keepdims=True)": "logits.max(axis=1, keepdims=True)",
+            },
+            "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
+        ),
+    ),
+)

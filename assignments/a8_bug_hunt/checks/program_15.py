@@ -1,0 +1,77 @@
+"""What is checked of `program_15`; the mistake in it is `positions-exponent-doubled-per-feature`."""
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+MISTAKE = "positions-exponent-doubled-per-feature"
+EXPONENT = "(2 * (feature // 2) / width)"
+ENCODING = "np.where(feature % 2 == 0, np.sin(angle), np.cos(angle))"
+
+
+def draw(rng):
+    batch, positions, pairs, tokens = sizes(rng, 4, least=3)
+    return {
+        "ids": rng.integers(0, tokens, size=(batch, positions)),
+        "table": rng.normal(scale=0.1, size=(tokens, 2 * pairs)),
+    }
+
+
+def named(answer, inputs):
+    return answer.MISTAKE
+
+
+def judge_named(inputs, result, expected):
+    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
+
+
+EXERCISE = Exercise(
+    title="Program 15: tokens and positions",
+    question="Why is half of the positional encoding the same at all positions? (jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25)",
+    difficulty=2,
+    minutes=15,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "positions-exponent-doubled-per-feature",
+            "It is named, and not mended yet. The feature's number is doubled as if it counted pairs: the exponents run up to 2, and the two of a pair differ.",
+            {EXPONENT: "(2 * feature / width)"},
+            "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25",
+        ),
+        Wrong(
+            "positions-exponent-per-feature",
+            "The exponents end before 1 now, but sine and cosine of a pair still have different ones.",
+            {EXPONENT: "(feature / width)"},
+            "maxjcohen/transformer#62",
+        ),
+        Wrong(
+            "positions-exponent-halved",
+            "The two of a pair agree now, but the exponents end before 1/2: the 2 of 2i is missing.",
+            {EXPONENT: "(feature // 2 / width)"},
+        ),
+        Wrong(
+            "positions-exponent-doubled",
+            "The two of a pair agree now, but the exponents still run up to 2: 2i is doubled once more.",
+            {EXPONENT: "(4 * (feature // 2) / width)"},
+            "SamLynnEvans/Transformer#25",
+        ),
+        Wrong(
+            "positions-exponent-from-one",
+            "The pairs are counted from 1: the fastest frequency is missing.",
+            {EXPONENT: "(2 * (feature // 2 + 1) / width)"},
+        ),
+        Wrong(
+            "positions-exponent-cosine-next",
+            "The cosines have the next pair's exponent: an odd number was rounded up to the next even one.",
+            {EXPONENT: "((feature + feature % 2) / width)"},
+            "YutaroOgawa/pytorch_advanced#79",
+        ),
+        Wrong(
+            "positions-halves",
+            "The exponents are right, and the sines fill the first half of the features, the cosines the second: here they alternate.",
+            {ENCODING: "np.concatenate([np.sin(angle[:, ::2]), np.cos(angle[:, ::2])], axis=1)"},
+            "tensorflow/text#1122, tatp22/multidim-positional-encoding#20, tensorflow/tensor2tensor#1925",
+        ),
+    ),
+)
