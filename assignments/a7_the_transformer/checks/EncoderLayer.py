@@ -1,0 +1,155 @@
+"""What is checked of `EncoderLayer`: what is added to what, and normalized when."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+ATTENTION = "attention = self.mha(x, x, attention_mask=mask, training=training)"
+BLOCK1 = "block1 = self.layernorm1(x + attention)"
+FORWARD = "forward = self.dropout_ffn(self.ffn(block1), training=training)"
+LAST = "return self.layernorm2(block1 + forward)"
+
+
+def attention(rng, heads, size, width):
+    """Weights of Keras' layer, in its order."""
+    found = []
+    for _ in range(3):
+        found += [rng.normal(size=(width, heads, size)), rng.normal(size=(heads, size))]
+    return [*found, 0.3 * rng.normal(size=(heads, size, width)), rng.normal(size=(width,))]
+
+
+def draw(rng):
+    """A padding mask that hides something in every sentence but one."""
+    batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
+    width = heads * size
+    lengths = rng.integers(1, positions, batch)
+    lengths[-1] = positions
+    weights = {
+        "mha": attention(rng, heads, size, width),
+        "ffn": [
+            rng.normal(size=(width, between)),
+            rng.normal(size=(between,)),
+            0.3 * rng.normal(size=(between, width)),
+            rng.normal(size=(width,)),
+        ],
+    }
+    for name in ("layernorm1", "layernorm2"):
+        weights[name] = [rng.uniform(0.5, 2.0, width), rng.normal(size=(width,))]
+    return {
+        "x": rng.normal(size=(batch, positions, width)),
+        "mask": (np.arange(positions) < lengths[:, None])[:, None],
+        "made": [width, heads, between, 0.3],
+        "weights": weights,
+        "training": False,
+    }
+
+
+def draw_training(rng):
+    """In training, without a mask."""
+    return {**draw(rng), "mask": None, "training": True}
+
+
+def called(answer, inputs):
+    """The layer's result with the weights given."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy("float64")
+    layer = answer.EncoderLayer(*inputs["made"])
+    layer.build(inputs["x"].shape)
+    asks.set_weights(layer, inputs["weights"])
+    return layer(keras.ops.convert_to_tensor(inputs["x"]), training=inputs["training"], mask=inputs["mask"])
+
+
+EXERCISE = Exercise(
+    title="The encoder layer",
+    question="What is added to what, before the normalization or after it? (asked in tensorflow/models#7533; "
+    "harvardnlp/annotated-transformer#1)",
+    difficulty=2,
+    minutes=20,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=("fully_connected",),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=6, ask=called, times=1),
+        Check(
+            "values",
+            "in training: dropout in the attention, and on the fully connected part",
+            2,
+            draw_training,
+            called,
+            times=1,
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "residual-missing-attention",
+            "The residual connection around the attention is missing: its output alone is normalized.",
+            {BLOCK1: "block1 = self.layernorm1(attention)"},
+            "Vaswani et al. 2017, section 3.1",
+        ),
+        Wrong(
+            "residual-missing-feed-forward",
+            "The residual connection around the fully connected part is missing.",
+            {LAST: "return self.layernorm2(forward)"},
+            "Vaswani et al. 2017, section 3.1",
+        ),
+        Wrong(
+            "residual-feed-forward-from-input",
+            "The second sum starts from x: it starts from what went into the fully connected part.",
+            {LAST: "return self.layernorm2(x + forward)"},
+            "Vaswani et al. 2017, section 3.1",
+        ),
+        Wrong(
+            "feed-forward-input-of-attention",
+            "The fully connected part gets the attention's bare output, without residual connection and normalization.",
+            {"self.ffn(block1)": "self.ffn(attention)"},
+        ),
+        Wrong(
+            "norm-before",
+            "The normalizations stand before the sublayers (pre-norm): here, as in the paper, they follow the sums.",
+            {
+                ATTENTION: "normed = self.layernorm1(x)\n        attention = self.mha(normed, normed, attention_mask=mask, training=training)",
+                BLOCK1: "block1 = x + attention",
+                "self.ffn(block1)": "self.ffn(self.layernorm2(block1))",
+                LAST: "return block1 + forward",
+            },
+            "Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020",
+        ),
+        Wrong(
+            "norm-inside-residual",
+            "Only what a sublayer gives is normalized, and x is added to that: the sum is to be normalized.",
+            {BLOCK1: "block1 = x + self.layernorm1(attention)", LAST: "return block1 + self.layernorm2(forward)"},
+        ),
+        Wrong(
+            "norm-missing-feed-forward",
+            "The second normalization is missing.",
+            {LAST: "return block1 + forward"},
+            "Vaswani et al. 2017, section 3.1",
+        ),
+        Wrong(
+            "norm-shared-last-1",
+            "The first normalization is used in the second place too: each sum has its own gain and bias.",
+            {LAST: "return self.layernorm1(block1 + forward)"},
+        ),
+        Wrong(
+            "mask-argument-ignored",
+            "The mask does not arrive in the attention: padding is attended. As a fourth argument without a name it is "
+            "taken for something else.",
+            {ATTENTION: "attention = self.mha(x, x, training=training)"},
+            "course solutions; kmha README, Where kmha differs",
+        ),
+        Wrong(
+            "dropout-never",
+            "Nothing is dropped after the fully connected part.",
+            {FORWARD: "forward = self.ffn(block1)"},
+        ),
+        Wrong(
+            "dropout-after-residual",
+            "Dropout is on the sum: then x itself is dropped too. It is on what the fully connected part gives.",
+            {
+                FORWARD: "forward = self.ffn(block1)",
+                LAST: "return self.layernorm2(self.dropout_ffn(block1 + forward, training=training))",
+            },
+        ),
+    ),
+)

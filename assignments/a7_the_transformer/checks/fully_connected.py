@@ -1,0 +1,100 @@
+"""What is checked of `fully_connected`, and where activations go wrong."""
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+FIRST = 'first = keras.layers.Dense(fully_connected_dim, activation="relu")'
+SECOND = "second = keras.layers.Dense(embedding_dim)"
+LAST = "return keras.Sequential([first, second])"
+
+
+def draw(rng):
+    """An input, and the weights."""
+    batch, positions, width, between = sizes(rng, 4, least=3)
+    return {
+        "x": rng.normal(size=(batch, positions, width)),
+        "weights": [
+            rng.normal(size=(width, between)),
+            rng.normal(size=(between,)),
+            rng.normal(size=(between, width)),
+            rng.normal(size=(width,)),
+        ],
+    }
+
+
+def called(answer, inputs):
+    """The result with the weights given."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    model = answer.fully_connected(*inputs["weights"][0].shape)
+    model(inputs["x"])
+    model.set_weights(inputs["weights"])
+    return model(inputs["x"])
+
+
+def shapes(answer, inputs):
+    """Of the weights, and of the result."""
+    model = answer.fully_connected(*inputs["weights"][0].shape)
+    result = model(inputs["x"])
+    return [tuple(result.shape), *(tuple(each.shape) for each in model.weights)]
+
+
+EXERCISE = Exercise(
+    title="The fully connected part",
+    question="How wide is the part between the attentions, and where is its activation? (Vaswani et al. 2017, section "
+    "3.3)",
+    difficulty=1,
+    minutes=8,
+    uses=("numpy", "keras", "tensorflow"),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=6, ask=called, times=2),
+        Check("invariants", "the shapes of the weights, in their order", 2, draw, shapes, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "feed-forward-activation-missing",
+            "There is no activation: two dense layers are then one linear map.",
+            {FIRST: FIRST.replace(', activation="relu"', "")},
+            "Vaswani et al. 2017, section 3.3",
+        ),
+        Wrong(
+            "feed-forward-activation-after-second",
+            "The relu follows the second layer: it belongs between the two.",
+            {
+                FIRST: FIRST.replace(', activation="relu"', ""),
+                SECOND: SECOND.replace("dim)", 'dim, activation="relu")'),
+            },
+            "Vaswani et al. 2017, section 3.3",
+        ),
+        Wrong(
+            "feed-forward-activation-after-both",
+            "A relu follows the second layer too: then nothing negative is ever added to the embedding.",
+            {SECOND: SECOND.replace("dim)", 'dim, activation="relu")')},
+            "Vaswani et al. 2017, section 3.3",
+        ),
+        Wrong(
+            "feed-forward-activation-gelu",
+            "The activation is gelu, as in BERT: the paper's is relu.",
+            {FIRST: FIRST.replace("relu", "gelu")},
+        ),
+        Wrong(
+            "feed-forward-widths-exchanged",
+            "The widths are exchanged: the result must have the input's width, or it cannot be added to it.",
+            {
+                FIRST: FIRST.replace("fully_connected_dim", "embedding_dim"),
+                SECOND: SECOND.replace("embedding", "fully_connected"),
+            },
+        ),
+        Wrong(
+            "feed-forward-bias2-missing",
+            "The second layer has no bias.",
+            {SECOND: SECOND.replace("dim)", "dim, use_bias=False)")},
+            "Vaswani et al. 2017, section 3.3",
+        ),
+        Wrong(
+            "feed-forward-three-layers",
+            "There is a layer too many: one goes up to the larger width, one comes down.",
+            {LAST: "return keras.Sequential([first, keras.layers.Dense(fully_connected_dim), second])"},
+        ),
+    ),
+)
