@@ -1,24 +1,25 @@
 # %% [markdown]
 # # The whole layer in six equations
 #
-# **The question.** "Only by looking within the code did I work this out." What does the old Addons layer compute, from its
-# list of inputs to its output? And where in it are K, Q and V?
+# **The question.** Where in the layer Q, K and V come into being is told by nothing but its code. What does the old
+# Addons layer compute, from its list of inputs to its output, and where in it are the three?
 #
-# **The idea.** Six steps. Query, key and value are each multiplied by a kernel of their own; only what comes out is Q, K and
-# V. Every query position is compared with every source position by a dot product over the head size O, divided by √O. A
-# softmax over the *source* positions makes weights of these logits: for each head and query position they sum to one.
-# The weights mix the values. An output kernel, which has a part for every head, turns what all heads found into
-# E features, and the heads are summed over. No concatenation is written anywhere: a sum over heads and head size
+# **The idea.** Six steps. Query, key and value are each multiplied by a kernel of their own; only what comes out is Q,
+# K and V. Every query position is compared with every source position by a dot product over the head size O, divided
+# by √O. A softmax over the *source* positions makes weights of these logits: for each head and query position they sum
+# to one. The weights mix the values. An output kernel, which has a part for every head, turns what all heads found
+# into E features, and the heads are summed over. No concatenation is written anywhere: a sum over heads and head size
 # *is* the product of the concatenated heads with one matrix.
 #
-# The layer is called with a list: `[query, key, value]`, or `[query, key]`, and then the key is the value too. For the decoder's
-# second attention, `[target, enc_output]` is enough.
+# The layer is called with a list: `[query, key, value]`, or `[query, key]`, and then the key is the value too. For the
+# decoder's second attention, `[target, enc_output]` is enough.
 #
-# **The shapes.** Query (B, T, I); key and value (B, S, I); three kernels (H, I, O); logits (B, H, T, S); what the weights have
-# mixed (B, T, H, O); output kernel (H, O, E); output (B, T, E). There are no biases, no mask and no dropout here.
+# **The shapes.** Query (B, T, I); key and value (B, S, I); three kernels (H, I, O); logits (B, H, T, S); what the
+# weights have mixed (B, T, H, O); output kernel (H, O, E); output (B, T, E). There are no biases, no mask and no
+# dropout here.
 #
-# **One line, worked.** One head, O = 4, one query whose dot products with two keys are 0 and 2·ln 3 ≈ 2.197. Divided by
-# √4 = 2 they are 0 and ln 3, the exponentials 1 and 3, so the weights are 0.25 and 0.75.
+# **One line, worked.** One head, O = 4, one query whose dot products with two keys are 0 and 2·ln 3 ≈ 2.197. Divided
+# by √4 = 2 they are 0 and ln 3, the exponentials 1 and 3, so the weights are 0.25 and 0.75.
 
 # %%
 import numpy as np
@@ -53,13 +54,14 @@ def addons_forward(inputs, query_kernel, key_kernel, value_kernel, output_kernel
 
 
 # %% [markdown] tags=["hint"]
-# Take the list apart first: two or three arrays. Then three projections, one like the other, each with its own kernel. Keep the
-# head axis through everything that follows until the last step.
+# Take the list apart first: two or three arrays. Then three projections, one like the other, each with its own kernel.
+# Keep the head axis through everything that follows until the last step.
 
 # %% [markdown] tags=["hint"]
-# The logits have four axes, batch, head, query position, source position: O is summed over. The softmax is over the last of
-# them; take off the row's largest logit before `np.exp`. Then the source positions are summed over in the mix.
+# The logits have four axes, batch, head, query position, source position: O is summed over. The softmax is over the
+# last of them; take off the row's largest logit before `np.exp`. Then the source positions are summed over in the mix.
 
 # %% [markdown] tags=["hint"]
-# With letters: logits from BTHO and BSHO to BHTS, times 1/√O with O from the projected query's last axis; exponentials, divided
-# by their sum over S with `keepdims=True`; the mix back to BTHO; at last both H and O are summed over with the output kernel.
+# With letters: logits from BTHO and BSHO to BHTS, times 1/√O with O from the projected query's last axis;
+# exponentials, divided by their sum over S with `keepdims=True`; the mix back to BTHO; at last both H and O are summed
+# over with the output kernel.

@@ -1,21 +1,23 @@
 # %% [markdown]
 # # In which order the built-in layer takes its arguments
 #
-# **The question.** The lecture says query, key, value. The code calls `self.mha(x, enc_output, enc_output)`, and nobody can say
-# which of the two is the key. Does it matter?
+# **The question.** Papers and lectures say query, key, value. Code calls `mha(x, enc_output, enc_output)`, and nobody
+# can tell which of the two is the key. Does it matter?
 #
-# **The idea.** `keras.layers.MultiHeadAttention` is called with `(query, value, key=None, query_mask=None, value_mask=None,
-# key_mask=None, attention_mask=None, return_attention_scores=False, …)`: *value before key*, unlike the paper, unlike
-# `torch.nn.MultiheadAttention`, and unlike the list of the old Addons layer. Where key and value are one array, as in the
-# decoder's second attention, no order is wrong. Where they are not, the wrong order raises no error as long as the
-# shapes fit: queries are then compared with the values, and the keys are mixed. What comes fourth has changed too: in Keras 2
-# it was `attention_mask`, in Keras 3 it is the padding mask of the query. A Transformer tutorial had a layer of its
-# own, with `(v, k, q, mask)`, and code that was moved from one to the other broke without a word.
+# **The idea.** `keras.layers.MultiHeadAttention` is called with `(query, value, key=None, query_mask=None,
+# value_mask=None, key_mask=None, attention_mask=None, return_attention_scores=False, …)`: *value before key*, unlike
+# the paper, unlike `torch.nn.MultiheadAttention`, and unlike the list of the old Addons layer. Where key and value are
+# one array, as in the decoder's second attention, no order is wrong. Where they are not, the wrong order raises no
+# error as long as the shapes fit: queries are then compared with the values, and the keys are mixed. What comes fourth
+# has changed too: in Keras 2 it was `attention_mask`, in Keras 3 it is the padding mask of the query. A Transformer
+# tutorial had a layer of its own, with `(v, k, q, mask)`, and code that was moved from one to the other broke without
+# a word.
 #
-# **The shapes.** Query (B, T, I), key and value (B, S, I), mask (B, T, S), boolean, True where t may attend to s; the output
-# (B, T, E), the scores (B, H, T, S).
+# **The shapes.** Query (B, T, I), key and value (B, S, I), mask (B, T, S), boolean, True where t may attend to s; the
+# output (B, T, E), the scores (B, H, T, S).
 #
-# **One line, worked.** `layer(a, b, c)`: `a` is the query, `b` is the *value*, `c` is the *key*. And `layer(a, b)`: `b` is both.
+# **One line, worked.** `layer(a, b, c)`: `a` is the query, `b` is the *value*, `c` is the *key*. And `layer(a, b)`:
+# `b` is both.
 
 # %%
 
@@ -43,8 +45,9 @@ def call_builtin(layer, query, key, value, mask):
 # Any argument can be given by its name, and then its place no longer matters.
 
 # %% [markdown] tags=["hint"]
-# Two arguments must not be given by their place: the mask, which is not the fourth, and the flag that asks for the scores.
+# Two arguments must not be given by their place: the mask, which is not the fourth, and the flag that asks for the
+# scores.
 
 # %% [markdown] tags=["hint"]
-# The names are in the text: the mask of who may attend to whom has the name with "attention" in it, and so has the flag, which
-# is to be True. With it the layer returns two things, and these are to be returned as they are.
+# The names are in the text: the mask of who may attend to whom has the name with "attention" in it, and so has the
+# flag, which is to be True. With it the layer returns two things, and these are to be returned as they are.

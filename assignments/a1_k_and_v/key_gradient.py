@@ -1,20 +1,23 @@
 # %% [markdown]
 # # The key kernel learns
 #
-# **The question.** If `enc_output` is not K, then K comes from a matrix that "is fit during training". Where does its gradient come
-# from? The keys are only compared, they are never mixed into the output.
+# **The question.** If `enc_output` is not K, then K comes from a matrix that is trained. But the keys are only
+# compared, they are never mixed into the output. Where does the gradient of that matrix come from?
 #
-# **The idea.** The output depends on the keys through the weights of the mix. A change of the key kernel changes K, then the
-# logits, then the scores, then what is mixed, then the loss: the gradient comes back along the same path, one step
-# at a time. With A the scores of a row, and G the gradient of the loss with respect to A, the softmax passes back
-# A · (G − Σₛ A·G), element by element: each score's gradient counts only as far as it differs from the row's weighted average. So
-# the gradient vanishes where there is nothing to choose, as with a single source position, and nowhere else by itself.
+# **The idea.** The output depends on the keys through the weights of the mix. A change of the key kernel changes K,
+# then the logits, then the scores, then what is mixed, then the loss: the gradient comes back along the same path, one
+# step at a time. With A the scores of a row, and G the gradient of the loss with respect to A, the softmax passes back
+# A · (G − Σₛ A·G), element by element: each score's gradient counts only as far as it differs from the row's weighted
+# average. So the gradient vanishes where there is nothing to choose, as with a single source position, and nowhere
+# else by itself.
 #
-# **The shapes.** Query heads (B, T, H, O), value heads (B, S, H, O), `enc_output` (B, S, I), key kernel (H, I, O). K is
-# (B, S, H, O), logits and scores are (B, H, T, S), mixed is (B, T, H, O), and the gradient has the kernel's shape, (H, I, O).
+# **The shapes.** Query heads (B, T, H, O), value heads (B, S, H, O), `enc_output` (B, S, I), key kernel (H, I, O). K
+# is (B, S, H, O), logits and scores are (B, H, T, S), mixed is (B, T, H, O), and the gradient has the kernel's shape,
+# (H, I, O).
 #
-# **One line, worked.** One head, one query, two source positions with scores 0.25 and 0.75. If G is 4 at the first and 0 at the
-# second, the average is 0.25·4 = 1, and the logits' gradients are 0.25·(4 − 1) = 0.75 and 0.75·(0 − 1) = −0.75.
+# **One line, worked.** One head, one query, two source positions with scores 0.25 and 0.75. If G is 4 at the first and
+# 0 at the second, the average is 0.25·4 = 1, and the logits' gradients are 0.25·(4 − 1) = 0.75 and 0.75·(0 − 1) =
+# −0.75.
 
 # %%
 import numpy as np
@@ -52,13 +55,13 @@ def key_gradient(enc_output, query, value, key_kernel, upstream):
 
 
 # %% [markdown] tags=["hint"]
-# Go forward first: K, logits, scores. Then backward, with the gradient of each: of the scores, of the logits, of K, of the kernel.
-# Every backward step of a product is a product again: the gradient that came, times the other factor.
+# Go forward first: K, logits, scores. Then backward, with the gradient of each: of the scores, of the logits, of K, of
+# the kernel. Every backward step of a product is a product again: the gradient that came, times the other factor.
 
 # %% [markdown] tags=["hint"]
-# The scores' gradient is the dot product of `upstream` and the value over O, with the axes of the scores. Then comes the
-# softmax, with the formula of the text; the sum in it is over the source positions.
+# The scores' gradient is the dot product of `upstream` and the value over O, with the axes of the scores. Then comes
+# the softmax, with the formula of the text; the sum in it is over the source positions.
 
 # %% [markdown] tags=["hint"]
-# K's gradient sums the logits' gradient times the query over the query positions, and has the scale once. The kernel's sums K's
-# gradient times `enc_output` over batch and source positions: the letters of the result are HIO.
+# K's gradient sums the logits' gradient times the query over the query positions, and has the scale once. The kernel's
+# sums K's gradient times `enc_output` over batch and source positions: the letters of the result are HIO.

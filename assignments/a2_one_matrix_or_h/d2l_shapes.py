@@ -1,20 +1,21 @@
 # %% [markdown]
 # # When num_hiddens is not query_size
 #
-# **The question.** "The last dimension of the queries is num_hiddens, but the input size of W_q is query_size. What if they are not
-# equal?" And: should the comment in `forward` not say that the queries are (batch size, number of queries, query_size)?
+# **The question.** The textbook's W_q takes query_size features, and its comment says that the queries have
+# num_hiddens of them. Which is right, and what if the two numbers differ?
 #
-# **The idea.** It should; the comment holds only for the example, where all widths are 100. The layer is given four widths of
-# its own. `query_size`, `key_size` and `value_size` are those of what comes in, and may all differ. `num_hiddens` is the width
-# of what goes on: each of the three matrices leads from its own input's width to it, so that from there on query and
-# key can be compared. It is cut into `num_heads` pieces, and the heads move into the batch axis: (B·H, positions, O) with
-# O = num_hiddens / num_heads. Joined again, the heads are num_hiddens wide, and the last matrix keeps that.
+# **The idea.** It should; the comment holds only for the example, where all widths are 100. The layer is given four
+# widths of its own. `query_size`, `key_size` and `value_size` are those of what comes in, and may all differ.
+# `num_hiddens` is the width of what goes on: each of the three matrices leads from its own input's width to it, so
+# that from there on query and key can be compared. It is cut into `num_heads` pieces, and the heads move into the
+# batch axis: (B·H, positions, O) with O = num_hiddens / num_heads. Joined again, the heads are num_hiddens wide, and
+# the last matrix keeps that.
 #
-# **The shapes.** Queries (B, T, query_size), keys (B, S, key_size), values (B, S, value_size). Matrices are meant here as
-# (in, out), such that X · W is the product. (`nn.Linear` stores the transposed one, (out, in).)
+# **The shapes.** Queries (B, T, query_size), keys (B, S, key_size), values (B, S, value_size). Matrices are meant here
+# as (in, out), such that X · W is the product. (`nn.Linear` stores the transposed one, (out, in).)
 #
-# **One line, worked.** Queries (2, 4, 30), num_hiddens = 100, five heads: W_q is (30, 100), the product (2, 4, 100), and the split
-# queries are (10, 4, 20).
+# **One line, worked.** Queries (2, 4, 30), num_hiddens = 100, five heads: W_q is (30, 100), the product (2, 4, 100),
+# and the split queries are (10, 4, 20).
 
 # %%
 
@@ -57,13 +58,13 @@ def d2l_shapes(query_shape, key_shape, value_shape, num_hiddens, num_heads):
 
 
 # %% [markdown] tags=["hint"]
-# Name the sizes first: B, T and S come from the shapes, and so do three widths. Where does each of the three widths appear
-# once the matrices have been applied? Nowhere.
+# Name the sizes first: B, T and S come from the shapes, and so do three widths. Where does each of the three widths
+# appear once the matrices have been applied? Nowhere.
 
 # %% [markdown] tags=["hint"]
-# A product X · W has the shape of X but for the last axis, which is W's. The split makes of (B, positions, num_hiddens) an array with
-# as many numbers: B·H items, and a width that is H times smaller.
+# A product X · W has the shape of X but for the last axis, which is W's. The split makes of (B, positions,
+# num_hiddens) an array with as many numbers: B·H items, and a width that is H times smaller.
 
 # %% [markdown] tags=["hint"]
-# Scores have a row for every query and a column for every key, T and S, and no width; they are B·H such tables. Mixed has a row
-# for every query again, and the split values' width. The join is the opposite of the split.
+# Scores have a row for every query and a column for every key, T and S, and no width; they are B·H such tables. Mixed
+# has a row for every query again, and the split values' width. The join is the opposite of the split.

@@ -1,16 +1,19 @@
 # %% [markdown]
 # # What each head looks at
 #
-# **The question.** "Is this right: `attention_weights.reshape((batch_size, num_heads, num_queries, num_kvpairs))`? And is
-# that the attention weight of each head?" Yes, both: the scores are the one place where the heads can be seen apart.
+# **The question.** An exercise of the textbook asks to show the weights of several heads. Is it enough to reshape the
+# scores to batch, heads, queries and keys and to draw them, and are these then the weights of each head? Yes, both:
+# the scores are the one place where the heads can be seen apart.
 #
-# **The idea.** A picture of one sentence has a panel for each head, a row for each query, a column for each key. Pictures are
-# read by comparing colours, so one colour must mean one number in all panels: the same limits for every head. If each panel
-# chooses its own limits, a head that spreads its weights evenly looks as decided as one that looks at a single word.
+# **The idea.** A picture of one sentence has a panel for each head, a row for each query, a column for each key.
+# Pictures are read by comparing colours, so one colour must mean one number in all panels: the same limits for every
+# head. If each panel chooses its own limits, a head that spreads its weights evenly looks as decided as one that looks
+# at a single word.
 #
 # **The shapes.** The scores are (B·H, T, S), item b's head h at b·H + h. One item's panels are H images of (T, S).
 #
-# **One line, worked.** With B = 2, H = 3 the scores are (6, T, S); the panels of item 1 show numbers 3, 4 and 5 of them.
+# **One line, worked.** With B = 2, H = 3 the scores are (6, T, S); the panels of item 1 show numbers 3, 4 and 5 of
+# them.
 
 # %%
 import matplotlib.pyplot as plt
@@ -43,13 +46,13 @@ def draw_heads(scores, num_heads, item):
 
 
 # %% [markdown] tags=["hint"]
-# Take batch and heads apart first, and pick the item. What is left is (H, T, S). `plt.subplots` gives a figure and as many axes
-# as you ask for.
+# Take batch and heads apart first, and pick the item. What is left is (H, T, S). `plt.subplots` gives a figure and as
+# many axes as you ask for.
 
 # %% [markdown] tags=["hint"]
-# `imshow` takes `vmin` and `vmax`, the numbers that get the first and the last colour. If you do not say them, each image takes
-# its own least and largest number.
+# `imshow` takes `vmin` and `vmax`, the numbers that get the first and the last colour. If you do not say them, each
+# image takes its own least and largest number.
 
 # %% [markdown] tags=["hint"]
-# With one head `plt.subplots` returns a single axes and not an array of them, unless it is told `squeeze=False`: then it is always
-# (rows, columns). Loop over its first row, draw, set title and labels, and return the figure.
+# With one head `plt.subplots` returns a single axes and not an array of them, unless it is told `squeeze=False`: then
+# it is always (rows, columns). Loop over its first row, draw, set title and labels, and return the figure.

@@ -1,18 +1,20 @@
 # %% [markdown]
 # # To remove a head
 #
-# **The question.** A head has turned out to matter little. Which numbers of the layer go, if the layer has one large matrix for each role
-# and not h small ones?
+# **The question.** A head has turned out to matter little. Which numbers of the layer go, if the layer has one large
+# matrix for each role and not h small ones?
 #
-# **The idea.** A head is O neighbouring columns of each of the three projections, and the O *rows* of the output matrix that
-# receive what these columns lead to. Take out both, and the layer is smaller and gives exactly what the whole layer gives with that
-# head's output set to zero. The other heads do not notice: their size O stays, and with it the scale 1/√O. (A layer that computes its head
-# size as width / h must from then on be told the new h.) The output stays E wide.
+# **The idea.** A head is O neighbouring columns of each of the three projections, and the O *rows* of the output
+# matrix that receive what these columns lead to. Take out both, and the layer is smaller and gives exactly what the
+# whole layer gives with that head's output set to zero. The other heads do not notice: their size O stays, and with it
+# the scale 1/√O. (A layer that computes its head size as width / h must from then on be told the new h.) The output
+# stays E wide.
 #
 # **The shapes.** Query, key and value kernel (I, H·O), each with an I of its own; output kernel (H·O, E). Afterwards
 # (I, (H−1)·O) and ((H−1)·O, E).
 #
-# **One line, worked.** H = 3, O = 2, head 1 goes: of the columns 0 to 5 stay 0, 1, 4 and 5, and of the output kernel the same rows.
+# **One line, worked.** H = 3, O = 2, head 1 goes: of the columns 0 to 5 stay 0, 1, 4 and 5, and of the output kernel
+# the same rows.
 
 # %%
 import numpy as np
@@ -41,11 +43,13 @@ def prune_head(query_kernel, key_kernel, value_kernel, output_kernel, num_heads,
 
 
 # %% [markdown] tags=["hint"]
-# How wide is a head? The matrices say it, with H. Then: at which column does head number `head` begin, and where does it end?
+# How wide is a head? The matrices say it, with H. Then: at which column does head number `head` begin, and where does
+# it end?
 
 # %% [markdown] tags=["hint"]
-# The same numbers are columns of three matrices and rows of the fourth: what the columns put out is what the rows receive.
+# The same numbers are columns of three matrices and rows of the fourth: what the columns put out is what the rows
+# receive.
 
 # %% [markdown] tags=["hint"]
-# `np.delete` takes an array, the indices to leave out, and an axis; `np.concatenate` of the parts before and after the head does as
-# well. Axis 1 for the three projections, axis 0 for the output kernel.
+# `np.delete` takes an array, the indices to leave out, and an axis; `np.concatenate` of the parts before and after the
+# head does as well. Axis 1 for the three projections, axis 0 for the output kernel.

@@ -97,7 +97,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "missing-value-is-query",
-            "Where the value is missing, the query is put in its place: its positions are not those that the scores are "
+            "Where the value is missing, the query is put in its place: its positions are not those that the "
+            "scores are "
             "about. What is mixed belongs to the key.",
             {THIRD: "value = inputs[2] if len(inputs) == 3 else query"},
             "tensorflow/tensorflow#34809",

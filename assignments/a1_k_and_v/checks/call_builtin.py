@@ -80,7 +80,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "inputs-value-is-key",
-            "The value is not used: the key is given as the second argument, which is the value, and nothing as the key.",
+            "The value is not used: the key is given as the second argument, which is the value, and nothing "
+            "as the key.",
             {CALL: CALL.replace("query, value, key=key", "query, key")},
         ),
         Wrong(
@@ -90,7 +91,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "order-of-a-tutorial",
-            "The arguments come in the order v, k, q of a tutorial's own layer: the built-in takes the first for the query.",
+            "The arguments come in the order v, k, q of a tutorial's own layer: the built-in takes the first "
+            "for the query.",
             {CALL: CALL.replace("query, value, key=key", "value, key, query")},
             "the layer of TensorFlow's first Transformer tutorial",
         ),

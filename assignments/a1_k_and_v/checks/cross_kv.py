@@ -50,7 +50,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "kernels-exchanged",
-            "K is made with the value's kernel and V with the key's, or they are returned in reverse: the order is K, V.",
+            "K is made with the value's kernel and V with the key's, or they are returned in reverse: the "
+            "order is K, V.",
             {KEY: KEY.replace("key_", "value_"), VALUE: VALUE.replace("value_", "key_")},
         ),
         Wrong(
@@ -61,7 +62,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-summed",
-            "The heads are summed: H is missing from the result's letters, and a letter that is missing is summed over.",
+            "The heads are summed: H is missing from the result's letters, and a letter that is missing is "
+            "summed over.",
             {KEY: KEY.replace("->BSHO", "->BSO"), VALUE: VALUE.replace("->BSHO", "->BSO")},
         ),
     ),

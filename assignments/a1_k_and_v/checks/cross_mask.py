@@ -97,13 +97,15 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "padding-on-queries",
-            "The source's padding is laid along the queries' axis, (B, S, 1): whole rows are hidden in place of columns.",
+            "The source's padding is laid along the queries' axis, (B, S, 1): whole rows are hidden in place "
+            "of columns.",
             {"[:, None, :]": "[:, :, None]"},
             "lsdefine/attention-is-all-you-need-keras#16",
         ),
         Wrong(
             "padding-of-both",
-            "The target's padding hides rows: queries at padding have nothing to attend to. What they give is not read, "
+            "The target's padding hides rows: queries at padding have nothing to attend to. What they give is "
+            "not read, "
             "and their softmax has nothing to divide by.",
             {RIGHT: RIGHT + " & (target != padding)[:, :, None]"},
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `key_gradient`: against the solution, against differences of the loss, and where it must vanish."""
+"""What is checked of `key_gradient`: its values, differences of the loss, and where it must vanish."""
 
 import numpy as np
 
@@ -86,20 +86,23 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "key-has-no-gradient",
-            "The gradient is zero, as if K were `enc_output` and nothing of the decoder were in it: the loss depends on "
+            "The gradient is zero, as if K were `enc_output` and nothing of the decoder were in it: the loss "
+            "depends on "
             "the key kernel through the scores.",
             {LAST: "return np.zeros_like(key_kernel)"},
             "seed 000",
         ),
         Wrong(
             "softmax-of-one-element",
-            "The softmax passes back the score times its gradient, without the row's average: a larger logit also makes "
+            "The softmax passes back the score times its gradient, without the row's average: a larger logit "
+            "also makes "
             "all other scores of its row smaller.",
             {LOGITS: "of_logits = scores * of_scores"},
         ),
         Wrong(
             "softmax-as-sigmoid",
-            "The derivative A·(1 − A) is that of a sigmoid: in a softmax every score depends on every logit of its row.",
+            "The derivative A·(1 − A) is that of a sigmoid: in a softmax every score depends on every logit of "
+            "its row.",
             {LOGITS: "of_logits = scores * (1 - scores) * of_scores"},
         ),
         Wrong(

@@ -48,7 +48,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "head-size-is-output",
-            "O is labelled as the output's width everywhere: in the projections it is the width of one head. The output's "
+            "O is labelled as the output's width everywhere: in the projections it is the width of one head. "
+            "The output's "
             "width is an axis of the output kernel alone.",
             {OF_O: '"O": "output features"'},
             "seed 000",

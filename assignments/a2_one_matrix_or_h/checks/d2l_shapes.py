@@ -1,5 +1,7 @@
 """What is checked of `d2l_shapes`, by groups of shapes."""
 
+import numpy as np
+
 from kmha.course.exercise import Check, Exercise, Wrong, sizes
 
 QUERY = '"W_q": (query_size, num_hiddens)'
@@ -13,7 +15,7 @@ SCORES = '"scores": (folded, rows, columns)'
 def draw(rng):
     """All widths different, and three of them no multiples of the heads."""
     batch, rows, columns, heads, size = sizes(rng, 5)
-    widths = [int(width) for width in rng.permutation([heads * size + 1, heads * size - 1, heads * (size + 1) + 1])]
+    widths = [int(width) for width in rng.permutation(heads * np.array([size - 1, size + 1, size + 2]) + 1)]
     return {
         "query_shape": (batch, rows, widths[0]),
         "key_shape": (batch, columns, widths[1]),
@@ -95,7 +97,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "width-for-every-head",
-            "The matrices are H times too wide, as if each head had num_hiddens features: all heads together have them.",
+            "The matrices are H times too wide, as if each head had num_hiddens features: all heads together "
+            "have them.",
             {
                 QUERY: '"W_q": (query_size, num_hiddens * num_heads)',
                 KEY: '"W_k": (key_size, num_hiddens * num_heads)',
@@ -115,7 +118,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "size-of-the-query",
-            "The head size is query_size divided by the heads: what is split is the product, which is num_hiddens wide.",
+            "The head size is query_size divided by the heads: what is split is the product, which is "
+            "num_hiddens wide.",
             {SIZES: SIZES.replace("num_hiddens //", "query_size //")},
             "seed 001",
         ),

@@ -36,7 +36,8 @@ def images(inputs, result, expected):
         return f"it has {len(result)} axes with an image, and there are {len(expected)} heads."
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
         if np.shape(panel["image"]) != np.shape(right["image"]):
-            return f"panel {number} shows an image of shape {np.shape(panel['image'])}, and the scores are {np.shape(right['image'])}."
+            shape = np.shape(panel["image"])
+            return f"panel {number} shows an image of shape {shape}, and the scores are {np.shape(right['image'])}."
         if not np.allclose(panel["image"], right["image"], atol=1e-6):
             return f"panel {number} does not show the scores of head {number} of this item."
     return None

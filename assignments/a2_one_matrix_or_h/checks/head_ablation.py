@@ -38,7 +38,7 @@ def silent(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="How much does a head matter: without it",
-    question="Does a softmax over the outputs measure the weight of the heads? (seed 001, a textbook's forum: exercise 2)",
+    question="Does a softmax over the outputs measure how much a head matters? (seed 001, exercise 2)",
     difficulty=2,
     minutes=20,
     checks=(
@@ -71,7 +71,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "input-changed",
-            "Heads are set to zero in the array that was given: its owner finds zeros in it, and so does the next loss.",
+            "Heads are set to zero in the array that was given: its owner finds zeros in it, and so does the "
+            "next loss.",
             {COPY: "without = mixed"},
         ),
         Wrong(

@@ -10,10 +10,13 @@ OUTPUT = "of_output = 2 * (output - target) / target[0].size"
 
 
 def draw(rng):
+    """The first example's output is too large and all others' too small, so that the heads' sums differ in sign."""
     batch, rows, heads, size, width = sizes(rng, 5)
     mixed = rng.normal(size=(batch, rows, heads, size)) * rng.uniform(0.3, 3, size=(heads, 1))
     kernel = rng.normal(size=(heads, size, width))
-    return {"mixed": mixed, "output_kernel": kernel, "target": rng.normal(size=(batch, rows, width))}
+    share = np.append(0.8, rng.uniform(1.5, 2.5, size=batch - 1))[:, None, None]
+    target = share * np.einsum("BTHO,HOE->BTE", mixed, kernel) + 0.3 * rng.normal(size=(batch, rows, width))
+    return {"mixed": mixed, "output_kernel": kernel, "target": target}
 
 
 def draw_right(rng):
@@ -51,7 +54,7 @@ def zero(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="How much does a head matter: by its gradient",
-    question="How is the weight of a head measured, if not by a softmax over the outputs? (seed 001's exercise 2; Michel et "
+    question="How does one measure a head, if not by a softmax over the outputs? (seed 001, exercise 2; Michel et "
     "al. 2019, section 4.1)",
     difficulty=3,
     minutes=25,
@@ -72,7 +75,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "absolute-of-every-element",
-            "The absolute value is taken of every element, before the sum: what one position takes away another may give "
+            "The absolute value is taken of every element, before the sum: what one position takes away "
+            "another may give "
             "back, and only the sum is the derivative.",
             {SUMS: 'sums = np.einsum("BTHO->BH", np.abs(mixed * of_mixed))'},
         ),
@@ -88,7 +92,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "gradient-alone",
-            "The gradient is summed without the head's output as a factor: that says how sensitive the loss is, and not "
+            "The gradient is summed without the head's output as a factor: that says how sensitive the loss "
+            "is, and not "
             "how much this head uses it.",
             {SUMS: 'sums = np.einsum("BTHO->BH", of_mixed)'},
         ),

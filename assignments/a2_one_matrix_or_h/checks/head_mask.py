@@ -62,7 +62,8 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-tiled",
-            "The lengths are tiled over the batch: heads get another item's mask. Each item's must be repeated for its heads.",
+            "The lengths are tiled over the batch: heads get another item's mask. Each item's must be repeated "
+            "for its heads.",
             {REPEAT: "np.tile(rows, (num_heads, 1))"},
             "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
         ),
@@ -83,7 +84,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-one-key-more",
-            "One key too many is attended to: keys are counted from 0, and key number `length` is the first that is hidden.",
+            "One key too many is attended to: keys are counted from 0, and key number `length` is the first "
+            "that is hidden.",
             {MASK: MASK.replace("<", "<=")},
         ),
         Wrong(

@@ -66,7 +66,7 @@ def of(*names):
 
 EXERCISE = Exercise(
     title="p_q h = p_o, and what it costs",
-    question="Does p_q h = p_o contradict five heads, and has multi-head attention h times the parameters? (seed 001, a "
+    question="Does p_q h = p_o contradict five heads, and have h heads h times the parameters? (seed 001, a "
     "textbook's forum)",
     difficulty=1,
     minutes=15,
@@ -144,7 +144,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "remainder-dropped",
-            "A num_hiddens that the heads do not divide is rounded down without a word: some columns would be in no head.",
+            "A num_hiddens that the heads do not divide is rounded down without a word: some columns would be "
+            "in no head.",
             {REMAINDER: ""},
         ),
         Wrong(

@@ -61,7 +61,7 @@ def as_without(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="To remove a head",
-    question="Where in the large matrices is a head, and what has to go with it? (seed 001's question of the h matrices; "
+    question="Where in the large matrices is a head, and what has to go with it? (seed 001, of the h matrices; "
     "Michel et al. 2019)",
     difficulty=2,
     minutes=20,
