@@ -7,8 +7,8 @@
 # **The idea.** Not exactly, if its rank is higher than the r columns that the two may have. But there is a best
 # approximation: write W = U diag(s) V^T (the singular value decomposition, with s from large to small), and keep the r
 # largest singular values with their columns of U and V. By the Eckart–Young theorem no matrix of rank r is nearer to W:
-# what is lost, as the root of the summed squares of all elements, is the root of the summed squares of the singular values
-# that were dropped.
+# what is lost, as the root of the summed squares of all elements, is the root of the summed squares of the singular
+# values that were dropped.
 #
 # The singular values must go somewhere: into the left factor, into the right one, or as roots into both. So there is no
 # one answer (put any invertible r × r matrix between the factors and its inverse beside it: the product is the same).
@@ -16,8 +16,8 @@
 #
 # **The shapes.** W is (I, I); the factors are (I, r) each, as W^Q and W^K are, and the approximation is left · right^T.
 #
-# **One line, worked.** W = `[[3, 0], [0, 2]]`, r = 1: s = (3, 2), and left = right = `[[√3], [0]]` gives `[[3, 0], [0, 0]]`.
-# What is lost is 2.
+# **One line, worked.** W = `[[3, 0], [0, 2]]`, r = 1: s = (3, 2), and left = right = `[[√3], [0]]` gives `[[3, 0], [0,
+# 0]]`. What is lost is 2.
 
 # %%
 import numpy as np
@@ -40,13 +40,13 @@ def best_factors(bilinear, rank):
 
 
 # %% [markdown] tags=["hint"]
-# `np.linalg.svd(W)` gives three arrays: U (I, I), s (I,), and a third one (I, I). Look into its documentation for what the
-# third one is: it is not V.
+# `np.linalg.svd(W)` gives three arrays: U (I, I), s (I,), and a third one (I, I). Look into its documentation for what
+# the third one is: it is not V.
 
 # %% [markdown] tags=["hint"]
 # The singular values come from large to small, so the first r are kept: r columns of U, and r columns of V, which are
 # rows of what `svd` returns.
 
 # %% [markdown] tags=["hint"]
-# Multiply the r columns of one factor by the r singular values, once, by broadcasting: `(I, r) * (r,)`. Then test yourself:
-# with r = I, `left @ right.T` must be W again.
+# Multiply the r columns of one factor by the r singular values, once, by broadcasting: `(I, r) * (r,)`. Then test
+# yourself: with r = I, `left @ right.T` must be W again.

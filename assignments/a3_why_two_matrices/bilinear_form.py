@@ -1,13 +1,13 @@
 # %% [markdown]
 # # One matrix in place of two
 #
-# **The question.** A head computes its logits from Q W_i^Q and K W_i^K. Written out, two matrices meet in the middle with
-# nothing between them: Q W_i^Q (W_i^K)^T K^T. Why not multiply them once, and keep one matrix?
+# **The question.** A head computes its logits from Q W_i^Q and K W_i^K. Written out, two matrices meet in the middle
+# with nothing between them: Q W_i^Q (W_i^K)^T K^T. Why not multiply them once, and keep one matrix?
 #
-# **The idea.** They can be multiplied: W_i = W_i^Q (W_i^K)^T takes a query's features on its left and a key's features on
-# its right, and gives their logit. Such a thing is called a *bilinear form*. A head's logits say only how W_i weighs each
-# pair of features; whatever pair of kernels has this product gives the same logits. Whether one *should* keep W_i is
-# what the next exercises count.
+# **The idea.** They can be multiplied: W_i = W_i^Q (W_i^K)^T takes a query's features on its left and a key's features
+# on its right, and gives their logit. Such a thing is called a *bilinear form*. A head's logits say only how W_i weighs
+# each pair of features; whatever pair of kernels has this product gives the same logits. Whether one *should* keep W_i
+# is what the next exercises count.
 #
 # **The shapes.** `query` is (B, T, I), `key` is (B, S, I). The kernels are (H, I, O), a matrix from I features to O for
 # each head. W_i is (I, I): its rows belong to the query's features, its columns to the key's; for all heads (H, I, I).
@@ -44,14 +44,15 @@ def bilinear_form(query, key, query_kernel, key_kernel):
 
 
 # %% [markdown] tags=["hint"]
-# In W_i^Q (W_i^K)^T the O features of the head are summed over. What is left are two axes of I features, one of the query
-# and one of the key: they need two different letters.
+# In W_i^Q (W_i^K)^T the O features of the head are summed over. What is left are two axes of I features, one of the
+# query and one of the key: they need two different letters.
 
 # %% [markdown] tags=["hint"]
 # For the first array call the key's features J: from HIO and HJO you want HIJ. For the second, three arrays meet: the
-# query (B, T, I), W (H, I, J) and the key (B, S, J); I and J are summed over, and `np.einsum` takes three arrays as well.
+# query (B, T, I), W (H, I, J) and the key (B, S, J); I and J are summed over, and `np.einsum` takes three arrays as
+# well.
 
 # %% [markdown] tags=["hint"]
 # For the third array project first: query and key each with its own kernel, to (B, H, T, O) and (B, H, S, O). Then `@`
-# multiplies the last two axes, once the key's last two have changed places. If the second and third array differ by more
-# than rounding, one of them has the kernels in the wrong places.
+# multiplies the last two axes, once the key's last two have changed places. If the second and third array differ by
+# more than rounding, one of them has the kernels in the wrong places.

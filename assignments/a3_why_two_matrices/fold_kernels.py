@@ -11,13 +11,14 @@
 # **The idea.** Two linear maps in a row are one: x W^Q W_i^Q = x (W^Q W_i^Q), so one matrix per head, with the two
 # multiplied once beforehand, does the work of both. That is *folding*. But the expression in the middle has W^Q in it
 # twice: once written out, and once inside W_i^{Q*}. It equals the others only where a second W^Q changes nothing, as
-# with the identity, or with a head that W^Q leaves as it is. Numbers find such a slip at once, where the eye reads over it.
+# with the identity, or with a head that W^Q leaves as it is. Numbers find such a slip at once, where the eye reads over
+# it.
 #
-# **The shapes.** W^Q is (I, I), so that the slip is possible at all. W_i^Q is (I, O), for all heads (H, I, O), and so is
-# W_i^{Q*}. x is (B, T, I), Q = x W^Q too; Q_i(x) is (B, T, O) for each head.
+# **The shapes.** W^Q is (I, I), so that the slip is possible at all. W_i^Q is (I, O), for all heads (H, I, O), and so
+# is W_i^{Q*}. x is (B, T, I), Q = x W^Q too; Q_i(x) is (B, T, O) for each head.
 #
-# **One line, worked.** I = O = 1, x = 5, W^Q = 2, W_i^Q = 3. Then W_i^{Q*} = 6 and x W_i^{Q*} = 30; x W^Q W_i^{Q*} =
-# 5 · 2 · 6 = 60; Q W_i^Q = 10 · 3 = 30.
+# **One line, worked.** I = O = 1, x = 5, W^Q = 2, W_i^Q = 3. Then W_i^{Q*} = 6 and x W_i^{Q*} = 30; x W^Q W_i^{Q*} = 5
+# · 2 · 6 = 60; Q W_i^Q = 10 · 3 = 30.
 
 # %%
 import numpy as np
@@ -57,8 +58,8 @@ def fold_kernels(x, kernel, head_kernels):
 # stands on the left too. `@` multiplies an (I, I) matrix with every matrix of a stack (H, I, O).
 
 # %% [markdown] tags=["hint"]
-# Compute the three expressions exactly as they are printed, for one head: with the folded kernel, with W^Q and the folded
-# kernel, and with Q and the unfolded one. Do not simplify any of them: the comparison is the point.
+# Compute the three expressions exactly as they are printed, for one head: with the folded kernel, with W^Q and the
+# folded kernel, and with Q and the unfolded one. Do not simplify any of them: the comparison is the point.
 
 # %% [markdown] tags=["hint"]
 # Loop over the heads. Each gives a list of three truth values, one for each pair in the order of the docstring; collect

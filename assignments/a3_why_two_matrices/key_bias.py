@@ -3,17 +3,17 @@
 #
 # **The question.** If only the product of the projections counts: what do the biases of query and key do in it?
 #
-# **The idea.** With biases a head's logit is (q + b^Q) · (k + b^K) / √O, where q and k are the projections without bias.
-# Multiplied out, the key's bias appears as (q + b^Q) · b^K / √O: a number for each query, and the same for all keys. A
-# softmax does not change if one number is added to a whole row. So the key's bias changes the logits and never the
-# scores: it is trained with a gradient of zero, up to rounding, and stays near where it started. The query's bias is
-# another matter: its part b^Q · k differs from key to key.
+# **The idea.** With biases a head's logit is (q + b^Q) · (k + b^K) / √O, where q and k are the projections without
+# bias. Multiplied out, the key's bias appears as (q + b^Q) · b^K / √O: a number for each query, and the same for all
+# keys. A softmax does not change if one number is added to a whole row. So the key's bias changes the logits and never
+# the scores: it is trained with a gradient of zero, up to rounding, and stays near where it started. The query's bias
+# is another matter: its part b^Q · k differs from key to key.
 #
-# **The shapes.** `query` (B, T, I), `key` (B, S, I), kernels (H, I, O), biases (H, O). The change of a row is (B, H, T),
-# the scores are (B, H, T, S).
+# **The shapes.** `query` (B, T, I), `key` (B, S, I), kernels (H, I, O), biases (H, O). The change of a row is (B, H,
+# T), the scores are (B, H, T, S).
 #
-# **One line, worked.** O = 1: q + b^Q = 2, keys k = (1, 3), b^K = 5. Logits without it (2, 6), with it (12, 16): each is
-# 2 · 5 = 10 more, and both softmaxes are (0.018, 0.982).
+# **One line, worked.** O = 1: q + b^Q = 2, keys k = (1, 3), b^K = 5. Logits without it (2, 6), with it (12, 16): each
+# is 2 · 5 = 10 more, and both softmaxes are (0.018, 0.982).
 
 # %%
 import numpy as np
@@ -49,7 +49,8 @@ def softmax(logits):
 
 
 # %% [markdown] tags=["hint"]
-# Multiply (q + b^Q) · (k + b^K) out. Which of the four products have b^K in them? Do these depend on the key's position?
+# Multiply (q + b^Q) · (k + b^K) out. Which of the four products have b^K in them? Do these depend on the key's
+# position?
 
 # %% [markdown] tags=["hint"]
 # A bias (H, O) is added to a projection (B, H, T, O): give it an axis of one for the positions. The change needs the

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # When two matrices cost less
 #
-# **The question.** W_i^Q and W_i^K have 2 · I · O parameters, their product W_i has I · I. Is it not wasteful to train two
-# matrices where one would do?
+# **The question.** W_i^Q and W_i^K have 2 · I · O parameters, their product W_i has I · I. Is it not wasteful to train
+# two matrices where one would do?
 #
 # **The idea.** It depends on O. Two thin matrices can be far smaller than the one that they make: what the pair costs
 # grows with O, what W_i costs does not. At some O both cost the same, and below it the pair costs less. Every head has
@@ -48,9 +48,9 @@ def parameter_counts(features, size, heads):
 # A matrix (a, b) has a · b parameters. Write the shapes of W_i^Q, W_i^K and W_i beside each other, first for one head.
 
 # %% [markdown] tags=["hint"]
-# The pair has fewer where 2 · I · O < I · I. Divide both sides by what they share: H plays no part, and neither does one
-# of the I.
+# The pair has fewer where 2 · I · O < I · I. Divide both sides by what they share: H plays no part, and neither does
+# one of the I.
 
 # %% [markdown] tags=["hint"]
-# You have 2 · O < I, and O is an integer. Try I = 8: O = 3 is the largest, since O = 4 costs the same and not less. Then
-# I = 7: O = 3 as well. Find one integer division that gives 3 for both, and 0 for I = 1 and I = 2.
+# You have 2 · O < I, and O is an integer. Try I = 8: O = 3 is the largest, since O = 4 costs the same and not less.
+# Then I = 7: O = 3 as well. Find one integer division that gives 3 for both, and 0 for I = 1 and I = 2.

@@ -3,19 +3,19 @@
 #
 # **The question.** If W_i = W_i^Q (W_i^K)^T is all that the logits depend on, can a pair of kernels make every W_i?
 #
-# **The idea.** No. Every column of W_i is a sum of the O columns of W_i^Q, so that W_i has at most O independent columns:
-# its *rank* is at most O, and at most I in any case. That is the price of the parameters that are saved, and it is meant:
-# a head compares two positions in O respects, not in all I. The rank can be lower still, also lower than that of each
-# kernel: what W_i^Q keeps, W_i^K may throw away.
+# **The idea.** No. Every column of W_i is a sum of the O columns of W_i^Q, so that W_i has at most O independent
+# columns: its *rank* is at most O, and at most I in any case. That is the price of the parameters that are saved, and
+# it is meant: a head compares two positions in O respects, not in all I. The rank can be lower still, also lower than
+# that of each kernel: what W_i^Q keeps, W_i^K may throw away.
 #
-# In floating point no matrix is exactly of low rank: where a singular value should be 0, rounding leaves about 1e-16 of the
-# largest one. So one counts the singular values that are larger than a *tolerance times the largest one* of the same matrix. An absolute
-# bound would call a matrix of small numbers empty.
+# In floating point no matrix is exactly of low rank: where a singular value should be 0, rounding leaves about 1e-16 of
+# the largest one. So one counts the singular values that are larger than a *tolerance times the largest one* of the
+# same matrix. An absolute bound would call a matrix of small numbers empty.
 #
 # **The shapes.** The kernels are (H, I, O), W_i of all heads (H, I, I), their singular values (H, I), largest first.
 #
-# **One line, worked.** I = 3, O = 2, W^Q has the columns a and 0, W^K has the columns 0 and b. Each has rank 1. The product
-# is a · 0^T + 0 · b^T = 0: rank 0. The bound is 2.
+# **One line, worked.** I = 3, O = 2, W^Q has the columns a and 0, W^K has the columns 0 and b. Each has rank 1. The
+# product is a · 0^T + 0 · b^T = 0: rank 0. The bound is 2.
 
 # %%
 import numpy as np
@@ -43,13 +43,13 @@ def rank_of_bilinear(query_kernel, key_kernel, tolerance):
 
 
 # %% [markdown] tags=["hint"]
-# The first result follows from the shapes alone. For the second make W_i for every head, (H, I, I): rank is a property of
-# the product, and it cannot be read off the kernels one by one.
+# The first result follows from the shapes alone. For the second make W_i for every head, (H, I, I): rank is a property
+# of the product, and it cannot be read off the kernels one by one.
 
 # %% [markdown] tags=["hint"]
-# `np.linalg.svd` takes a stack of matrices, and with `compute_uv=False` it gives the singular values alone, those of a head
-# in a row, from large to small. So each row has its own largest value, in its first column.
+# `np.linalg.svd` takes a stack of matrices, and with `compute_uv=False` it gives the singular values alone, those of a
+# head in a row, from large to small. So each row has its own largest value, in its first column.
 
 # %% [markdown] tags=["hint"]
-# Keep the axis when you take the first column (slice it, `:1`), multiply it by the tolerance, and compare each row with it:
-# strictly larger, so that zeros do not count. The number of True in a row is the rank.
+# Keep the axis when you take the first column (slice it, `:1`), multiply it by the tolerance, and compare each row with
+# it: strictly larger, so that zeros do not count. The number of True in a row is the rank.

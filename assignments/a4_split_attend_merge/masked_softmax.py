@@ -1,25 +1,25 @@
 # %% [markdown]
 # # Rows with nothing to attend to
 #
-# **The question.** My loss is NaN from some batch on. All inputs are finite, and most batches are fine. Where does it come
-# from?
+# **The question.** My loss is NaN from some batch on. All inputs are finite, and most batches are fine. Where does it
+# come from?
 #
 # **The idea.** From a row that may attend to nothing: a sentence of padding alone, or padding at the beginning under a
-# look-ahead mask. Its logits are all -∞, its largest logit is -∞ too, and -∞ - (-∞) is NaN. Filling in -1e9 hides it and does
-# not mend it: the row then attends to everything that should be hidden. A row that attends to nothing has scores of
-# zero, and hands on no gradient.
+# look-ahead mask. Its logits are all -∞, its largest logit is -∞ too, and -∞ - (-∞) is NaN. Filling in -1e9 hides it
+# and does not mend it: the row then attends to everything that should be hidden. A row that attends to nothing has
+# scores of zero, and hands on no gradient.
 #
 # Setting NaN to 0 at the end mends only the scores: on the way back NaN is multiplied by 0, and NaN · 0 is NaN. The bad
 # number must never be made. The same holds for hidden logits that are infinite or NaN themselves: *choose* between
 # numbers, do not multiply by a mask.
 #
-# The way back through a softmax: if g is the gradient of the loss by a row's scores s, the gradient by its logits is
-# s · (g - Σ s · g), element by element, with the sum over the row. Hidden logits get 0.
+# The way back through a softmax: if g is the gradient of the loss by a row's scores s, the gradient by its logits is s
+# · (g - Σ s · g), element by element, with the sum over the row. Hidden logits get 0.
 #
 # **The shapes.** `logits` (B, H, T, S), `mask` boolean (B, T, S), `upstream`, which is g, (B, H, T, S).
 #
-# **One line, worked.** Logits (0, ln 3), both open: scores (0.25, 0.75). With g = (4, 0), Σ s · g = 1, and the gradient is
-# (0.25 · 3, 0.75 · -1) = (0.75, -0.75).
+# **One line, worked.** Logits (0, ln 3), both open: scores (0.25, 0.75). With g = (4, 0), Σ s · g = 1, and the gradient
+# is (0.25 · 3, 0.75 · -1) = (0.75, -0.75).
 
 # %%
 import numpy as np
@@ -53,9 +53,9 @@ def masked_softmax(logits, mask, upstream):
 # exp, and one after the sum. Each needs another number to be *put in its place* before it is used.
 
 # %% [markdown] tags=["hint"]
-# First choose: the logit where the mask is True, -∞ elsewhere (`np.where`, not a product). If a row's largest is -∞, take off
-# 0 in its place: exp(-∞) is 0, as it should be. If a row's sum is 0, divide by 1 in its place.
+# First choose: the logit where the mask is True, -∞ elsewhere (`np.where`, not a product). If a row's largest is -∞,
+# take off 0 in its place: exp(-∞) is 0, as it should be. If a row's sum is 0, divide by 1 in its place.
 
 # %% [markdown] tags=["hint"]
-# With scores that are 0 wherever something is hidden, the formula of the gradient does the rest: it begins with a factor s.
-# The sum in it goes over the last axis, with `keepdims=True`.
+# With scores that are 0 wherever something is hidden, the formula of the gradient does the rest: it begins with a
+# factor s. The sum in it goes over the last axis, with `keepdims=True`.

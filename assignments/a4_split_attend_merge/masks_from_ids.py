@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Padding, look-ahead, and both
 #
-# **The question.** Encoder and decoder use different masks, the article says. Which are they, what shapes do they have, and
-# what does the decoder's first attention do with two?
+# **The question.** Encoder and decoder use different masks, the article says. Which are they, what shapes do they have,
+# and what does the decoder's first attention do with two?
 #
 # **The idea.** Sentences of different lengths share an array because the short ones are filled up with an id that is no
-# word, here 0. The *padding mask* says which **keys** are words; it has a row for each sentence, and is the same for every
-# query. The *look-ahead mask* says that position t may attend to s only for s ≤ t, itself included; it is the same for
-# every sentence. The decoder's first attention needs both at once: a pair is allowed where the one **and** the other
-# allow it. The queries' padding hides nothing: what comes out at padding is ignored later.
+# word, here 0. The *padding mask* says which **keys** are words; it has a row for each sentence, and is the same for
+# every query. The *look-ahead mask* says that position t may attend to s only for s ≤ t, itself included; it is the
+# same for every sentence. The decoder's first attention needs both at once: a pair is allowed where the one **and** the
+# other allow it. The queries' padding hides nothing: what comes out at padding is ignored later.
 #
 # Here masks are boolean and True means "may attend". Others write 1 where something is hidden: read twice before you
 # copy a mask.
@@ -50,5 +50,5 @@ def masks_from_ids(ids):
 # look-ahead mask, row t has True in its columns 0 to t: NumPy has a function for lower triangles.
 
 # %% [markdown] tags=["hint"]
-# `&` of two boolean arrays broadcasts: (B, 1, T) with (T, T) gives (B, T, T). Keep the dtype boolean throughout: start the
-# triangle from ones of that dtype.
+# `&` of two boolean arrays broadcasts: (B, 1, T) with (T, T) gives (B, T, T). Keep the dtype boolean throughout: start
+# the triangle from ones of that dtype.

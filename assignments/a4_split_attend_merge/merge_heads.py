@@ -4,16 +4,16 @@
 # **The question.** After attention every head has its own result. The article "reshapes to eliminate the head
 # dimension". In which order, and is that a concatenation?
 #
-# **The idea.** Merging is the way of the split back: first the heads move behind the positions, so that a
-# position's H results lie side by side; then a reshape joins the last two axes. A reshape alone would join the heads'
-# *positions*: a query would get pieces of other queries. Done rightly, head 0 fills the first O columns of every
-# position, head 1 the next: the same as concatenating the heads' results along their features. It is the results that
-# are merged, not the scores.
+# **The idea.** Merging is the way of the split back: first the heads move behind the positions, so that a position's H
+# results lie side by side; then a reshape joins the last two axes. A reshape alone would join the heads' *positions*: a
+# query would get pieces of other queries. Done rightly, head 0 fills the first O columns of every position, head 1 the
+# next: the same as concatenating the heads' results along their features. It is the results that are merged, not the
+# scores.
 #
 # **The shapes.** (B, H, T, O) → (B, T, H, O) → (B, T, H · O).
 #
-# **One line, worked.** B = 1, H = 2, T = 3, O = 1: `[[[[1], [3], [5]], [[2], [4], [6]]]]` becomes
-# `[[[1, 2], [3, 4], [5, 6]]]`. The reshape alone would give `[[[1, 3], [5, 2], [4, 6]]]`.
+# **One line, worked.** B = 1, H = 2, T = 3, O = 1: `[[[[1], [3], [5]], [[2], [4], [6]]]]` becomes `[[[1, 2], [3, 4],
+# [5, 6]]]`. The reshape alone would give `[[[1, 3], [5, 2], [4, 6]]]`.
 
 # %%
 import numpy as np
@@ -40,7 +40,8 @@ def merge_heads(array):
 # they neighbours?
 
 # %% [markdown] tags=["hint"]
-# Exchange the axes of heads and positions first. Then H and O are neighbours, with H as the outer one: head 0 comes first.
+# Exchange the axes of heads and positions first. Then H and O are neighbours, with H as the outer one: head 0 comes
+# first.
 
 # %% [markdown] tags=["hint"]
 # The split and the merge use the same order of axes for the transpose, since exchanging two axes twice changes nothing.

@@ -4,17 +4,18 @@
 # **The question.** In the article's pictures the mask is added, the result scaled, and a softmax applied. What are the
 # numbers that are added, what is the softmax taken over, and what comes out?
 #
-# **The idea.** Four steps, the same for every item and head. *Compare*: query · key for each pair of positions. *Scale*: divide
-# by √O, so that logits do not grow with the head's size. *Hide*: where the mask is False the logit becomes -∞, after the
-# scaling, so that nothing shrinks what hides. *Weigh*: a softmax over the keys makes each row sum to one, with exactly 0
-# where it was hidden; these scores weigh the values. Before exp, the row's largest logit is taken off: that changes no
-# score, and exp cannot overflow.
+# **The idea.** Four steps, the same for every item and head. *Compare*: query · key for each pair of positions.
+# *Scale*: divide by √O, so that logits do not grow with the head's size. *Hide*: where the mask is False the logit
+# becomes -∞, after the scaling, so that nothing shrinks what hides. *Weigh*: a softmax over the keys makes each row sum
+# to one, with exactly 0 where it was hidden; these scores weigh the values. Before exp, the row's largest logit is
+# taken off: that changes no score, and exp cannot overflow.
 #
-# **The shapes.** `query` (B, H, T, O), `key` and `value` (B, H, S, O), `mask` (B, T, S), the same for all heads. Logits and
-# scores are (B, H, T, S), the output is (B, H, T, O). T, S, H and O all differ.
+# **The shapes.** `query` (B, H, T, O), `key` and `value` (B, H, S, O), `mask` (B, T, S), the same for all heads. Logits
+# and scores are (B, H, T, S), the output is (B, H, T, O). T, S, H and O all differ.
 #
-# **One line, worked.** O = 4, one query and three keys with products 2, 6 and 100, the third hidden. Scaled: 1, 3, hidden.
-# Scores: e¹ / (e¹ + e³) = 0.119, 0.881, 0. With the values 10, 20, 30 the output is 0.119 · 10 + 0.881 · 20 = 18.81.
+# **One line, worked.** O = 4, one query and three keys with products 2, 6 and 100, the third hidden. Scaled: 1, 3,
+# hidden. Scores: e¹ / (e¹ + e³) = 0.119, 0.881, 0. With the values 10, 20, 30 the output is 0.119 · 10 + 0.881 · 20 =
+# 18.81.
 
 # %%
 import numpy as np
@@ -51,5 +52,5 @@ def scaled_dot_product_attention(query, key, value, mask):
 # where it is True, and what stands where it is False; exp of -∞ is 0.
 
 # %% [markdown] tags=["hint"]
-# The softmax goes over the last axis, the keys. Take off each row's maximum with `keepdims=True`, take exp, divide by each
-# row's sum. The output is one more `@`, scores times values.
+# The softmax goes over the last axis, the keys. Take off each row's maximum with `keepdims=True`, take exp, divide by
+# each row's sum. The output is one more `@`, scores times values.

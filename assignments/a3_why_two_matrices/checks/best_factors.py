@@ -96,7 +96,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "right-transposed",
-            "The right factor is (r, I): it is to have the shape of W^K, (I, r), and is transposed in the product only.",
+            "The right factor is (r, I): it is to have the shape of W^K, (I, r), and is transposed in the product "
+            "only.",
             {RETURN: RETURN.replace("[:rank].T", "[:rank]")},
         ),
         Wrong(
@@ -111,8 +112,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "qr-cut",
-            "The decomposition is cut where its columns are not ordered by what they hold (QR): the first r columns of W "
-            "are kept whole, and the others lose what they need not lose.",
+            "The decomposition is cut where its columns are not ordered by what they hold (QR): the first r columns of "
+            "W are kept whole, and the others lose what they need not lose.",
             {
                 RETURN: "orthogonal, triangular = np.linalg.qr(bilinear)\n"
                 "    return orthogonal[:, :rank], triangular[:rank].T"
@@ -120,7 +121,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "symmetric-only",
-            "The decomposition is one of symmetric matrices: W_i is not symmetric, query and key have different kernels.",
+            "The decomposition is one of symmetric matrices: W_i is not symmetric, query and key have different "
+            "kernels.",
             {
                 RETURN: "values, vectors = np.linalg.eigh((bilinear + bilinear.T) / 2)\n"
                 "    kept = np.argsort(-np.abs(values))[:rank]\n"

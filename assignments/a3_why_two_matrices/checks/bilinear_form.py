@@ -93,7 +93,8 @@ EXERCISE = Exercise(
             "scaled-here",
             "The logits are divided by √O: the text asks for them before they are scaled.",
             {
-                RETURN: "scale = query_kernel.shape[-1] ** -0.5\n    return bilinear, from_bilinear * scale, from_projections * scale"
+                RETURN: "root = query_kernel.shape[-1] ** 0.5\n"
+                "    return bilinear, from_bilinear / root, from_projections / root"
             },
         ),
         Wrong(

@@ -63,7 +63,8 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "query-bias-dropped",
-            "The query's bias is dropped with the key's: what it adds differs from key to key, and the softmax sees it.",
+            "The query's bias is dropped with the key's: what it adds differs from key to key, and the softmax sees "
+            "it.",
             {QUERY: "np.zeros_like(query_bias)"},
         ),
         Wrong(
@@ -93,8 +94,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "kernel-summed-alone",
-            "The output's kernel is summed over its O features before it meets the value's bias: each feature of the bias "
-            "has its own row of the kernel.",
+            "The output's kernel is summed over its O features before it meets the value's bias: each feature of the "
+            "bias has its own row of the kernel.",
             {MOVED: MOVED.replace("HOE->E", "HPE->E")},
         ),
         Wrong(

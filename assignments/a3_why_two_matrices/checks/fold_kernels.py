@@ -41,7 +41,7 @@ def draw_identity(rng):
 
 EXERCISE = Exercise(
     title="Folded once, not twice",
-    question="Are W^Q and W_i^Q both learned, and is x W_i^{Q*} = x W^Q W_i^{Q*} = Q W_i^Q? (seed 002, the second answer)",
+    question="Are W^Q and W_i^Q both learned, and is x W_i^{Q*} = x W^Q W_i^{Q*} = Q W_i^Q? (seed 002, an answer)",
     difficulty=2,
     minutes=20,
     checks=(
@@ -52,8 +52,8 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "all-taken-to-hold",
-            "Every equality holds in this answer. As it is printed the expression in the middle has W^Q in it twice: it is "
-            "to be computed as it stands, not put right first.",
+            "Every equality holds in this answer. As it is printed the expression in the middle has W^Q in it twice: "
+            "it is to be computed as it stands, not put right first.",
             {PRINTED: "x @ kernel @ head, queries @ head"},
             "seed 002, the second answer",
         ),
@@ -65,7 +65,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "kernel-transposed",
-            "W^Q is used transposed, (out, in) in place of (in, out): x stands on its left, so its rows are x's features.",
+            "W^Q is used transposed, (out, in) in place of (in, out): x stands on its left, so its rows are x's "
+            "features.",
             {FOLDED: "folded = kernel.T @ head_kernels"},
             "PyTorch's nn.Linear holds its weight as (out, in)",
         ),
@@ -87,7 +88,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "one-element-is-enough",
-            "Not every element is compared, only whether some agree: one that differs is enough for two arrays to differ.",
+            "Not every element is compared, only whether some agree: one that differs is enough for two arrays to "
+            "differ.",
             {COMPARED: "bool(np.isclose(one, other).any())"},
         ),
         Wrong(

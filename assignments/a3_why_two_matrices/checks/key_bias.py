@@ -67,7 +67,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "change-of-biases-alone",
-            "The change is b^Q · b^K alone: the key's bias also meets the projected query, and differs from row to row.",
+            "The change is b^Q · b^K alone: the key's bias also meets the projected query, and differs from row to "
+            "row.",
             {CHANGE: CHANGE.replace("queries", "queries * 0 + scale * query_bias[:, None, :]")},
         ),
         Wrong(

@@ -59,8 +59,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "matrices-of-all-heads",
-            "Every head's mixed features meet the sum of all OV matrices: H is summed over too early, and heads meet the "
-            "matrices of others.",
+            "Every head's mixed features meet the sum of all OV matrices: H is summed over too early, and heads meet "
+            "the matrices of others.",
             {SUMMANDS: '"BHTI,IE->BHTE", mixed, matrices.sum(axis=0)'},
         ),
         Wrong(
@@ -70,8 +70,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "values-not-mixed",
-            "The scores are summed along their row before they meet the values: every position counts the same, since a "
-            "row sums to one.",
+            "The scores are summed along their row before they meet the values: every position counts the same, since "
+            "a row sums to one.",
             {MIXED: '"BHTU,BSI->BHTI", scores, value'},
         ),
         Wrong(

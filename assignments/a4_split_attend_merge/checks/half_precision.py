@@ -70,7 +70,7 @@ def is_half(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="Half precision",
-    question="Why NaN in float16, and not in float32? (pytorch/pytorch#119131, google/flax#982, ultralytics/ultralytics#24990)",
+    question="Why NaN in float16, and not in float32? (pytorch/pytorch#119131, google/flax#982)",
     difficulty=3,
     minutes=25,
     checks=(
@@ -117,12 +117,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "half-mask-least",
-            "Hidden logits are filled with float16's least number: a row with nothing to attend to attends to everything alike.",
+            "Hidden logits are filled with float16's least number: a row with nothing to attend to attends to "
+            "everything alike.",
             {MASKED: MASKED.replace("-np.inf", "np.finfo(np.float16).min")},
         ),
         Wrong(
             "result-not-half",
-            "The result is not cast back: whoever gave float16 gets float32, and all that follows takes twice the memory.",
+            "The result is not cast back: whoever gave float16 gets float32, and all that follows takes twice the "
+            "memory.",
             {RETURN: "return scores @ value"},
         ),
         Wrong(

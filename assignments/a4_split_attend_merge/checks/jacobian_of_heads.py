@@ -61,7 +61,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "all-without-looking",
-            "The count is I for every head, whatever the kernel holds: with zeros in it some features have no influence.",
+            "The count is I for every head, whatever the kernel holds: with zeros in it some features have no "
+            "influence.",
             {RETURN: "return jacobian, np.full(num_heads, features)"},
         ),
         Wrong(

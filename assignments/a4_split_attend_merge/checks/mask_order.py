@@ -38,7 +38,7 @@ def draw_large(rng):
 
 EXERCISE = Exercise(
     title="Mask first, or scale first?",
-    question="The mask is added and the result then scaled: is the other order the same? (seed 003, the attention score)",
+    question="The mask is added and the result then scaled: is the other order the same? (seed 003)",
     difficulty=2,
     minutes=15,
     checks=(
@@ -51,7 +51,8 @@ EXERCISE = Exercise(
             "orders-exchanged",
             "The two orders are exchanged: the first result is the one in which the penalty is divided as well.",
             {
-                f"mask_first = softmax({FIRST})": f"mask_first = softmax({THEN} )",  # the blank keeps the two edits apart
+                # the blank keeps the two edits apart
+                f"mask_first = softmax({FIRST})": f"mask_first = softmax({THEN} )",
                 f"scale_first = softmax({THEN})": f"scale_first = softmax({FIRST})",
             },
         ),

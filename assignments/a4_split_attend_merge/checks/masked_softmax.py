@@ -73,7 +73,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "empty-row-uniform",
-            "A row with nothing to attend to attends to everything alike: all of its logits are the same finite number.",
+            "A row with nothing to attend to attends to everything alike: all of its logits are the same finite "
+            "number.",
             {MASKED: MASKED.replace("-np.inf", "-1e9")},
             "the usual -1e9",
         ),
@@ -92,13 +93,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "softmax-largest-of-hidden",
-            "What is taken off before exp is the largest of all logits of the row, hidden ones too: where a hidden one is far "
-            "larger, every exp that counts becomes 0.",
+            "What is taken off before exp is the largest of all logits of the row, hidden ones too: where a hidden one "
+            "is far larger, every exp that counts becomes 0.",
             {LARGEST: "largest = logits.max(axis=-1, keepdims=True)"},
         ),
         Wrong(
             "gradient-diagonal",
-            "The gradient is s · (1 - s) · g, as if each score hung on its own logit alone: a row's scores share their sum.",
+            "The gradient is s · (1 - s) · g, as if each score hung on its own logit alone: a row's scores share their "
+            "sum.",
             {GRADIENT: "gradient = scores * (1 - scores) * upstream"},
             "the derivative of a sigmoid, or the diagonal of the softmax's",
         ),

@@ -77,7 +77,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "padding-on-both",
-            "In both together the padding hides the queries' rows as well: rows with nothing to attend to, for nothing.",
+            "In both together the padding hides the queries' rows as well: rows with nothing to attend to, for "
+            "nothing.",
             {RETURN: RETURN.replace("padding & look", "padding & np.swapaxes(padding, 1, 2) & look")},
         ),
         Wrong(

@@ -28,7 +28,7 @@ def one_position_at_a_time(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="Merge",
-    question="Is merging the heads a reshape, and what is merged? (seed 003: 'reshaping to eliminate the Head dimension')",
+    question="Is merging the heads a reshape, and what is merged? (seed 003, the merge as a reshape)",
     difficulty=1,
     minutes=10,
     checks=(
@@ -78,7 +78,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "merge-along-positions",
-            "The heads are concatenated along the positions: (B, H·T, O). Each position should have all heads' features.",
+            "The heads are concatenated along the positions: (B, H·T, O). Each position should have all heads' "
+            "features.",
             {RETURN: "return np.concatenate(list(np.swapaxes(array, 0, 1)), axis=1)"},
         ),
         Wrong(

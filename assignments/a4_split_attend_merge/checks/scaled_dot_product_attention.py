@@ -59,7 +59,8 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "scale-after-mask",
-            "The logits are scaled after -10,000 was added where masked, so that the mask shrinks by √O: large logits leak.",
+            "The logits are scaled after -10,000 was added where masked, so that the mask shrinks by √O: large logits "
+            "leak.",
             {MASKED: "masked = (logits + np.where(mask[:, None], 0.0, -1e4)) / np.sqrt(query.shape[-1])"},
             "seed 003; awf/functional-transformer#8",
         ),

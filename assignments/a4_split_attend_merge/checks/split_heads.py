@@ -55,8 +55,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-attend-to-heads",
-            "The heads are not moved before the positions: the next product would compare the heads of one position with "
-            "each other.",
+            "The heads are not moved before the positions: the next product would compare the heads of one position "
+            "with each other.",
             {RETURN: "return heads"},
         ),
         Wrong(
@@ -77,7 +77,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-in-batch",
-            "The heads are folded into the batch: (B·H, T, O). Some code goes on like that; here H has an axis of its own.",
+            "The heads are folded into the batch: (B·H, T, O). Some code goes on like that; here H has an axis of its "
+            "own.",
             {RETURN: "return np.transpose(heads, (0, 2, 1, 3)).reshape(batch * num_heads, positions, -1)"},
             "seed 001: transpose_qkv",
         ),
