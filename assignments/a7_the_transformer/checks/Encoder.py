@@ -1,0 +1,127 @@
+"""What is checked of `Encoder`: how embedding and positions come together, and what the layers get."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+LENGTH = "length = x.shape[1]"
+EMBEDDED = "x = self.embedding(x) * self.embedding_dim**0.5"
+POSITIONS = "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)"
+DROPOUT = "x = self.dropout(x, training=training)"
+LOOP = "x = layer(x, training=training, mask=mask)"
+
+
+def draw(rng):
+    """Ids with padding, and the weights of two layers."""
+    batch, positions, heads, between = sizes(rng, 4, least=3, most=7)
+    width, layers, vocabulary = 2 * heads, 2, 11
+    ids = rng.integers(1, vocabulary, (batch, positions))
+    ids[:, -1] = 0
+    ids[-1] = rng.integers(1, vocabulary, positions)
+    weights = {"embedding": [0.5 * rng.normal(size=(vocabulary, width))]}
+    for layer in range(layers):
+        weights[str(layer)] = [
+            *[rng.normal(size=shape) for shape in 3 * [(width, heads, 2), (heads, 2)]],
+            *[0.3 * rng.normal(size=shape) for shape in [(heads, 2, width), (width,)]],
+            *[0.5 * rng.normal(size=shape) for shape in [(width, between), (between,), (between, width), (width,)]],
+            *[rng.uniform(0.5, 2.0, width) for _ in range(4)],
+        ]
+    return {
+        "x": ids,
+        "mask": np.not_equal(ids, 0)[:, None],
+        "made": [layers, width, heads, between, vocabulary, positions + 3, 0.3],
+        "weights": weights,
+        "training": False,
+    }
+
+
+def draw_training(rng):
+    """In training, without a mask."""
+    return {**draw(rng), "mask": None, "training": True}
+
+
+def called(answer, inputs):
+    """The result with the weights given."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy("float64")
+    encoder = answer.Encoder(*inputs["made"])
+    encoder.build(inputs["x"].shape)
+    encoder.embedding.set_weights(inputs["weights"]["embedding"])
+    for index, layer in enumerate(encoder.enc_layers):
+        arrays = inputs["weights"][str(index)]
+        for part, its in (("mha", arrays[:8]), ("ffn", arrays[8:12]), ("layernorm1", arrays[12:14])):
+            getattr(layer, part).set_weights(its)
+        layer.layernorm2.set_weights(arrays[14:])
+    return encoder(keras.ops.convert_to_tensor(inputs["x"]), training=inputs["training"], mask=inputs["mask"])
+
+
+EXERCISE = Exercise(
+    title="The encoder",
+    question="Why is the embedding multiplied by √d, and where are the positions added? (Vaswani et al. 2017, sections "
+    "3.4 and 3.5)",
+    difficulty=2,
+    minutes=15,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=("get_angles", "positional_encoding", "fully_connected", "EncoderLayer"),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=6, ask=called, times=1),
+        Check(
+            "values", "in training: dropout after the positions, and in the layers", 2, draw_training, called, times=1
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "embedding-unscaled",
+            "The embedding is not multiplied by √d: the positions drown it.",
+            {EMBEDDED: "x = self.embedding(x)"},
+            "Vaswani et al. 2017, section 3.4",
+        ),
+        Wrong(
+            "embedding-scaled-by-width",
+            "The embedding is multiplied by d: the root is missing.",
+            {EMBEDDED: EMBEDDED.replace("**0.5", "")},
+            "Vaswani et al. 2017, section 3.4",
+        ),
+        Wrong(
+            "embedding-scaled-after-positions",
+            "√d multiplies the positions too: it belongs to the embedding alone.",
+            {EMBEDDED: "x = self.embedding(x)", POSITIONS: POSITIONS + "\n        x = x * self.embedding_dim**0.5"},
+            "Vaswani et al. 2017, section 3.4",
+        ),
+        Wrong(
+            "positions-missing",
+            "No positions are added: the encoder cannot tell the order of the tokens.",
+            {POSITIONS: ""},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "positions-one-for-all",
+            "All tokens get the encoding of one position: the table is indexed by the length, not sliced.",
+            {POSITIONS: POSITIONS.replace(":length", "length : length + 1")},
+            "DiffPoseTalk/DiffPoseTalk#20",
+        ),
+        Wrong(
+            "positions-in-every-layer",
+            "The positions are added in every layer: once, below the first, is enough.",
+            {POSITIONS: "", LOOP: "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)\n            " + LOOP},
+        ),
+        Wrong(
+            "mask-argument-ignored",
+            "The layers do not get the mask: padding is attended.",
+            {LOOP: LOOP.replace(", mask=mask", "")},
+        ),
+        Wrong(
+            "layers-from-embedding",
+            "Every layer gets the embedding, and the last one's result alone counts: each is to get what the one before "
+            "gave.",
+            {DROPOUT: DROPOUT + "\n        embedded = x", LOOP: LOOP.replace("layer(x", "layer(embedded")},
+        ),
+        Wrong(
+            "dropout-never",
+            "Nothing is dropped after the positions are added.",
+            {DROPOUT: ""},
+        ),
+    ),
+)
