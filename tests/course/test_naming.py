@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from kmha.course import naming
+from kmha.course.answers import Answer
+from kmha.course.content import Item
+from kmha.course.exercise import Exercise, sizes, standard
+from kmha.course.naming import Named, name
+from kmha.course.questions import plan
+from kmha.course.running import run, solution
+from kmha.verify.chain import Trial
+
+SEED = 301
+
+
+def _named(doubling, sandbox, code):
+    item = doubling.items[0]
+    questions = plan(item.spec, SEED)
+    answers = run(item, code, questions, sandbox).answers
+    return name(item, questions, answers, solution(item, sandbox, SEED).answers, sandbox, SEED)
+
+
+def test_a_wrong_answer_is_known_by_its_results(doubling, sandbox):
+    found = _named(doubling, sandbox, "def twice(array):\n    return sum([array] * 3)\n")
+    assert found == Named("thrice-as-much", "The factor is 3.", "a thread")
+
+
+def test_others_are_not(doubling, sandbox):
+    for line in ("return array * 2.9", "return 2 * array", "raise ValueError", "array *= 3; return array"):
+        assert _named(doubling, sandbox, f"def twice(array):\n    {line}\n") is None
+
+
+def test_errors_are_alike_by_their_kind():
+    one, other, third = (Answer(error={"kind": kind, "says": says}) for kind, says in ("Aa", "Ab", "Ba"))
+    assert naming._alike([one], [other])
+    assert not naming._alike([one], [third])
+    assert not naming._alike([one], [Answer(3)])
+    assert not naming._alike([Answer(3, changed=("a",))], [Answer(3)])
+
+
+def _inputs(rng):
+    batch, heads, queries, keys, size = sizes(rng, 5)
+    shapes = {"query": queries, "key": keys, "value": keys}
+    return {role: rng.normal(size=(batch, heads, positions, size)) for role, positions in shapes.items()}
+
+
+def _attend(inputs, scale):
+    logits = np.einsum("BHTO,BHSO->BHTS", inputs["query"], inputs["key"]) * scale
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.einsum("BHTS,BHSO->BHTO", powers / powers.sum(-1, keepdims=True), inputs["value"])
+
+
+@pytest.mark.parametrize(("power", "id"), [(0.0, "scale-missing"), (-0.5, None), (-0.3, None)])
+def test_mistakes_of_the_bank(power, id):
+    """Attention without its scale is one of them; the right one is none, and neither is a scale that nobody takes."""
+
+    def bank(inputs):
+        return Trial("attention", inputs["query"], inputs["key"], inputs["value"])
+
+    item = Item("a0", "f", None)
+    vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), (), bank=bank)
+    questions = plan(item.spec, SEED)
+    sizes_of = [question["inputs"]["query"].shape[-1] for question in questions.asked]
+    answers = [Answer(_attend(questions.inputs(i), size**power)) for i, size in enumerate(sizes_of)]
+    expected = [Answer(_attend(questions.inputs(i), size**-0.5)) for i, size in enumerate(sizes_of)]
+    found = name(item, questions, answers, expected, None, SEED)
+    assert (found and found.id) == id
+
+
+def test_without_a_bank_there_is_nothing():
+    item = Item("a0", "f", None)
+    vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), ())
+    assert list(naming._of_bank(item, plan(item.spec, 1))) == []

@@ -1,0 +1,62 @@
+import io
+import os
+import struct
+import time
+
+import pytest
+
+from kmha.course import zygote
+
+
+def test_messages_with_their_length():
+    sink = io.BytesIO()
+    for message in (b"", b"hello", b"x" * 1000):
+        zygote.write(sink, message)
+    sink.seek(0)
+    assert [zygote.read(sink) for _ in range(4)] == [b"", b"hello", b"x" * 1000, None]
+
+
+def test_half_a_message_is_none():
+    assert zygote.read(io.BytesIO(struct.pack("<Q", 5) + b"hell")) is None
+    assert zygote.read(io.BytesIO(b"\0\0")) is None
+
+
+@pytest.mark.parametrize(("count", "size", "much"), [(3, 10, False), (501, 0, True), (2, 33 << 20, True)])
+def test_too_much_in_a_folder(tmp_path, count, size, much):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    for number in range(count):
+        with (inner / str(number)).open("wb") as file:
+            file.truncate(size)
+    assert zygote._too_much(tmp_path) == much
+
+
+def test_a_relay_sorts_answers_from_questions():
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    asked = []
+
+    def serve(message):
+        asked.append(message)
+        return b"reply"
+
+    relay = zygote._Relay(reader, writer, serve, time.monotonic() + 9)
+    whole = struct.pack("<Q", 3) + b"one"
+    question = struct.pack("<Q", 4 | zygote.ASKS) + b"asks"
+    relay.buffer += whole + question + whole[:5]
+    assert relay._messages()
+    assert relay.sent == [whole]
+    assert asked == [b"asks"]
+    assert os.read(far_reader, 100) == struct.pack("<Q", 5) + b"reply"
+    assert bytes(relay.buffer) == whole[:5]
+    for descriptor in (reader, writer, far_reader, far_writer):
+        os.close(descriptor)
+
+
+def test_whoever_has_gone_needs_no_reply():
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    os.close(far_reader)
+    relay = zygote._Relay(reader, writer, lambda message: b"reply", time.monotonic() + 9)
+    relay.buffer += struct.pack("<Q", 4 | zygote.ASKS) + b"asks"
+    assert relay._messages()
+    for descriptor in (reader, writer, far_writer):
+        os.close(descriptor)
