@@ -16,8 +16,8 @@
 #
 # **The shapes.** W is (I, I); the factors are (I, r) each, as W^Q and W^K are, and the approximation is left · right^T.
 #
-# **One line, worked.** W = `[[3, 0], [0, 2]]`, r = 1: s = (3, 2), and left = right = `[[√3], [0]]` gives `[[3, 0], [0,
-# 0]]`. What is lost is 2.
+# **One line, worked.** W = `[[3, 0], [0, 2]]`, r = 1: s = (3, 2), and left = right = `[[√3], [0]]` gives
+# `[[3, 0], [0, 0]]`. What is lost is 2.
 
 # %%
 import numpy as np

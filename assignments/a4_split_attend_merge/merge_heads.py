@@ -12,8 +12,8 @@
 #
 # **The shapes.** (B, H, T, O) → (B, T, H, O) → (B, T, H · O).
 #
-# **One line, worked.** B = 1, H = 2, T = 3, O = 1: `[[[[1], [3], [5]], [[2], [4], [6]]]]` becomes `[[[1, 2], [3, 4],
-# [5, 6]]]`. The reshape alone would give `[[[1, 3], [5, 2], [4, 6]]]`.
+# **One line, worked.** B = 1, H = 2, T = 3, O = 1: `[[[[1], [3], [5]], [[2], [4], [6]]]]` becomes
+# `[[[1, 2], [3, 4], [5, 6]]]`. The reshape alone would give `[[[1, 3], [5, 2], [4, 6]]]`.
 
 # %%
 import numpy as np

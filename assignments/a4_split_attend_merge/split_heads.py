@@ -8,13 +8,13 @@
 # The H · O features of one position lie side by side, so a reshape can cut *them* into H pieces of O: (B, T, H, O).
 # Only then the axes of heads and positions are exchanged, which does move elements. Reshaping to (B, H, T, O) at once
 # cuts elsewhere: the "first head" then holds all features of the first few positions. The shape is right, and a layer
-# so built even trains; it is no attention between positions.
+# so built even trains; but each head attends within a few neighbouring positions only.
 #
 # **The shapes.** (B, T, H · O) → (B, T, H, O) → (B, H, T, O). Head 0 gets the first O features, head 1 the next O. T
 # and H are never the same here: where they are, many mistakes do not show.
 #
-# **One line, worked.** B = 1, T = 3, H = 2, O = 1: `[[[1, 2], [3, 4], [5, 6]]]` becomes `[[[[1], [3], [5]], [[2], [4],
-# [6]]]]`. The reshape alone would give `[[[[1], [2], [3]], [[4], [5], [6]]]]`.
+# **One line, worked.** B = 1, T = 3, H = 2, O = 1: `[[[1, 2], [3, 4], [5, 6]]]` becomes
+# `[[[[1], [3], [5]], [[2], [4], [6]]]]`. The reshape alone would give `[[[[1], [2], [3]], [[4], [5], [6]]]]`.
 
 # %%
 import numpy as np
