@@ -6,7 +6,7 @@
 #
 # **The idea.** A layer normalization looks at one position at a time: mean and variance are those of its features, and
 # no other position has a part in them. "The last axis" is only the usual place of the features. To test it, change one
-# position of what goes in: at which positions may the result change?
+# position of the sum that is normalized: no other position's result may change.
 #
 # **The shapes.** The inputs and what the attention made of them are (B, E, T): B sentences, E features, T positions.
 # Gain and bias are (E,).
