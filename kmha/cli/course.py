@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from kmha.cli import teaching
 from kmha.cli.options import FOLDER, to_write
 
 _EXERCISE = click.argument("exercise", metavar="[EXERCISE]", required=False)
@@ -131,3 +132,7 @@ def verify(exercises: tuple[str, ...], **options: Any) -> None:
     from kmha.cli import course_verifying
 
     raise SystemExit(course_verifying.run(exercises, **options))
+
+
+course.add_command(teaching.release)
+course.add_command(teaching.grade)

@@ -1,0 +1,55 @@
+"""`kmha course release`: the copy of the course that a class gets."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from kmha.cli.course_common import command
+from kmha.course import checking, content, release
+from kmha.course.content import Assignment
+from kmha.course.pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@command
+def run(folder: Path, *, chosen: Sequence[str], form: str | None, seed: int | None) -> int:
+    """Releases; returns the exit status."""
+    assignments = choose(chosen)
+    seed = checking.fresh_seed() if seed is None else seed
+    forms = (form,) if form else release.FORMS
+    count = sum(len(assignment.items) for assignment in assignments)
+    try:
+        with Pool() as pool, bar("solutions", count) as step:
+            release.release(folder, assignments, pool, seed=seed, forms=forms, progress=lambda item: step(item.id))
+    except release.ReleaseError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(
+        f"{folder}: {count} exercises of {', '.join(each.id for each in assignments)}, as {' and '.join(forms)}."
+    )
+    return 0
+
+
+def choose(chosen: Sequence[str]) -> tuple[Assignment, ...]:
+    """The assignments of that name, with their solutions; all, if none is named."""
+    every = content.assignments(content.installed())
+    unknown = [name for name in chosen if name not in {each.id for each in every}]
+    if unknown:
+        told = ", ".join(each.id for each in every)
+        raise click.BadParameter(f"there is no {unknown[0]!r}. There are: {told}.", param_hint="'--assignment'")
+    return tuple(each for each in every if not chosen or each.id in chosen)
+
+
+@contextmanager
+def bar(what: str, count: int) -> "Iterator[Callable[[str], Any]]":
+    """A bar on standard error; a call tells what is next, or done."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=count)
+        yield lambda id: shown.advance(task)
