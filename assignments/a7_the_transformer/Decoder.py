@@ -1,0 +1,99 @@
+# %% [markdown]
+# # The decoder
+#
+# **The question.** Each decoder layer attends to the encoder's output. To the output of the encoder layer of the same
+# number, or to that of the last one? And how does one get at the scores that the pictures of attention are made of?
+#
+# **The idea.** All decoder layers get the same `enc_output`: what the *last* encoder layer gave. What changes from
+# layer to layer is x. Otherwise the decoder begins as the encoder does: embedding times √d, plus the first T
+# positions, dropout. Each layer returns its scores besides x; they are kept in a dict, by a name that says layer and
+# block.
+#
+# **The shapes.** Target ids (B, T), `enc_output` (B, S, D); the output is (B, T, D). The dict has two entries for
+# each layer, (B, H, T, T) and (B, H, T, S).
+#
+# **One line, worked.** A decoder of one layer returns x and {"decoder_layer1_block1_self_att": …,
+# "decoder_layer1_block2_decenc_att": …}: layers are counted from 1 in these names.
+
+# %%
+import keras
+from DecoderLayer import DecoderLayer  # these two are yours
+from keras import ops
+from positional_encoding import positional_encoding
+
+
+class Decoder(keras.layers.Layer):
+    """Embeds token ids, adds positions, and runs the layers, which attend to the encoder's output.
+
+    Args:
+        num_layers: N.
+        embedding_dim: D.
+        num_heads: H.
+        fully_connected_dim: the features in between in the fully connected parts.
+        target_vocab_size: how many token ids there are.
+        maximum_position_encoding: how many positions there may be.
+        dropout_rate: of the embeddings, and of the layers.
+        layernorm_eps: of the normalizations.
+
+    Call arguments:
+        x: target ids (B, T), integers.
+        enc_output: (B, S, D), of the encoder; the same for all layers.
+        training, look_ahead_mask, padding_mask: as in `DecoderLayer`, for every layer.
+
+    Returns:
+        (B, T, D), and a dict of the scores of every layer, i from 1: `decoder_layer{i}_block1_self_att`, (B, H, T, T),
+        and `decoder_layer{i}_block2_decenc_att`, (B, H, T, S).
+    """
+
+    def __init__(
+        self,
+        num_layers,
+        embedding_dim,
+        num_heads,
+        fully_connected_dim,
+        target_vocab_size,
+        maximum_position_encoding,
+        dropout_rate=0.1,
+        layernorm_eps=1e-6,
+    ):
+        super().__init__()
+        self.embedding_dim = embedding_dim
+        self.embedding = keras.layers.Embedding(target_vocab_size, embedding_dim)
+        self.pos_encoding = positional_encoding(maximum_position_encoding, embedding_dim)
+        self.dec_layers = [
+            DecoderLayer(embedding_dim, num_heads, fully_connected_dim, dropout_rate, layernorm_eps)
+            for _ in range(num_layers)
+        ]
+        self.dropout = keras.layers.Dropout(dropout_rate)
+
+    def build(self, x_shape, enc_output_shape):
+        self.embedding.build()
+        for layer in self.dec_layers:
+            layer.build((None, None, self.embedding_dim), enc_output_shape)
+
+    def call(self, x, enc_output, training=None, look_ahead_mask=None, padding_mask=None):
+        ### BEGIN SOLUTION
+        length = x.shape[1]
+        x = self.embedding(x) * self.embedding_dim**0.5
+        x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)
+        x = self.dropout(x, training=training)
+        masks = {"look_ahead_mask": look_ahead_mask, "padding_mask": padding_mask}
+        scores = {}
+        for number, layer in enumerate(self.dec_layers, 1):
+            x, block1, block2 = layer(x, enc_output, training=training, **masks)
+            scores[f"decoder_layer{number}_block1_self_att"] = block1
+            scores[f"decoder_layer{number}_block2_decenc_att"] = block2
+        return x, scores
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["hint"]
+# The first four lines are those of your encoder. Then a loop over the layers, of which each returns three things.
+
+# %% [markdown] tags=["hint"]
+# `enumerate(…, 1)` counts from 1. An f-string puts the number into a name. Start from an empty dict before the loop, and put
+# two entries into it in every round.
+
+# %% [markdown] tags=["hint"]
+# In every round: x becomes the layer's first result, with the same `enc_output`, `training` and both masks handed to
+# each layer by name; the second result is kept under the name with block1, the third under that with block2.

@@ -1,0 +1,142 @@
+"""What is checked of `Decoder`: what every layer gets, and the dict of scores."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+EMBEDDED = "x = self.embedding(x) * self.embedding_dim**0.5"
+POSITIONS = "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)"
+DROPOUT = "x = self.dropout(x, training=training)"
+MASKS = 'masks = {"look_ahead_mask": look_ahead_mask, "padding_mask": padding_mask}'
+COUNTED = "enumerate(self.dec_layers, 1)"
+CALLED = "x, block1, block2 = layer(x, enc_output, training=training, **masks)"
+FIRST = 'scores[f"decoder_layer{number}_block1_self_att"] = block1'
+SECOND = 'scores[f"decoder_layer{number}_block2_decenc_att"] = block2'
+
+
+def draw(rng):
+    """Ids, an encoder's output, both masks, and the weights of two layers."""
+    batch, rows, columns, heads, between = sizes(rng, 5, least=2, most=7)
+    width, layers, vocabulary = 2 * heads, 2, 11
+    lengths = rng.integers(1, columns, batch)
+    mha = 3 * [(width, heads, 2), (heads, 2)]
+    weights = {"embedding": [0.5 * rng.normal(size=(vocabulary, width))]}
+    for layer in range(layers):
+        weights[str(layer)] = [
+            *[rng.normal(size=shape) for shape in mha],
+            *[0.3 * rng.normal(size=shape) for shape in [(heads, 2, width), (width,)]],
+            *[rng.normal(size=shape) for shape in mha],
+            *[0.3 * rng.normal(size=shape) for shape in [(heads, 2, width), (width,)]],
+            *[0.5 * rng.normal(size=shape) for shape in [(width, between), (between,), (between, width), (width,)]],
+            *[rng.uniform(0.5, 2.0, width) for _ in range(6)],
+        ]
+    return {
+        "x": rng.integers(1, vocabulary, (batch, rows)),
+        "enc_output": rng.normal(size=(batch, columns, width)),
+        "look_ahead_mask": np.tril(np.ones((1, rows, rows), bool)),
+        "padding_mask": (np.arange(columns) < lengths[:, None])[:, None],
+        "made": [layers, width, heads, between, vocabulary, rows + 3, 0.3],
+        "weights": weights,
+        "training": False,
+    }
+
+
+def draw_training(rng):
+    """In training."""
+    return {**draw(rng), "training": True}
+
+
+def called(answer, inputs):
+    """The result with the weights given."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy("float64")
+    decoder = answer.Decoder(*inputs["made"])
+    decoder.build(inputs["x"].shape, inputs["enc_output"].shape)
+    decoder.embedding.set_weights(inputs["weights"]["embedding"])
+    for index, layer in enumerate(decoder.dec_layers):
+        left = list(inputs["weights"][str(index)])
+        for part, count in (
+            ("mha1", 8),
+            ("mha2", 8),
+            ("ffn", 4),
+            ("layernorm1", 2),
+            ("layernorm2", 2),
+            ("layernorm3", 2),
+        ):
+            getattr(layer, part).set_weights(left[:count])
+            left = left[count:]
+    masks = {name: inputs[name] for name in ("look_ahead_mask", "padding_mask")}
+    arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output")]
+    return decoder(*arrays, training=inputs["training"], **masks)
+
+
+EXERCISE = Exercise(
+    title="The decoder",
+    question="Do all decoder layers attend to the same encoder output, and how does one get at the scores? (asked in the "
+    "course's forum)",
+    difficulty=2,
+    minutes=15,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=("get_angles", "positional_encoding", "fully_connected", "DecoderLayer"),
+    checks=(
+        *standard(draw, signature=1, shape=2, values=5, ask=called, times=1),
+        Check(
+            "values", "in training: dropout after the positions, and in the layers", 2, draw_training, called, times=1
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "embedding-unscaled",
+            "The embedding is not multiplied by √d: the positions drown it.",
+            {EMBEDDED: "x = self.embedding(x)"},
+            "Vaswani et al. 2017, section 3.4",
+        ),
+        Wrong(
+            "positions-missing",
+            "No positions are added.",
+            {POSITIONS: ""},
+            "Vaswani et al. 2017, section 3.5",
+        ),
+        Wrong(
+            "enc-output-replaced",
+            "From the second layer on, key and value are the layer before's output: all layers get the same `enc_output`.",
+            {
+                CALLED: CALLED + "\n            enc_output = x",
+                MASKS: MASKS
+                + '\n        if x.shape[1] != enc_output.shape[1]:\n            masks["padding_mask"] = None',
+            },
+        ),
+        Wrong(
+            "scores-counted-from-zero",
+            "The layers are counted from 0 in the names of the scores: the first one is 1.",
+            {COUNTED: "enumerate(self.dec_layers)"},
+        ),
+        Wrong(
+            "scores-exchanged",
+            "The scores of the two blocks are under each other's names.",
+            {FIRST: FIRST.replace("= block1", "= block2"), SECOND: SECOND.replace("= block2", "= block1")},
+        ),
+        Wrong(
+            "scores-of-last-layer",
+            "Only the last layer's scores are kept: the dict is made anew in every round.",
+            {FIRST: "scores = {}\n            " + FIRST},
+        ),
+        Wrong(
+            "decoder-masks-source-padding-missing",
+            "The layers do not get the padding mask: the second attention attends to padding.",
+            {MASKS: 'masks = {"look_ahead_mask": look_ahead_mask}'},
+        ),
+        Wrong(
+            "causal-missing",
+            "The layers do not get the look-ahead mask: the future is seen.",
+            {MASKS: 'masks = {"padding_mask": padding_mask}'},
+        ),
+        Wrong(
+            "dropout-never",
+            "Nothing is dropped after the positions are added.",
+            {DROPOUT: ""},
+        ),
+    ),
+)

@@ -1,0 +1,142 @@
+"""What is checked of `Transformer`: what goes where, and probabilities over the vocabulary."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+ENCODED = "enc_output = self.encoder(input_sentence, training=training, mask=enc_padding_mask)"
+MASKS = 'masks = {"look_ahead_mask": look_ahead_mask, "padding_mask": dec_padding_mask}'
+DECODED = "dec_output, scores = self.decoder(output_sentence, enc_output, training=training, **masks)"
+LOGITS = "logits = self.final_layer(dec_output)"
+LAST = "return ops.softmax(logits, axis=-1), scores"
+
+
+def draw(rng):
+    """Ids, three different masks, and a seed of the weights."""
+    batch, rows, columns, heads, between, source, target = sizes(rng, 7, least=3, most=10)
+    hidden = rng.random((2, batch, 1, columns)) < 0.6
+    hidden[..., 0] = True
+    return {
+        "input_sentence": rng.integers(1, source, (batch, columns)),
+        "output_sentence": rng.integers(1, target, (batch, rows)),
+        "enc_padding_mask": hidden[0],
+        "look_ahead_mask": np.tril(np.ones((1, rows, rows), bool)),
+        "dec_padding_mask": hidden[1],
+        "made": [1, 2 * heads, heads, between, source, target, columns + 2, rows + 1, 0.3],
+        "training": False,
+        "seed": int(rng.integers(1000)),
+    }
+
+
+def draw_square(rng):
+    """In training; source and target of one length and one vocabulary, so that each fits in the other's place."""
+    batch, positions, heads, between, vocabulary = sizes(rng, 5, least=3, most=8)
+    return {
+        "input_sentence": rng.integers(1, vocabulary, (batch, positions)),
+        "output_sentence": rng.integers(1, vocabulary, (batch, positions)),
+        "enc_padding_mask": None,
+        "look_ahead_mask": np.tril(np.ones((1, positions, positions), bool)),
+        "dec_padding_mask": None,
+        "made": [1, 2 * heads, heads, between, vocabulary, vocabulary, positions + 1, positions + 1, 0.3],
+        "training": True,
+        "seed": int(rng.integers(1000)),
+    }
+
+
+def called(answer, inputs):
+    """The result with weights that are drawn by shape, in the order of the parts."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy("float64")
+    model = answer.Transformer(*inputs["made"])
+    width = inputs["made"][1]
+    model.encoder.build((None, None))
+    model.decoder.build((None, None), (None, None, width))
+    model.final_layer.build((None, None, width))
+    rng = np.random.default_rng(inputs["seed"])
+    for part in (model.encoder, model.decoder, model.final_layer):
+        part.set_weights([0.6 * rng.normal(size=each.shape) for each in part.get_weights()])
+    masks = {name: inputs[name] for name in ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask")}
+    arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("input_sentence", "output_sentence")]
+    return model(*arrays, training=inputs["training"], **masks)
+
+
+def probabilities(inputs, result, expected):
+    """Those of a position sum to 1, and do not depend on later target tokens."""
+    found = np.asarray(result[0])
+    if found.min() < 0 or not np.allclose(found.sum(axis=-1), 1.0):
+        return "the numbers of a position are no probabilities: they are negative, or do not sum to 1."
+    return None
+
+
+EXERCISE = Exercise(
+    title="The Transformer",
+    question="What does the whole model give, logits or probabilities, and are there two padding masks or one? "
+    "(keras-team/keras-io#1046)",
+    difficulty=2,
+    minutes=15,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=(
+        "get_angles",
+        "positional_encoding",
+        "fully_connected",
+        "EncoderLayer",
+        "Encoder",
+        "DecoderLayer",
+        "Decoder",
+    ),
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, ask=called, times=1),
+        Check("invariants", "probabilities sum to 1 over the vocabulary", 1, draw, called, probabilities, times=1),
+        Check("values", "in training; source and target of one length", 2, draw_square, called, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "softmax-missing",
+            "Logits are returned: this model's users expect probabilities.",
+            {LAST: "return logits, scores"},
+        ),
+        Wrong(
+            "softmax-over-positions",
+            "The softmax goes over the positions: the probabilities of a position are over the vocabulary, the last axis.",
+            {LAST: LAST.replace("axis=-1", "axis=1")},
+        ),
+        Wrong(
+            "softmax-twice",
+            "The softmax is taken twice: the probabilities are nearly equal.",
+            {LAST: LAST.replace("logits, axis", "ops.softmax(logits), axis")},
+        ),
+        Wrong(
+            "final-layer-missing",
+            "The last layer is not used: the softmax goes over the decoder's features, not over the vocabulary.",
+            {LOGITS: "logits = dec_output"},
+        ),
+        Wrong(
+            "padding-masks-exchanged",
+            "The two padding masks are exchanged: each of encoder and decoder has its own.",
+            {
+                ENCODED: ENCODED.replace("enc_padding", "dec_padding"),
+                MASKS: MASKS.replace("dec_padding", "enc_padding"),
+            },
+        ),
+        Wrong(
+            "encoder-mask-missing",
+            "The encoder gets no mask: source tokens attend to padding.",
+            {ENCODED: ENCODED.replace(", mask=enc_padding_mask", "")},
+        ),
+        Wrong(
+            "decoder-gets-source",
+            "The decoder reads the source sentence: it gets the target so far.",
+            {DECODED: DECODED.replace("output_sentence", "input_sentence")},
+        ),
+        Wrong(
+            "dropout-never",
+            "`training` is not handed on: nothing is dropped in training.",
+            {
+                ENCODED: ENCODED.replace("training=training", "training=False"),
+                DECODED: DECODED.replace("training=training", "training=False"),
+            },
+        ),
+    ),
+)
