@@ -80,7 +80,8 @@ def _verified(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verified]
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
         for pool in pools:
-            pool.close()  # what still runs ends with it
+            pool.stop()  # and with it what still runs in it
+            pool.close()
 
 
 def _of(item: Item, pool: Pool, seed: int) -> Verified:

@@ -27,7 +27,10 @@ def test_what_is_allowed_or_left_to_who_loads_it(code):
     ("code", "says"),
     [
         ("import torch\n", "it imports torch in line 1: this exercise is to be written with NumPy."),
-        ("\nfrom kmha.core import attention\n", "it imports kmha in line 2: this exercise is to be written with NumPy."),
+        (
+            "\nfrom kmha.core import attention\n",
+            "it imports kmha in line 2: this exercise is to be written with NumPy.",
+        ),
         ("def f():\n    import keras.ops\n", "it imports keras in line 2: this exercise is to be written with NumPy."),
         ("from . import other\n", "it imports "),
         ("layer = keras.layers.MultiHeadAttention(2, 3)\n", "it uses `MultiHeadAttention` in line 1: that is what"),

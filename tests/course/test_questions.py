@@ -32,7 +32,11 @@ def test_checks_of_the_same_calls_share_them():
 
 
 def test_another_draw_or_another_question_is_asked_for_itself():
-    checks = Check("shape", "1", 1, _draw), Check("values", "2", 1, _other), Check("values", "3", 1, _draw, _ask, times=2)
+    checks = (
+        Check("shape", "1", 1, _draw),
+        Check("values", "2", 1, _other),
+        Check("values", "3", 1, _draw, _ask, times=2),
+    )
     found = plan(_spec(*checks), seed=3)
     assert found.of == ((0, 1, 2), (3, 4, 5), (6, 7))
     assert found.asked[6]["ask"] == inspect.getsource(_ask)
@@ -59,7 +63,9 @@ def test_draws_differ_from_each_other():
 
 def test_one_more_check_leaves_the_inputs_of_the_others():
     before = plan(_spec(Check("values", "1", 1, _draw), Check("values", "2", 1, _other)), seed=3)
-    after = plan(_spec(Check("values", "1", 1, _draw), Check("values", "2", 1, _other), Check("edge", "3", 1, _draw, _ask)), 3)
+    after = plan(
+        _spec(Check("values", "1", 1, _draw), Check("values", "2", 1, _other), Check("edge", "3", 1, _draw, _ask)), 3
+    )
     for index in range(6):
         np.testing.assert_array_equal(before.inputs(index)["array"], after.inputs(index)["array"])
 
