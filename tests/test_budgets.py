@@ -86,6 +86,8 @@ def test_the_tests_mirror_the_package():
         "layers/block.py": "layers/test_encoder.py",
         "layers/stack.py": "layers/test_encoder.py",
         "cli/checks.py": "cli/test_diagnosis.py",
+        "cli/course_grading.py": "cli/test_teaching.py",
+        "cli/course_releasing.py": "cli/test_teaching.py",
         "verify/measuring.py": "verify/test_diagnosis.py",
         "verify/subject_blocks.py": "verify/test_diagnosis.py",
         "verify/draw.py": "verify/test_cases.py",

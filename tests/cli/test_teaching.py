@@ -1,0 +1,242 @@
+"""`kmha course release` and `kmha course grade`, with a course of one exercise."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("nbformat")
+pytest.importorskip("jinja2")
+
+from kmha.cli.course import course
+from kmha.course import content, jail
+
+MASTER = '''# %% [markdown]
+# # Twice as much
+#
+# Doubles an array of shape (B, T).
+
+# %%
+def twice(array):
+    """The array (B, T), doubled."""
+    ### BEGIN SOLUTION
+    factor_of_the_solution = 2
+    return factor_of_the_solution * array
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["hint"]
+# One.
+
+# %% [markdown] tags=["hint"]
+# Two.
+
+# %% [markdown] tags=["hint"]
+# Three.
+'''
+CHECKS = """from kmha.course.exercise import Exercise, Wrong, sizes, standard
+
+
+def draw(rng):
+    rows, columns = sizes(rng, 2)
+    return {"array": rng.normal(size=(rows, columns))}
+
+
+EXERCISE = Exercise(
+    title="Twice as much",
+    question="?",
+    difficulty=1,
+    minutes=2,
+    checks=standard(draw, values=5),
+    wrong=(Wrong("thrice", "The factor is 3.", {"of_the_solution = 2": "of_the_solution = 3"}),),
+    seconds=60,
+)
+"""
+RIGHT = "def twice(array):\n    return array * 2\n"
+
+
+@pytest.fixture(autouse=True)
+def one_exercise(tmp_path, monkeypatch):
+    """In an assignment, a1; an empty one is a2."""
+    folder = tmp_path / "assignments" / "a1_doubling"
+    (folder / "checks").mkdir(parents=True)
+    (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
+    (folder / "README.md").write_text("# Doubling\n")
+    (folder / "twice.py").write_text(MASTER)
+    (folder / "checks" / "twice.py").write_text(CHECKS)
+    other = tmp_path / "assignments" / "a2_other"
+    other.mkdir()
+    (other / "assignment.toml").write_text('title = "Other"\nexercises = []\n')
+    (other / "README.md").write_text("# Other\n")
+    monkeypatch.setattr(content, "installed", lambda: tmp_path / "assignments")
+    monkeypatch.chdir(tmp_path)
+
+
+def _hand_in(answers):
+    for id, code in answers.items():
+        path = Path("in", id, "a1_doubling", "twice.py")
+        path.parent.mkdir(parents=True)
+        path.write_text(code)
+
+
+def _run(*arguments):
+    return CliRunner().invoke(course, [str(argument) for argument in arguments])
+
+
+def _lines(path):
+    return list(csv.reader(io.StringIO(Path(path).read_text())))
+
+
+def test_what_is_released_can_be_handed_in_and_graded():
+    made = _run("release", "class", "--assignment", "a1")
+    assert made.exit_code == 0, made.output
+    assert "class: 1 exercises of a1, as files and notebooks." in made.output
+    os.renames("class/files", "in/anna")
+    os.renames("class/notebooks", "in/bob")
+    Path("in/anna/a1_doubling/twice.py").write_text(RIGHT)
+    graded = _run("grade", "in", "--json", "grades.json", "--jobs", 2)
+    assert graded.exit_code == 0, graded.output
+    assert "2 submissions" in graded.output
+    assert _lines("in-grades/grades.csv") == [
+        ["student", "a1", "total", "possible", "a1.twice"],
+        ["anna", "5", "5", "5", "5"],
+        ["bob", "0", "0", "5", "0"],
+    ]
+    found = {str(path.relative_to("in-grades")) for path in Path("in-grades").rglob("*") if path.is_file()}
+    assert found == {
+        *("grades.csv", "grades.json", "index.html", "run.json", "students/anna.html", "students/bob.html"),
+        *("gradescope/anna.json", "gradescope/bob.json", "results/anna.json", "results/bob.json"),
+    }
+    assert json.loads(Path("grades.json").read_text()) == json.loads(Path("in-grades/grades.json").read_text())
+    assert json.loads(Path("in-grades/gradescope/anna.json").read_text())["score"] == 5
+
+
+def test_one_form_alone():
+    assert _run("release", "class", "--assignment", "a1", "--form", "notebooks", "--seed", 3).exit_code == 0
+    assert sorted(path.name for path in Path("class").iterdir()) == ["README.md", "notebooks"]
+
+
+def test_a_folder_in_use_is_not_released_into():
+    Path("class").mkdir()
+    Path("class/mine").touch()
+    made = _run("release", "class")
+    assert made.exit_code == 1
+    assert "class is not empty" in made.output
+
+
+@pytest.mark.parametrize("command", ["release", "grade"])
+def test_an_assignment_that_is_not_there(command):
+    _hand_in({"anna": RIGHT})
+    made = _run(command, "in", "--assignment", "a7")
+    assert made.exit_code == 2
+    assert "there is no 'a7'. There are: a1, a2." in made.output
+
+
+def test_the_seed_is_kept_for_the_next_run_and_old_students_go():
+    _hand_in({"anna": RIGHT, "bob": RIGHT})
+    assert _run("grade", "in").exit_code == 0
+    seed = json.loads(Path("in-grades/run.json").read_text())["seed"]
+    before = Path("in-grades/results/anna.json").stat().st_mtime_ns
+    os.renames("in/bob", "gone/bob")
+    assert _run("grade", "in").exit_code == 0
+    assert json.loads(Path("in-grades/run.json").read_text())["seed"] == seed
+    assert Path("in-grades/results/anna.json").stat().st_mtime_ns == before
+    assert [path.name for path in Path("in-grades/students").iterdir()] == ["anna.html"]
+    assert len(_lines("in-grades/grades.csv")) == 2
+    assert _run("grade", "in", "--seed", seed + 1).exit_code == 0
+    assert Path("in-grades/results/anna.json").stat().st_mtime_ns != before
+
+
+def test_the_assignments_that_count_are_those_that_someone_handed_in():
+    _hand_in({"anna": RIGHT})
+    assert _run("grade", "in").exit_code == 0
+    assert _lines("in-grades/grades.csv")[0][:2] == ["student", "a1"]
+    assert _run("grade", "in", "--assignment", "a2", "--assignment", "a1", "--out", "both").exit_code == 0
+    assert _lines("both/grades.csv")[0][:3] == ["student", "a1", "a2"]
+
+
+def test_folders_for_results_that_would_do_harm():
+    _hand_in({"anna": RIGHT})
+    inside = _run("grade", "in", "--out", "in/grades")
+    assert (inside.exit_code, "lies within the folder of submissions" in inside.output) == (2, True)
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").touch()
+    used = _run("grade", "in", "--out", "mine")
+    assert (used.exit_code, "mine holds something else than grades" in used.output) == (2, True)
+    assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_without_submissions():
+    Path("in").mkdir()
+    graded = _run("grade", "in")
+    assert graded.exit_code == 1
+    assert "in holds no submissions" in graded.output
+
+
+def test_what_was_left_out_is_said():
+    _hand_in({"anna": RIGHT})
+    Path("in/anna/link.py").symlink_to("/etc/passwd")
+    graded = _run("grade", "in")
+    assert graded.exit_code == 0
+    assert "anna: link.py is left out: it is a link." in graded.output
+
+
+def test_it_refuses_where_nothing_keeps_code_from_doing_harm(monkeypatch):
+    _hand_in({"anna": RIGHT})
+    monkeypatch.setattr(jail, "missing", lambda: ["using the network", "changing your files"])
+    graded = _run("grade", "in")
+    assert graded.exit_code == 1
+    assert "keep the code that was handed in from using the network or changing your files" in graded.output
+    assert "pip install 'kmha[course]'" in graded.output
+    assert not Path("in-grades").exists()
+    assert _run("grade", "in", "--unprotected").exit_code == 0
+
+
+def test_a_package_that_is_missing(monkeypatch):
+    _hand_in({"anna": RIGHT})
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    graded = _run("grade", "in")
+    assert graded.exit_code == 1
+    assert graded.output == "Error: jinja2 is not installed. Run: pip install 'kmha[course]'\n"
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from kmha.course import content
+content.installed = lambda: Path("assignments")
+from kmha.cli.course import course
+course(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_ends_it_and_the_same_command_goes_on(tmp_path):
+    slow = "import time\ntime.sleep(0.3)\n"
+    _hand_in({f"student{number:02}": slow + RIGHT for number in range(12)})
+    command = [sys.executable, "-c", PROGRAM, "grade", "in", "--jobs", "2", "--seed", "5"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(content.__file__).parents[2])}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    end = time.monotonic() + 60
+    while len(list(Path("in-grades/results").glob("*.json"))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all processes
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "the same command goes on" in errors
+    kept = {path.name: path.stat().st_mtime_ns for path in Path("in-grades/results").iterdir()}
+    assert 2 <= len(kept) < 12
+    assert not Path("in-grades/grades.csv").exists()
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 0, again.stderr
+    assert {name: Path("in-grades/results", name).stat().st_mtime_ns for name in kept} == kept
+    assert [line[1] for line in _lines("in-grades/grades.csv")[1:]] == ["5"] * 12
