@@ -10,10 +10,12 @@ Where one is not to be had, `missing()` says so; who grades strangers' code deci
 """
 
 import contextlib
+import ctypes
 import errno
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -50,6 +52,7 @@ _REFUSED = (
     *("open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "syslog", "iopl", "ioperm", "personality"),
 )
 _CLONE_THREAD = 0x00010000
+_PR_SET_PDEATHSIG = 1
 # What NumPy, Keras and TensorFlow read besides Python's own folders.
 _READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
 _READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
@@ -66,6 +69,15 @@ def missing() -> list[str]:
     if not hasattr(os, "fork"):
         found.append("using all memory and processor time")
     return found
+
+
+def end_with_parent() -> None:
+    """Has the system end this process when the one that forked it is gone, however that ends."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it was gone before
+            os._exit(1)
 
 
 def lock(scratch: Path, seconds: float) -> None:
@@ -165,4 +177,5 @@ def _seccomp() -> None:
     # To itself it may send signals, as `abort` does; and it may read limits, not set them.
     rules.add_rule(refuse, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
     rules.add_rule(refuse, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
+    rules.add_rule(refuse, "prctl", pyseccomp.Arg(0, pyseccomp.EQ, _PR_SET_PDEATHSIG))
     rules.load()

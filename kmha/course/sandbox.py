@@ -22,8 +22,9 @@ from kmha.course.encoding import decode, encode
 
 __all__ = ["ENDED", "Answer", "Ran", "Sandbox", "SandboxError", "StoppedError"]
 
+ENDING = 5.0  # seconds that it gets to clear up
 STARTING = 20.0  # seconds that the first operation of a library may take, beyond what the exercise may
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR")
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
 # Not `-m`, which would look for modules in the current folder first: that may be a stranger's.
 _PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from kmha.course import zygote; zygote.main(sys.argv[1:])"
 
@@ -57,8 +58,12 @@ class Sandbox:
     def close(self) -> None:
         """Ends the process; the next `run` starts another."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.terminate()  # so that it removes its fork's folder
+            try:
+                self._process.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 with contextlib.suppress(OSError):
                     cast(BinaryIO, pipe).close()
@@ -68,7 +73,7 @@ class Sandbox:
         """Ends it for good, and what another thread runs in it: that raises a `StoppedError`."""
         self._stopped = True
         if (process := self._process) is not None:
-            process.kill()
+            process.terminate()
 
     def start(self) -> None:
         """Starts it, if it does not run; takes as long as the imports.

@@ -36,6 +36,7 @@ def main(uses: list[str]) -> None:
     """Imports what is used, says so with an empty message, and then runs task after task."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what is open is closed: a fork, and its folder
     _nothing_to(0, 1, 2)  # what libraries and answers write is not what we write
     for name in uses:
         if name in MODULES:
@@ -73,18 +74,18 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
     """
     scratch = Path(tempfile.mkdtemp(prefix="kmha-course-"))
     (reader, child_writer), (child_reader, writer) = os.pipe(), os.pipe()
+    process = os.fork()
+    if not process:
+        _child(task, scratch, child_reader, child_writer)
     try:
-        process = os.fork()
-        if not process:
-            _child(task, scratch, child_reader, child_writer)
         os.close(child_writer)
         os.close(child_reader)
         relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
         stopped = relay.run(scratch)
+    finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)  # it has said all it will say
         _, status = os.waitpid(process, 0)
-    finally:
         os.close(reader)
         os.close(writer)
         shutil.rmtree(scratch, ignore_errors=True)
@@ -94,6 +95,8 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
 
 def _child(task: Mapping[str, Any], scratch: Path, reader: int, writer: int) -> NoReturn:
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        jail.end_with_parent()
         _nothing_to(0, 1, 2)
         for descriptor in range(3, _highest()):
             if descriptor not in (reader, writer):
