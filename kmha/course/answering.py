@@ -64,8 +64,9 @@ def answer(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
         found = answered(module, task["name"], question)
         try:
             message = encode({**found, "printed": printed.take()})
-        except EncodingError as problem:
-            message = encode({"error": _plain(str(problem)), "printed": "", "result": None, "changed": []})
+        except Exception as problem:
+            says = str(problem) if isinstance(problem, EncodingError) else "its result cannot be sent"
+            message = encode({"error": _plain(says), "printed": "", "result": None, "changed": []})
         send(message)
 
 
@@ -147,7 +148,7 @@ def _described(error: BaseException) -> dict[str, Any]:
     """Its kind, its text, and the last line of the learner's own that led to it."""
     try:
         says = str(error)
-    except Exception:
+    except BaseException:  # its own text may raise anything too
         says = ""
     found: dict[str, Any] = {"kind": type(error).__name__, "says": says[:PRINTED], "line": None, "text": ""}
     if isinstance(error, SyntaxError):

@@ -9,7 +9,6 @@ import contextlib
 import importlib
 import os
 import select
-import shutil
 import signal
 import struct
 import sys
@@ -21,12 +20,11 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from kmha.course import answering, asks, jail
+from kmha.course import answering, asks, jail, scratch
 from kmha.course.encoding import LARGEST, decode, encode
 
 LENGTH = struct.Struct("<Q")
 ASKS = 1 << 63  # in the length of a message that wants a reply
-WRITTEN, FILES = 64 << 20, 500  # bytes and files in a scratch folder
 HEAD = 1 << 12  # bytes, at most, that a message of ours has beside what a fork sent
 LOOK = 0.1  # seconds between looks at the scratch folder
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
@@ -72,28 +70,28 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
 
     `serve` answers what the fork asks in between (`kmha.course.asks.remote`).
     """
-    scratch = Path(tempfile.mkdtemp(prefix="kmha-course-"))
+    folder = scratch.make()
     (reader, child_writer), (child_reader, writer) = os.pipe(), os.pipe()
     process = os.fork()
     if not process:
-        _child(task, scratch, child_reader, child_writer)
+        _child(task, folder, child_reader, child_writer)
     try:
         os.close(child_writer)
         os.close(child_reader)
         relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
-        stopped = relay.run(scratch)
+        stopped = relay.run(folder)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)  # it has said all it will say
         _, status = os.waitpid(process, 0)
         os.close(reader)
         os.close(writer)
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.remove(folder)
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
     return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status)}
 
 
-def _child(task: Mapping[str, Any], scratch: Path, reader: int, writer: int) -> NoReturn:
+def _child(task: Mapping[str, Any], folder: Path, reader: int, writer: int) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         jail.end_with_parent()
@@ -102,11 +100,11 @@ def _child(task: Mapping[str, Any], scratch: Path, reader: int, writer: int) -> 
             if descriptor not in (reader, writer):
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        os.chdir(scratch)
+        os.chdir(folder)
         os.environ.clear()
-        os.environ.update(HOME=str(scratch), TMPDIR=str(scratch), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
-        tempfile.tempdir = str(scratch)
-        jail.lock(scratch, task["seconds"])
+        os.environ.update(HOME=str(folder), TMPDIR=str(folder), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
+        tempfile.tempdir = str(folder)
+        jail.lock(folder, task["seconds"])
         asks.connect(lambda message: _send(writer, message, ASKS), os.fdopen(reader, "rb"))
         answering.answer(task, lambda message: _send(writer, message))
         os._exit(0)
@@ -131,7 +129,7 @@ class _Relay:
         self.size = 0
         os.set_blocking(writer, False)
 
-    def run(self, scratch: Path) -> str:
+    def run(self, folder: Path) -> str:
         """Until the other end closes; "time", "files" or "output" where it had to be stopped."""
         looked = time.monotonic()
         while (now := time.monotonic()) < self.end:
@@ -147,7 +145,7 @@ class _Relay:
                     return "time"
             if now - looked > LOOK:
                 looked = now
-                if _too_much(scratch):
+                if scratch.too_much(folder):
                     return "files"
         return "time"
 
@@ -184,18 +182,6 @@ def _send(writer: int, message: bytes, flag: int = 0) -> None:
     rest = memoryview(LENGTH.pack(len(message) | flag) + message)
     while rest:
         rest = rest[os.write(writer, rest) :]
-
-
-def _too_much(scratch: Path) -> bool:
-    count = size = 0
-    for folder, _, names in os.walk(scratch):
-        count += 1 + len(names)
-        for name in names:
-            with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(folder, name)).st_size
-        if count > FILES or size > WRITTEN:
-            return True
-    return False
 
 
 def _nothing_to(*descriptors: int) -> None:
