@@ -56,6 +56,7 @@ class Encoder(keras.layers.Layer):
         layernorm_eps=1e-6,
     ):
         super().__init__()
+        self.supports_masking = True
         self.embedding_dim = embedding_dim
         self.embedding = keras.layers.Embedding(input_vocab_size, embedding_dim)
         self.pos_encoding = positional_encoding(maximum_position_encoding, embedding_dim)
@@ -69,6 +70,9 @@ class Encoder(keras.layers.Layer):
         self.embedding.build()
         for layer in self.enc_layers:
             layer.build((None, None, self.embedding_dim))
+
+    def compute_mask(self, x, mask=None):
+        return None  # `mask` is an argument: nothing is to hang on the output
 
     def call(self, x, training=None, mask=None):
         ### BEGIN SOLUTION

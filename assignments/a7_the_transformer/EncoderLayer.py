@@ -42,6 +42,7 @@ class EncoderLayer(keras.layers.Layer):
 
     def __init__(self, embedding_dim, num_heads, fully_connected_dim, dropout_rate=0.1, layernorm_eps=1e-6):
         super().__init__()
+        self.supports_masking = True
         self.mha = keras.layers.MultiHeadAttention(num_heads, embedding_dim // num_heads, dropout=dropout_rate)
         self.ffn = fully_connected(embedding_dim, fully_connected_dim)
         self.layernorm1 = keras.layers.LayerNormalization(epsilon=layernorm_eps)
@@ -52,6 +53,9 @@ class EncoderLayer(keras.layers.Layer):
         self.mha.build(x_shape, x_shape)
         for part in (self.ffn, self.layernorm1, self.layernorm2):
             part.build(x_shape)
+
+    def compute_mask(self, x, mask=None):
+        return None  # `mask` is an argument: nothing is to hang on the output
 
     def call(self, x, training=None, mask=None):
         ### BEGIN SOLUTION

@@ -1,0 +1,217 @@
+"""What is checked of `translate`: with models that are made up, and with the learner's own after training."""
+
+import numpy as np
+
+from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+
+PADDING = "padding = create_padding_mask(source)"
+ROUNDS = "for _ in range(max_length):"
+TRAINING = "training=False,"
+LOOK_AHEAD = "look_ahead_mask=create_look_ahead_mask(target.shape[1]),"
+CHOSEN = "chosen = np.argmax(np.asarray(probabilities)[:, -1], axis=-1)"
+ZEROS = "chosen = np.where(ended, 0, chosen)"
+ENDED = "ended = ended | (chosen == end_id)"
+TARGET = "target = np.concatenate([target, chosen[:, None]], axis=1)"
+LAST = "return target[:, 1:]"
+
+MONTHS, START, END, DIGIT, HYPHEN, MONTH, VOCABULARY = 12, 1, 2, 3, 13, 14, 26
+
+
+def draw(rng):
+    """Sentences with padding, and a model that is made up: it hangs on everything it is called with."""
+    batch, columns, length = sizes(rng, 3, least=4, most=9)
+    source = rng.integers(1, 9, (batch, columns))
+    for sentence, kept in zip(source, rng.integers(2, columns, batch), strict=True):
+        sentence[kept:] = 0
+    return {"source": source, "table": rng.normal(size=(40, 7)), "length": length + 4}
+
+
+def made_up(answer, inputs):
+    """With a model whose probabilities are read off a table, by a sum over what the masks leave of both sentences."""
+    table = inputs["table"]
+
+    def model(source, target, training=None, enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None):
+        source, target = np.asarray(source), np.asarray(target)
+        size = target.shape[1]
+        first = np.ones((1, 1, source.shape[1])) if enc_padding_mask is None else np.asarray(enc_padding_mask)
+        second = np.ones((1, 1, source.shape[1])) if dec_padding_mask is None else np.asarray(dec_padding_mask)
+        third = np.ones((1, size, size)) if look_ahead_mask is None else np.asarray(look_ahead_mask)
+        asked = ((first + 2 * second) * (source + 1)[:, None]).sum(axis=-1)  # (B, 1)
+        told = (third * ((target + 1) * (1 + np.arange(size)))[:, None]).sum(axis=-1)  # (B, T)
+        logits = table[(asked + told + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
+        logits = logits - 3.0 * (np.arange(7) == 2) * (size < 3)  # no end at once
+        powers = np.exp(logits)
+        return powers / powers.sum(axis=-1, keepdims=True), {}
+
+    return answer.translate(model, inputs["source"], 1, 2, inputs["length"])
+
+
+def dates(rng, count):
+    """Dates as tokens, source and target: days, months and years, the year last or first, and ISO 8601."""
+    source, target = np.zeros((count, 7), int), np.zeros((count, 12), int)
+    for row in range(count):
+        year, month, day = rng.integers(1900, 2100), rng.integers(1, MONTHS + 1), rng.integers(1, 29)
+        days, years = ([DIGIT + int(digit) for digit in str(number)] for number in (day, year))
+        named = [MONTH + int(month) - 1]
+        tokens = [*days, *named, *years] if rng.random() < 0.5 else [*years, *named, *days]
+        source[row, : len(tokens)] = tokens
+        iso = f"{year:04}-{month:02}-{day:02}"
+        target[row] = [START, *(HYPHEN if sign == "-" else DIGIT + int(sign) for sign in iso), END]
+    return source, target
+
+
+def draw_dates(rng):
+    """A thousand to learn from, in the order in which they are learned, and a hundred others."""
+    source, target = dates(rng, 1000)
+    new_source, new_target = dates(rng, 100)
+    return {
+        "source": source,
+        "target": target,
+        "batches": rng.integers(0, 1000, (200, 64)),
+        "new source": new_source,
+        "new target": new_target,
+        "made": [1, 32, 4, 64, VOCABULARY, MONTH, 7, 12, 0.0],
+    }
+
+
+def learned(answer, inputs):
+    """Trains the learner's Transformer, and reads new dates; not if a model that says a sentence by heart is not heard."""
+    import keras
+    import tensorflow as tf
+
+    def by_heart(source, target, training=None, **masks):
+        paddings = [masks.pop("enc_padding_mask", None), masks.pop("dec_padding_mask", None)]
+        said = not training and masks.get("look_ahead_mask") is not None
+        said = said and all(np.array_equal(mask, np.not_equal(source, 0)[:, None]) for mask in paddings)
+        tokens = [5, 7, 2, 9, 9][: target.shape[1]] if said else [9] * target.shape[1]
+        return np.tile(np.eye(10)[tokens], (len(source), 1, 1)), {}
+
+    if np.asarray(answer.translate(by_heart, np.array([[4, 0], [6, 8]]), 1, 2, 5)).tolist() != [[5, 7, 2, 0, 0]] * 2:
+        return None
+    from create_look_ahead_mask import create_look_ahead_mask
+    from create_padding_mask import create_padding_mask
+    from Transformer import Transformer
+
+    keras.utils.set_random_seed(1)
+    model = Transformer(*inputs["made"])
+    optimizer = keras.optimizers.Adam(clipnorm=1.0)
+    look_ahead = create_look_ahead_mask(inputs["target"].shape[1] - 1)
+
+    @tf.function
+    def step(source, target, padding):
+        with tf.GradientTape() as tape:
+            masks = {"enc_padding_mask": padding, "look_ahead_mask": look_ahead, "dec_padding_mask": padding}
+            probabilities, _ = model(source, target[:, :-1], training=True, **masks)
+            right = tf.gather(probabilities, target[:, 1:], batch_dims=2)
+            loss = -tf.reduce_mean(tf.math.log(right + 1e-9))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    losses, steps = [], len(inputs["batches"])
+    for number, rows in enumerate(inputs["batches"]):
+        optimizer.learning_rate = 8e-3 * min(1.0, (number + 1) / 20, 2 * (steps - number) / steps)
+        source, target = inputs["source"][rows], inputs["target"][rows]
+        losses.append(float(step(tf.constant(source), tf.constant(target), tf.constant(create_padding_mask(source)))))
+    read = answer.translate(model, inputs["new source"], 1, 2, inputs["target"].shape[1] - 1)
+    return {"losses": losses, "read": read}
+
+
+def reads(inputs, result, expected):
+    """The loss has fallen, and most dates come out letter by letter."""
+    if result is None:
+        return "a model that says one sentence by heart is not heard aright: mend that first."
+    first, last = np.mean(result["losses"][:5]), np.mean(result["losses"][-5:])
+    if not last < 0.3 * first:
+        return (
+            f"your Transformer does not learn: its loss is {first:.2f} in the first steps and {last:.2f} in the last."
+        )
+    right = np.all(np.asarray(result["read"]) == inputs["new target"][:, 1:], axis=1)
+    if right.mean() < 0.6:
+        return f"it learns (its loss falls to {last:.2f}), but reads {right.sum()} of {right.size} new dates aright."
+    return None
+
+
+EXERCISE = Exercise(
+    title="Your Transformer translates",
+    question="What goes into the decoder when there is no target sentence yet? (asked in the course's forum, and in "
+    "tensorflow/text issues on the translation tutorial)",
+    difficulty=3,
+    minutes=30,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=(
+        "get_angles",
+        "positional_encoding",
+        "create_padding_mask",
+        "create_look_ahead_mask",
+        "fully_connected",
+        "EncoderLayer",
+        "Encoder",
+        "DecoderLayer",
+        "Decoder",
+        "Transformer",
+    ),
+    seconds=90.0,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=7, ask=made_up),
+        Check("values", "your Transformer learns dates, and reads new ones", 6, draw_dates, learned, reads, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "first-position-taken",
+            "The probabilities of the first position are used in every round: those of the next token stand at the last.",
+            {CHOSEN: CHOSEN.replace("[:, -1]", "[:, 0]")},
+        ),
+        Wrong(
+            "end-not-kept",
+            "A sentence that has ended goes on: after its end token all are to be 0.",
+            {ZEROS: ""},
+        ),
+        Wrong(
+            "end-forgotten",
+            "A sentence counts as ended for one round only: what has ended before stays ended.",
+            {ENDED: "ended = chosen == end_id"},
+        ),
+        Wrong(
+            "end-removed",
+            "The end token is replaced by 0: it belongs to the sentence, zeros come after it.",
+            {LAST: "return np.where(target[:, 1:] == end_id, 0, target[:, 1:])"},
+        ),
+        Wrong(
+            "start-returned",
+            "The start token is returned too: the result is (B, max_length), what was written.",
+            {LAST: "return target"},
+        ),
+        Wrong(
+            "dropout-at-inference",
+            "The model is called as in training: with dropout it gives other tokens each time.",
+            {TRAINING: "training=True,"},
+        ),
+        Wrong(
+            "last-token-only",
+            "The decoder gets the last token alone: it is to see everything written so far.",
+            {
+                "            target,\n": "            target[:, -1:],\n",
+                LOOK_AHEAD: "look_ahead_mask=create_look_ahead_mask(1),",
+            },
+        ),
+        Wrong(
+            "decoder-masks-source-padding-missing",
+            "The decoder gets no padding mask: its second attention would attend to the source's padding.",
+            {"dec_padding_mask=padding,": "dec_padding_mask=None,"},
+        ),
+        Wrong(
+            "causal-missing",
+            "The decoder gets no look-ahead mask: earlier positions would see later ones, unlike in training.",
+            {LOOK_AHEAD: "look_ahead_mask=None,"},
+        ),
+        Wrong(
+            "mask-of-target",
+            "The padding masks are made of the target: they are the source's.",
+            {
+                "enc_padding_mask=padding,": "enc_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
+                "dec_padding_mask=padding,": "dec_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
+            },
+        ),
+    ),
+)
