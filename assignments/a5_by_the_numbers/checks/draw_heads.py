@@ -5,6 +5,7 @@ import numpy as np
 from kmha.course.exercise import Check, Exercise, Wrong, sizes
 
 WORDS = tuple(f"{letter}{number}" for letter in "abcd" for number in range(4))
+GRID = "panels = figure.subplots(rows, columns, squeeze=False)"
 IMAGE = 'image = panel.imshow(scores[head], vmin=0, vmax=1, cmap="bone")'
 ROWS = "rows = int(np.ceil(heads / columns))"
 X_TICKS = "panel.set_xticks(range(len(keys)), keys, rotation=90)"
@@ -42,6 +43,8 @@ def single(rng):
 def shown(answer, inputs):
     """Every panel with an image; `down` where its y axis runs from top to bottom."""
     figure = answer.draw_heads(**inputs)
+    for image in [image for axes in figure.axes for image in axes.images if image.colorbar]:
+        image.colorbar.ax.set_label("<colorbar>")  # one that was placed by hand has no label
     panels = asks.figure(figure)["panels"]
     drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and (axes.images or axes.collections)]
     return [{**panel, "down": bool(axes.yaxis_inverted())} for panel, axes in zip(panels, drawn, strict=True)]
@@ -50,7 +53,10 @@ def shown(answer, inputs):
 def placed(answer, inputs):
     """Of every panel in the figure: whether it has an image, and its place in the grid."""
     found = []
-    for axes in answer.draw_heads(**inputs).axes:
+    figure = answer.draw_heads(**inputs)
+    for image in [image for axes in figure.axes for image in axes.images if image.colorbar]:
+        image.colorbar.ax.set_label("<colorbar>")
+    for axes in figure.axes:
         grid = axes.get_subplotspec()
         if axes.get_label() == "<colorbar>" or grid is None or not axes.get_visible():
             continue
@@ -63,7 +69,7 @@ def placed(answer, inputs):
 
 def judge_images(inputs, result, expected):
     if len(result) != len(expected):
-        return f"it has {len(result)} panels with an image; there are {len(expected)} heads."
+        return f"panels with an image: {len(result)}, heads: {len(expected)}."
     for head, (panel, right) in enumerate(zip(result, expected, strict=True)):
         if np.shape(panel["image"]) != np.shape(right["image"]):
             rows, columns = np.shape(right["image"])
@@ -75,7 +81,7 @@ def judge_images(inputs, result, expected):
 
 def judge_labels(inputs, result, expected):
     if len(result) != len(expected):
-        return f"it has {len(result)} panels with an image; there are {len(expected)} heads."
+        return f"panels with an image: {len(result)}, heads: {len(expected)}."
     for head, (panel, right) in enumerate(zip(result, expected, strict=True)):
         for what, called in (
             ("title", "title"),
@@ -167,6 +173,19 @@ EXERCISE = Exercise(
             "ticks-missing",
             "There are no tokens on the axes: the numbers that matplotlib puts there say nothing.",
             {X_TICKS: "pass", Y_TICKS: "pass"},
+        ),
+        Wrong(
+            "tick-labels-without-positions",
+            "The labels are set, but not the positions: they go to the ticks that matplotlib chose, and some tokens are lost.",
+            {
+                X_TICKS: "panel.set_xticklabels(keys, rotation=90)",
+                Y_TICKS: "panel.set_yticklabels(queries)",
+            },
+        ),
+        Wrong(
+            "axes-shared",
+            "The panels share their axes: matplotlib then leaves the tokens away at all panels but those of the margin.",
+            {GRID: GRID.replace("squeeze=False", "squeeze=False, sharex=True, sharey=True")},
         ),
         Wrong(
             "keys-without-ticks",

@@ -74,6 +74,11 @@ EXERCISE = Exercise(
             {MEAN: "return residual.mean(axis=1)"},
         ),
         Wrong(
+            "bias-per-position",
+            "The mean runs over the sentences alone, so that each position has a bias of its own. A layer has one.",
+            {MEAN: "return residual.mean(axis=0)"},
+        ),
+        Wrong(
             "bias-per-token",
             "The mean runs over the features: that gives one number for each token. A bias has one number for each feature.",
             {MEAN: "return residual.mean(axis=-1)"},

@@ -17,10 +17,11 @@ BOUND = "bound = 0.5 * step * (1 + np.abs(kernel).sum(axis=0))"
 
 
 def layer(rng, decimals):
-    """More tokens than unknowns: the two smaller sizes are the features'."""
+    """More tokens than unknowns, in a smallest case too: the two smaller sizes are the features'."""
     features, outputs, batch, positions = sorted(sizes(rng, 4, least=3))
     if rng.random() < 0.5:
         features, outputs = outputs, features
+    positions = max(positions, features + 2)
     joined = rng.normal(scale=1.5, size=(batch, positions, features)).round(decimals)
     output = joined @ rng.uniform(-0.4, 0.4, size=(features, outputs)) + rng.uniform(-0.4, 0.4, size=outputs)
     return {"joined": joined, "output": output.round(decimals)}
@@ -102,6 +103,16 @@ EXERCISE = Exercise(
             "bound-without-outputs-rounding",
             "The bound forgets that the output is rounded too: half a step more.",
             {BOUND: "bound = 0.5 * step * np.abs(kernel).sum(axis=0)"},
+        ),
+        Wrong(
+            "bound-with-bias",
+            "The bias is summed with the weights: it multiplies a 1, which is not rounded.",
+            {BOUND: BOUND.replace("kernel", "found")},
+        ),
+        Wrong(
+            "bound-over-outputs",
+            "The sum runs over the outputs: each output feature has a column of the kernel, one weight for each number of A.",
+            {BOUND: BOUND.replace("axis=0", "axis=1")},
         ),
         Wrong(
             "bound-with-signs",

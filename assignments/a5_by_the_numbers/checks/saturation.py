@@ -15,6 +15,7 @@ GRADIENT = "gradient = np.sqrt(np.sum(jacobian**2, axis=(-2, -1)))"
 def draw(rng):
     """Products of queries and keys, as an attention makes them."""
     batch, heads, rows, columns, size = sizes(rng, 5)
+    columns = max(columns, 2)  # in a smallest case too: a single key leaves nothing to choose
     query, key = (rng.normal(size=(batch, heads, positions, size)) for positions in (rows, columns))
     return {"logits": np.einsum("BHTO,BHSO->BHTS", query, key), "size": size}
 
@@ -26,9 +27,14 @@ def no_batch(rng):
 
 
 def thousands(rng):
-    """Logits that no exponential survives, and scores that become exactly 0."""
+    """Logits that no exponential survives, and scores that become exactly 0.
+
+    One row has equal logits: entropies and gradients are compared with the largest, which must not be next to nothing.
+    """
     inputs = draw(rng)
-    return {**inputs, "logits": inputs["logits"] * 3000}
+    logits = inputs["logits"] * 3000
+    logits[..., -1, :] = 3000
+    return {**inputs, "logits": logits}
 
 
 def equal(rng):

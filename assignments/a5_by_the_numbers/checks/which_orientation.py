@@ -79,6 +79,16 @@ EXERCISE = Exercise(
             "root-missing", "The mean of the squares is returned: the root is missing.", {SPREAD: "np.mean(around**2)"}
         ),
         Wrong(
+            "root-before-mean",
+            "The root is taken of each feature's mean, and the roots are averaged: one mean over all elements is asked for.",
+            {SPREAD: "np.mean(np.sqrt(np.mean(around**2, axis=(0, 1))))"},
+        ),
+        Wrong(
+            "squares-summed",
+            "The squares are summed: a spread is the root of their mean, and does not grow with the number of tokens.",
+            {SPREAD: "np.linalg.norm(around)"},
+        ),
+        Wrong(
             "larger-spread-chosen",
             "The orientation with the larger spread is chosen: the better one leaves less.",
             {CHOICE: CHOICE.replace("<", ">")},
