@@ -99,13 +99,13 @@ EXERCISE = Exercise(
             "bias-missing-output",
             "The bias is made, and not added.",
             {LAST: "return outputs"},
-            "sbryngelson/ANEForge#253",
+            "sbryngelson/ANEForge#253, paiml/aprender#2769, shadowpa0327/Palu#8",
         ),
         Wrong(
             "bias-output-per-head",
             "The bias is added in every head, and so H times: it belongs to the sum of the heads.",
             {LAST: "return outputs if self.bias is None else outputs + inputs.shape[2] * self.bias"},
-            "Wenyueh/MinivLLM#80, PaddlePaddle/Paddle#35186",
+            "once per group of heads: Wenyueh/MinivLLM#80, PaddlePaddle/Paddle#35186",
         ),
         Wrong(
             "merge-divided-by-heads",
@@ -117,12 +117,13 @@ EXERCISE = Exercise(
             "merge-summed",
             "The heads are added before the kernel, so that all go through the same (O, E): each head has its own.",
             {OUTPUTS: 'outputs = ops.einsum("BTO,OE->BTE", ops.sum(inputs, axis=2), self.kernel[0])'},
-            "seed 003",
+            "awf/functional-transformer#8",
         ),
         Wrong(
             "merge-first-head-only",
             "Only the first head's result is used.",
             {OUTPUTS: 'outputs = ops.einsum("BTO,OE->BTE", inputs[:, :, 0], self.kernel[0])'},
+            "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "merge-kernel-size-first",
@@ -132,6 +133,7 @@ EXERCISE = Exercise(
                 "        flat = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (heads, size, features))\n"
                 '        outputs = ops.einsum("BTHO,HOE->BTE", inputs, flat)'
             },
+            "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "kernel-as-matrix",
@@ -147,6 +149,7 @@ EXERCISE = Exercise(
             "merge-rectified",
             "The output goes through a relu: nothing follows W^O.",
             {OUTPUTS: OUTPUTS.replace("= ops", "= ops.relu(ops") + ")"},
+            "Kyubyong/transformer#17",
         ),
     ),
 )

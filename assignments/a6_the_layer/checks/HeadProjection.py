@@ -125,6 +125,7 @@ EXERCISE = Exercise(
             "heads-all-first",
             "Every head computes what the first computes: the kernel's other matrices are not used.",
             {OUTPUTS: 'outputs = ops.einsum("BTI,HIO->BTHO", inputs, ops.zeros_like(self.kernel) + self.kernel[:1])'},
+            "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "kernel-input-first",
@@ -139,6 +140,7 @@ EXERCISE = Exercise(
             "bias-of-first-head",
             "The bias is (O,), the same for all heads: each head has its own, (H, O).",
             {BIAS: BIAS.replace("(heads, size)", "(size,)")},
+            "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "weights-not-trainable",

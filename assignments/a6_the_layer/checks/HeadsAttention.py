@@ -193,32 +193,37 @@ EXERCISE = Exercise(
             "inputs-key-is-value",
             "The key is not used: what is projected in its place is the value.",
             {KEY: "key = value\n        mask"},
+            "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "mask-argument-ignored",
             "`attention_mask` has no effect.",
             {MASK: "mask = None"},
+            "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
             "mask-replaces-causal",
             "With an `attention_mask` there is no causal mask any more: both are to hide.",
             {BOTH: "mask = causal if mask is None else mask"},
+            "FGA-DIKU/BONSAI#344",
         ),
         Wrong(
             "causal-replaces-others",
             "With `use_causal_mask` the `attention_mask` has no effect: both are to hide.",
             {BOTH: "mask = causal"},
+            "keras-team/keras-io#482, huggingface/transformers#37807",
         ),
         Wrong(
             "masks-either",
             "Of two masks, one that allows is enough here: a position may be attended only if both allow it.",
             {BOTH: BOTH.replace("logical_and", "logical_or")},
+            "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         ),
         Wrong(
             "causal-strict",
             "The causal mask hides the position itself: s < t in place of s ≤ t.",
             {CAUSAL: CAUSAL.replace("<=", "<")},
-            "pytorch/pytorch#143287",
+            "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),
         Wrong(
             "causal-reversed",
@@ -230,11 +235,13 @@ EXERCISE = Exercise(
             "dropout-never",
             "Nothing is dropped in training.",
             {MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)'},
+            "tensorflow/tensorflow#42625",
         ),
         Wrong(
             "dropout-at-inference",
             "Scores are dropped outside of training too.",
             {MIXED: MIXED.replace("training=training", "training=True")},
+            "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         ),
         Wrong(
             "dropout-on-mixed",
@@ -243,6 +250,7 @@ EXERCISE = Exercise(
                 MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)\n'
                 "        mixed = self.dropout_layer(mixed, training=training)"
             },
+            "nikhilbarhate99/min-decision-transformer#2",
         ),
         Wrong(
             "returned-dropped",
@@ -251,6 +259,7 @@ EXERCISE = Exercise(
                 SCORES: SCORES + "\n        scores = self.dropout_layer(scores, training=training)",
                 "self.dropout_layer(scores, training=training), value)": "scores, value)",
             },
+            "pytorch/pytorch#42929, yangchengbupt/NeuralDiffusionModel#1",
         ),
         Wrong(
             "kernels-query-for-key",

@@ -144,21 +144,25 @@ EXERCISE = Exercise(
             "padding-ignored",
             "The value's padding mask is not used: padding is attended.",
             {PADDINGS: "for padding in ():"},
+            "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
         ),
         Wrong(
             "padding-inverted",
             "The padding masks are read the other way round: True is a word, which may be attended.",
             {EXPANDED: EXPANDED + "\n                padding = ops.logical_not(padding)"},
+            "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-replaces-padding",
             "Where there is an `attention_mask`, the padding masks are not used: both are to hide.",
             {BOTH: "mask = padding if mask is None else mask"},
+            "Vaswani et al. 2017, section 3.2.3",
         ),
         Wrong(
             "padding-replaces-mask",
             "Where there is a padding mask, `attention_mask` is not used: both are to hide.",
             {BOTH: "mask = padding"},
+            "Vaswani et al. 2017, section 3.2.3",
         ),
         Wrong(
             "key-mask-ignored",
@@ -175,6 +179,7 @@ EXERCISE = Exercise(
             "masks-either",
             "Of two masks, one that allows is enough here: both must.",
             {BOTH: BOTH.replace("logical_and", "logical_or")},
+            "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         ),
     ),
 )

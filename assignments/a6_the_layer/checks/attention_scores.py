@@ -119,7 +119,7 @@ EXERCISE = Exercise(
             "scale-without-root",
             "The logits are divided by the head size: the root is missing.",
             {SCALED: SCALED.replace(" ** 0.5", "")},
-            "delzac/cntkx#10, tensorflow/tensor2tensor#1900",
+            "delzac/cntkx#10, tensorflow/tensor2tensor#1900; twice: huggingface/transformers#38290",
         ),
         Wrong(
             "scale-heads",
@@ -131,19 +131,19 @@ EXERCISE = Exercise(
             "softmax-over-queries",
             "The softmax goes over the queries: each query shares out over the keys, the last axis.",
             {SOFTMAX: SOFTMAX.replace("axis=-1", "axis=-2"), PLAIN: PLAIN.replace("axis=-1", "axis=-2")},
-            "labmlai/annotated_deep_learning_paper_implementations#146",
+            "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
         ),
         Wrong(
             "mask-inverted",
             "The mask is read the other way round: True means that a query may attend.",
             {'mask = ops.cast(mask, "bool")': "mask = ops.logical_not(mask)"},
-            "torch's key_padding_mask has the opposite convention",
+            "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
             "mask-after-softmax",
             "The mask is applied after the softmax alone: what is hidden has taken its share, and rows do not sum to 1.",
             {SOFTMAX: "scores = ops.softmax(logits, axis=-1)"},
-            "seed 003",
+            "huggingface/pytorch-image-models#2236",
         ),
         Wrong(
             "empty-row-averaged",
@@ -156,14 +156,14 @@ EXERCISE = Exercise(
             "mask-empty-row-nan",
             "A row with nothing to attend to is NaN: all its logits are -∞, and the softmax divides 0 by 0.",
             {SOFTMAX: SOFTMAX.replace("-1e30", 'float("-inf")'), ZEROS: ""},
-            "pytorch/pytorch#143287, patrick-kidger/equinox#274",
+            "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         ),
         Wrong(
             "half-logits-overflow",
             "In float16 query · key overflows before anything is widened: the result of a product that is ∞ already "
             "does not come back.",
             {LOGITS: 'logits = ops.cast(ops.einsum("BTHO,BSHO->BHTS", query, key), wide)'},
-            "ultralytics/ultralytics#24990, stanford-crfm/mistral#66",
+            "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
         ),
         Wrong(
             "heads-share-axis",

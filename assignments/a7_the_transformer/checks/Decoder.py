@@ -74,8 +74,8 @@ def called(answer, inputs):
 
 EXERCISE = Exercise(
     title="The decoder",
-    question="Do all decoder layers attend to the same encoder output, and how does one get at the scores? (asked in the "
-    "course's forum)",
+    question="Do all decoder layers attend to the same encoder output, and how does one get at the scores? (Vaswani et al. "
+    "2017, figure 1)",
     difficulty=2,
     minutes=15,
     uses=("numpy", "keras", "tensorflow"),
@@ -91,7 +91,7 @@ EXERCISE = Exercise(
             "embedding-unscaled",
             "The embedding is not multiplied by √d: the positions drown it.",
             {EMBEDDED: "x = self.embedding(x)"},
-            "Vaswani et al. 2017, section 3.4",
+            "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
         ),
         Wrong(
             "positions-missing",
@@ -127,16 +127,19 @@ EXERCISE = Exercise(
             "decoder-masks-source-padding-missing",
             "The layers do not get the padding mask: the second attention attends to padding.",
             {MASKS: 'masks = {"look_ahead_mask": look_ahead_mask}'},
+            "speechbrain/speechbrain#1107, huggingface/transformers#47946",
         ),
         Wrong(
             "causal-missing",
             "The layers do not get the look-ahead mask: the future is seen.",
             {MASKS: 'masks = {"padding_mask": padding_mask}'},
+            "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "dropout-never",
             "Nothing is dropped after the positions are added.",
             {DROPOUT: ""},
+            "tensorflow/tensorflow#42625",
         ),
     ),
 )

@@ -141,6 +141,7 @@ EXERCISE = Exercise(
             "causal-missing",
             "Block 1 gets no mask: the target's future is seen.",
             {FIRST: FIRST.replace("attention_mask=look_ahead_mask, ", "")},
+            "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "residual-cross-from-input",
@@ -158,11 +159,13 @@ EXERCISE = Exercise(
             "residual-feed-forward-from-block1",
             "The last sum starts from block 1's output: it starts from block 2's, which went into the fully connected part.",
             {LAST: LAST.replace("block2", "block1")},
+            "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "decoder-attention-shared",
             "The second attention is done by the first one's layer: each has its own weights.",
             {"self.mha2(": "self.mha1("},
+            "Vaswani et al. 2017, section 3.1 and figure 1",
         ),
         Wrong(
             "returned-exchanged",

@@ -76,19 +76,19 @@ EXERCISE = Exercise(
             "embedding-unscaled",
             "The embedding is not multiplied by √d: the positions drown it.",
             {EMBEDDED: "x = self.embedding(x)"},
-            "Vaswani et al. 2017, section 3.4",
+            "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
         ),
         Wrong(
             "embedding-scaled-by-width",
             "The embedding is multiplied by d: the root is missing.",
             {EMBEDDED: EMBEDDED.replace("**0.5", "")},
-            "Vaswani et al. 2017, section 3.4",
+            "SamLynnEvans/Transformer#10",
         ),
         Wrong(
             "embedding-scaled-after-positions",
             "√d multiplies the positions too: it belongs to the embedding alone.",
             {EMBEDDED: "x = self.embedding(x)", POSITIONS: POSITIONS + "\n        x = x * self.embedding_dim**0.5"},
-            "Vaswani et al. 2017, section 3.4",
+            "khirotaka/SAnD#3",
         ),
         Wrong(
             "positions-missing",
@@ -111,6 +111,7 @@ EXERCISE = Exercise(
             "mask-argument-ignored",
             "The layers do not get the mask: padding is attended.",
             {LOOP: LOOP.replace(", mask=mask", "")},
+            "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
             "layers-from-embedding",
@@ -122,6 +123,7 @@ EXERCISE = Exercise(
             "dropout-never",
             "Nothing is dropped after the positions are added.",
             {DROPOUT: ""},
+            "tensorflow/tensorflow#42625",
         ),
     ),
 )

@@ -97,12 +97,13 @@ EXERCISE = Exercise(
             "residual-feed-forward-from-input",
             "The second sum starts from x: it starts from what went into the fully connected part.",
             {LAST: "return self.layernorm2(x + forward)"},
-            "Vaswani et al. 2017, section 3.1",
+            "strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8",
         ),
         Wrong(
             "feed-forward-input-of-attention",
             "The fully connected part gets the attention's bare output, without residual connection and normalization.",
             {"self.ffn(block1)": "self.ffn(attention)"},
+            "Vaswani et al. 2017, section 3.3",
         ),
         Wrong(
             "norm-before",
@@ -113,12 +114,13 @@ EXERCISE = Exercise(
                 "self.ffn(block1)": "self.ffn(self.layernorm2(block1))",
                 LAST: "return block1 + forward",
             },
-            "Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020",
+            "hkproj/pytorch-transformer#14, d2l-ai/d2l-en#803",
         ),
         Wrong(
             "norm-inside-residual",
             "Only what a sublayer gives is normalized, and x is added to that: the sum is to be normalized.",
             {BLOCK1: "block1 = x + self.layernorm1(attention)", LAST: "return block1 + self.layernorm2(forward)"},
+            "keitakurita/Practical_NLP_in_PyTorch#1, harvardnlp/annotated-transformer#110",
         ),
         Wrong(
             "norm-missing-feed-forward",
@@ -130,18 +132,20 @@ EXERCISE = Exercise(
             "norm-shared-last-1",
             "The first normalization is used in the second place too: each sum has its own gain and bias.",
             {LAST: "return self.layernorm1(block1 + forward)"},
+            "bentrevett/pytorch-seq2seq#100, allenai/OLMo#222, henry9zhr/QANet-pytorch#7",
         ),
         Wrong(
             "mask-argument-ignored",
             "The mask does not arrive in the attention: padding is attended. As a fourth argument without a name it is "
             "taken for something else.",
             {ATTENTION: "attention = self.mha(x, x, training=training)"},
-            "course solutions; kmha README, Where kmha differs",
+            "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
             "dropout-never",
             "Nothing is dropped after the fully connected part.",
             {FORWARD: "forward = self.ffn(block1)"},
+            "tensorflow/tensorflow#42625",
         ),
         Wrong(
             "dropout-after-residual",

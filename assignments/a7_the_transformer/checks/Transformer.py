@@ -96,6 +96,7 @@ EXERCISE = Exercise(
             "softmax-missing",
             "Logits are returned: this model's users expect probabilities.",
             {LAST: "return logits, scores"},
+            "flexflow/flexflow-train#467, PaddlePaddle/PaddleOCR#4556",
         ),
         Wrong(
             "softmax-over-positions",
@@ -106,6 +107,7 @@ EXERCISE = Exercise(
             "softmax-twice",
             "The softmax is taken twice: the probabilities are nearly equal.",
             {LAST: LAST.replace("logits, axis", "ops.softmax(logits), axis")},
+            "Vaswani et al. 2017, section 3.2.1",
         ),
         Wrong(
             "final-layer-missing",
@@ -137,6 +139,7 @@ EXERCISE = Exercise(
                 ENCODED: ENCODED.replace("training=training", "training=False"),
                 DECODED: DECODED.replace("training=training", "training=False"),
             },
+            "tensorflow/tensorflow#42625",
         ),
     ),
 )

@@ -39,7 +39,7 @@ EXERCISE = Exercise(
             "padding-inverted",
             "The mask is True at padding: True means that a position may be attended, and padding may not.",
             {COMPARED: "allowed = np.equal(ids, 0)"},
-            "huggingface and torch key_padding_mask: the opposite convention",
+            "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-as-numbers",
@@ -61,6 +61,7 @@ EXERCISE = Exercise(
             "padding-on-queries",
             "The new axis is at the end, (B, S, 1): that hides whole queries, not keys.",
             {LAST: "return allowed[:, :, None]"},
+            "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
         ),
         Wrong(
             "axis-for-heads",

@@ -55,7 +55,7 @@ EXERCISE = Exercise(
             "feed-forward-activation-missing",
             "There is no activation: two dense layers are then one linear map.",
             {FIRST: FIRST.replace(', activation="relu"', "")},
-            "Vaswani et al. 2017, section 3.3",
+            "d2l-ai/d2l-en#1564, spring-media/TransformerTTS#102",
         ),
         Wrong(
             "feed-forward-activation-after-second",
@@ -64,18 +64,19 @@ EXERCISE = Exercise(
                 FIRST: FIRST.replace(', activation="relu"', ""),
                 SECOND: SECOND.replace("dim)", 'dim, activation="relu")'),
             },
-            "Vaswani et al. 2017, section 3.3",
+            "goruck/nilm#1",
         ),
         Wrong(
             "feed-forward-activation-after-both",
             "A relu follows the second layer too: then nothing negative is ever added to the embedding.",
             {SECOND: SECOND.replace("dim)", 'dim, activation="relu")')},
-            "Vaswani et al. 2017, section 3.3",
+            "namedtensor/notation#72",
         ),
         Wrong(
             "feed-forward-activation-gelu",
             "The activation is gelu, as in BERT: the paper's is relu.",
             {FIRST: FIRST.replace("relu", "gelu")},
+            "Vaswani et al. 2017, section 3.3",
         ),
         Wrong(
             "feed-forward-widths-exchanged",

@@ -20,7 +20,7 @@ def draw(rng):
 
 EXERCISE = Exercise(
     title="The angles of the positional encoding",
-    question="Why does the code halve k where the formula has 2i? (asked in the course's forum about `get_angles`)",
+    question="Why does the code halve k where the formula has 2i? (jadore801120/attention-is-all-you-need-pytorch#32)",
     difficulty=1,
     minutes=8,
     checks=standard(draw, signature=1, shape=2, values=6, unchanged=1),
@@ -37,7 +37,7 @@ EXERCISE = Exercise(
             "The exponent is 2k/d: it runs from 0 to nearly 2. In the formula 2i stands for the even feature itself; k "
             "is 2i or 2i + 1 already.",
             {POWER: "power = np.power(10000.0, 2 * k / d)"},
-            "jadore801120/attention-is-all-you-need-pytorch#32, Kyubyong/transformer#38",
+            "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25",
         ),
         Wrong(
             "positions-exponent-halved",

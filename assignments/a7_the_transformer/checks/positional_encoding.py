@@ -58,7 +58,7 @@ EXERCISE = Exercise(
             "positions-halves",
             "All sines come first and all cosines after them: they are to be interleaved, sine, cosine, sine, cosine.",
             {ZEROS: f"encoding = np.concatenate([{EVEN}, {ODD}], axis=-1)", BOTH: ""},
-            "tensorflow/text#1122, tensorflow/tensor2tensor#1925",
+            "tensorflow/text#1122, tatp22/multidim-positional-encoding#20, tensorflow/tensor2tensor#1925",
         ),
         Wrong(
             "positions-halves-cosine-first",
@@ -95,7 +95,7 @@ EXERCISE = Exercise(
             "The axis of size 1 stands behind the positions, (P, 1, d): added to embeddings, the positions would run "
             "over the batch.",
             {LAST: "return encoding[:, None]"},
-            "songyangco/GETNext#2",
+            "cmu-l3/anlp-fall2025-code#1, songyangco/GETNext#2, NeuracoreAI/neuracore#154",
         ),
         Wrong(
             "no-batch-axis",

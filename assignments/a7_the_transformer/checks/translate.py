@@ -134,8 +134,8 @@ def reads(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="Your Transformer translates",
-    question="What goes into the decoder when there is no target sentence yet? (asked in the course's forum, and in "
-    "tensorflow/text issues on the translation tutorial)",
+    question="What goes into the decoder when there is no target sentence yet? (Vaswani et al. 2017, "
+    "section 3.1: auto-regressive)",
     difficulty=3,
     minutes=30,
     uses=("numpy", "keras", "tensorflow"),
@@ -186,6 +186,7 @@ EXERCISE = Exercise(
             "dropout-at-inference",
             "The model is called as in training: with dropout it gives other tokens each time.",
             {TRAINING: "training=True,"},
+            "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         ),
         Wrong(
             "last-token-only",
@@ -199,11 +200,13 @@ EXERCISE = Exercise(
             "decoder-masks-source-padding-missing",
             "The decoder gets no padding mask: its second attention would attend to the source's padding.",
             {"dec_padding_mask=padding,": "dec_padding_mask=None,"},
+            "speechbrain/speechbrain#1107, huggingface/transformers#47946",
         ),
         Wrong(
             "causal-missing",
             "The decoder gets no look-ahead mask: earlier positions would see later ones, unlike in training.",
             {LOOK_AHEAD: "look_ahead_mask=None,"},
+            "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "mask-of-target",
