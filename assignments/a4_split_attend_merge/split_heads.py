@@ -11,7 +11,8 @@
 # so built even trains; but each head attends within a few neighbouring positions only.
 #
 # **The shapes.** (B, T, H · O) → (B, T, H, O) → (B, H, T, O). Head 0 gets the first O features, head 1 the next O. T
-# and H are never the same here: where they are, many mistakes do not show.
+# and H are never the same in the checks, since many mistakes do not show where they are; in a smallest case, which
+# shows you a mistake that was found, they may be.
 #
 # **One line, worked.** B = 1, T = 3, H = 2, O = 1: `[[[1, 2], [3, 4], [5, 6]]]` becomes
 # `[[[[1], [3], [5]], [[2], [4], [6]]]]`. The reshape alone would give `[[[[1], [2], [3]], [[4], [5], [6]]]]`.

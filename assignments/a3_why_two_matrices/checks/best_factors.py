@@ -120,6 +120,16 @@ EXERCISE = Exercise(
             },
         ),
         Wrong(
+            "eigenvalues",
+            "Eigenvalues and eigenvectors are used: W is not symmetric, its eigenvectors are not at right angles, and "
+            "the largest eigenvalues do not give the nearest matrix.",
+            {
+                RETURN: "values, vectors = np.linalg.eig(bilinear)\n"
+                "    kept = np.argsort(-np.abs(values))[:rank]\n"
+                "    return vectors[:, kept] * values[kept], vectors[:, kept]"
+            },
+        ),
+        Wrong(
             "symmetric-only",
             "The decomposition is one of symmetric matrices: W_i is not symmetric, query and key have different "
             "kernels.",

@@ -51,6 +51,17 @@ EXERCISE = Exercise(
             "seed 002: W_i = W_i^Q (W_i^K)^T, in this order",
         ),
         Wrong(
+            "bilinear-given-transposed",
+            "The logits are right, but W_i is given the other way round: its rows belong to the query's features.",
+            {RETURN: RETURN.replace("return bilinear", "return np.swapaxes(bilinear, -1, -2)")},
+        ),
+        Wrong(
+            "kernel-reshaped",
+            "The key's kernel is transposed by a reshape: that keeps the order in memory, and mixes its rows and "
+            "columns.",
+            {FORM: '"HIO,HOJ->HIJ", query_kernel, key_kernel.reshape(len(key_kernel), key_kernel.shape[-1], -1)'},
+        ),
+        Wrong(
             "bilinear-within-head",
             "W_i has the axes of the head's O features: the I features are summed over, which are what should be left.",
             {

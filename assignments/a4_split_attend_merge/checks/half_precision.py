@@ -117,8 +117,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "half-mask-least",
-            "Hidden logits are filled with float16's least number: a row with nothing to attend to attends to "
-            "everything alike.",
+            "Hidden logits are filled with a finite number, such as float16's least or -1e9: a row with nothing to "
+            "attend to attends to everything alike.",
             {MASKED: MASKED.replace("-np.inf", "np.finfo(np.float16).min")},
         ),
         Wrong(

@@ -7,6 +7,7 @@ from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
 HIDDEN = "hidden = ~mask[:, None]"
 FIRST = "(logits - taken_off) / np.sqrt(size)"
 THEN = "logits / np.sqrt(size) - taken_off"
+POWERS = "np.exp(logits - logits.max(axis=-1, keepdims=True))"
 RETURN = "return np.sum(mask_first * hidden, axis=-1), np.sum(scale_first * hidden, axis=-1)"
 
 
@@ -36,6 +37,22 @@ def draw_large(rng):
     return inputs | {"logits": inputs["logits"] * 1000, "size": 64, "penalty": 10_000.0}
 
 
+def leaks(inputs, result, expected):
+    """Shares of a row: where 0 is expected, one minus the rest of the row may differ from it by rounding."""
+    for order, one, other in zip(("before", "after"), result, expected, strict=True):
+        if np.shape(one) != other.shape:
+            return f"the leaks have the shape {np.shape(one)}, expected {other.shape}."
+        wrong = ~np.isclose(one, other, rtol=0, atol=1e-6)
+        if wrong.any():
+            first = tuple(int(index) for index in np.argwhere(wrong)[0])
+            yours = np.asarray(one)[first]
+            return (
+                f"{wrong.sum():,} of {wrong.size:,} leaks differ where the penalty is taken off {order} the scaling, "
+                f"the first at {list(first)}: yours is {'NaN' if np.isnan(yours) else f'{yours:.4g}'}."
+            )
+    return None
+
+
 EXERCISE = Exercise(
     title="Mask first, or scale first?",
     question="The mask is added and the result then scaled: is the other order the same? (seed 003)",
@@ -43,7 +60,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5),
-        Check("edge", "logits of thousands, and a penalty of 10,000", 2, draw_large),
+        Check("edge", "logits of thousands, and a penalty of 10,000", 2, draw_large, judge=leaks),
         *standard(draw, unchanged=1),
     ),
     wrong=(
@@ -101,6 +118,12 @@ EXERCISE = Exercise(
                 "powers.sum(axis=-1, keepdims=True)": "powers.sum(axis=-2, keepdims=True)",
             },
             "labmlai/annotated_deep_learning_paper_implementations#146",
+        ),
+        Wrong(
+            "softmax-overflow",
+            "The exponentials overflow: the row's largest logit is not taken off before.",
+            {POWERS: "np.exp(logits)"},
+            "NVIDIA/FasterTransformer#43",
         ),
         Wrong(
             "leak-averaged",

@@ -46,6 +46,13 @@ EXERCISE = Exercise(
             "TensorFlow's Transformer tutorial of old, PyTorch's `attn_mask`",
         ),
         Wrong(
+            "causal-inverted",
+            "The look-ahead mask alone is the other way round: it is True where attention is hidden, while the padding "
+            "mask is True where it is allowed.",
+            {LOOK: "look_ahead = ~np.tril(np.ones((positions, positions), bool))"},
+            "np.triu(np.ones((T, T)), 1), as it is where 1 means hidden",
+        ),
+        Wrong(
             "causal-strict",
             "The look-ahead mask hides the position itself: s < t in place of s ≤ t.",
             {LOOK: LOOK.replace("bool))", "bool), -1)")},
