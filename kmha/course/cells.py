@@ -1,7 +1,7 @@
 """Takes one answer out of many cells: the definition of a name, and everything that it uses, from wherever that is.
 
 >>> cells = ["import math\\nx = 1", "def area(r):\\n    return circle * r**2", "circle = math.pi"]
->>> print(gathered(cells, "area"))
+>>> print(gathered(cells, "area"), end="")
 import math
 circle = math.pi
 def area(r):
@@ -21,13 +21,15 @@ class _Statement:
     text: str
     defines: frozenset[str]
     uses: frozenset[str]
+    imports: bool = False
 
 
 def gathered(cells: Sequence[str], name: str, *more: str) -> str | None:
     """The text that defines a name: its last definition, with the last ones of all that it uses; `None` without any.
 
     `more` are names that are wanted too, where they are defined: those of the starter (`defined`).
-    Definitions come last, so that what they use is there; otherwise the order stays.
+    Imports come first, for each cell has its own, and the last one of a name may stand below what uses it. The
+    definition that is sought comes last, so that what it uses is there. Otherwise the order stays.
     """
     statements = [statement for cell in cells for statement in _statements(cell)]
     wanted, names, done = set(), [name, *more], set()
@@ -46,7 +48,9 @@ def gathered(cells: Sequence[str], name: str, *more: str) -> str | None:
     if not any(name in statements[index].defines for index in wanted):
         return None
     last = [index for index in sorted(wanted) if name in statements[index].defines]
-    return "\n".join(statements[index].text for index in [*sorted(wanted - {*last}), *last]) + "\n"
+    first = [index for index in sorted(wanted - {*last}) if statements[index].imports]
+    order = [*first, *sorted(wanted - {*first, *last}), *last]
+    return "\n".join(statements[index].text for index in order) + "\n"
 
 
 def defined(code: str) -> list[str]:
@@ -92,7 +96,8 @@ def _statements(cell: str) -> Iterator[_Statement]:
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
         again = {each.target.id for each in ast.walk(node) if _adds(each)}  # x += 1 uses x
         if defines:
-            yield _Statement(text, frozenset(defines), frozenset({*_used(table), *again}))
+            imports = isinstance(node, ast.Import | ast.ImportFrom)
+            yield _Statement(text, frozenset(defines), frozenset({*_used(table), *again}), imports)
 
 
 def _adds(node: ast.AST) -> TypeGuard[Any]:

@@ -94,6 +94,18 @@ def test_what_an_answer_uses_comes_with_it(doubling):
     }
 
 
+def test_what_a_definition_needs_at_once_is_above_it(doubling):
+    """Each cell imports what it uses; the last import of a name is below the class that is made with it."""
+    cells = [
+        _cell("import collections\n\nclass Base(collections.UserDict):\n    pass", "twice"),
+        _cell("import collections\n\ndef again(x):\n    return collections.Counter, Base", "again"),
+    ]
+    assert _sources(doubling, *cells)["again"] == (
+        "import collections\nclass Base(collections.UserDict):\n    pass\n"
+        "def again(x):\n    return collections.Counter, Base\n"
+    )
+
+
 def test_what_cannot_be_parsed_is_handed_on_to_whoever_says_where(doubling):
     assert _sources(doubling, _cell("def twice(array:\n    return", "twice")) == {
         "twice": "def twice(array:\n    return"
