@@ -121,13 +121,15 @@ def reset(exercise: str, yes: bool) -> None:
 @click.argument("exercises", metavar="[EXERCISE]...", nargs=-1)
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Exercises at once.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Of the inputs.")
+@click.option("--notebooks", is_flag=True, help="Run the assignments' notebooks too, in a kernel each: minutes.")
 @click.option("--write-readme", is_flag=True, help="Write assignments/README.md, which lists all exercises.")
 @to_write("--json", "json_file", "Write there too what was found.")
 def verify(exercises: tuple[str, ...], **options: Any) -> None:
     """Verify the exercises themselves.
 
     Every starter must fail, every solution must get all points, every wrong answer that is known must lose points and
-    be named, no hint may hold the solution. The exit status is 1 if anything is found.
+    be named, no hint may hold the solution. Without EXERCISE, all are verified, and assignments/README.md must list
+    them. The exit status is 1 if anything is found.
     """
     from kmha.cli import course_verifying
 

@@ -3,9 +3,10 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
@@ -16,11 +17,13 @@ from rich.text import Text
 from kmha import files
 from kmha.cli.course_common import command, screen
 from kmha.cli.course_learning import shown
-from kmha.course import content, listing, verifying
+from kmha.course import content, executing, listing, verifying
 from kmha.course.content import Item
 from kmha.course.pool import Pool
 from kmha.course.telling import count
 from kmha.course.verifying import Found
+
+_Each = TypeVar("_Each")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +38,15 @@ class Verified:
 
 
 @command
-def run(exercises: tuple[str, ...], jobs: int, seed: int, write_readme: bool, json_file: Path | None) -> int:
-    """Verifies some exercises, or all and what is to hold across them; returns 1 if anything is found."""
+def run(exercises: tuple[str, ...], write_readme: bool, json_file: Path | None, **choice: Any) -> int:
+    """Verifies some exercises, or all and what is to hold across them; returns 1 if anything is found.
+
+    Args:
+        exercises: by their names; none is all.
+        write_readme: to write the page that lists all instead.
+        json_file: to write what was found to.
+        choice: `jobs`, `seed`, and whether the `notebooks` are run too.
+    """
     if any(item.released for item in content.items()):
         raise click.ClickException("this is a released course: there is nothing in it to verify.")
     if write_readme:
@@ -46,20 +56,31 @@ def run(exercises: tuple[str, ...], jobs: int, seed: int, write_readme: bool, js
         return 0
     named = [item for name in exercises for item in content.find(name)]
     items = list(dict.fromkeys(named)) if exercises else list(content.items())
-    out = screen()
-    every = []
+    out, seed = screen(), choice["seed"]
+    every, across = [], []
     longest = max((len(item.id) for item in items), default=0)
-    for verified in _progress(_verified(items, jobs, seed), len(items)):
+    for verified in _progress("exercises", _verified(items, choice["jobs"], seed), len(items)):
         every.append(verified)
         _line(out, verified, longest)
-    across = () if exercises else tuple(listing.verify(content.root()))
-    for found in across:
+    for found in _across(items, not exercises, choice["notebooks"]):
+        across.append(found)
         out.print(Text(f"{found.id}: {found.says}", "red"), soft_wrap=True)
     _total(out, every, len(across), seed)
     if json_file is not None:
         told = {"seed": seed, "exercises": [dataclasses.asdict(each) for each in every]}
         files.write_json(json_file, {**told, "across": [dataclasses.asdict(found) for found in across]})
     return int(bool(across) or any(verified.found for verified in every))
+
+
+def _across(items: Sequence[Item], everything: bool, run_notebooks: bool) -> Iterator[Found]:
+    """What is wrong across the exercises, and with their assignments' notebooks."""
+    if everything:
+        yield from listing.verify(content.root())
+    if run_notebooks:
+        chosen = {item.folder for item in items}
+        wanted = [each for each in content.assignments(content.root()) if each.folder in chosen]
+        for found in _progress("notebooks", map(executing.verify, wanted), len(wanted)):
+            yield from found
 
 
 def _verified(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verified]:
@@ -94,12 +115,12 @@ def _of(item: Item, pool: Pool, seed: int) -> Verified:
     return Verified(item.id, points, wrong, time.monotonic() - begin, found)
 
 
-def _progress(every: Iterator[Verified], total: int) -> Iterator[Verified]:
+def _progress(what: str, every: Iterable[_Each], total: int) -> Iterator[_Each]:
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("exercises", total=total)
-        for verified in every:
-            yield verified
+        task = bar.add_task(what, total=total)
+        for each in every:
+            yield each
             bar.advance(task)
 
 

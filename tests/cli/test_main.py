@@ -14,7 +14,7 @@ def _run(*arguments):
 def test_help_names_the_commands():
     result = _run("--help")
     assert result.exit_code == 0
-    for command in ("compare", "bench", "train", "translate", "evaluate", "convert"):
+    for command in ("compare", "bench", "train", "translate", "evaluate", "convert", "course"):
         assert command in result.output
     assert _run("-h").output == result.output
 
@@ -26,6 +26,7 @@ HELP = {
     "translate": ["--n-best", "Examples:"],
     "evaluate": ["--test NAME", "Examples:"],
     "convert": ["--from LAYOUT|auto", "kmha convert --list"],
+    "course": ["kmha course start", "check", "watch", "hint", "verify", "release"],
 }
 
 

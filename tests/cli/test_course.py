@@ -1,0 +1,413 @@
+"""`kmha course` as a learner meets it, with a small course of our own."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kmha.cli import common, main
+
+OURS = Path(__file__).parents[1] / "course" / "conftest.py"
+RIGHT = "def twice(array):\n    return 2 * array\n"
+WRONG = "def twice(array):\n    print('[red]seen[/]')\n    return 3 * array\n"
+
+
+@pytest.fixture(scope="module")
+def assignments(tmp_path_factory):
+    """The course of the tests of `kmha.course`."""
+    spec = importlib.util.spec_from_file_location("the_course_of_the_tests", OURS)
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    folder = tmp_path_factory.mktemp("all") / "a1_doubling"
+    (folder / "checks").mkdir(parents=True)
+    (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice", "again"]\n')
+    (folder / "README.md").write_text("# Doubling\n")
+    for name, (master, checks) in pages.PAGES.items():
+        (folder / f"{name}.py").write_text(master)
+        (folder / "checks" / f"{name}.py").write_text(checks)
+    return folder.parent
+
+
+@pytest.fixture
+def run(assignments, tmp_path, monkeypatch):
+    """Runs a command of `kmha course`; one begins in an empty folder."""
+    from kmha.course import content
+
+    monkeypatch.setattr(content, "installed", lambda: assignments)
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments, given=None, status=0):
+        result = CliRunner().invoke(main, ["course", *arguments], input=given)
+        assert result.exit_code == status, result.output
+        assert "Traceback" not in result.output
+        return result.output
+
+    return invoke
+
+
+@pytest.fixture
+def begun(run, monkeypatch):
+    """Within a learner's folder."""
+    run("start")
+    monkeypatch.chdir("kmha-course")
+    return run
+
+
+@pytest.fixture
+def answer():
+    def write(text, name="twice"):
+        Path("a1_doubling", f"{name}.py").write_text(text)
+
+    return write
+
+
+def _noted(id="a1.twice"):
+    return json.loads(Path(".kmha-course.json").read_text())["exercises"][id]
+
+
+def test_start_says_what_to_do_next(run, tmp_path):
+    output = run("start")
+    assert "kmha-course: 2 exercises, 37 points, about 5 minutes. 3 files added; nothing was overwritten." in output
+    assert "Begin with kmha-course/a1_doubling/twice.py: Twice as much, 32 points, about 2 minutes." in output
+    assert "  cd kmha-course\n" in output
+    assert "kmha course check" in output
+    assert (tmp_path / "kmha-course" / "a1_doubling" / "twice.py").exists()
+
+
+def test_start_again(begun, answer):
+    answer("mine")
+    Path("a1_doubling/again.py").unlink()
+    output = begun("start")
+    assert "1 file added" in output
+    assert "cd " not in output
+    assert Path("a1_doubling/twice.py").read_text() == "mine"
+    assert not Path("kmha-course").exists()
+
+
+def test_start_elsewhere(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in run("start", "file", status=2)
+    assert "file/inner: Not a directory." in run("start", "file/inner", status=1)
+    run("start", "deep/inner")
+    assert (tmp_path / "deep" / "inner" / ".kmha-course.json").exists()
+
+
+def test_start_notebooks(run, monkeypatch):
+    pytest.importorskip("nbformat")
+    run("start", "books", "--notebooks")
+    assert sorted(os.listdir("books")) == [".kmha-course.json", "a1_doubling.ipynb"]
+    monkeypatch.chdir("books")
+    assert "It is as it was handed out" in run("check", status=1)
+    assert "a folder of notebooks" not in run("start", "--notebooks")
+
+
+def test_outside_of_a_folder(run):
+    for command in (["check"], ["hint"], ["progress"], ["solution"], ["reset", "a1.twice"], ["watch"]):
+        assert "this is no folder of a course" in run(*command, status=1)
+
+
+def test_list(run, begun, answer):
+    output = begun("list")
+    assert "a1  Doubling" in output
+    assert "a1.twice" in output
+    assert "open" in output
+    answer(RIGHT)
+    begun("check")
+    lines = begun("list").splitlines()
+    (twice,) = (line for line in lines if "a1.twice" in line)
+    assert twice.split()[:5] == ["a1.twice", "32", "2", "*", "passed"]
+
+
+def test_list_needs_no_folder(run):
+    assert "a1.again" in run("list")
+
+
+def test_a_check_before_anything_is_written(begun):
+    output = begun("check", status=1)
+    assert "a1.twice, Twice as much: 0 of 32 points" in output
+    assert "It is as it was handed out. Read the text and write what is missing in a1_doubling/twice.py." in output
+    assert "stuck? kmha course hint a1.twice" in output
+
+
+def test_a_check_of_a_mistake(begun, answer):
+    answer(WRONG)
+    output = begun("check", "--seed", "5", status=1)
+    assert "✗    0 of 4  every element of the result is right\n               " in output
+    assert "elements differ, the first at [0, 0]: yours is" in output
+    assert "The mistake\n  The factor is 3.\n  Known from: a thread\n" in output
+    assert "The smallest case that shows it\n  array (1, 1) = [[" in output
+    assert "It printed\n  [red]seen[/]\n" in output
+    assert "seed 5" in output
+    assert not any(line != line.rstrip() for line in output.splitlines())
+
+
+def test_seeds(begun, answer):
+    answer(WRONG)
+    one, again, other, drawn = (
+        begun("check", *seed, status=1) for seed in (["--seed", "5"],) * 2 + (["--seed", "6"], [])
+    )
+    assert one == again
+    assert one != other
+    assert "seed 5 " not in drawn
+
+
+def test_a_check_that_passes(begun, answer):
+    answer(RIGHT)
+    output = begun("check")
+    assert "a1.twice, Twice as much: 32 of 32 points" in output
+    assert "a1 ████████████████████░░░░ 32 of 37 points" in output
+    assert "compare it with ours: kmha course solution a1.twice" in output
+    assert "Next: a1.again, Four times as much, about 3 minutes (a1_doubling/again.py)" in output
+    assert "factor_of_the_solution" in begun("solution")
+    assert not _noted()["solution"]
+
+
+def test_the_next_one_is_checked_then(begun, answer):
+    answer(RIGHT)
+    begun("check")
+    assert begun("check", status=1).splitlines()[0].startswith("a1.again")
+    answer("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n", "again")
+    assert "That was the last one: all exercises are passed." in begun("check")
+    assert "all exercises are passed" in begun("check", status=1)
+    assert "All exercises are passed." in begun("progress")
+    assert "All exercises are passed." in begun("start")
+
+
+def test_a_check_of_all(begun, answer, tmp_path):
+    answer(RIGHT)
+    output = begun("check", "a1", "--json", str(tmp_path / "found.json"), status=1)
+    assert "32 of 37 points; 1 of 2 exercises passed." in output
+    assert "stuck? kmha course hint a1.again" in output
+    one, two = json.loads((tmp_path / "found.json").read_text())
+    assert (one["exercise"], one["points"], one["passed"]) == ("a1.twice", 32, True)
+    assert (two["exercise"], two["points"], two["passed"]) == ("a1.again", 0, False)
+    assert {"seed", "seconds", "checks"} <= {*one}
+
+
+def test_what_another_answer_has_wrong(begun, answer):
+    answer("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n", "again")
+    output = begun("check", "again", status=1)
+    assert "It uses your answer to a1.twice, which is not passed yet: check that one first." in output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def twice(:\n", "It could not be checked: SyntaxError: invalid syntax (line 1: def twice(:)"),
+        ("import torch\n", "it imports torch in line 1"),
+        ("print('[bold]')\n1 / 0\n", "ZeroDivisionError: division by zero (line 2: 1 / 0)"),
+        ("\xe9", "is not UTF-8"),
+    ],
+)
+def test_an_answer_that_cannot_be_run(begun, text, said):
+    Path("a1_doubling/twice.py").write_bytes(text.encode("latin-1"))
+    assert said in begun("check", status=1)
+
+
+def test_a_file_that_is_missing(begun):
+    Path("a1_doubling/twice.py").unlink()
+    assert "is missing. `kmha course start` puts it there again" in begun("check", status=1)
+    begun("start")
+    begun("check", status=1)
+
+
+def test_a_state_that_is_spoilt(begun):
+    Path(".kmha-course.json").write_text("{")
+    assert ".kmha-course.json cannot be read" in begun("progress", status=1)
+
+
+@pytest.mark.parametrize("command", ["check", "hint", "solution", "reset"])
+def test_an_exercise_that_there_is_not(begun, command):
+    assert "Did you mean a1.twice" in begun(command, "a1.twise", status=1)
+
+
+def test_one_exercise_at_a_time(begun):
+    for command in ("hint", "solution", "reset"):
+        assert "'a1' is 2 exercises: name one of a1.twice, a1.again." in begun(command, "a1", status=1)
+
+
+def test_hints(begun):
+    for number, said in enumerate(("first", "second", "third"), 1):
+        output = begun("hint")
+        assert f"a1.twice, hint {number} of 3" in output
+        assert f"The {said} hint." in output
+        assert _noted()["hints"] == number
+    output = begun("hint")
+    assert "all 3 hints were taken" in output
+    assert "The first hint." in output
+    assert _noted()["hints"] == 3
+    assert "stuck? kmha course solution a1.twice" in begun("check", status=1)
+    assert "The first hint of again." in begun("hint", "again")
+    assert "4 hints and 0 solutions asked for" in begun("progress")
+
+
+def test_a_solution_before_it_is_passed(begun):
+    output = begun("solution", given="n\n", status=1)
+    assert "a1.twice is not passed yet. Show its solution? That is noted." in output
+    assert "factor_of_the_solution" not in output
+    assert "factor_of_the_solution" in begun("solution", given="y\n")
+    assert _noted()["solution"]
+    assert "Show its solution" not in begun("solution")
+    assert "1 solution asked for" in begun("progress")
+    assert "### " not in begun("solution", "again", "--yes")
+
+
+def test_a_question_that_is_not_answered(begun):
+    begun("solution", given="", status=common.INTERRUPTED)
+    assert json.loads(Path(".kmha-course.json").read_text())["exercises"] == {}
+
+
+def test_progress(begun, answer):
+    answer(RIGHT)
+    begun("check")
+    output = begun("progress")
+    assert " a1 Doubling  ████████████████████░░░░  32 of 37 points  1 of 2 exercises" in output
+    assert "1 check made; 0 hints and 0 solutions asked for." in output
+    assert "Next: a1.again" in output
+
+
+def test_reset(begun, answer):
+    answer("mine")
+    assert "Put the starter of a1.twice back" in begun("reset", "twice", given="n\n", status=1)
+    assert Path("a1_doubling/twice.py").read_text() == "mine"
+    assert "What you wrote is in a1_doubling/twice.py.bak-1." in begun("reset", "twice", given="y\n")
+    assert Path("a1_doubling/twice.py.bak-1").read_text() == "mine"
+    assert "NotImplementedError" in Path("a1_doubling/twice.py").read_text()
+
+
+def test_what_the_system_cannot_do_is_said_once(begun, monkeypatch):
+    from kmha.course import jail
+
+    monkeypatch.setattr(jail, "missing", lambda: ["using the network", "reading your files"])
+    said = "here that does not keep it from using the network or reading your files."
+    assert said in begun("check", status=1)
+    assert said not in begun("check", status=1)
+
+
+def test_a_package_that_is_missing(begun, monkeypatch):
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    assert "watchfiles is not installed. Run: pip install 'kmha[course]'" in begun("watch", status=1)
+
+
+def test_ctrl_c(begun, answer, monkeypatch):
+    from kmha.course import checking
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checking, "check", interrupted)
+    assert "Stopped; what was noted is kept." in begun("check", status=common.INTERRUPTED)
+
+
+def test_watch(begun, answer, assignments):
+    """In a process of its own, which Ctrl-C ends."""
+    pytest.importorskip("watchfiles")
+    code = (
+        "import pathlib, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from kmha.course import content\n"
+        "content.installed = lambda: pathlib.Path(sys.argv[1])\n"
+        "from kmha.cli import main\n"
+        "main(['course', 'watch'])"
+    )
+    answer(WRONG)
+    command = [sys.executable, "-u", "-c", code, str(assignments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        late = threading.Timer(60, process.kill)
+        late.start()
+        assert process.stdout.readline().startswith("Watching ")
+        time.sleep(1)
+        Path("a1_doubling/notes.txt").write_text("not an answer")
+        answer(RIGHT)
+        seen = []
+        while seen[-1:] != [""] and "Next:" not in "".join(seen):
+            seen.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        status = process.wait()
+        late.cancel()
+    assert "a1.twice, Twice as much: 32 of 32 points" in "".join(seen)
+    assert status == common.INTERRUPTED
+    assert _noted()["attempts"] == 1
+
+
+def test_verify(run, tmp_path):
+    output = run("verify", "a1.twice", "again", "a1", "--json", str(tmp_path / "found.json"))
+    assert "a1.twice    32 points    1 wrong answers" in output
+    assert "2 exercises, 37 points, 2 wrong answers (seed 1): all is as it must be." in output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [(each["id"], each["points"], each["found"]) for each in found["exercises"]] == [
+        ("a1.twice", 32, []),
+        ("a1.again", 5, []),
+    ]
+
+
+def test_verify_all(run, assignments):
+    page = assignments / "README.md"
+    page.unlink(missing_ok=True)
+    assert "kmha course verify --write-readme" in run("verify", "--jobs", "1", status=1)
+    assert "is written" in run("verify", "--write-readme")
+    assert "all is as it must be" in run("verify")
+    assert "name none" in run("verify", "a1", "--write-readme", status=2)
+
+
+def test_verify_runs_notebooks(run, monkeypatch):
+    from kmha.course import executing
+    from kmha.course.verifying import Found
+
+    monkeypatch.setattr(executing, "verify", lambda assignment: iter([Found(assignment.id, "a cell raises")]))
+    assert "a1: a cell raises\n" in run("verify", "a1.twice", "--notebooks", status=1)
+    assert "a cell raises" not in run("verify", "a1.twice")
+
+
+def test_help_imports_neither_numpy_nor_tensorflow():
+    """Of any of its commands."""
+    code = (
+        "import sys\nfrom kmha.cli.course import course\n"
+        "for name in course.commands:\n    course([name, '--help'], standalone_mode=False)\n"
+        "print(sorted({'keras', 'tensorflow', 'numpy', 'jupytext', 'watchfiles'} & {*sys.modules}))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert output.endswith("\n[]\n")
+    for name in ("start", "list", "check", "watch", "hint", "progress", "solution", "reset", "verify"):
+        assert f" {name} [" in output
+
+
+def test_verify_finds(run, assignments, tmp_path, monkeypatch):
+    import shutil
+
+    from kmha.course import content
+
+    other = shutil.copytree(assignments, tmp_path / "other")
+    checks = other / "a1_doubling" / "checks"
+    (checks / "twice.py").write_text((checks / "twice.py").read_text().replace("solution = 3", "solution = 2.0"))
+    (checks / "again.py").write_text("1 / 0\n")
+    monkeypatch.setattr(content, "installed", lambda: other)
+    output = run("verify", "a1", status=1)
+    assert "its wrong answer thrice-as-much gets full points." in output
+    assert "it cannot be read: ZeroDivisionError: division by zero" in output
+    assert "): 2 found." in output
+
+
+def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
+    from kmha.course import content, release
+    from kmha.course.pool import Pool
+
+    with Pool() as pool:
+        release.release(tmp_path / "class", content.assignments(assignments), pool, seed=3, forms=["files"])
+    monkeypatch.chdir(tmp_path / "class" / "files")
+    Path("a1_doubling/twice.py").write_text(WRONG)
+    output = run("check", status=1)
+    assert "seed" not in output
+    assert "stuck? kmha course hint a1.twice" in output
+    Path("a1_doubling/twice.py").write_text(RIGHT)
+    assert "kmha course solution" not in run("check")
+    assert "Error: this c" in run("solution", "--yes", status=1)
+    assert "there is nothing in it to verify" in run("verify", status=1)
