@@ -113,7 +113,7 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     """For each id a name that every file system takes, and that is no other's where upper and lower case are one.
 
     >>> file_names(["Ann", "a/../b"])
-    {'Ann': 'Ann', 'a/../b': 'a_.._b-6db6a7e4'}
+    {'Ann': 'Ann', 'a/../b': 'a_.._b-900ea8b7'}
     """
     found: dict[str, str] = {}
     taken: set[str] = set()

@@ -46,7 +46,7 @@ def test_sizes_are_summed(place):
 def test_folders_that_paths_are_too_short_for(place, monkeypatch):
     monkeypatch.setattr(scratch, "FILES", 10_000)
     folder = scratch.make()
-    _nest(folder, 3_000)
+    _nest(folder, 2_200)
     assert scratch.too_much(folder)
     scratch.remove(folder)
     assert list(place.iterdir()) == []
