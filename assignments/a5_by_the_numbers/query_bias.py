@@ -8,7 +8,7 @@
 # Q = X W^T + b: torch stores a weight as (out, in), so it is transposed. Whatever is left when X W^T is taken off
 # Q is b, the same in every row, but for what the rounding of the printed numbers adds: a little above, a little below.
 # The mean over all rows is the best guess of b that leans on all of them. Here it is about
-# (0.16, -0.05, -0.23, 0.21, -0.06, -0.23, -0.10, -0.20), and the rows scatter around it by 0.015 to 0.035.
+# (0.16, -0.05, -0.23, 0.21, -0.06, -0.22, -0.10, -0.20), and the rows scatter around it by 0.015 to 0.035.
 #
 # **The shapes.** X is (B, T, I): B sentences, T positions, I features. The weight is (E, I): E features go out, I come in.
 # Q is (B, T, E), and b is (E,). In the article B = 3, T = 6, I = E = 8.

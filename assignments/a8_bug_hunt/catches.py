@@ -11,7 +11,8 @@
 #
 # **What you write.** A function that is given an implementation and raises an `AssertionError` if it is wrong. It is
 # called with about a hundred implementations, most of which make one mistake of the bank of `kmha diagnose`, and some of
-# which are right: these must pass, float32 rounding included. You cannot read the implementations, only call them.
+# which are right: these must pass, float32 rounding included. You cannot read the implementations, only call them. The
+# check says how many mistakes your test finds, and names one that it lets pass.
 #
 # **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and a
 # boolean mask (B, T, S), in which True means *attend*, or `None`; it returns the output (B, H, T, O) and the scores

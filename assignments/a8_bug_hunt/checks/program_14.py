@@ -66,6 +66,11 @@ EXERCISE = Exercise(
             {RETURNED: "return norm(inputs + x + feed_forward)"},
         ),
         Wrong(
+            "norm-inside-last-residual",
+            "The right array is added, after the normalization: it stands after the addition.",
+            {RETURNED: "return x + norm(feed_forward)"},
+        ),
+        Wrong(
             "norm-last-missing",
             "The sum is right now, and its normalization is gone.",
             {RETURNED: "return x + feed_forward"},
