@@ -70,8 +70,8 @@ def unprotected(out: Console, folder: Workspace) -> None:
 
 def _details(out: Console, grade: Grade) -> None:
     if grade.error is None:
-        for outcome in grade.outcomes:
-            _row(out, outcome)
+        for outcome, wrong in telling.outcomes(grade):
+            _row(out, outcome, wrong)
     else:
         _block(out, f"It could not be checked: {error_text(grade.error)}")
     if grade.named is not None:
@@ -91,15 +91,15 @@ def _details(out: Console, grade: Grade) -> None:
             _block(out, f"… {telling.count(len(lines) - PRINTED, 'line')} more", style="dim")
 
 
-def _row(out: Console, outcome: Outcome) -> None:
+def _row(out: Console, outcome: Outcome, wrong: str | None) -> None:
     """A check: whether it holds, its points, what it checks, and what is wrong."""
     holds = outcome.says is None
     out.print(Text.assemble("  ", ("✓", "green") if holds else ("✗", "red"), "  "), end="")
     points = f"{outcome.points} of {outcome.check.points}".rjust(8)
     unpaid = " (that counts once something is right)" if holds and not outcome.points else ""
     out.print(Text(f"{points}  {outcome.check.says}{unpaid}"), soft_wrap=True)
-    if outcome.says is not None:
-        _block(out, outcome.says, by=15, style="yellow")
+    if wrong is not None:
+        _block(out, wrong, by=15, style="yellow")
 
 
 def _block(out: Console, text: str, by: int = 2, style: str = "") -> None:

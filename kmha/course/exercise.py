@@ -46,7 +46,7 @@ LAYERS = (
 )
 
 
-_SMALL: contextvars.ContextVar[int | None] = contextvars.ContextVar("small", default=None)
+_SMALL: contextvars.ContextVar[tuple[int | None] | None] = contextvars.ContextVar("small", default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,21 +162,28 @@ class Exercise:
 
 def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None = None) -> list[int]:
     """Pairwise different sizes, so that no axis can pass for another; equal and small ones for a smallest case."""
-    small = _SMALL.get()
-    if small is not None:
-        return [max(int(size), min(least, small)) for size in rng.integers(1, small + 1, count)]
+    if (small := _SMALL.get()) is not None:
+        return _small_sizes(rng, count, least, *small)
     most = least + 2 * count + 1 if most is None else most
     return [int(size) for size in rng.permutation(np.arange(least, most + 1))[:count]]
 
 
 @contextlib.contextmanager
-def small(largest: int) -> Iterator[None]:
-    """Within, `sizes` are from 1 to `largest`."""
-    token = _SMALL.set(largest)
+def small(largest: int | None) -> Iterator[None]:
+    """Within, `sizes` are from 1 to `largest`, or as small as they can be with all of them different."""
+    token = _SMALL.set((largest,))
     try:
         yield
     finally:
         _SMALL.reset(token)
+
+
+def _small_sizes(rng: np.random.Generator, count: int, least: int, largest: int | None) -> list[int]:
+    first = min(least, 2)
+    if largest is None:
+        return [int(size) for size in first + rng.permutation(count)]
+    # Where it must be three or more, an exercise needs that many; where two, that is for the sizes to tell axes apart.
+    return [max(int(size), min(least, largest) if least > 2 else 1) for size in rng.integers(1, largest + 1, count)]
 
 
 def standard(

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kmha.course import running
+from kmha.course.answering import SIGNATURE
 from kmha.course.comparing import same
 from kmha.course.content import Item
 from kmha.course.once import Once
 from kmha.course.questions import Plan
 from kmha.course.sandbox import Answer, Sandbox
 
+LEAST = 1e-6  # relative; the tolerance within which two answers are one
 _BANK = Once(64)
 
 
@@ -33,26 +35,49 @@ def name(
     seed: int,
 ) -> Named | None:
     """The first known mistake that gives these answers to every question; `None` where none does."""
+    near = _tolerances(item, questions)
+    pairs = zip(answers, questions.asked, strict=True)
+    gave = any(answer.error is None and question["ask"] != SIGNATURE for answer, question in pairs)
     for wrong in item.spec.wrong:
         ran = running.wrong(item, wrong, sandbox, seed)
-        if ran.error is None and _alike(answers, ran.answers) and not _alike(ran.answers, expected):
+        if ran.error is not None or _alike(ran.answers, expected, [LEAST] * len(near)):
+            continue
+        # Errors alone look alike whatever their cause, so that then their texts must be the same.
+        if _alike(answers, ran.answers, near) and (gave or _errors(answers) == _errors(ran.answers)):
             return Named(wrong.id, wrong.says, wrong.source)
     for mistake, results in _BANK.of((item, seed), lambda: list(_of_bank(item, questions))):
         made = [index for index, result in enumerate(results) if result is not None]
-        if made and all(answers[index].error is None and same(answers[index].result, results[index]) for index in made):
+        if made and all(_gives(answers[index], results[index], near[index]) for index in made):
             return Named(mistake.id, mistake.says, mistake.source)
     return None
 
 
-def _alike(answers: Sequence[Answer], others: Sequence[Answer]) -> bool:
-    return all(_equal(one, other) for one, other in zip(answers, others, strict=True))
+def _tolerances(item: Item, questions: Plan) -> list[float]:
+    """For each question that of the checks that look at it: code that computes in another order rounds otherwise."""
+    near = [LEAST] * len(questions.asked)
+    for check, of in zip(item.spec.checks, questions.of, strict=True):
+        for index in of:
+            near[index] = max(near[index], check.tolerance)
+    return near
 
 
-def _equal(one: Answer, other: Answer) -> bool:
+def _alike(answers: Sequence[Answer], others: Sequence[Answer], near: Sequence[float]) -> bool:
+    return all(_equal(*pair) for pair in zip(answers, others, near, strict=True))
+
+
+def _equal(one: Answer, other: Answer, near: float) -> bool:
     if one.error is not None or other.error is not None:
         # Where the mistake makes the code raise, other code makes it raise otherwise: the kind tells enough.
         return (one.error or {}).get("kind") == (other.error or {}).get("kind")
-    return one.changed == other.changed and same(one.result, other.result)
+    return one.changed == other.changed and same(one.result, other.result, near)
+
+
+def _errors(answers: Sequence[Answer]) -> list[str]:
+    return [str((answer.error or {}).get("says")) for answer in answers]
+
+
+def _gives(answer: Answer, result: Any, near: float) -> bool:
+    return answer.error is None and same(answer.result, result, near)
 
 
 def _of_bank(item: Item, questions: Plan) -> Iterator[tuple[Any, list[Any]]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.course.marking import Grade, Shown, error_text
+from kmha.course.marking import Grade, Outcome, Shown, error_text
 
 SHOWN = 40  # elements of an array that is printed
 WIDTH = 96
@@ -119,9 +119,17 @@ def _parts(grade: Grade) -> Iterator[tuple[str, str]]:
         yield "It printed", grade.printed.rstrip()
 
 
-def _rows(grade: Grade) -> Iterator[tuple[Any, str, str]]:
+def outcomes(grade: Grade) -> Iterator[tuple[Outcome, str | None]]:
+    """Each check's outcome, and what is wrong: what was said already is not said again."""
+    said: set[str] = set()
     for each in grade.outcomes:
-        says = each.check.says if each.says is None else f"{each.check.says}: {each.says}"
+        yield each, "as above" if each.says in said else each.says
+        said.update(filter(None, [each.says]))
+
+
+def _rows(grade: Grade) -> Iterator[tuple[Outcome, str, str]]:
+    for each, wrong in outcomes(grade):
+        says = each.check.says if wrong is None else f"{each.check.says}: {wrong}"
         yield each, f"{each.points} of {each.check.points}", says
 
 

@@ -1,10 +1,12 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from kmha.course import naming
 from kmha.course.answers import Answer
 from kmha.course.content import Item
-from kmha.course.exercise import Exercise, sizes, standard
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
 from kmha.course.naming import Named, name
 from kmha.course.questions import plan
 from kmha.course.running import run, solution
@@ -13,8 +15,18 @@ from kmha.verify.chain import Trial
 SEED = 301
 
 
+def _changed(item, **changes):
+    """The exercise with another spec, in place of what its file says."""
+    found = dataclasses.replace(item)
+    object.__setattr__(found, "spec", dataclasses.replace(item.spec, **changes))
+    return found
+
+
 def _named(doubling, sandbox, code):
-    item = doubling.items[0]
+    return _named_in(doubling.items[0], sandbox, code)
+
+
+def _named_in(item, sandbox, code):
     questions = plan(item.spec, SEED)
     answers = run(item, code, questions, sandbox).answers
     return name(item, questions, answers, solution(item, sandbox, SEED).answers, sandbox, SEED)
@@ -32,10 +44,27 @@ def test_others_are_not(doubling, sandbox):
 
 def test_errors_are_alike_by_their_kind():
     one, other, third = (Answer(error={"kind": kind, "says": says}) for kind, says in ("Aa", "Ab", "Ba"))
-    assert naming._alike([one], [other])
-    assert not naming._alike([one], [third])
-    assert not naming._alike([one], [Answer(3)])
-    assert not naming._alike([Answer(3, changed=("a",))], [Answer(3)])
+    near = [1e-6]
+    assert not naming._alike([one], [third], near)
+    assert naming._alike([one], [other], near)
+    assert not naming._alike([one], [Answer(3)], near)
+    assert not naming._alike([Answer(3, changed=("a",))], [Answer(3)], near)
+
+
+def test_errors_alone_name_nothing(doubling, sandbox):
+    """They are alike whatever their cause: this one forgot an import."""
+    raises = Wrong("raises", "It uses what there is not.", "def twice(array):\n    return numpy.add(array, array)\n")
+    item = _changed(doubling.items[0], wrong=(raises,))
+    assert _named_in(item, sandbox, "def twice(array):\n    return two * array\n") is None
+
+
+def test_what_a_check_takes_for_equal_is_the_same_mistake(doubling, sandbox):
+    """Code that computes in half precision, or in another order, rounds otherwise."""
+    code = "def twice(array):\n    return array * 3 * (1 + 1e-4)\n"
+    assert _named(doubling, sandbox, code) is None
+    item = doubling.items[0]
+    checks = tuple(dataclasses.replace(check, tolerance=1e-3) for check in item.spec.checks)
+    assert _named_in(_changed(item, checks=checks), sandbox, code).id == "thrice-as-much"
 
 
 def _inputs(rng):

@@ -85,17 +85,10 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "half-logits-overflow",
-            "In float16 query · key overflows before it is scaled: rows are NaN.",
+            "In float16 query · key overflows before it is scaled: rows are NaN. To cast the product afterwards is too late: "
+            "it is ∞ already.",
             {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)) / query.shape[-1] ** 0.5"},
             "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
-        ),
-        Wrong(
-            "half-cast-too-late",
-            "The product is computed in float16 and then cast: it is ∞ already, and rounded.",
-            {
-                CAST: "",
-                LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)).astype(np.float32) / query.shape[-1] ** 0.5",
-            },
         ),
         Wrong(
             "half-logits-rounded",
