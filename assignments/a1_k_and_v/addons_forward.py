@@ -16,7 +16,7 @@
 #
 # **The shapes.** Query (B, T, I); key and value (B, S, I); three kernels (H, I, O); logits (B, H, T, S); what the
 # weights have mixed (B, T, H, O); output kernel (H, O, E); output (B, T, E). There are no biases, no mask and no
-# dropout here.
+# dropout here. Logits may be as large as some thousands.
 #
 # **One line, worked.** One head, O = 4, one query whose dot products with two keys are 0 and 2·ln 3 ≈ 2.197. Divided
 # by √4 = 2 they are 0 and ln 3, the exponentials 1 and 3, so the weights are 0.25 and 0.75.

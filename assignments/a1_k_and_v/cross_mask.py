@@ -19,6 +19,7 @@
 # (1, 1, 4), however long the target is.
 
 # %%
+import numpy as np
 
 
 def cross_mask(source, target, padding):
@@ -33,7 +34,7 @@ def cross_mask(source, target, padding):
         Boolean (B, 1, S), True where a position may be attended to.
     """
     ### BEGIN SOLUTION
-    return (source != padding)[:, None, :]
+    return np.expand_dims(source != padding, axis=1)
     ### END SOLUTION
 
 

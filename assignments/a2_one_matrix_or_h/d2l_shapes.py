@@ -4,7 +4,7 @@
 # **The question.** The textbook's W_q takes query_size features, and its comment says that the queries have
 # num_hiddens of them. Which is right, and what if the two numbers differ?
 #
-# **The idea.** It should; the comment holds only for the example, where all widths are 100. The layer is given four
+# **The idea.** W_q is right; the comment holds only for the example, where all widths are 100. The layer is given four
 # widths of its own. `query_size`, `key_size` and `value_size` are those of what comes in, and may all differ.
 # `num_hiddens` is the width of what goes on: each of the three matrices leads from its own input's width to it, so
 # that from there on query and key can be compared. It is cut into `num_heads` pieces, and the heads move into the

@@ -17,6 +17,7 @@
 
 # %%
 import matplotlib.pyplot as plt
+import numpy as np
 
 
 def draw_heads(scores, num_heads, item):
@@ -34,7 +35,7 @@ def draw_heads(scores, num_heads, item):
         largest score of the item or to 1. A colour bar may be there or not.
     """
     ### BEGIN SOLUTION
-    heads = scores.reshape(-1, num_heads, *scores.shape[1:])[item]
+    heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]
     figure, axes = plt.subplots(1, num_heads, squeeze=False, figsize=(3 * num_heads, 3))
     for number, (panel, head) in enumerate(zip(axes[0], heads, strict=True), 1):
         panel.imshow(head, vmin=0, vmax=heads.max())
@@ -51,7 +52,7 @@ def draw_heads(scores, num_heads, item):
 
 # %% [markdown] tags=["hint"]
 # `imshow` takes `vmin` and `vmax`, the numbers that get the first and the last colour. If you do not say them, each
-# image takes its own least and largest number.
+# image takes its own least and largest number. `imshow` puts row 0 at the top; `pcolormesh` puts it at the bottom.
 
 # %% [markdown] tags=["hint"]
 # With one head `plt.subplots` returns a single axes and not an array of them, unless it is told `squeeze=False`: then

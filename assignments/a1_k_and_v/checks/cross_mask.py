@@ -4,8 +4,7 @@ import numpy as np
 
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
 
-RIGHT = "(source != padding)[:, None, :]"
-NUMPY = {"def cross_mask": "import numpy as np\n\n\ndef cross_mask"}
+RIGHT = "np.expand_dims(source != padding, axis=1)"
 
 
 def filled(rng, batch, positions, padding, before):
@@ -89,17 +88,14 @@ EXERCISE = Exercise(
         Wrong(
             "causal-always",
             "A look-ahead mask is laid over it: the source has no future, every target position may see all of it.",
-            {
-                RIGHT: RIGHT + " & np.tril(np.ones((target.shape[1], source.shape[1]), bool))",
-                **NUMPY,
-            },
+            {RIGHT: RIGHT + " & np.tril(np.ones((target.shape[1], source.shape[1]), bool))"},
             "zhouhaoyi/Informer2020#38",
         ),
         Wrong(
             "padding-on-queries",
             "The source's padding is laid along the queries' axis, (B, S, 1): whole rows are hidden in place "
             "of columns.",
-            {"[:, None, :]": "[:, :, None]"},
+            {", axis=1)": ", axis=2)"},
             "lsdefine/attention-is-all-you-need-keras#16",
         ),
         Wrong(
@@ -112,12 +108,12 @@ EXERCISE = Exercise(
         Wrong(
             "without-query-axis",
             "The mask is (B, S): there is no axis for the query positions, along which it is to be the same.",
-            {"[:, None, :]": ""},
+            {RIGHT: "source != padding"},
         ),
         Wrong(
             "head-axis-too",
             "The mask has an axis for heads as well, (B, 1, 1, S), as that of a course: here it has three axes.",
-            {"[:, None, :]": "[:, None, None, :]"},
+            {", axis=1)": ", axis=(1, 2))"},
             "seed 000's course",
         ),
         Wrong(
@@ -130,7 +126,6 @@ EXERCISE = Exercise(
             "Words are counted and that many first positions allowed: a sentence may be filled up at its beginning.",
             {
                 RIGHT: "(np.arange(source.shape[1]) < (source != padding).sum(axis=1)[:, None])[:, None, :]",
-                **NUMPY,
             },
             "the lengths of d2l-ai/d2l-en",
         ),

@@ -4,6 +4,7 @@ import numpy as np
 
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
 
+AVERAGE = "average = np.sum(scores * of_scores, axis=-1, keepdims=True)"
 LOGITS = "of_logits = scores * (of_scores - average)"
 KEY = 'of_key = np.einsum("BHTS,BTHO->BSHO", of_logits, query) * scale'
 LAST = 'return np.einsum("BSHO,BSI->HIO", of_key, enc_output)'
@@ -109,6 +110,17 @@ EXERCISE = Exercise(
             "softmax-skipped",
             "The scores' gradient is taken for the logits': the softmax between them is left out.",
             {LOGITS: "of_logits = of_scores"},
+        ),
+        Wrong(
+            "average-unweighted",
+            "The average in the softmax's gradient is the plain mean of the row: it must be weighted by the scores.",
+            {AVERAGE: "average = np.mean(of_scores, axis=-1, keepdims=True)"},
+        ),
+        Wrong(
+            "average-divided-again",
+            "The weighted sum is divided by the number of source positions: the scores sum to one, so that the sum is "
+            "the average already.",
+            {AVERAGE: AVERAGE.replace("np.sum", "np.mean")},
         ),
         Wrong(
             "average-over-queries",

@@ -61,6 +61,12 @@ EXERCISE = Exercise(
             "seed 000",
         ),
         Wrong(
+            "i-keeps-its-meaning",
+            "I means in the last two equations what it means in the first three: but the input's features are summed "
+            "over by the projections, and no later step has them.",
+            {FIXED: "", 'I="head size", O=': "O="},
+        ),
+        Wrong(
             "mix-sums-features",
             "The value that “mix” receives has the input's features: it has been projected, and a head is narrower.",
             {FIXED: ""},

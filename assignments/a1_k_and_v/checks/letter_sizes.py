@@ -3,6 +3,7 @@
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
 
 PROJECTIONS = ("...NI , HIO -> ...NHO", "...MI , HIO -> ...MHO")
+UNSORTED = "...NIH,HIO->...NO"  # as the output's, with the head size first
 PRODUCTS = ("...NHO,...MHO->...HNM", "...HNM,...MHI->...NHI", "...NHI,HIO->...NO")
 
 
@@ -34,6 +35,10 @@ def draw_axes(rng):
     return some(rng, PROJECTIONS + PRODUCTS, int(rng.choice([0, 2, 3])))
 
 
+def draw_unsorted(rng):
+    return some(rng, (UNSORTED,), 1)
+
+
 def draw_equal(rng):
     """All letters of one size, as where N = M = O."""
     (size,) = sizes(rng, 1)
@@ -48,7 +53,8 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw_projection, signature=1, shape=1, values=3),
         Check("values", "the products of two activations, where both operands have the dots", 2, draw_product, times=6),
-        Check("edge", "the dots stand for no axis, or for several", 2, draw_axes, times=5),
+        Check("edge", "the dots stand for no axis, or for several", 1, draw_axes, times=5),
+        Check("edge", "the letters that are summed over are in alphabetical order", 1, draw_unsorted, times=1),
         Check("edge", "letters of one size are still different letters", 1, draw_equal),
     ),
     wrong=(
@@ -81,6 +87,11 @@ EXERCISE = Exercise(
             "kept-letters-summed",
             "The letters that are returned as summed over are those that are kept.",
             {"sorted(set(found) - set(kept))": "sorted(set(kept))"},
+        ),
+        Wrong(
+            "summed-letters-unsorted",
+            "The letters that are summed over come as they stand in the operands: alphabetical order is asked for.",
+            {"sorted(set(found) - set(kept))": "letter for letter in found if letter not in kept"},
         ),
         Wrong(
             "result-in-order-of-operands",

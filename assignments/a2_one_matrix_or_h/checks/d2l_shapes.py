@@ -124,6 +124,11 @@ EXERCISE = Exercise(
             "seed 001",
         ),
         Wrong(
+            "scores-with-a-head-axis",
+            "The scores have an axis for heads, (B, H, T, S): here the heads stay in the batch until they are joined.",
+            {SCORES: '"scores": (batch, num_heads, rows, columns)'},
+        ),
+        Wrong(
             "scores-transposed",
             "The scores have a row for every key: they have a row for every query, and a column for every key.",
             {SCORES: '"scores": (folded, columns, rows)'},

@@ -5,7 +5,7 @@ import numpy as np
 from kmha.course.exercise import Check, Exercise, Wrong, sizes
 
 SHOW = "panel.imshow(head, vmin=0, vmax=heads.max())"
-PICK = "heads = scores.reshape(-1, num_heads, *scores.shape[1:])[item]"
+PICK = "heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]"
 SUBPLOTS = "plt.subplots(1, num_heads, squeeze=False, figsize=(3 * num_heads, 3))"
 
 
@@ -27,8 +27,28 @@ def draw_one(rng):
 
 
 def shown(answer, inputs):
-    panels = asks.figure(answer.draw_heads(**inputs))["panels"]
-    return [{name: panel[name] for name in ("image", "limits", "title", "x", "y")} for panel in panels]
+    """Every panel with an image; `down` where its first row is drawn above its last one."""
+    figure = answer.draw_heads(**inputs)
+    meshes = {
+        axes: [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
+        for axes in figure.axes
+    }
+    for mesh in [each for found in meshes.values() for each in found if each.colorbar]:
+        mesh.colorbar.ax.set_label("<colorbar>")  # one that was placed by hand has no label
+    found = []
+    for axes in [axes for axes, drawn in meshes.items() if drawn and axes.get_label() != "<colorbar>"]:
+        mesh, (low, high) = meshes[axes][0], axes.get_ylim()
+        if axes.images:
+            last, first = mesh.get_extent()[2:][:: 1 if mesh.origin == "upper" else -1]
+        else:
+            first, last = mesh.get_coordinates()[[0, -1], 0, 1]
+        found.append(bool((first - last) * (high - low) > 0))
+    names = ("image", "limits", "title", "x", "y")
+    panels = asks.figure(figure)["panels"]
+    if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):  # allowed too: the same mistakes are named
+        largest = inputs["scores"].reshape(-1, inputs["num_heads"], *inputs["scores"].shape[1:])[inputs["item"]].max()
+        panels = [{**panel, "limits": [0.0, float(largest)]} for panel in panels]
+    return [{**{name: panel[name] for name in names}, "down": down} for panel, down in zip(panels, found, strict=True)]
 
 
 def images(inputs, result, expected):
@@ -40,6 +60,8 @@ def images(inputs, result, expected):
             return f"panel {number} shows an image of shape {shape}, and the scores are {np.shape(right['image'])}."
         if not np.allclose(panel["image"], right["image"], atol=1e-6):
             return f"panel {number} does not show the scores of head {number} of this item."
+        if not panel["down"]:
+            return f"panel {number} shows the first query at the bottom."
     return None
 
 
@@ -92,6 +114,11 @@ EXERCISE = Exercise(
             {SHOW: SHOW.replace("(head,", "(head.T,")},
         ),
         Wrong(
+            "upside-down",
+            "The first query is at the bottom: queries run from top to bottom; `pcolormesh` draws row 0 lowest.",
+            {SHOW: SHOW.replace("imshow", "pcolormesh")},
+        ),
+        Wrong(
             "labels-exchanged",
             "The labels are exchanged: the columns are the keys.",
             {
@@ -102,7 +129,7 @@ EXERCISE = Exercise(
         Wrong(
             "heads-before-batch",
             "The first axis is taken apart as (H, B): the panels show heads of several sentences.",
-            {PICK: "heads = scores.reshape(num_heads, -1, *scores.shape[1:])[:, item]"},
+            {PICK: "heads = np.reshape(scores, (num_heads, -1, *scores.shape[1:]))[:, item]"},
         ),
         Wrong(
             "always-the-first-item",

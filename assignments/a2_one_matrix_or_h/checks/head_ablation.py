@@ -76,6 +76,15 @@ EXERCISE = Exercise(
             {COPY: "without = mixed"},
         ),
         Wrong(
+            "input-changed-in-turn",
+            "Heads are set to zero in the array that was given, and stay so: each is to be left out alone, in a copy.",
+            {
+                "rises = []": "rises, whole = [], loss(mixed)",
+                COPY: "without = mixed",
+                RISE: RISE.replace("loss(mixed)", "whole"),
+            },
+        ),
+        Wrong(
             "sign-exchanged",
             "The difference is the wrong way round: a head that is needed gets a negative importance.",
             {RISE: "rises.append(loss(mixed) - loss(without))"},

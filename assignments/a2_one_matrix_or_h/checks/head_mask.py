@@ -5,6 +5,7 @@ import numpy as np
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
 
 REPEAT = "np.repeat(rows, num_heads, axis=0)"
+LAST = "return np.repeat(mask, num_queries, axis=1) if valid_lens.ndim == 1 else mask"
 MASK = "mask = np.arange(num_keys) < lengths[:, :, None]"
 
 
@@ -68,6 +69,16 @@ EXERCISE = Exercise(
             "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
         ),
         Wrong(
+            "lengths-flattened",
+            "The lengths are repeated without an axis: where each query has its own, they are flattened, and queries "
+            "become items.",
+            {
+                "    rows = valid_lens[:, None] if valid_lens.ndim == 1 else valid_lens\n    lengths = "
+                + REPEAT: "    lengths = np.repeat(valid_lens, num_heads)[:, None]",
+                LAST: "return np.repeat(mask, num_queries, axis=1)",
+            },
+        ),
+        Wrong(
             "mask-repeated-over-queries",
             "The lengths are repeated along the queries: the heads are in the batch, the first axis.",
             {REPEAT: REPEAT.replace("axis=0", "axis=1")},
@@ -108,7 +119,7 @@ EXERCISE = Exercise(
         Wrong(
             "mask-of-one-row",
             "Where there is one length for each item, the mask has one row only: T are asked for.",
-            {"return np.repeat(mask, num_queries, axis=1) if valid_lens.ndim == 1 else mask": "return mask"},
+            {LAST: "return mask"},
         ),
         Wrong(
             "mask-tiled-for-each-query",

@@ -39,15 +39,17 @@ def draw_remainder(rng):
 def refused(answer, inputs):
     try:
         answer.head_widths(**inputs)
-    except ValueError:
-        return "refused"
-    return "accepted"
+    except Exception as error:
+        return "ValueError" if isinstance(error, ValueError) else type(error).__name__
+    return ""
 
 
 def refuses(inputs, result, expected):
-    return (
-        None if result == expected else "a num_hiddens that the heads do not divide is accepted, without a ValueError."
-    )
+    if result == expected:
+        return None
+    if result:
+        return f"it raises {result}: a ValueError is asked for."
+    return "a num_hiddens that the heads do not divide is accepted, without a ValueError."
 
 
 def of(*names):
@@ -113,6 +115,11 @@ EXERCISE = Exercise(
             "seed 001",
         ),
         Wrong(
+            "small-of-one-head",
+            "The small projection of one head is counted: asked for are all h of them together.",
+            {SMALL: '"small": (query_size + more) * width'},
+        ),
+        Wrong(
             "large-as-one-head",
             "The large projection is counted with the width of one head.",
             {LARGE: '"large": (query_size + more) * width'},
@@ -121,6 +128,11 @@ EXERCISE = Exercise(
             "biases-once",
             "The small projections' biases are counted for one head only: each head has its own.",
             {SMALL: '"small": num_heads * query_size * width + more * width'},
+        ),
+        Wrong(
+            "biases-one-number",
+            "The layer's projections are counted with one bias each: there is one for every output feature.",
+            {"(size + more) * num_hiddens for": "size * num_hiddens + more for"},
         ),
         Wrong(
             "biases-per-input",

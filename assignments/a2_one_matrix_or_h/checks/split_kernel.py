@@ -64,6 +64,16 @@ EXERCISE = Exercise(
             "reczoo/FuxiCTR#30",
         ),
         Wrong(
+            "reshaped-both-ways",
+            "Both functions are a reshape alone: one undoes the other, and yet a head gets rows of the large matrix in "
+            "place of columns.",
+            {
+                SPLIT: "flat.reshape(num_heads, features, width // num_heads)",
+                JOIN: "kernels.reshape(rows, num_heads * size)",
+            },
+            "reczoo/FuxiCTR#30",
+        ),
+        Wrong(
             "heads-size-first",
             "The columns are read as (O, H): a head gets every H-th column in place of neighbouring ones.",
             {SPLIT: "flat.reshape(features, width // num_heads, num_heads).transpose(2, 0, 1)"},

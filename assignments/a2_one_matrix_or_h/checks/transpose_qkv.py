@@ -90,6 +90,11 @@ EXERCISE = Exercise(
             {FOLD: "split.transpose(0, 2, 3, 1).reshape(batch * num_heads, size, positions)"},
         ),
         Wrong(
+            "last-axes-exchanged",
+            "The last reshape writes (B·H, O, P): the numbers are in their order, and the brackets wrong.",
+            {FOLD: "np.swapaxes(split, 1, 2).reshape(batch * num_heads, size, positions)"},
+        ),
+        Wrong(
             "input-split-in-the-batch",
             "The features are cut, and the pieces laid one after the other along the positions: (B, H·P, O). Each head "
             "must be an item of its own.",
