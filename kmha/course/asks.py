@@ -92,7 +92,7 @@ def figure(drawn: Any) -> dict[str, Any]:
     panels = []
     for axes in drawn.axes:
         meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
-        if not meshes or axes.get_label() == "<colorbar>":
+        if not meshes or getattr(axes, "_colorbar", None) is not None:  # the one of a colour bar, wherever it was put
             continue
         array: Any = np.ma.filled(np.ma.asarray(meshes[0].get_array(), float), np.nan)
         if array.ndim == 1:

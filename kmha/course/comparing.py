@@ -3,7 +3,7 @@
 >>> difference(np.array([1.0, 2.5]), np.array([1.0, 2.0]), 1e-5)
 '1 of 2 elements differ, the first at [1]: yours is 2.5.'
 >>> difference((1, np.zeros((2, 3))), (1, np.zeros((3, 2))), 1e-5)
-'its part 1 has the shape (2, 3), expected (3, 2).'
+'result[1] has the shape (2, 3), expected (3, 2).'
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+SMALL = 1e-7  # what the largest element of an array is taken to be at least
 _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "floats", "c": "complex numbers"}
 
 
@@ -57,7 +58,7 @@ def _of_dicts(result: Any, expected: Mapping[Any, Any], tolerance: float, form_o
         keys = f"a dict with {', '.join(map(repr, result))}" if isinstance(result, Mapping) else _said(result)
         return path, f"is {keys}; expected a dict with {', '.join(map(repr, expected))}."
     for key, each in expected.items():
-        if found := _difference(result[key], each, tolerance, form_only, f"{path or 'its part'} {key!r}"):
+        if found := _difference(result[key], each, tolerance, form_only, f"{path or 'result'}[{key!r}]"):
             return found
     return None
 
@@ -66,7 +67,7 @@ def _of_lists(result: Any, expected: Any, tolerance: float, form_only: bool, pat
     if not isinstance(result, tuple | list) or len(result) != len(expected):
         return path, f"is {_said(result)}; expected a {type(expected).__name__} of {len(expected)}."
     for index, each in enumerate(expected):
-        inner = f"{path}, {index}" if path else f"its part {index}"
+        inner = f"{path or 'result'}[{index}]"
         if found := _difference(result[index], each, tolerance, form_only, inner):
             return found
     return None
@@ -89,23 +90,64 @@ def _of_arrays(result: Any, expected: Any, tolerance: float, form_only: bool, pa
 
 
 def _of_elements(received: np.ndarray, wanted: np.ndarray, tolerance: float, path: str) -> _Found:
-    finite = np.abs(wanted[np.isfinite(wanted)])
-    limit = tolerance * max(float(finite.max(initial=0.0)), 1e-30) if finite.size else 0.0
-    with np.errstate(invalid="ignore"):
-        far = np.abs(received.astype(np.complex128) - wanted) > limit
-    exact = ~(np.isfinite(received) & np.isfinite(wanted))
-    alike = (received == wanted) | (np.isnan(received) & np.isnan(wanted))
-    wrong = np.where(exact, ~alike, far)
+    wrong = _wrong(received, wanted, tolerance)
     if not wrong.any():
         return None
-    place = tuple(int(index) for index in np.argwhere(wrong)[0])
+    places = np.argwhere(wrong)
+    place = tuple(int(index) for index in places[0])
     value = received[place]
     said = "NaN" if np.isnan(value) else f"{value:.4g}" if received.dtype.kind in "fc" else str(value)
     if not place:
         return path, f"is wrong: yours is {said}."
-    where = ", ".join(map(str, place))
-    inside = f" in {path.removeprefix('its ')}" if path else ""
-    return "", f"{wrong.sum():,} of {wrong.size:,} elements differ{inside}, the first at [{where}]: yours is {said}."
+    first = ", ".join(map(str, place))
+    inside = f" in {path}" if path else ""
+    only = _only(places, wrong.shape)
+    return (
+        "",
+        f"{wrong.sum():,} of {wrong.size:,} elements differ{inside}, the first at [{first}]: yours is {said}.{only}",
+    )
+
+
+def _wrong(received: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
+    """Which elements differ: boolean, of their shape."""
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    # Where zeros are expected there must be room for rounding too.
+    limit = tolerance * max(float(finite.max(initial=0.0)), SMALL)
+    with np.errstate(invalid="ignore"):
+        far = np.abs(received.astype(np.complex128) - wanted) > limit
+    exact = ~(np.isfinite(received) & np.isfinite(wanted))
+    alike = (received == wanted) | (np.isnan(received) & np.isnan(wanted))
+    return np.where(exact, ~alike, far)
+
+
+def _only(places: np.ndarray, shape: tuple[int, ...]) -> str:
+    """Where they all are, if that is a part of an axis that says something."""
+    for axis, size in enumerate(shape):
+        found = np.unique(places[:, axis])
+        if len(found) == 1 and size > 1 and len(places) > 1:
+            return f" All of them are at index {found[0]} of axis {axis}."
+    return ""
+
+
+def where(result: Any, expected: Any, tolerance: float, path: str = "result") -> tuple[str, np.ndarray] | None:
+    """The first matrix in which some elements differ and some do not, with its name: boolean, True where they differ.
+
+    >>> where((np.eye(2),), (np.ones((2, 2)),), 1e-5)
+    ('result[0]', array([[False,  True],
+           [ True, False]]))
+    """
+    if isinstance(expected, Mapping | tuple | list):
+        keys = list(expected) if isinstance(expected, Mapping) else range(len(expected))
+        inner = (where(result[key], expected[key], tolerance, f"{path}[{key!r}]") for key in keys)
+        return next((found for found in inner if found is not None), None)
+    received, wanted = np.asarray(result), np.asarray(expected)
+    if received.dtype.kind not in _KINDS or received.shape != wanted.shape or received.ndim < 2:
+        return None
+    wrong = _wrong(received, wanted, tolerance)
+    for place in np.ndindex(*wrong.shape[:-2]):
+        if 0 < wrong[place].sum() < wrong[place].size:
+            return path + (f"[{', '.join(map(str, place))}]" if place else ""), wrong[place]
+    return None
 
 
 def _whole(array: np.ndarray) -> bool:

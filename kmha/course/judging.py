@@ -1,10 +1,15 @@
 """An answer is run in the sandbox, its results are compared with the solution's, and its mistake is named."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from kmha.course import baked, naming, policy
 from kmha.course.baked import Baked
+from kmha.course.comparing import where
 from kmha.course.content import Item
 from kmha.course.exercise import Check
 from kmha.course.marking import FORM, Grade, Outcome, Shown, error_text, judged, mark, refused
@@ -76,7 +81,13 @@ def _smallest(
     if expected is None:
         return None
     for index, answer in enumerate(run(item, code, cases, sandbox, beside).answers):
-        inputs = cases.inputs(index)
-        if answer.error is None and judged(check, inputs, answer, expected.answers[index].result) is not None:
-            return Shown(inputs, answer.result)
+        inputs, right = cases.inputs(index), expected.answers[index].result
+        if answer.error is None and judged(check, inputs, answer, right) is not None:
+            return Shown(inputs, answer.result, _where(answer.result, right, check.tolerance))
+    return None
+
+
+def _where(result: Any, right: Any, tolerance: float) -> tuple[str, np.ndarray] | None:
+    with contextlib.suppress(Exception):  # a result can be anything
+        return where(result, right, tolerance)
     return None

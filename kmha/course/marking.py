@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from kmha.course.comparing import difference
 from kmha.course.exercise import Check, Exercise, Inputs
 from kmha.course.naming import Named
@@ -29,10 +31,11 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """The smallest case found that shows what is wrong: the inputs, and what the answer made of them."""
+    """The smallest case found that shows what is wrong: its inputs, the answer, and where that differs."""
 
     inputs: Inputs
     result: Any
+    where: tuple[str, np.ndarray] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -84,6 +84,8 @@ class Sandbox:
         """
         if self._process is not None and self._process.poll() is None:
             return
+        if not hasattr(os, "fork"):
+            raise SandboxError("answers run in forks, which this system has not: use Linux, macOS, or WSL on Windows.")
         self.close()
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}

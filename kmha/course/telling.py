@@ -77,8 +77,14 @@ def as_dict(grade: Grade) -> dict[str, Any]:
         "mistake": None if named is None else {"id": named.id, "says": named.says, "source": named.source},
         "error": None if grade.error is None else dict(grade.error),
         "printed": grade.printed,
-        "case": None if shown is None else {"inputs": _plain(shown.inputs), "result": _plain(shown.result)},
+        "case": None if shown is None else _case(shown),
     }
+
+
+def _case(shown: Shown) -> dict[str, Any]:
+    name, wrong = shown.where or (None, None)
+    differs = None if name is None else {"in": name, "at": _plain(wrong)}
+    return {"inputs": _plain(shown.inputs), "result": _plain(shown.result), "differs": differs}
 
 
 def case(shown: Shown) -> list[tuple[str, str]]:
@@ -94,6 +100,10 @@ def case_text(shown: Shown) -> str:
         one_line = "\n" not in value
         lines.append(f"{name} = {value}" if one_line else f"{name} =")
         lines += [] if one_line else [f"    {line}" for line in value.splitlines() if line.strip()]
+    if shown.where is not None:
+        name, wrong = shown.where
+        lines.append(f"where {name} differs (■):")
+        lines += ["    " + " ".join("■" if each else "·" for each in row) for row in wrong]
     return "\n".join(lines)
 
 

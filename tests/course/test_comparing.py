@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.course.comparing import difference, same
+from kmha.course.comparing import difference, same, where
 
 ARRAY = np.arange(6.0).reshape(2, 3)
 
@@ -41,13 +41,13 @@ def test_what_is_right(result, expected):
         (ARRAY + 0.5, ARRAY.astype(int), "it holds floats, expected integers."),
         (2.5, 2.0, "it is wrong: yours is 2.5."),
         ((ARRAY,), (ARRAY, ARRAY), "it is a tuple of 1; expected a tuple of 2."),
-        ((ARRAY, ARRAY + 1), (ARRAY, ARRAY), "6 of 6 elements differ in part 1, the first at [0, 0]: yours is 1."),
-        ((ARRAY, ARRAY.T), (ARRAY, ARRAY), "its part 1 has the shape (3, 2), expected (2, 3)."),
+        ((ARRAY, ARRAY + 1), (ARRAY, ARRAY), "6 of 6 elements differ in result[1], the first at [0, 0]: yours is 1."),
+        ((ARRAY, ARRAY.T), (ARRAY, ARRAY), "result[1] has the shape (3, 2), expected (2, 3)."),
         ({"a": 1}, {"b": 1}, "it is a dict with 'a'; expected a dict with 'b'."),
-        ({"a": 1}, {"a": 2}, "its part 'a' is wrong: yours is 1."),
+        ({"a": 1}, {"a": 2}, "result['a'] is wrong: yours is 1."),
         ("yes", "no", "it is 'yes', expected another text."),
         ({}, ARRAY, "it is a dict, expected an array of shape (2, 3)."),
-        ({"a": (1, "x")}, {"a": (1, "y")}, "its part 'a', 1 is 'x', expected another text."),
+        ({"a": (1, "x")}, {"a": (1, "y")}, "result['a'][1] is 'x', expected another text."),
     ],
 )
 def test_what_is_wrong(result, expected, says):
@@ -87,3 +87,30 @@ def test_form_only():
 )
 def test_same(one, other, equal):
     assert same(one, other) == equal
+
+
+@pytest.mark.parametrize("expected", [[0.0, 1.0], [0.0, 0.0]])
+def test_zeros_leave_room_for_rounding(expected):
+    assert difference(np.array(expected) + 1e-17, np.array(expected), 1e-5) is None
+    assert difference(np.array(expected) + 1e-4, np.array(expected), 1e-5)
+
+
+def test_what_the_places_have_in_common():
+    wrong = np.zeros((2, 3, 4))
+    wrong[:, 1] = 1
+    said = difference(wrong, np.zeros((2, 3, 4)), 1e-5)
+    assert said.endswith("yours is 1. All of them are at index 1 of axis 1.")
+
+
+def test_where_a_matrix_differs():
+    expected = {"a": np.zeros((2, 3, 4)), "b": (np.zeros(3), np.zeros((3, 2)))}
+    result = {"a": np.ones((2, 3, 4)), "b": (np.ones(3), np.eye(3, 2))}
+    name, wrong = where(result, expected, 1e-5)  # not where all differ: that says nothing
+    assert name == "result['b'][1]"
+    np.testing.assert_array_equal(wrong, np.eye(3, 2, dtype=bool))
+    result["a"][1, 2, 3] = 0
+    name, wrong = where(result, expected, 1e-5)
+    assert name == "result['a'][1]"
+    assert np.argwhere(~wrong).tolist() == [[2, 3]]
+    assert where(expected, expected, 1e-5) is None
+    assert where(np.zeros((3, 2)), np.zeros((2, 3)), 1e-5) is None

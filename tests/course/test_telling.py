@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_as_json():
     assert (found["exercise"], found["points"], found["possible"], found["passed"]) == ("a1.f", 2, 6, False)
     assert [check["wrong"] for check in found["checks"]] == ["1 of 6 elements differ & more.", None]
     assert found["mistake"] == {"id": "swapped", "says": "<b>T</b> and S are swapped.", "source": "a thread"}
-    assert found["case"] == {"inputs": {"query": [[1.0, 2.5]], "heads": 2}, "result": [[3, 4], "<i>"]}
+    assert found["case"] == {"inputs": {"query": [[1.0, 2.5]], "heads": 2}, "result": [[3, 4], "<i>"], "differs": None}
     assert json.loads(json.dumps(telling.as_dict(BROKEN)))["error"]["line"] == 3
     assert telling.as_dict(RIGHT)["case"] is None
 
@@ -90,3 +91,16 @@ def test_what_does_not_fit_into_a_line_goes_below_its_name():
         "your result['scores'][0] (1, 1, 2) = [[[1. 1.]]]",
         "your result['none'] = []",
     ]
+
+
+def test_where_it_differs():
+    shown = Shown({"heads": 2}, np.eye(2), ("result[0]", np.array([[True, False], [True, True]])))
+    assert telling.case_text(shown).splitlines()[-3:] == ["where result[0] differs (■):", "    ■ ·", "    ■ ■"]
+    grade = dataclasses.replace(WRONG, shown=shown)
+    assert telling.as_dict(grade)["case"]["differs"] == {"in": "result[0]", "at": [[True, False], [True, True]]}
+
+
+def test_what_was_said_is_not_said_again():
+    outcomes = tuple(Outcome(each.check, 0, "it raises") for each in WRONG.outcomes)
+    grade = dataclasses.replace(WRONG, outcomes=outcomes)
+    assert [says for _, says in telling.outcomes(grade)] == ["it raises", *["as above"] * (len(outcomes) - 1)]
