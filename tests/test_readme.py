@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kmha.cli import main
+from kmha.course.content import items
 from kmha.interchange.files import read_file, write_file
 from kmha.verify.mistakes import BANK
 from kmha.verify.rightly import WAYS
@@ -73,6 +74,26 @@ def test_the_diagnosis_prints_what_it_says(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["diagnose", "my_attention:attention"])
     assert result.exit_code == 1
     assert _without_rounding(result.output) == _without_rounding(printed)
+
+
+def test_the_first_check_prints_what_it_says(tmp_path, monkeypatch):
+    section = README.split("## Learn attention by writing it")[1].split("\n## ")[0]
+    [printed] = re.findall(r"^```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    [answer] = re.findall(r"ends? with\s`(return .*?)`", section)
+    [command] = re.findall(r"`kmha (course check \S+ --seed \d+)`", section)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["course", "start"]).exit_code == 0
+    [path] = (tmp_path / "kmha-course").glob("a1_*/cross_kv.py")
+    path.write_text(path.read_text().split("    # YOUR CODE HERE")[0] + f"    {answer}\n")
+    monkeypatch.chdir(tmp_path / "kmha-course")
+    result = CliRunner().invoke(main, command.split())
+    assert result.exit_code == 1
+    assert [line.rstrip() for line in result.output.splitlines()] == printed.splitlines()
+
+
+def test_the_number_of_wrong_answers():
+    wrong = sum(len(item.spec.wrong) for item in items())
+    assert f"({wrong} of them)" in README
 
 
 def _without_rounding(text):

@@ -40,11 +40,15 @@ def start(folder: Path | None, notebooks: bool) -> None:
 
 
 @course.command("list")
-def list_() -> None:
-    """List the exercises: points, minutes, difficulty, and which are passed."""
+@click.argument("assignment", metavar="[ASSIGNMENT]", required=False)
+def list_(assignment: str | None) -> None:
+    """List the exercises: points, minutes, difficulty, and which are passed.
+
+    ASSIGNMENT is a1, for example; without it, all are listed.
+    """
     from kmha.cli import course_learning
 
-    raise SystemExit(course_learning.show_list())
+    raise SystemExit(course_learning.show_list(assignment))
 
 
 @course.command()

@@ -54,14 +54,17 @@ def start(folder: Path | None, notebooks: bool) -> int:
 
 
 @command
-def show_list() -> int:
-    """All exercises, with their state where there is a learner's folder."""
+def show_list(assignment: str | None) -> int:
+    """The exercises of an assignment, or all, with their state where there is a learner's folder."""
     here = workspace.find(Path.cwd())
     records = here.progress.records() if here else {}
     out = screen()
+    named = {item.assignment for item in content.find(assignment)} if assignment else None
     longest = max(len(item.id) for item in content.items())
-    for assignment in content.assignments(content.root()):
-        out.print(f"[bold]{assignment.id}  {escape(assignment.title)}[/]")
+    for each in content.assignments(content.root()):
+        if named is not None and each.id not in named:
+            continue
+        out.print(f"[bold]{each.id}  {escape(each.title)}[/]")
         table = Table(box=None, padding=(0, 1))
         table.add_column("exercise", no_wrap=True, min_width=longest)
         table.add_column("points", no_wrap=True, justify="right")
@@ -69,7 +72,7 @@ def show_list() -> int:
         table.add_column("difficulty", no_wrap=True)
         table.add_column("state", no_wrap=True, min_width=18)
         table.add_column("", overflow="fold")
-        for item in assignment.items:
+        for item in each.items:
             record = records.get(item.id, Record())
             numbers = (str(item.spec.points), str(item.spec.minutes), "*" * item.spec.difficulty)
             table.add_row(item.id, *numbers, _state(item, record), escape(item.spec.title))

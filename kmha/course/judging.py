@@ -55,12 +55,18 @@ def judge(
         return mark(item.id, spec, questions, ran, ())
     expected = solution(item, sandbox, seed).answers
     grade = mark(item.id, spec, questions, ran, expected)
-    if grade.passed or not explain:
+    if grade.passed or not explain or _unwritten(ran):
         return grade
     named = naming.name(item, questions, ran.answers, expected, sandbox, seed)
     check = _first_wrong(grade, questions, ran)
     shown = None if check is None else _smallest(item, code, beside, check, sandbox, seed)
     return dataclasses.replace(grade, named=named, shown=shown)
+
+
+def _unwritten(ran: Ran) -> bool:
+    """Whether nothing was written in the place of the stub: then there is nothing to explain."""
+    kinds = {(answer.error or {}).get("kind") for answer in ran.answers[-1:]}
+    return kinds == {"NotImplementedError"}
 
 
 def _first_wrong(grade: Grade, questions: Plan, ran: Ran) -> Check | None:

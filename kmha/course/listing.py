@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kmha import files
 from kmha.course.content import Assignment, assignments
+from kmha.course.seeds import SEEDS
 from kmha.course.verifying import Found
 
 NAME = "README.md"
@@ -22,6 +23,12 @@ kmha course start
 makes a folder with a file for each exercise (`--notebooks`: a notebook for each assignment) and says what to do next.
 How to add an exercise stands in [ADDING.md](ADDING.md). This page is made by `kmha course verify --write-readme`.
 """
+_SEEDS = """
+## The seeds
+
+What the assignments grew from, and what “seed” means in the questions above:
+
+"""
 
 
 def readme(folder: Path) -> str:
@@ -34,7 +41,8 @@ def readme(folder: Path) -> str:
         "points": sum(spec.points for spec in specs),
         "hours": round(sum(spec.minutes for spec in specs) / 60),
     }
-    return _OPENING.format(**numbers) + "".join(_section(assignment) for assignment in every)
+    seeds = "".join(f"- {name}: {what}.\n" for name, what in SEEDS.items())
+    return _OPENING.format(**numbers) + "".join(_section(assignment) for assignment in every) + _SEEDS + seeds
 
 
 def write(folder: Path) -> Path:

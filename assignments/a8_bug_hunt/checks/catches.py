@@ -145,7 +145,7 @@ MEANS = (
 
 EXERCISE = Exercise(
     title="The test that catches it",
-    question="How would one have noticed that the layer is wrong? (seed 003; TEST issues of many repositories)",
+    question="How would one have noticed that the layer is wrong? (asked under every program of this assignment, in its thread)",
     difficulty=3,
     minutes=30,
     checks=(
