@@ -145,7 +145,8 @@ def masks(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any
     for role, array in arrays.items():
         if array is not None and role in roles:
             found[roles[role]] = subject.tensor(array, trial)
-    flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training, "scores": True}
+    flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training}
+    flags["scores"] = bool(trial.more.get("scores", True))
     for role, flag in flags.items():
         if role in roles and (role != "causal" or flag or _default(parameters_found, roles[role]) is not False):
             found[roles[role]] = flag

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import frameworks, trials
+from kmha.verify import frameworks
 from kmha.verify.calling import SubjectError
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
@@ -25,6 +25,7 @@ from kmha.verify.measuring import Answer, Asked
 from kmha.verify.trials import Accepts, Sizes
 from kmha.verify.trials_attention import Maker
 
+WITHOUT_SCORES = ("self-attention", "mask", "causal")  # are tried so too: a layer may have a quicker way then
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output
 LARGEST, LONGEST = 16, 4  # of a smallest case: B·T·S, and each of T and S
 
@@ -42,6 +43,7 @@ class Subject:
         weights: canonical ones that it holds and keeps, or `None` where they are set for each trial.
         meaning: what True (or 1) in a mask means: see `conventions.MEANINGS`.
         call_found: the arguments of its call by name.
+        roles: the names of its arguments, by the part that they play.
         unread: why its weights could not be read.
         convention: what is tried, or was found.
     """
@@ -55,6 +57,7 @@ class Subject:
     weights: Mapping[str, np.ndarray] | None = None
     meaning = "attends"
     call_found: Mapping[str, inspect.Parameter] = MappingProxyType({})
+    roles: Mapping[str, str] = MappingProxyType({})
     unread: ValueError | None = None
     convention = Convention()
 
@@ -64,13 +67,17 @@ class Subject:
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         """The calls to try."""
-        return trials.draw(seed, self.accepts, sizes, self.weights, core=self.core)
+        return list(self.each(seed, sizes))
 
     def each(self, seed: int, sizes: Any) -> Iterator[Trial]:
         """The same, one after the other: the first are the plainest, and the last take time to draw."""
         if self.chain != "attention":
-            return iter(self.draw(seed, sizes))
-        return Maker(np.random.default_rng(seed), self.accepts, sizes, self.weights, self.core).trials()
+            yield from self.draw(seed, sizes)
+            return
+        for trial in Maker(np.random.default_rng(seed), self.accepts, sizes, self.weights, self.core).trials():
+            yield trial
+            if "scores" in self.roles and trial.name in WITHOUT_SCORES:
+                yield dataclasses.replace(trial, name=f"{trial.name}, without scores", more={"scores": False})
 
     @property
     def hides(self) -> bool:

@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,52 @@ def test_output_and_scores(result, scores):
     output, found = frameworks.shaped(result)
     np.testing.assert_array_equal(output, np.ones(2))
     assert (None if found is None else len(found)) == scores
+
+
+def test_a_framework_that_is_imported_inside():
+    def attention(query):
+        import tensorflow as tf
+
+        return tf.tanh(query)
+
+    assert frameworks.of(attention) == "tensorflow"
+
+
+def test_a_framework_in_a_closure():
+    def outer(ops):
+        return lambda query: ops.tanh(query)
+
+    assert frameworks.of(outer(pytest.importorskip("tensorflow"))) == "tensorflow"
+
+
+def test_a_partial_function_and_an_object_that_can_be_called():
+    class Caller:
+        def __call__(self, query):
+            return np.tanh(query)
+
+    assert frameworks.guesses(functools.partial(_with_numpy)) == ("numpy",)
+    assert frameworks.guesses(Caller()) == ("numpy",)
+
+
+def _ping(query):
+    return _pong(query)
+
+
+def _pong(query):
+    return _ping(query)
+
+
+def test_functions_that_call_each_other():
+    assert frameworks.of(_ping) == "numpy"
+
+
+def test_methods_of_arrays_alone_are_tried_with_more():
+    scope = {"tensorflow": pytest.importorskip("tensorflow"), "__name__": "learner"}
+    exec("def attention(query):\n    return query.sum()\n", scope)  # noqa: S102 - the line above
+    assert frameworks.guesses(scope["attention"]) == ("tensorflow", "numpy")
+
+
+@pytest.mark.parametrize("result", [None, "text", object(), [1, [2]], np.array(["a"]), {"a": 1}])
+def test_what_is_no_array_of_numbers(result):
+    with pytest.raises(TypeError, match=r"expected an array, or a tuple \(output, scores\). It returned "):
+        frameworks.numbers(result)

@@ -24,8 +24,6 @@ WRONG = {
     "dropout unused": "dropout-never",
     "not scaled + split by reshape": "heads-reshaped scale-missing",
     "mask inverted + merged without transpose": "mask-inverted merge-not-transposed",
-    "softmax over queries + mask adds 1e-9": "mask-zeroes-logits softmax-over-queries",
-    "key and value swapped + not scaled": "mix-key-value-swapped scale-missing",
 }
 
 
@@ -67,6 +65,14 @@ def test_a_right_layer_is_not_accused(candidate, name):
 def test_a_mistake_is_named(candidate, wrong):
     found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": wrong})
     assert sorted(found.ids) == WRONG[wrong].split()
+
+
+def test_a_layer_that_is_wrong_without_its_scores_alone(candidate):
+    """They are asked for where it can return them, so that more is seen; but not always."""
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "quick and wrong"})
+    assert not found.right
+    assert set(found.wrong) == {"self-attention, without scores", "mask, without scores"}
+    assert "return_attention_scores=False" in found.code()
 
 
 def test_a_width_that_is_the_features_too(candidate):
