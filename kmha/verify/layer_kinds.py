@@ -161,6 +161,23 @@ def _copy(parameter: Any, array: np.ndarray) -> None:
         parameter.copy_(torch.tensor(np.ascontiguousarray(array)))
 
 
+def oriented(
+    variables: Sequence[Variable], kind: Any, layer_class: Any, arguments: Mapping[str, Any], name: str, dtype: str
+) -> list[Variable]:
+    """The variables of a layer. Where a square one does not tell, a layer with one more input feature does.
+
+    `name` is the constructor's argument for the number of these features.
+    """
+    if all(each.transposed is not None for each in variables):
+        return list(variables)
+    try:
+        other = kind.new(layer_class, {**arguments, name: arguments[name] + 1}, dtype)
+    except (Exception, SystemExit):  # a stranger's code may raise anything
+        return list(variables)
+    shapes = {each.path: each.shape for each in kind.variables(other)}
+    return [each.told_by(shapes.get(each.path, each.shape)) for each in variables]
+
+
 def kind_of(layer_class: type) -> Any:
     """By what the class is derived from.
 

@@ -27,7 +27,7 @@ from kmha.verify.calling import (
 )
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, LISTS, SINGLE, TIME, Convention
-from kmha.verify.layer_kinds import kind_of
+from kmha.verify.layer_kinds import kind_of, oriented
 from kmha.verify.layer_sizes import fixed_sizes, held_sizes, letters
 from kmha.verify.measuring import Asked
 from kmha.verify.subjects import Subject, quietly
@@ -159,7 +159,7 @@ class LayerSubject(Subject):
             layer = self.thing
             if self.weights is None:
                 layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
-            self.kind.build(layer, self._arguments(trial), dtype)
+            self._build(layer, trial, dtype)
             try:
                 found = self._arranged(self._oriented(layer, trial, dtype), sizes)
             except held.UnknownWeightsError as error:
@@ -169,6 +169,16 @@ class LayerSubject(Subject):
             self.count = max(self.count, len(found))
         layer, found = self.cache[key]
         return layer, found[min(self.convention.weights, len(found) - 1)]
+
+    def _build(self, layer: Any, trial: Trial, dtype: str) -> None:
+        """By a call without masks, or with them, if it cannot be called without: what makes the weights is no mask."""
+        plain = dataclasses.replace(trial, mask=None, key_mask=None, query_mask=None, causal=False)
+        try:
+            self.kind.build(layer, self._arguments(plain), dtype)
+        except (Exception, SystemExit):  # a stranger's code may raise anything
+            if not trial.masked:
+                raise
+            self.kind.build(layer, self._arguments(trial), dtype)
 
     def _arranged(self, variables: list[held.Variable], sizes: Mapping[str, int]) -> list[list[held.Slot]]:
         """What the variables can be: the same as of the first layer, whose sizes tell its axes apart."""
@@ -180,18 +190,10 @@ class LayerSubject(Subject):
         return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
 
     def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[held.Variable]:
-        """The layer's variables. Where a square one does not tell, a layer with one more input feature does."""
-        variables = self.kind.variables(layer)
-        name = self.made_roles.get("inputs")
-        if self.weights is not None or name is None or all(each.transposed is not None for each in variables):
+        variables, name = self.kind.variables(layer), self.made_roles.get("inputs")
+        if self.weights is not None or name is None:
             return variables
-        arguments = self._constructor(trial)
-        try:
-            other = self.kind.new(self.layer_class, {**arguments, name: arguments[name] + 1}, dtype)
-        except Exception:  # a stranger's code may raise anything
-            return variables
-        shapes = {each.path: each.shape for each in self.kind.variables(other)}
-        return [each.told_by(shapes.get(each.path, each.shape)) for each in variables]
+        return oriented(variables, self.kind, self.layer_class, self._constructor(trial), name, dtype)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         """What the class is made with."""
