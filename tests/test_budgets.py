@@ -75,7 +75,6 @@ def test_the_tests_mirror_the_package():
         "interchange/reading.py": "interchange/test_conversion.py",
         "interchange/writing.py": "interchange/test_conversion.py",
         "cli/options.py": "cli/test_main.py",
-        "cli/checks.py": "cli/test_diagnosis.py",
         "interchange/file_errors.py": "interchange/test_files.py",
         "interchange/keras_files.py": "interchange/test_files.py",
         "interchange/keras_paths.py": "interchange/test_files.py",

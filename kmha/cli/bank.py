@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
         return common.INTERRUPTED
     if json_file is not None:
         files.write_json(json_file, {name: dataclasses.asdict(one) for name, one in found.items()})
-    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    screen = common.screen()
     screen.print(_table(found, len(BANK)))
     for name, one in found.items():
         for missed in one.missed:

@@ -33,7 +33,7 @@ def run(
     candidate = common.load(name)
     from kmha.verify import diagnose, evidence
 
-    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    screen = common.screen()
     try:
         with Console(stderr=True).status("looking at it") as status:
             found = diagnose(
