@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from kmha.verify.calling import SubjectError
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
 from kmha.verify.measuring import Answer, Asked
+from kmha.verify.report import message
 from kmha.verify.trials import Accepts, Sizes
 from kmha.verify.trials_attention import Maker
 
@@ -212,11 +212,5 @@ def quietly() -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line, without what Keras puts around it."""
-    try:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    except Exception:  # an error of a stranger's may not even have a text
-        text = ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    inner = [line for line in lines if not line.startswith("Exception encountered when calling")]
-    return f"{type(error).__name__}: {(inner or lines or [''])[0]}"
+    """An error in one line."""
+    return f"{type(error).__name__}: {(message(error) or [''])[0]}"
