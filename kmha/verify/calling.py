@@ -170,18 +170,18 @@ def mask_of(subject: Any, trial: Trial) -> np.ndarray | None:
     """The mask of a trial as the candidate wants it; what has an argument of its own is not in it."""
     if trial.mask is None:
         return None
-    return _meant(subject, MASK_SHAPES[subject.convention.mask_shape](np.asarray(trial.mask)), trial)
+    return meant(subject, MASK_SHAPES[subject.convention.mask_shape](np.asarray(trial.mask)), trial)
 
 
 def padding_of(subject: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:
     """A padding mask (B, S) as the candidate wants it."""
     if mask is None:
         return None
-    return _meant(subject, PADDING_SHAPES[subject.convention.padding_shape](np.asarray(mask)), trial)
+    return meant(subject, PADDING_SHAPES[subject.convention.padding_shape](np.asarray(mask)), trial)
 
 
-def _meant(subject: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
-    """With what True means to the candidate, in the dtype that it wants."""
+def meant(subject: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
+    """A mask in which True attends, with what True means to the candidate, in the dtype that it wants."""
     if subject.meaning == "adds":
         least = -3e4 if trial.dtype == "float16" else HIDDEN
         return np.where(mask, 0.0, least)

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import frameworks, held, trials_blocks
-from kmha.verify.calling import roles_of
-from kmha.verify.chain import Trial
+from kmha.verify.calling import meant, roles_of
+from kmha.verify.chain import Trial, causal
 from kmha.verify.chain_blocks import NORMS, weights_of
+from kmha.verify.conventions import PADDING_SHAPES
 from kmha.verify.held import UnknownWeightsError, Variable
-from kmha.verify.subject_layers import LayerSubject
+from kmha.verify.layer_sizes import letters
+from kmha.verify.subject_layers import LENGTH, LayerSubject
 from kmha.verify.trials_blocks import BlockAccepts, BlockSizes
 
-# How a padding mask (B, S) is wanted.
-PADDING_SHAPES = {"B,1,T,S": (slice(None), None, None), "B,T,S": (slice(None), None), "T,S": (slice(None),)}
+PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # one of the keys by how another is wanted
 
 
 class BlockSubject(LayerSubject):
@@ -60,7 +61,7 @@ class BlockSubject(LayerSubject):
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":
             vocabulary, width = trial.weights["embedding/embeddings"].shape
-            by_role = {"vocabulary": vocabulary, "width": width, "length": 64, "dropout": 0.0}
+            by_role = {"vocabulary": vocabulary, "width": width, "length": LENGTH, "dropout": 0.0}
         else:
             inner = trial.weights["ffn/dense1/kernel"].shape
             query = trial.weights[f"{_attentions(self.chain)[0]}/query/kernel"]
@@ -85,8 +86,7 @@ class BlockSubject(LayerSubject):
         arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():
             if role in self.roles and mask is not None:
-                dtype = trial.dtype if self.convention.mask_dtype == "float" else self.convention.mask_dtype
-                arguments[self.roles[role]] = self.tensor((mask ^ self.hides).astype(dtype), trial)
+                arguments[self.roles[role]] = self.tensor(meant(self, mask, trial), trial)
         if "training" in self.roles:
             arguments[self.roles["training"]] = False
         if "causal" in self.roles and trial.causal:
@@ -98,7 +98,7 @@ class BlockSubject(LayerSubject):
         rows = trial.query.shape[1]
         square = np.ones((len(trial.query), rows, rows), bool)
         if trial.causal and "causal" not in self.roles:
-            square &= np.tril(np.ones((rows, rows), bool))
+            square &= causal(rows, rows)
         if self.chain == "decoder":
             target = trial.query_mask
             hidden = trial.causal or target is not None
@@ -117,7 +117,7 @@ class BlockSubject(LayerSubject):
         return mask[:, None] if self.convention.mask_shape == "B,1,T,S" else mask
 
     def _padding(self, mask: np.ndarray | None) -> np.ndarray | None:
-        return None if mask is None else mask[PADDING_SHAPES[self.convention.mask_shape]]
+        return None if mask is None else PADDING_SHAPES[PADDINGS[self.convention.mask_shape]](mask)
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         raise ValueError(f"{self.name}: give the class of a block, not a layer that is built: its weights are set.")
@@ -149,10 +149,7 @@ class BlockSubject(LayerSubject):
         parts: dict[str, Any] = {}
         for prefix in _attentions(self.chain):
             weights = weights_of(trial.weights, prefix)
-            heads, _, size = weights["query/kernel"].shape
-            features = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
-            sizes = {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **features}
-            parts[prefix] = held.arrangements(groups[prefix], sizes)[0]
+            parts[prefix] = held.arrangements(groups[prefix], letters(weights))[0]
         parts["ffn"] = [Whole(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):
             parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]

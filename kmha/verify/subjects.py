@@ -79,11 +79,6 @@ class Subject:
             if "scores" in self.roles and trial.name in WITHOUT_SCORES:
                 yield dataclasses.replace(trial, name=f"{trial.name}, without scores", more={"scores": False})
 
-    @property
-    def hides(self) -> bool:
-        """Whether True (or 1) in a mask means *hide*."""
-        return self.meaning == "hides"
-
     def entries(self) -> list[dict[str, Any]]:
         """The ways to hand over the inputs, as changes of the convention; the next is worth a try where one fails."""
         return [{"entry": BATCH}]
