@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import naming
+from kmha.verify import frameworks, naming
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, MIDDLE, PADDING_SHAPES, SINGLE, TIME
 
@@ -160,10 +160,10 @@ def _default(found: Parameters, name: str) -> Any:
     return found[name].default if name in found else None
 
 
-def tensors_of(arguments: Mapping[str, Any]) -> list[Any]:
-    """All tensors of a call, those in a list too."""
+def copied(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
+    """All tensors of a call, those in a list too, each beside a copy, which shows whether it is changed in place."""
     flat = [item for value in arguments.values() for item in (value if isinstance(value, list) else [value])]
-    return [item for item in flat if hasattr(item, "shape")]
+    return [(item, frameworks.back(item).copy()) for item in flat if hasattr(item, "shape")]
 
 
 def mask_of(subject: Any, trial: Trial) -> np.ndarray | None:

@@ -17,11 +17,11 @@ from kmha.verify.calling import (
     call_roles,
     check_given,
     check_known,
+    copied,
     given_sizes,
     inputs,
     masks,
     parameters,
-    tensors_of,
 )
 from kmha.verify.chain import ROLES, Trial
 from kmha.verify.conventions import BATCH, HEADS, MIDDLE, SINGLE, Convention
@@ -164,7 +164,7 @@ class FunctionSubject(Subject):
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
-        copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors_of(arguments)]
+        copies = copied(arguments)
         first = [arguments.pop(name) for name in self._by_place() if name in arguments]
         return self.function(*first, **arguments), copies
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import frameworks, held, reproduction, trials
+from kmha.verify import held, reproduction, trials
 from kmha.verify.built import number_of_heads, weights_of
 from kmha.verify.calling import (
     SubjectError,
@@ -18,12 +18,12 @@ from kmha.verify.calling import (
     check_given,
     check_known,
     constructor,
+    copied,
     given_sizes,
     inputs,
     masks,
     parameters,
     roles_of,
-    tensors_of,
 )
 from kmha.verify.chain import Trial
 from kmha.verify.conventions import BATCH, LISTS, SINGLE, TIME, Convention
@@ -153,7 +153,7 @@ class LayerSubject(Subject):
 
     def _made(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
         sizes = letters(trial.weights)
-        dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
+        dtype = self.dtype_of(trial)
         key = (*sizes.items(), trial.rate, dtype)
         if key not in self.cache:
             layer = self.thing
@@ -222,7 +222,7 @@ class LayerSubject(Subject):
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         layer, _ = self.make(trial)
         arguments = self._arguments(trial)
-        copies = [(tensor, frameworks.back(tensor).copy()) for tensor in tensors_of(arguments)]
+        copies = copied(arguments)
         return self.kind.call(layer, arguments, trial.training), copies
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
@@ -242,6 +242,5 @@ class LayerSubject(Subject):
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         used = [slot for slot in slots if slot.variable.used]
         weights = [reproduction.literal(slot.variable.read()) for slot in used]
-        dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
-        script = self.kind.script(f"{self.name}({made})", call, used, weights, dtype)
+        script = self.kind.script(f"{self.name}({made})", call, used, weights, self.dtype_of(trial))
         return [*head, *lines, *script, f"result = {call}"]

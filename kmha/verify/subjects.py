@@ -194,8 +194,11 @@ class Subject:
 
     def tensor(self, array: Any, trial: Trial) -> Any:
         """As the candidate's framework has it."""
-        dtype = trial.dtype if trial.dtype == "float16" else self.convention.dtype
-        return frameworks.to(array, self.framework, dtype)
+        return frameworks.to(array, self.framework, self.dtype_of(trial))
+
+    def dtype_of(self, trial: Trial) -> str:
+        """What it computes in: a trial in float16 says so, any other leaves it to the candidate."""
+        return trial.dtype if trial.dtype == "float16" else self.convention.dtype
 
 
 @contextlib.contextmanager

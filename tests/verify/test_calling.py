@@ -114,7 +114,14 @@ def test_inputs_in_a_list(entry, lengths):
     found = calling.inputs(_subject(entry=entry), {"self": "inputs"}, trial := _trial())
     assert [array.shape[1] for array in found["inputs"]] == lengths
     assert found["inputs"][1] is (trial.value if "value, key" in entry else trial.key)
-    assert len(calling.tensors_of({"inputs": found["inputs"], "flag": True})) == len(lengths)
+
+
+def test_copies_show_what_is_changed_in_place():
+    first, second = np.zeros((2, 3)), np.ones((2, 5))
+    found = calling.copied({"inputs": [first, second], "flag": True})
+    assert [tensor is given for (tensor, _), given in zip(found, (first, second), strict=True)] == [True, True]
+    second += 1.0
+    assert [np.array_equal(tensor, copy) for tensor, copy in found] == [True, False]
 
 
 def test_self_attention_alone_gets_the_query_for_all():
