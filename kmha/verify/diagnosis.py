@@ -22,7 +22,7 @@ from kmha.verify import matching
 from kmha.verify.calling import SubjectError
 from kmha.verify.conventions import MEANINGS, SINGLE, Convention
 from kmha.verify.matching import Match
-from kmha.verify.measuring import Answer, Asked
+from kmha.verify.measuring import Asked
 from kmha.verify.mistakes import Mistake
 from kmha.verify.reproduction import script
 from kmha.verify.settling import settle
@@ -94,9 +94,7 @@ class Diagnosis:
     @property
     def wrong(self) -> dict[str, float]:
         """How far it is from right, by the names of the trials in which it is not."""
-        answered = [one for one in self.asked if not one.answer.raised]
-        far = {one.trial.name: (matching.distance(one), one.limit) for one in answered}
-        return {name: distance for name, (distance, limit) in far.items() if distance > limit}
+        return {one.trial.name: one.far for one in self.asked if one.wrong and not one.answer.raised}
 
 
 def diagnose(
@@ -202,17 +200,17 @@ def _judged(
 def _tells(one: Asked) -> bool:
     """Whether it is wrong with numbers that differ: zeros alone, or NaN, some pair gives whatever was done."""
     finite = np.unique(one.answer.output[np.isfinite(one.answer.output)])
-    return finite.size > 1 and matching.distance(one) > one.limit
+    return finite.size > 1 and one.wrong
 
 
 def _in_float16(found: Diagnosis, half: tuple[Asked, ...]) -> Diagnosis | None:
     """Of one that is right otherwise: what is wrong in float16."""
     answered = [one for one in half if not one.answer.raised]
-    if all(matching.distance(one) <= one.limit for one in answered):
+    if not any(one.wrong for one in answered):
         return None
     fitting, nearest = matching.ranked(answered, found.subject.chain)
     verdict = KNOWN if fitting else UNKNOWN
     return dataclasses.replace(found, verdict=verdict, matches=tuple(fitting), nearest=nearest, asked=half)
 
 
-__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Answer", "Diagnosis", "diagnose", "subject_of"]
+__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Diagnosis", "diagnose", "subject_of"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import matching
+from kmha.verify import measuring
 from kmha.verify.conventions import BATCH, HEADS
 from kmha.verify.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
 from kmha.verify.mistakes import Mistake
@@ -41,7 +41,7 @@ def distances(found: Diagnosis) -> list[dict[str, Any]]:
         explanations["from_nearest"] = found.nearest.mistakes
     rows = []
     for one in found.asked:
-        far = {name: matching.distance(one, mistakes) for name, mistakes in explanations.items()}
+        far = {name: measuring.distance(one, mistakes) for name, mistakes in explanations.items()}
         finite = {name: each if np.isfinite(each) else None for name, each in far.items()}
         rows.append({"call": one.trial.name, "raised": one.answer.raised or None, **finite})
     return rows
@@ -61,7 +61,7 @@ def _said(far: float | None) -> str:
 
 def where(found: Diagnosis) -> Where | None:
     """Where the scores differ from the right ones, or the output if there are none: of the simplest wrong call."""
-    wrong = [one for one in found.asked if not one.answer.raised and matching.distance(one) > one.limit]
+    wrong = [one for one in found.asked if not one.answer.raised and one.wrong]
     wrong = [one for one in wrong if not one.trial.training and one.trial.chain == "attention"]
     if not wrong:
         return None

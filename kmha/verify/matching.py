@@ -60,7 +60,7 @@ def ranked(asked: Sequence[Asked], chain: str) -> tuple[list[Match], Match | Non
 
     A few of the calls that went wrong say which mistakes are worth a look at all calls.
     """
-    order = sorted(asked, key=lambda one: (distance(one) <= one.limit, one.trial.rate, one.trial.query.size))
+    order = sorted(asked, key=lambda one: (not one.wrong, one.trial.rate, one.trial.query.size))
     found: list[tuple[int, float, Mistake]] = []
     for mistake in candidates(chain):
         far = [(distance(one, [mistake]), one.limit) for one in order[:3]]
@@ -74,7 +74,7 @@ def ranked(asked: Sequence[Asked], chain: str) -> tuple[list[Match], Match | Non
 
 def pairs(asked: Sequence[Asked], chain: str) -> list[Match]:
     """The pairs that explain everything. Both mistakes must be needed, and the order of two of one step counts."""
-    hardest = sorted(asked, key=lambda one: (bool(one.trial.rate), distance(one) <= one.limit, one.trial.query.size))
+    hardest = sorted(asked, key=lambda one: (bool(one.trial.rate), not one.wrong, one.trial.query.size))
     found = []
     for first, second in _possible_pairs(hardest, chain):
         if explains(hardest, [first, second]):
@@ -92,7 +92,7 @@ class _Alone:
 
 def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """The pairs that may explain: where only one of the two shows, that one must explain by itself."""
-    wrong = {index for index, one in enumerate(asked) if distance(one) > one.limit}
+    wrong = {index for index, one in enumerate(asked) if one.wrong}
     alone = {mistake: _alone(asked, mistake) for mistake in candidates(chain)}
     useful = {mistake: found for mistake, found in alone.items() if found is not None and found.seen}
     for (first, one), (second, other) in itertools.combinations(useful.items(), 2):

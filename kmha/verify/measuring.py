@@ -68,12 +68,26 @@ class Asked:
             largest = max(1.0, float(np.abs(self.right["scaled"]).max()) / USUAL)
         return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, 0.1)
 
+    @functools.cached_property
+    def far(self) -> float:
+        """The distance from right."""
+        return _distance(self, ())
+
+    @property
+    def wrong(self) -> bool:
+        """Whether that is more than rounding."""
+        return self.far > self.limit
+
 
 def distance(asked: Asked, mistakes: Changes = ()) -> float:
     """How far the answer is from what these mistakes give: relative to the largest element; 0 is the same.
 
     A mistake that is impossible with these sizes is infinitely far away.
     """
+    return _distance(asked, mistakes) if mistakes else asked.far
+
+
+def _distance(asked: Asked, mistakes: Changes) -> float:
     if asked.answer.output is None:
         return float("inf")
     changes = [mistake.changes for mistake in mistakes]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import matching, patterns
+from kmha.verify import patterns
 from kmha.verify.chain import ROLES, Trial
 from kmha.verify.measuring import Asked, apart
 from kmha.verify.subjects import Subject
@@ -43,7 +43,7 @@ class Clue:
 
 def clues(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Clue:
     """All that can be found out with further calls."""
-    wrong = [one for one in asked if matching.distance(one) > one.limit]
+    wrong = [one for one in asked if one.wrong]
     shown = min(wrong, key=plainness)
     found = patterns.sentences(shown, shown.right["output"], shown.right.get("returned"))
     if not shown.trial.training and not _repeats(subject, shown):
@@ -92,7 +92,7 @@ def _with_one_key(subject: Subject, sizes: Sizes) -> Asked | None:
 
 def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | None:
     """The smallest sizes with which the plainest trial that went wrong still does."""
-    wrong = [one for one in asked if matching.distance(one) > one.limit and not one.trial.rate]
+    wrong = [one for one in asked if one.wrong and not one.trial.rate]
     if not wrong:
         return None
     name = min(wrong, key=plainness).trial.name
@@ -104,7 +104,7 @@ def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | 
         if trial is None:
             continue
         one = subject.ask(_short(trial, subject.weights is None))
-        if not one.answer.raised and matching.distance(one) > one.limit:
+        if not one.answer.raised and one.wrong:
             return one
     return None
 
