@@ -91,6 +91,13 @@ class Trial:
     def masked(self) -> bool:
         return self.mask is not None or self.causal or self.key_mask is not None
 
+    def with_inputs(self, of: Callable[[np.ndarray], np.ndarray], **changes: Any) -> "Trial":
+        """With what `of` makes of each input, and other changes; inputs that are one array stay one."""
+        arrays = {id(array): array for array in (self.query, self.key, self.value)}
+        made = {key: of(array) for key, array in arrays.items()}
+        inputs = {role: made[id(getattr(self, role))] for role in ROLES}
+        return dataclasses.replace(self, **inputs, **changes)
+
     def allowed(self) -> np.ndarray:
         """Who may attend to whom: boolean, (B, T, S)."""
         batch, rows, columns = self.query.shape[0], self.query.shape[-2], self.key.shape[-2]
@@ -136,20 +143,10 @@ def project(array: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return flat.reshape(*array.shape[:-1], heads, size)
 
 
-def _inputs(state: State) -> dict[str, np.ndarray]:
-    trial = state["trial"]
-    return {"query": trial.query, "key": trial.key, "value": trial.value}
-
-
 def _projected(state: State) -> dict[str, np.ndarray]:
     if state["trial"].core:
         return {role: np.swapaxes(array, 1, 2) for role, array in state["inputs"].items()}
     return {role: project(state["inputs"][role], state["weights"][f"{role}/kernel"]) for role in ROLES}
-
-
-def _biased(state: State) -> dict[str, np.ndarray]:
-    weights = state["weights"]
-    return {role: array + weights.get(f"{role}/bias", 0.0) for role, array in state["projected"].items()}
 
 
 def _allowed(state: State) -> np.ndarray:
@@ -187,10 +184,12 @@ def matmul(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 ATTENTION: dict[str, Step] = {
-    "inputs": _inputs,
+    "inputs": lambda state: {role: getattr(state["trial"], role) for role in ROLES},
     "weights": lambda state: dict(state["trial"].weights),
     "projected": _projected,
-    "biased": _biased,
+    "biased": lambda state: {
+        role: array + state["weights"].get(f"{role}/bias", 0.0) for role, array in state["projected"].items()
+    },
     "heads": lambda state: {role: np.swapaxes(array, 1, 2) for role, array in state["biased"].items()},
     "scale": lambda state: 1 / math.sqrt(state["heads"]["query"].shape[-1]),
     "logits": lambda state: matmul(state["heads"]["query"], np.swapaxes(state["heads"]["key"], -1, -2)),

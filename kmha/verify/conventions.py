@@ -102,13 +102,7 @@ def completed(weights: Mapping[str, np.ndarray], heads: int, size: int) -> dict[
 
 
 def _last_item(trial: Trial) -> Trial:
-    """Of the batch: it is one that has padding. What was one array stays one."""
-    made: dict[int, np.ndarray] = {}
-    for role in ROLES:
-        array = getattr(trial, role)
-        made.setdefault(id(array), array[-1:])
-    changes: dict[str, Any] = {role: made[id(getattr(trial, role))] for role in ROLES}
-    for name in ("mask", "key_mask", "query_mask"):
-        if getattr(trial, name) is not None:
-            changes[name] = getattr(trial, name)[-1:]
-    return dataclasses.replace(trial, **changes)
+    """Of the batch: it is one that has padding."""
+    masks = {name: getattr(trial, name) for name in ("mask", "key_mask", "query_mask")}
+    changes = {name: mask[-1:] for name, mask in masks.items() if mask is not None}
+    return trial.with_inputs(lambda array: array[-1:], **changes)

@@ -28,7 +28,7 @@ def large(make: Callable[[], Trial]) -> Trial:
 
 def rounded(trial: Trial) -> Trial:
     """Computed in float16; inputs that it holds exactly."""
-    return _replaced(trial, lambda array: array.astype("float16").astype("float64"), dtype="float16")
+    return trial.with_inputs(lambda array: array.astype("float16").astype("float64"), dtype="float16")
 
 
 def overflowing(make: Callable[[], Trial]) -> Trial:
@@ -50,21 +50,12 @@ def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
     return best
 
 
-def _replaced(trial: Trial, of: Callable[[np.ndarray], np.ndarray], dtype: str = "float64") -> Trial:
-    """All inputs go through `of`; those that are one array stay one."""
-    made: dict[int, np.ndarray] = {}
-    for array in (trial.query, trial.key, trial.value):
-        made.setdefault(id(array), of(array))
-    query, key, value = (made[id(array)] for array in (trial.query, trial.key, trial.value))
-    return dataclasses.replace(trial, query=query, key=key, value=value, dtype=dtype)
-
-
 def _times(trial: Trial, factor: float, items: int | None = None) -> Trial:
     """Query and key of the first `items` are multiplied, so that their logits are, by about `factor`."""
     roots = np.ones(len(trial.query))
     roots[:items] = math.sqrt(factor)
     same = trial.value is trial.key
-    scaled = _replaced(trial, lambda array: (array.T * roots).T)
+    scaled = trial.with_inputs(lambda array: (array.T * roots).T)
     return scaled if same else dataclasses.replace(scaled, value=trial.value)
 
 

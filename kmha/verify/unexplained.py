@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import patterns
-from kmha.verify.chain import ROLES, Trial
+from kmha.verify.chain import Trial
 from kmha.verify.measuring import Asked, apart
 from kmha.verify.subjects import Subject
 from kmha.verify.trials import Sizes
@@ -111,9 +111,5 @@ def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | 
 
 def _short(trial: Trial, free: bool) -> Trial:
     """With numbers of two decimals, to be printed; but for weights that a candidate holds."""
-    by_id: dict[int, Any] = {}  # what was one array stays one
-    rounded: dict[str, Any] = {
-        role: by_id.setdefault(id(array := getattr(trial, role)), np.round(array, 2)) for role in ROLES
-    }
     weights = {name: np.round(array, 2) if free else array for name, array in trial.weights.items()}
-    return dataclasses.replace(trial, weights=weights, **rounded)
+    return trial.with_inputs(lambda array: np.round(array, 2), weights=weights)

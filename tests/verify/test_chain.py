@@ -136,3 +136,15 @@ def test_project():
 
 def test_the_chain_has_its_name():
     assert CHAINS["attention"] is ATTENTION
+
+
+def test_inputs_that_are_one_array_stay_one():
+    query, key = np.zeros((2, 3, 5)), np.ones((2, 4, 5))
+    mask = np.ones((2, 3, 4), bool)
+    shared = Trial("one key", query, key, key).with_inputs(lambda array: array - 1.0, mask=mask)
+    np.testing.assert_array_equal(shared.query, np.full((2, 3, 5), -1.0))
+    np.testing.assert_array_equal(shared.key, np.zeros((2, 4, 5)))
+    assert shared.key is shared.value
+    assert shared.mask is mask
+    apart = Trial("two", query, key, key.copy()).with_inputs(np.negative)
+    assert apart.key is not apart.value
