@@ -87,6 +87,7 @@ def test_the_tests_mirror_the_package():
         "layers/stack.py": "layers/test_encoder.py",
         "cli/checks.py": "cli/test_diagnosis.py",
         "verify/measuring.py": "verify/test_diagnosis.py",
+        "verify/block_parts.py": "verify/test_subject_blocks.py",
         "verify/draw.py": "verify/test_cases.py",
         "verify/expected.py": "verify/test_comparison.py",
         "verify/running.py": "verify/test_comparison.py",

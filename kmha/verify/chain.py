@@ -95,7 +95,7 @@ class Trial:
         """With what `of` makes of each input, and other changes; inputs that are one array stay one."""
         arrays = {id(array): array for array in (self.query, self.key, self.value)}
         made = {key: of(array) for key, array in arrays.items()}
-        inputs = {role: made[id(getattr(self, role))] for role in ROLES}
+        inputs: dict[str, Any] = {role: made[id(getattr(self, role))] for role in ROLES}
         return dataclasses.replace(self, **inputs, **changes)
 
     def allowed(self) -> np.ndarray:

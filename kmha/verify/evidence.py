@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import measuring
+from kmha.verify.chain_blocks import EPSILON
 from kmha.verify.conventions import BATCH, HEADS
 from kmha.verify.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
 from kmha.verify.mistakes import Mistake
@@ -131,6 +132,9 @@ def notes(found: Diagnosis) -> list[str]:
         lines.append(called(found))
         if found.convention.causal:
             lines.append("It is causal without being asked to be, and is taken to be meant so.")
+    epsilon = found.asked[0].trial.more.get("epsilon", EPSILON)
+    if epsilon != EPSILON:
+        lines.append(f"The epsilon of its normalizations, {epsilon:g}, is taken to be meant.")
     if found.otherwise:
         lines.append(
             f"It runs with inputs {found.otherwise} too, and is wrong there: it is taken not to be meant for them."

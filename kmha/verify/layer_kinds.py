@@ -21,6 +21,7 @@ class KerasKind:
     method = "call"
     transposed = False
     half = True
+    epsilon = 1e-3  # of `LayerNormalization`, unless it is told another
 
     def __init__(self) -> None:
         self.unused: set[int] = set()  # variables that no call has made
@@ -82,6 +83,13 @@ class KerasKind:
             for variable in layer.weights
         ]
 
+    def epsilons(self, layer: Any) -> set[float]:
+        """Those of the normalizations in it that are Keras' own."""
+        import keras
+
+        parts = layer._flatten_layers(include_self=False)
+        return {part.epsilon for part in parts if isinstance(part, keras.layers.LayerNormalization)}
+
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Lines that make a layer with these weights."""
         arrays = [f"    {array},  # {slot.variable.path}" for slot, array in zip(slots, weights, strict=True)]
@@ -103,6 +111,7 @@ class TorchKind:
     method = "forward"
     transposed = True
     half = False
+    epsilon = 1e-5  # of `LayerNorm`, unless it is told another
 
     def framework(self) -> str:
         return "torch"
@@ -138,6 +147,12 @@ class TorchKind:
             )
             for name, parameter in layer.named_parameters()
         ]
+
+    def epsilons(self, layer: Any) -> set[float]:
+        """Those of the normalizations in it that are torch's own."""
+        import torch
+
+        return {part.eps for part in layer.modules() if isinstance(part, torch.nn.LayerNorm)}
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Lines that make a module with these weights."""

@@ -1,25 +1,24 @@
 """Encoder layers, decoder layers and embeddings as candidates: classes of Keras or torch, made for each trial.
 
-Their sublayers are known by their weights' shapes and the names of their attributes: what has an axis of F features is
-of the feed-forward network, vectors of E in a layer called norm or ln are a normalization's, the rest is attention, the
-second one that of the encoder's output.
+Their sublayers' weights are found by `kmha.verify.block_parts`.
 """
 
 import dataclasses
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from kmha.verify import frameworks, held, trials_blocks
-from kmha.verify.calling import meant, roles_of
+from kmha.verify.block_parts import Whole, attentions, grouped
+from kmha.verify.calling import by_role, meant, roles_of
 from kmha.verify.chain import Trial, causal
 from kmha.verify.chain_blocks import NORMS, weights_of
 from kmha.verify.conventions import PADDING_SHAPES
-from kmha.verify.held import UnknownWeightsError, Variable
+from kmha.verify.held import UnknownWeightsError
 from kmha.verify.layer_sizes import letters
 from kmha.verify.subject_layers import LENGTH, LayerSubject
+from kmha.verify.subjects import quietly
 from kmha.verify.trials_blocks import BlockAccepts, BlockSizes
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # one of the keys by how another is wanted
@@ -48,10 +47,29 @@ class BlockSubject(LayerSubject):
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         drawn = trials_blocks.draw_block(seed, self.block_accepts, sizes)
-        if self.chain != "decoder":
+        if self.chain == "embedding":
+            return drawn
+        epsilon = self._epsilon(drawn[0])
+        drawn = [dataclasses.replace(trial, more={**trial.more, "epsilon": epsilon}) for trial in drawn]
+        if self.chain == "encoder":
             return drawn
         # A decoder layer always looks ahead at nothing, be it told so by a mask or not.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
+
+    def _epsilon(self, trial: Trial) -> float:
+        """The epsilon that is right: what the constructor is told, or the framework's own where it takes none."""
+        usual: float = trial.more["epsilon"]
+        stated = by_role(self.given).get("epsilon")
+        if isinstance(stated, int | float):
+            return stated
+        if "epsilon" in self.made_roles:
+            return usual
+        try:
+            with quietly():
+                found = self.kind.epsilons(self.make(trial)[0])
+        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+            return usual
+        return self.kind.epsilon if found == {self.kind.epsilon} else usual
 
     def smaller(self, sizes: BlockSizes) -> Iterator[Any]:
         """A few small ones."""
@@ -61,11 +79,11 @@ class BlockSubject(LayerSubject):
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":
             vocabulary, width = trial.weights["embedding/embeddings"].shape
-            by_role = {"vocabulary": vocabulary, "width": width, "length": LENGTH, "dropout": 0.0}
+            values = {"vocabulary": vocabulary, "width": width, "length": LENGTH, "dropout": 0.0}
         else:
             inner = trial.weights["ffn/dense1/kernel"].shape
-            query = trial.weights[f"{_attentions(self.chain)[0]}/query/kernel"]
-            by_role = {
+            query = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"]
+            values = {
                 "width": inner[0],
                 "inner": inner[1],
                 "heads": query.shape[0],
@@ -73,7 +91,7 @@ class BlockSubject(LayerSubject):
                 "dropout": 0.0,
                 "epsilon": trial.more["epsilon"],
             }
-        arguments = {self.made_roles[role]: value for role, value in by_role.items() if role in self.made_roles}
+        arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}
         return {**arguments, **self.given}
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
@@ -147,27 +165,13 @@ class BlockSubject(LayerSubject):
             return {"embedding": [Whole(table[0], "embeddings")]}
         groups = grouped(variables, trial, self.chain)
         parts: dict[str, Any] = {}
-        for prefix in _attentions(self.chain):
+        for prefix in attentions(self.chain):
             weights = weights_of(trial.weights, prefix)
             parts[prefix] = held.arrangements(groups[prefix], letters(weights))[0]
         parts["ffn"] = [Whole(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):
             parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]
         return parts
-
-
-@dataclasses.dataclass(frozen=True)
-class Whole:
-    """A variable that is one canonical array as it is, or its transpose."""
-
-    variable: Variable
-    name: str
-    transposed: bool = False
-
-    def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Sets it."""
-        array = weights[self.name]
-        self.variable.assign(array.T if self.transposed else array)
 
 
 def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
@@ -179,69 +183,3 @@ def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
     if "inner" in made:
         return "decoder" if "memory" in called or "key" in called else "encoder"
     return "embedding" if "vocabulary" in made and "heads" not in made else "attention"
-
-
-def _attentions(chain: str) -> tuple[str, ...]:
-    return {"encoder": ("mha",), "decoder": ("mha1", "mha2"), "embedding": ()}[chain]
-
-
-def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str, Any]:
-    """The variables by the prefix of their canonical weights: attentions, "ffn", and normalizations.
-
-    Raises:
-        UnknownWeightsError: there are too few or too many of something; it lists the weights.
-    """
-    width, inner = trial.weights["ffn/dense1/kernel"].shape
-    norms: dict[str, list[Variable]] = {}
-    rest: list[Variable] = []
-    for variable in variables:
-        owner = variable.path.rpartition(".")[0]
-        last = variable.path.rpartition(".")[2]
-        if last in ("gamma", "beta") or re.search(r"norm|(^|[._])ln", owner.lower()):
-            norms.setdefault(owner, []).append(variable)
-        else:
-            rest.append(variable)
-    forward = _feed_forward(rest, inner)
-    attention = [variable for variable in rest if variable not in forward.values()]
-    names = [prefix for prefix in NORMS[chain] if prefix]
-    blocks = _by_attribute(attention, len(_attentions(chain)))
-    if len(forward) != 4 or len(norms) not in (1, len(names)) or blocks is None:
-        raise UnknownWeightsError(
-            f"expected the weights of {len(_attentions(chain))} attentions, two dense layers with {inner} features in "
-            f"between, and {len(names)} normalizations of {width}. Received: {held.listed(variables)}."
-        )
-    found: dict[str, Any] = dict(zip(_attentions(chain), blocks, strict=True))
-    found["ffn"] = list(forward.items())
-    found |= {prefix: [] for prefix in names}  # one that serves all places has the first one's weights
-    for prefix, pair in zip(names, norms.values(), strict=False):
-        by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
-        called = {"gamma": ("gamma", "weight"), "beta": ("beta", "bias")}
-        found[prefix] = [(name, by_name[each]) for name, keys in called.items() for each in keys if each in by_name]
-    return found
-
-
-def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variable]:
-    """Two kernels with F features on one side, and the biases beside them."""
-    found: dict[str, Variable] = {}
-    kernels = [variable for variable in variables if len(variable.shape) == 2 and inner in variable.shape]
-    for number, kernel in enumerate(kernels[:2], 1):
-        owner = kernel.path.rpartition(".")[0]
-        found[f"dense{number}/kernel"] = kernel
-        for variable in variables:
-            if variable is not kernel and variable.path.rpartition(".")[0] == owner and len(variable.shape) == 1:
-                found[f"dense{number}/bias"] = variable
-    return found
-
-
-def _by_attribute(variables: Sequence[Variable], count: int) -> list[list[Variable]] | None:
-    """In as many groups as there are attentions, by the attribute of the block that they are in."""
-    groups: dict[str, list[Variable]] = {}
-    for variable in variables:
-        groups.setdefault(variable.path.split(".")[0], []).append(variable)
-    if count == 1:
-        return [list(variables)]
-    if len(groups) != count:
-        return None
-    crossing = [name for name in groups if re.search(r"cross|enc|memory|src", name.lower())]
-    order = sorted(groups, key=lambda name: name in crossing) if len(crossing) == 1 else list(groups)
-    return [groups[name] for name in order]

@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.evidence import notes
 
 HIDDEN = {
     "attends": lambda logits, mask: keras.ops.where(mask, logits, -1e9),
@@ -39,3 +40,43 @@ class Encoder(keras.layers.Layer):
 def test_what_a_mask_means(meaning):
     found = diagnose(Encoder, arguments={"meaning": meaning}, mask=meaning)
     assert found.right, (found.verdict, found.ids, found.raised)
+
+
+class Told(Encoder):
+    def __init__(self, d_model, num_heads, dff, epsilon=1e-12):
+        super().__init__(d_model, num_heads, dff, added=epsilon)
+
+
+@pytest.mark.parametrize(
+    ("block", "arguments", "ids", "taken"),
+    [
+        (Encoder, {"added": 1e-3}, (), "0.001"),  # Keras' own
+        (Encoder, {"added": 1e-6}, (), ""),  # the paper's code's
+        (Encoder, {"added": 1e-5}, ("norm-epsilon-1e-5",), ""),
+        (Told, {}, (), ""),
+        (Told, {"epsilon": 1e-5}, (), "1e-05"),
+    ],
+)
+def test_whose_epsilon_is_right(block, arguments, ids, taken):
+    found = diagnose(block, arguments=arguments)
+    said = [note for note in notes(found) if "epsilon" in note]
+    assert said == ([f"The epsilon of its normalizations, {taken}, is taken to be meant."] if taken else [])
+    assert found.ids == ids
+    assert found.right == (not ids)
+
+
+@pytest.mark.parametrize(("own", "ids"), [({}, ()), ({"eps": 1e-6}, ()), ({"eps": 1e-3}, ("norm-epsilon-1e-3",))])
+def test_torch_has_an_epsilon_of_its_own(own, ids):
+    nn = pytest.importorskip("torch").nn
+
+    class Block(nn.TransformerEncoderLayer):
+        def __init__(self, d_model, nhead, dim_feedforward):
+            super().__init__(d_model, nhead, dim_feedforward, batch_first=True)
+            self.norm1, self.norm2 = nn.LayerNorm(d_model, **own), nn.LayerNorm(d_model, **own)
+
+        def forward(self, x):
+            return super().forward(x)
+
+    found = diagnose(Block)
+    assert found.ids == ids
+    assert found.right == (not ids)
