@@ -18,7 +18,7 @@ ALONE, IN_PAIRS = 0.98, 0.9  # the shares that must be named (issue 5)
 
 def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: Path | None) -> int:
     """Tries the bank; returns 1 if fewer are named than must be, or anything right is accused."""
-    from kmha.verify import banking
+    from kmha.verify.diagnosing import banking
     from kmha.verify.mistakes import BANK
 
     found: dict[str, Any] = {}

@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import matching
-from kmha.verify.calling import SubjectError
-from kmha.verify.conventions import MEANINGS, SINGLE, Convention
-from kmha.verify.matching import Match
-from kmha.verify.measuring import Asked
+from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing.calling import SubjectError
+from kmha.verify.diagnosing.conventions import MEANINGS, SINGLE, Convention
+from kmha.verify.diagnosing.matching import Match
+from kmha.verify.diagnosing.measuring import Asked
+from kmha.verify.diagnosing.reproduction import script
+from kmha.verify.diagnosing.settling import settle
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.subjects import Subject
+from kmha.verify.diagnosing.trials import Sizes
+from kmha.verify.diagnosing.unexplained import Clue, clues, smallest
 from kmha.verify.mistakes import Mistake
-from kmha.verify.reproduction import script
-from kmha.verify.settling import settle
-from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.subjects import Subject
-from kmha.verify.trials import Sizes
-from kmha.verify.unexplained import Clue, clues, smallest
 
 RIGHT, KNOWN, UNKNOWN, RAISES = "right", "known", "unknown", "raises"
 
@@ -154,8 +154,8 @@ def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attend
     name = getattr(candidate, "__qualname__", None) or getattr(candidate, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
     if isinstance(candidate, type) or any(hasattr(candidate, method) for method in ("call", "forward")):
-        from kmha.verify.subject_blocks import BlockSubject, chain_of
-        from kmha.verify.subject_layers import LayerSubject
+        from kmha.verify.diagnosing.subject_blocks import BlockSubject, chain_of
+        from kmha.verify.diagnosing.subject_layers import LayerSubject
 
         subject = LayerSubject(candidate, name, arguments, mask)
         if chain_of(subject.made_roles, subject.roles) == "attention":
