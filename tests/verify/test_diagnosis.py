@@ -9,9 +9,9 @@ import pytest
 
 import kmha
 from kmha.verify import diagnose, diagnosis
-from kmha.verify.subject_blocks import BlockSubject
-from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.subject_layers import LayerSubject
+from kmha.verify.diagnosing.subject_blocks import BlockSubject
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.subject_layers import LayerSubject
 
 
 @pytest.fixture(autouse=True)
