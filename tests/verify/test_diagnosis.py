@@ -1,4 +1,4 @@
-"""Verdicts, and the code that shows them. What is right, and which mistakes are named: `test_subject_*.py`."""
+"""Verdicts, and the code that shows them. What is right, and which mistake is named: `diagnosing/test_subject_*.py`."""
 
 import re
 import warnings
