@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from kmha.cli import main
 from kmha.course.content import items
 from kmha.interchange.files import read_file, write_file
+from kmha.verify.diagnosing.rightly import WAYS
 from kmha.verify.mistakes import BANK
-from kmha.verify.rightly import WAYS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ ALONE, IN_PAIRS = 0.98, 0.9  # the shares that must be named (issue 5)
 
 def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: Path | None) -> int:
     """Tries the bank; returns 1 if fewer are named than must be, or anything right is accused."""
-    from kmha.verify import banking
+    from kmha.verify.diagnosing import banking
     from kmha.verify.mistakes import BANK
 
     found: dict[str, Any] = {}
@@ -43,7 +42,7 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
         return common.INTERRUPTED
     if json_file is not None:
         files.write_json(json_file, {name: dataclasses.asdict(one) for name, one in found.items()})
-    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    screen = common.screen()
     screen.print(_table(found, len(BANK)))
     for name, one in found.items():
         for missed in one.missed:

@@ -1,4 +1,4 @@
-"""What the commands share: the backend, what is not installed, the exit status of Ctrl-C."""
+"""What the commands share: the backend, what is not installed, the exit status of Ctrl-C, the screen."""
 
 import contextlib
 import difflib
@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+from rich.console import Console
 
+WIDTH = 118  # of a table where there is no terminal
 INTERRUPTED = 130  # as shells report Ctrl-C
 
 
@@ -25,6 +27,11 @@ def choose_backend(backend: str) -> None:
     os.environ.setdefault("JAX_ENABLE_X64", "1")  # float64, which JAX otherwise makes float32
     with _without_notes():
         importlib.import_module("keras")
+
+
+def screen() -> Console:
+    """Standard output: as wide as its terminal, or `WIDTH` in a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 def not_installed(what: str, extra: str) -> click.ClickException:

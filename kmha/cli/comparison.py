@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def run(
     from kmha.verify import compare
     from kmha.verify.comparison import check_dtype
 
-    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    screen = common.screen()
     try:
         check_dtype(dtype)
     except ValueError as error:

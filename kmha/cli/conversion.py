@@ -1,20 +1,18 @@
 """`kmha convert`: reads a file of weights, converts them, shows what became what, and writes another file."""
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from kmha import files
+from kmha.cli import common
 
 AUTO = "auto"
-WIDTH = 118  # of the table where there is no terminal
 _MOST_PARTS = 100  # of a model that are tried
 # Errors of `kmha.interchange` name its arguments; here they are options.
 _OPTIONS = {
@@ -61,7 +59,7 @@ def run(in_file: Path, out_file: Path | None, choice: Choice, json_file: Path | 
     from kmha.interchange import convert
     from kmha.interchange.files import read_file, write_file
 
-    screen = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    screen = common.screen()
     if out_file is not None and out_file.resolve() == in_file.resolve():
         raise click.BadParameter(f"{out_file} is what is read. Name another file.", param_hint="'OUT'")
     _check_layouts(choice)
@@ -96,7 +94,7 @@ def print_layouts(json_file: Path | None = None) -> int:
     table.add_column("of")
     for layout in LAYOUTS.values():
         table.add_row(layout.name, escape(layout.says))
-    Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(table)
+    common.screen().print(table)
     if json_file is not None:
         files.write_json(json_file, {layout.name: layout.says for layout in LAYOUTS.values()})
     return 0

@@ -31,9 +31,10 @@ def run(
     arguments = parsed(settings)
     common.choose_backend(backend)
     candidate = common.load(name)
-    from kmha.verify import diagnose, evidence
+    from kmha.verify import diagnose
+    from kmha.verify.diagnosing import evidence
 
-    screen = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    screen = common.screen()
     try:
         with Console(stderr=True).status("looking at it") as status:
             found = diagnose(
@@ -71,7 +72,7 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
 
 def show(screen: Console, found: Any) -> None:
     """All that there is to say."""
-    from kmha.verify import evidence
+    from kmha.verify.diagnosing import evidence
 
     screen.print(_verdict(found))
     for match in found.matches[:1] if found.verdict == KNOWN else ():
@@ -92,7 +93,7 @@ def show(screen: Console, found: Any) -> None:
 
 
 def _verdict(found: Any) -> str:
-    from kmha.verify import evidence
+    from kmha.verify.diagnosing import evidence
 
     name, answered = escape(found.name), len(found.asked) - len(found.raised)
     calls = f"{answered} calls, {evidence.sizes(found)}, seed {found.seed}"

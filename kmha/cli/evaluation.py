@@ -19,7 +19,6 @@ from rich.table import Table
 from kmha import files
 from kmha.cli import common, translation
 
-WIDTH = 118  # of the table where there is no terminal
 VALIDATION = "validation"
 
 
@@ -178,7 +177,7 @@ def _progress(sets: Mapping[str, Any]) -> Iterator[Callable[[str, int], Any]]:
 
 
 def _show(results: Sequence[Result], about: Mapping[str, Any]) -> None:
-    screen = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    screen = common.screen()
     source, target = about["languages"]
     search = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in about["search"].items() if name != "n_best"

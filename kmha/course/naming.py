@@ -85,7 +85,7 @@ def _of_bank(item: Item, questions: Plan) -> Iterator[tuple[Any, list[Any]]]:
     spec = item.spec
     if spec.bank is None:
         return
-    from kmha.verify.chain import ImpossibleError, run
+    from kmha.verify.diagnosing.chain import ImpossibleError, run
     from kmha.verify.mistakes import BANK
 
     asked = questions.asked

@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify import matching
-from kmha.verify.calling import SubjectError
-from kmha.verify.conventions import MEANINGS, SINGLE, Convention
-from kmha.verify.matching import Match
-from kmha.verify.measuring import Answer, Asked
+from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing.calling import SubjectError
+from kmha.verify.diagnosing.conventions import MEANINGS, SINGLE, Convention
+from kmha.verify.diagnosing.matching import Match
+from kmha.verify.diagnosing.measuring import Asked
+from kmha.verify.diagnosing.reproduction import script
+from kmha.verify.diagnosing.settling import settle
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.subjects import Subject
+from kmha.verify.diagnosing.trials import Sizes
+from kmha.verify.diagnosing.unexplained import Clue, clues, smallest
 from kmha.verify.mistakes import Mistake
-from kmha.verify.reproduction import script
-from kmha.verify.settling import settle
-from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.subjects import Subject
-from kmha.verify.trials import Sizes
-from kmha.verify.unexplained import Clue, clues, smallest
 
 RIGHT, KNOWN, UNKNOWN, RAISES = "right", "known", "unknown", "raises"
 
@@ -94,9 +94,7 @@ class Diagnosis:
     @property
     def wrong(self) -> dict[str, float]:
         """How far it is from right, by the names of the trials in which it is not."""
-        answered = [one for one in self.asked if not one.answer.raised]
-        far = {one.trial.name: (matching.distance(one), one.limit) for one in answered}
-        return {name: distance for name, (distance, limit) in far.items() if distance > limit}
+        return {one.trial.name: one.far for one in self.asked if one.wrong and not one.answer.raised}
 
 
 def diagnose(
@@ -156,8 +154,8 @@ def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attend
     name = getattr(candidate, "__qualname__", None) or getattr(candidate, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
     if isinstance(candidate, type) or any(hasattr(candidate, method) for method in ("call", "forward")):
-        from kmha.verify.subject_blocks import BlockSubject, chain_of
-        from kmha.verify.subject_layers import LayerSubject
+        from kmha.verify.diagnosing.subject_blocks import BlockSubject, chain_of
+        from kmha.verify.diagnosing.subject_layers import LayerSubject
 
         subject = LayerSubject(candidate, name, arguments, mask)
         if chain_of(subject.made_roles, subject.roles) == "attention":
@@ -202,17 +200,17 @@ def _judged(
 def _tells(one: Asked) -> bool:
     """Whether it is wrong with numbers that differ: zeros alone, or NaN, some pair gives whatever was done."""
     finite = np.unique(one.answer.output[np.isfinite(one.answer.output)])
-    return finite.size > 1 and matching.distance(one) > one.limit
+    return finite.size > 1 and one.wrong
 
 
 def _in_float16(found: Diagnosis, half: tuple[Asked, ...]) -> Diagnosis | None:
     """Of one that is right otherwise: what is wrong in float16."""
     answered = [one for one in half if not one.answer.raised]
-    if all(matching.distance(one) <= one.limit for one in answered):
+    if not any(one.wrong for one in answered):
         return None
     fitting, nearest = matching.ranked(answered, found.subject.chain)
     verdict = KNOWN if fitting else UNKNOWN
     return dataclasses.replace(found, verdict=verdict, matches=tuple(fitting), nearest=nearest, asked=half)
 
 
-__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Answer", "Diagnosis", "diagnose", "subject_of"]
+__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Diagnosis", "diagnose", "subject_of"]

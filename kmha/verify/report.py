@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import re
 from typing import Any
 
 from kmha.verify import tolerance
@@ -201,11 +202,24 @@ def features(case: Case, modes: set[str]) -> list[str]:
     return [name for name, has in present.items() if has] or [FEATURES[0]]
 
 
-def said(error: Exception) -> str:
-    """The error's kind and its message, without what Keras puts around it."""
-    lines = [line for line in str(error).splitlines() if line.strip() and "Exception encountered when" not in line]
-    message = " ".join(itertools.takewhile(lambda line: not line.startswith("Arguments received by"), lines))
-    return f"{type(error).__name__}: {message}".replace("\x1b[1m", "").replace("\x1b[0m", "")
+def message(error: BaseException) -> list[str]:
+    """The lines of an error's message, without what Keras puts around them.
+
+    >>> message(ValueError("Exception encountered when calling Dense.call().\\n\\n\\x1b[1mno input\\x1b[0m\\n"))
+    ['no input']
+    """
+    try:
+        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    except Exception:  # an error of a stranger's may not even have a text
+        return []
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    inner = [line for line in lines if not line.startswith("Exception encountered when")]
+    return list(itertools.takewhile(lambda line: not line.startswith("Arguments received by"), inner)) or lines
+
+
+def said(error: BaseException) -> str:
+    """The error's kind and its message."""
+    return f"{type(error).__name__}: {' '.join(message(error))}"
 
 
 def _call(case: Case) -> str:

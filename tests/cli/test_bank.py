@@ -3,7 +3,7 @@ import json
 from click.testing import CliRunner
 
 from kmha.cli import main
-from kmha.verify import banking
+from kmha.verify.diagnosing import banking
 
 
 def _run(*arguments):

@@ -28,6 +28,13 @@ def test_what_the_backend_writes_on_its_own_is_dropped(capfd):
     assert capfd.readouterr().err == "an error\n"
 
 
+@pytest.mark.parametrize(("terminal", "width"), [(False, 118), (True, 71)])
+def test_a_table_is_as_wide_as_the_terminal(terminal, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "71")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    assert common.screen().width == width
+
+
 @pytest.fixture
 def module(tmp_path, monkeypatch):
     """Writes a module into the folder that we are in."""

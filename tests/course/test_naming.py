@@ -10,7 +10,7 @@ from kmha.course.exercise import Exercise, Wrong, sizes, standard
 from kmha.course.naming import Named, name
 from kmha.course.questions import plan
 from kmha.course.running import run, solution
-from kmha.verify.chain import Trial
+from kmha.verify.diagnosing.chain import Trial
 
 SEED = 301
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmha.verify.chain import run
+from kmha.verify.diagnosing.chain import run
+from kmha.verify.diagnosing.trials import Accepts
+from kmha.verify.diagnosing.trying import Configuration
 from kmha.verify.mistakes import BANK
-from kmha.verify.trials import Accepts
-from kmha.verify.trying import Configuration
 
 ALL = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
 

@@ -1,4 +1,4 @@
-"""Verdicts, and the code that shows them. What is right, and which mistakes are named: `test_subject_*.py`."""
+"""Verdicts, and the code that shows them. What is right, and which mistake is named: `diagnosing/test_subject_*.py`."""
 
 import re
 import warnings
@@ -9,9 +9,9 @@ import pytest
 
 import kmha
 from kmha.verify import diagnose, diagnosis
-from kmha.verify.subject_blocks import BlockSubject
-from kmha.verify.subject_functions import FunctionSubject
-from kmha.verify.subject_layers import LayerSubject
+from kmha.verify.diagnosing.subject_blocks import BlockSubject
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.subject_layers import LayerSubject
 
 
 @pytest.fixture(autouse=True)

@@ -58,7 +58,7 @@ def order(inputs, result, expected):
 
 
 def trial(inputs):
-    from kmha.verify.chain import Trial
+    from kmha.verify.diagnosing.chain import Trial
 
     arrays = inputs["inputs"]
     query, key = arrays[:2]

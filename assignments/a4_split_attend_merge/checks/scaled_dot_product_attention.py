@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.chain import Trial
+from kmha.verify.diagnosing.chain import Trial
 
 SCALED = "scaled = logits / np.sqrt(query.shape[-1])"
 MASKED = "masked = np.where(mask[:, None], scaled, -np.inf)"

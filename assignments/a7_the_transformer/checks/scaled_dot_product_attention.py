@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.chain import Trial
+from kmha.verify.diagnosing.chain import Trial
 
 LOGITS = "logits = np.matmul(q, np.swapaxes(k, -1, -2)) / np.sqrt(k.shape[-1])"
 HIDDEN = "logits = np.where(allowed, logits, -np.inf)"

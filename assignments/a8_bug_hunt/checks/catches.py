@@ -10,7 +10,7 @@ import numpy as np
 
 from kmha.course.comparing import same
 from kmha.course.exercise import Check, Exercise, Wrong
-from kmha.verify.chain import ImpossibleError, Trial, run
+from kmha.verify.diagnosing.chain import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
 RIGHT = 24  # implementations among the wrong ones

@@ -4,7 +4,7 @@ import numpy as np
 
 from kmha.course.comparing import same
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.chain import Trial, run
+from kmha.verify.diagnosing.chain import Trial, run
 from kmha.verify.mistakes import BANK
 
 MISTAKE = "kernels-key-value-swapped"

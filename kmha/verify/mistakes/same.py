@@ -1,8 +1,9 @@
 """Which mistakes cannot be told apart, or from the right computation, by a candidate that accepts less than all.
 
 A condition is written as flags: "cross -core" is of a candidate that has a key of its own and is a whole layer. The
-flags are those of `kmha.verify.trials.Accepts`, and three more: `core` (no weights; it has one head if it is not given
-an axis of heads), `scores` (they are returned) and `use_bias`. The tests hold that there are no others than these.
+flags are those of `kmha.verify.diagnosing.trials.Accepts`, and three more: `core` (no weights; it has one head if it is
+not given an axis of heads), `scores` (they are returned) and `use_bias`. The tests hold that there are no others than
+these.
 """
 
 import dataclasses
@@ -160,9 +161,9 @@ NEEDS = {
 
 
 def holds(condition: str, configuration: Any) -> bool:
-    """Whether one of the conditions between bars holds for a `kmha.verify.trying.Configuration`.
+    """Whether one of the conditions between bars holds for a `kmha.verify.diagnosing.trying.Configuration`.
 
-    >>> from kmha.verify.trying import Accepts, Configuration
+    >>> from kmha.verify.diagnosing.trying import Accepts, Configuration
     >>> holds("causal | mask -core", Configuration(0, Accepts()))
     True
     """

@@ -4,10 +4,10 @@ A block's own mistakes are all told from one another. Those of the attention ins
 candidate of the attention alone that accepts what the block hands on, by the reasons in `kmha.verify.mistakes.same`.
 """
 
+from kmha.verify.diagnosing.trials import Accepts
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts
+from kmha.verify.diagnosing.trying import Configuration
 from kmha.verify.mistakes.same import expected
-from kmha.verify.trials import Accepts
-from kmha.verify.trials_blocks import BlockAccepts
-from kmha.verify.trying import Configuration
 
 
 def expected_in_block(accepts: BlockAccepts) -> list[tuple[str, ...]]:

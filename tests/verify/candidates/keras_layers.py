@@ -179,6 +179,8 @@ class Strange(keras.layers.Layer):
             output = output + ops.cast(ops.any(~ops.cast(attention_mask, "bool"), axis=-1), output.dtype)[..., None]
         if self.how == "random":
             output = output + keras.random.normal(output.shape, dtype=output.dtype)
+        if self.how == "quick and wrong" and not return_attention_scores:
+            output = ops.tanh(output)
         if self.how == "a bias":
             output = output + 0.125
         if self.how == "last position":

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kmha.verify.chain import run
+from kmha.verify.diagnosing.chain import run
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
-from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
 
 class Parts:

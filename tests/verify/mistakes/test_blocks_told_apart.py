@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kmha.verify import tolerance
-from kmha.verify.chain import ATTENTION, ImpossibleError, run
+from kmha.verify.diagnosing.chain import ATTENTION, ImpossibleError, run
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
-from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
 RIGHT = "right"
 APART = tolerance.relative("float32")  # so that a candidate in float32 can be told, too

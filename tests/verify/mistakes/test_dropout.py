@@ -3,9 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kmha.verify.chain import ImpossibleError, run
+from kmha.verify.diagnosing.chain import ImpossibleError, run
+from kmha.verify.diagnosing.trials import RATE
 from kmha.verify.mistakes import BANK, dropout
-from kmha.verify.trials import RATE
 
 # What the scores that are kept are multiplied by in training.
 FACTORS = {

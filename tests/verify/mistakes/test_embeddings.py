@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from kmha.core.positions import sinusoidal
-from kmha.verify.chain import run
+from kmha.verify.diagnosing.chain import run
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
-from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
 CASES = {
     "embedding-unscaled": lambda x, p, ids, d: x + p,

@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from kmha.verify.chain import run
+from kmha.verify.diagnosing.chain import run
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
-from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
 PADDED = "ids, padded"
 

@@ -3,11 +3,11 @@ import itertools
 
 import pytest
 
-from kmha.verify import trying
+from kmha.verify.diagnosing import trying
+from kmha.verify.diagnosing.trials import Accepts
+from kmha.verify.diagnosing.trying import RIGHT, Configuration, same
 from kmha.verify.mistakes import BANK
 from kmha.verify.mistakes.same import NEEDS, SAME, expected, holds, needs
-from kmha.verify.trials import Accepts
-from kmha.verify.trying import RIGHT, Configuration, same
 
 EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
 FLAGS = {field.name for field in dataclasses.fields(Accepts)} | {"core", "scores", "use_bias"}

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from kmha.verify import matching, trying
+from kmha.verify.diagnosing import matching, trying
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes.same_blocks import expected_in_block
-from kmha.verify.trials_blocks import BlockAccepts, draw_block
 
 RIGHT = trying.RIGHT
 

@@ -1,0 +1,190 @@
+"""How a candidate is called: what its signature says, and the arguments of a call by their names."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.chain import Trial
+from kmha.verify.diagnosing.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, MIDDLE, PADDING_SHAPES, SINGLE, TIME
+
+Parameters = dict[str, inspect.Parameter]
+EMPTY = inspect.Parameter.empty
+SIZES = ("heads", "size", "width", "output", "inputs")
+
+
+class SubjectError(ValueError):
+    """The candidate cannot be called: what is missing, and how to give it."""
+
+
+def parameters(function: Any, skip: int = 0) -> Parameters:
+    """By name, those that can be given by name or place."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise SubjectError(
+            f"{function!r} has no signature that Python can read. Wrap it in a function, such as "
+            "`def attention(query, key, value, mask=None)`."
+        ) from None
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return dict([(n, p) for n, p in signature.parameters.items() if p.kind not in kinds][skip:])
+
+
+def constructor(layer_class: type) -> Parameters:
+    """Those of the constructor, and where it passes on `**kwargs`, those of its parents' that are not a framework's."""
+    found: Parameters = {}
+    for parent in layer_class.__mro__:
+        if "__init__" not in vars(parent):
+            continue
+        if parent.__module__.split(".")[0] in ("keras", "torch", "builtins") and found:
+            break
+        function: Any = vars(parent)["__init__"]
+        found = {**parameters(function, skip=1), **found}
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            break
+    return found
+
+
+def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, Any]) -> None:
+    """Every argument without a default must be known or given.
+
+    Raises:
+        SubjectError: it names the first that is not.
+    """
+    for name, parameter in found.items():
+        if name in known or name in given or parameter.default is not EMPTY:
+            continue
+        raise SubjectError(
+            f"{where}: what is the argument `{name}`? Its name is not one that is known, and it has no default. "
+            f"Give it a value: arguments={{{name!r}: …}}, or --set {name}=VALUE."
+        )
+
+
+def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> None:
+    """Every argument that was given must be there.
+
+    Raises:
+        SubjectError: it names the first that is not, and those that there are.
+    """
+    names = [name for each in found for name in each]
+    for name in given:
+        if name not in names:
+            raise SubjectError(f"{where} has no argument `{name}`. It has: {', '.join(names) or 'none'}.")
+
+
+def roles_of(found: Mapping[str, Any]) -> dict[str, str]:
+    """The name of the argument that plays each part."""
+    return naming.arguments(found)
+
+
+def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
+    """The same of an attention's call, where a look-ahead mask is the mask if there is no other."""
+    roles = roles_of(found)
+    if "look_ahead" in roles and "mask" not in roles:
+        roles["mask"] = roles.pop("look_ahead")
+    if roles.get("causal") == "is_causal" and "mask" in roles:
+        del roles["causal"]  # in torch it is a hint that the mask is causal, not a mask
+    return roles
+
+
+def by_role(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of arguments by the parts that they play."""
+    return {role: value for name, value in names.items() if (role := naming.argument(name)) is not None}
+
+
+def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
+    """By the part that it plays, each size that is given.
+
+    Raises:
+        SubjectError: it is no size.
+    """
+    for name, value in given.items():
+        is_size = naming.argument(name) in SIZES and value is not None
+        if is_size and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise SubjectError(f"{where}: `{name}` must be a whole number from 1 on. Received: {value!r}.")
+    return {role: value for role, value in by_role(given).items() if role in SIZES and value is not None}
+
+
+def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
+    """The tensors of a call by the names of the candidate's arguments."""
+    entry = subject.convention.entry
+    arrays: dict[str, Any] = {"query": trial.query, "self": trial.query}
+    if subject.accepts.cross:
+        arrays |= {"key": trial.key, "value": trial.value, "memory": trial.key}
+    else:
+        arrays |= {"key": trial.query, "value": trial.query, "memory": trial.query}
+    if entry == MIDDLE:
+        arrays = {role: np.swapaxes(array, 1, 2) for role, array in arrays.items()}
+    elif trial.core and entry != HEADS:
+        arrays = {role: array[:, 0] for role, array in arrays.items()}
+    if entry == SINGLE:
+        arrays = {role: array[0] for role, array in arrays.items()}
+    if entry == TIME:
+        arrays = {role: np.swapaxes(array, 0, 1) for role, array in arrays.items()}
+    tensors = {role: subject.tensor(array, trial) for role, array in arrays.items()}
+    if entry in LISTS:
+        name = roles["self" if "self" in roles else "query"]
+        return {name: [tensors[role] for role in LISTS[entry]]}
+    if "query" in roles and "key" in roles:
+        tensors.pop("self")
+    return {roles[role]: tensor for role, tensor in tensors.items() if role in roles}
+
+
+def masks(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
+    """The masks and flags of a call by the names of the candidate's arguments; `None` for a mask that it must get."""
+    parameters_found: Parameters = getattr(subject, "call_found", {})
+    arrays = {
+        "mask": mask_of(subject, trial),
+        "padding": padding_of(subject, trial.key_mask, trial),
+        "query_padding": padding_of(subject, trial.query_mask, trial),
+    }
+    found: dict[str, Any] = {}
+    for role, array in arrays.items():
+        if array is not None and role in roles:
+            found[roles[role]] = subject.tensor(array, trial)
+    flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training}
+    flags["scores"] = bool(trial.more.get("scores", True))
+    for role, flag in flags.items():
+        if role in roles and (role != "causal" or flag or _default(parameters_found, roles[role]) is not False):
+            found[roles[role]] = flag
+    for role in ("mask", "look_ahead", "padding", "query_padding"):
+        if role in roles and roles[role] not in found and _default(parameters_found, roles[role]) is EMPTY:
+            found[roles[role]] = None
+    return found
+
+
+def _default(found: Parameters, name: str) -> Any:
+    return found[name].default if name in found else None
+
+
+def copied(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
+    """All tensors of a call, those in a list too, each beside a copy, which shows whether it is changed in place."""
+    flat = [item for value in arguments.values() for item in (value if isinstance(value, list) else [value])]
+    return [(item, frameworks.back(item).copy()) for item in flat if hasattr(item, "shape")]
+
+
+def mask_of(subject: Any, trial: Trial) -> np.ndarray | None:
+    """The mask of a trial as the candidate wants it; what has an argument of its own is not in it."""
+    if trial.mask is None:
+        return None
+    return meant(subject, MASK_SHAPES[subject.convention.mask_shape](np.asarray(trial.mask)), trial)
+
+
+def padding_of(subject: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:
+    """A padding mask (B, S) as the candidate wants it."""
+    if mask is None:
+        return None
+    return meant(subject, PADDING_SHAPES[subject.convention.padding_shape](np.asarray(mask)), trial)
+
+
+def meant(subject: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
+    """A mask in which True attends, with what True means to the candidate, in the dtype that it wants."""
+    if subject.meaning == "adds":
+        least = -3e4 if trial.dtype == "float16" else HIDDEN
+        return np.where(mask, 0.0, least)
+    mask = mask ^ (subject.meaning == "hides")
+    dtype = subject.convention.mask_dtype
+    return mask.astype(trial.dtype if dtype == "float" else dtype)

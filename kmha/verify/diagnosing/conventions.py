@@ -1,0 +1,108 @@
+"""What a signature does not tell: how a candidate wants its inputs, masks and weights.
+
+All that are usual are tried (`kmha.verify.diagnosing.settling`): the first that makes the candidate right is taken;
+else the first that one known mistake explains; else the first with which it runs.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing.chain import ROLES, Trial
+
+ALL = (*ROLES, "attention_output")
+
+# How inputs are handed over; a core's (four steps without weights) have head size features.
+HEADS = "(B, H, P, O)"
+MIDDLE = "(B, P, H, O)"
+BATCH = "(B, P, I)"
+SINGLE = "(P, I)"
+TIME = "(P, B, I)"
+LISTS: dict[str, tuple[str, ...]] = {
+    "[query, key, value]": ("query", "key", "value"),
+    "[query, value, key]": ("query", "value", "key"),
+    "[query, key]": ("query", "key"),
+}
+
+# The shapes of a mask (B, T, S), and of one of the keys (B, S), as functions of it.
+MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "B,1,T,S": lambda mask: mask[:, None],
+    "B,T,S": lambda mask: mask,
+    "T,S": lambda mask: mask[0],
+}
+PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "B,S": lambda mask: mask,
+    "B,1,1,S": lambda mask: mask[:, None, None],
+    "B,1,S": lambda mask: mask[:, None],
+    "S": lambda mask: mask[0],
+}
+MASK_DTYPES = ("bool", "float", "int32")
+MEANINGS = ("attends", "hides", "adds")  # what True, or 1, in a mask means; or that it is added to the logits
+HIDDEN = -1e9  # what is added
+
+
+@dataclasses.dataclass(frozen=True)
+class Convention:
+    """How a candidate wants what its signature does not tell; `causal`, if it is so without being asked."""
+
+    weights: Any = None
+    mask_shape: str = "B,1,T,S"
+    mask_dtype: str = "bool"
+    padding_shape: str = "B,S"
+    dtype: str = "float64"
+    causal: bool = False
+    entry: str = BATCH
+    one_head: bool = False
+    framework: str = ""
+
+
+def adapted(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:
+    """The trial as it can be put to a candidate.
+
+    Args:
+        trial: as it was drawn.
+        convention: without a batch axis there is one item, the last; a mask (T, S) is the same for all items.
+        present: the canonical weights that the candidate has, `None` if that is not known. A bias that it has not is
+            no mistake, and a projection that it has no kernel for leaves everything as it is.
+    """
+    changes: dict[str, Any] = {}
+    if convention.causal:
+        changes["causal"] = True
+    if present is not None and not trial.core:
+        changes["weights"] = _weights(trial, present)
+    trial = dataclasses.replace(trial, **changes) if changes else trial
+    if convention.entry == SINGLE:
+        return _last_item(trial)
+    if trial.mask is not None and convention.mask_shape == "T,S":
+        trial = dataclasses.replace(trial, mask=np.broadcast_to(trial.mask[-1:], trial.mask.shape))
+    return trial
+
+
+def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
+    heads, _, size = trial.weights["query/kernel"].shape
+    return completed({name: array for name, array in trial.weights.items() if name in present}, heads, size)
+
+
+def completed(weights: Mapping[str, np.ndarray], heads: int, size: int) -> dict[str, np.ndarray]:
+    """With kernels that leave everything as it is where there are none.
+
+    >>> completed({}, 2, 3)["query/kernel"].shape
+    (2, 6, 3)
+    """
+    weights, width = dict(weights), heads * size
+    for role in ALL:
+        name = f"{role}/kernel"
+        if name not in weights:
+            axes = (heads, size, width) if role == "attention_output" else (width, heads, size)
+            kernel = np.eye(width).reshape(axes)
+            weights[name] = kernel if role == "attention_output" else np.swapaxes(kernel, 0, 1)
+    return weights
+
+
+def _last_item(trial: Trial) -> Trial:
+    """Of the batch: it is one that has padding."""
+    masks = {name: getattr(trial, name) for name in ("mask", "key_mask", "query_mask")}
+    changes = {name: mask[-1:] for name, mask in masks.items() if mask is not None}
+    return trial.with_inputs(lambda array: array[-1:], **changes)

@@ -1,0 +1,184 @@
+"""What a diagnosis rests on: how far each call's numbers are, where they differ, and all of it as plain data."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import measuring
+from kmha.verify.diagnosing.chain_blocks import EPSILON
+from kmha.verify.diagnosing.conventions import BATCH, HEADS
+from kmha.verify.diagnosing.unexplained import plainness
+from kmha.verify.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
+from kmha.verify.mistakes import Mistake
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Where:
+    """A matrix of absolute differences, to be drawn.
+
+    Attributes:
+        title: what it is.
+        values: (T, S) of scores, or (T, E) of the output.
+        rows, columns: what its axes are.
+    """
+
+    title: str
+    values: np.ndarray
+    rows: str
+    columns: str
+
+
+def distances(found: Diagnosis) -> list[dict[str, Any]]:
+    """For each call, how far it is from right, from what was found, and from the next best; or what it raised.
+
+    `None` is infinitely far: another shape, or NaN where the other has none.
+    """
+    explanations: dict[str, Any] = {"from_right": ()}
+    if found.mistakes:
+        explanations["from_found"] = found.mistakes
+    if found.nearest:
+        explanations["from_nearest"] = found.nearest.mistakes
+    rows = []
+    for one in found.asked:
+        far = {name: measuring.distance(one, mistakes) for name, mistakes in explanations.items()}
+        finite = {name: each if np.isfinite(each) else None for name, each in far.items()}
+        rows.append({"call": one.trial.name, "raised": one.answer.raised or None, **finite})
+    return rows
+
+
+def rows(found: Diagnosis) -> list[dict[str, Any]]:
+    """The same as texts for a table: the call, and its distances."""
+    return [
+        {"call": row["call"], "distances": ["raises" if row["raised"] else _said(row[name]) for name in list(row)[2:]]}
+        for row in distances(found)
+    ]
+
+
+def _said(far: float | None) -> str:
+    return "∞" if far is None else "0" if far == 0 else f"{far:.1e}"
+
+
+def where(found: Diagnosis) -> Where | None:
+    """Where the scores differ from the right ones, or the output if there are none: of the simplest wrong call."""
+    wrong = [one for one in found.asked if not one.answer.raised and one.wrong]
+    wrong = [one for one in wrong if not one.trial.training and one.trial.chain == "attention"]
+    if not wrong:
+        return None
+    one = min(wrong, key=plainness)
+    state = one.right
+    if one.answer.scores is not None and one.answer.scores.shape == np.shape(state["returned"]):
+        difference, columns = np.abs(one.answer.scores - state["returned"]), "key positions"
+        if difference.max() > one.limit:
+            item, head = np.unravel_index(np.nan_to_num(difference).max(axis=(2, 3)).argmax(), difference.shape[:2])
+            title = f"{one.trial.name}: by how much the scores of item {item}, head {head} differ (counted from 0)"
+            return _finite(Where(title, difference[item, head], "query positions", columns))
+    output = np.asarray(one.answer.output)
+    if output.shape != state["output"].shape:
+        return None
+    difference = np.abs(output - state["output"])
+    largest = np.nan_to_num(difference).reshape(len(difference), -1).max(axis=1)
+    item = int(largest.argmax())
+    values = difference[item] if difference.ndim == 3 else difference[item, 0]
+    title = f"{one.trial.name}: by how much the output of item {item} differs (counted from 0)"
+    return _finite(Where(title, values, "query positions", "features"))
+
+
+def _finite(where: Where) -> Where | None:
+    """A picture has no colour for NaN, and needs something to show."""
+    values = np.nan_to_num(where.values, nan=0.0, posinf=0.0)
+    return dataclasses.replace(where, values=values) if values.max() > 0 else None
+
+
+def sizes(found: Diagnosis) -> str:
+    """Of its calls."""
+    if not found.subject.core:
+        return str(found.sizes)
+    heads = f", H={found.sizes.heads}" if found.convention.entry == HEADS else ""
+    return f"B={found.sizes.batch}, T={found.sizes.rows}, S={found.sizes.columns}{heads}, O={found.sizes.size}"
+
+
+def called(found: Diagnosis) -> str:
+    """How it was called: what its signature does not tell."""
+    convention, accepts = found.convention, found.subject.accepts
+    entry = convention.entry if convention.entry != BATCH or not found.subject.core else "(B, P, O)"
+    parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.subject.core else f"inputs {entry}"]
+    meaning = {"attends": "True attends", "hides": "True hides", "adds": "0 attends and -1e9 hides"}
+    if accepts.mask:
+        parts.append(f"a mask ({convention.mask_shape.replace(',', ', ')}) in which {meaning[found.subject.meaning]}")
+    if accepts.padding:
+        parts.append(f"a padding mask ({convention.padding_shape.replace(',', ', ')})")
+    return f"Called with {', '.join(parts)}, in {convention.dtype}."
+
+
+def notes(found: Diagnosis) -> list[str]:
+    """Sentences on what else was seen."""
+    lines = []
+    if found.verdict == KNOWN:
+        worst = max(match.distance for match in found.matches[:1])
+        lines.append(f"With this made on purpose, the reference gives the same numbers to {max(worst, 1e-16):.0e}.")
+        others = [" and ".join(match.ids) for match in found.matches[1:]]
+        if others:
+            lines.append(f"In what it can be called with, these are the same function: {'; '.join(others[:6])}.")
+    if any("mask-inverted" in match.ids for match in found.matches) and found.subject.meaning == "attends":
+        lines.append("If True (or 1) in its mask is meant to hide, say so: mask='hides', or --mask hides.")
+    if found.verdict == UNKNOWN and found.clue:
+        lines.append(f"The first step that departs: {found.clue.step}.")
+        lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
+    if found.verdict == RAISES:
+        return lines
+    if found.subject.chain == "attention":
+        lines.append(called(found))
+        if found.convention.causal:
+            lines.append("It is causal without being asked to be, and is taken to be meant so.")
+    epsilon = found.asked[0].trial.more.get("epsilon", EPSILON)
+    if epsilon != EPSILON:
+        lines.append(f"The epsilon of its normalizations, {epsilon:g}, is taken to be meant.")
+    if found.otherwise:
+        lines.append(
+            f"It runs with inputs {found.otherwise} too, and is wrong there: it is taken not to be meant for them."
+        )
+    if found.in_float16:
+        lines.append(_float16(found.in_float16))
+    by_error: dict[str, list[str]] = {}
+    for name, error in found.raised.items():
+        by_error.setdefault(error, []).append(name)
+    return lines + [f"It raises ({error}) in: {'; '.join(names)}." for error, names in by_error.items()]
+
+
+def _float16(half: Diagnosis) -> str:
+    if half.mistakes:
+        said = "; ".join(f"{mistake.id}: {mistake.says}" for mistake in half.mistakes)
+        return f"In float16 it is wrong, with {said}"
+    return f"In float16 it is wrong, in: {'; '.join(half.wrong)}."
+
+
+def to_dict(found: Diagnosis) -> dict[str, Any]:
+    """All of it, for JSON."""
+    nearest = found.nearest
+    return {
+        "candidate": found.name,
+        "verdict": found.verdict,
+        "mistakes": _mistakes(found.mistakes),
+        "same_function": [list(match.ids) for match in found.matches[1:]],
+        "nearest": nearest
+        and {
+            "ids": list(nearest.ids),
+            "distance": nearest.distance if np.isfinite(nearest.distance) else None,
+            "explains": nearest.trials,
+        },
+        "in_float16": found.in_float16 and _mistakes(found.in_float16.mistakes),
+        "calls": distances(found),
+        "sizes": dataclasses.asdict(found.sizes),
+        "convention": {**dataclasses.asdict(found.convention), "weights": str(found.convention.weights)},
+        "seed": found.seed,
+        "first_step": found.clue.step if found.clue else None,
+        "pattern": list(found.clue.pattern) if found.clue else [],
+        "notes": notes(found),
+        "code": found.code(),
+    }
+
+
+def _mistakes(mistakes: Iterable[Mistake]) -> list[dict[str, str]]:
+    return [{name: getattr(mistake, name) for name in ("id", "says", "look", "source")} for mistake in mistakes]

@@ -1,0 +1,229 @@
+"""Keras layers and torch modules: how they are made, built and called, and where their weights are."""
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.held import Slot, Variable
+
+# Keras' own lists: what they hold has a name of its own, but in a `Sequential`.
+KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
+
+
+class KerasKind:
+    """`keras.Layer`."""
+
+    method = "call"
+    transposed = False
+    half = True
+    epsilon = 1e-3  # of `LayerNormalization`, unless it is told another
+
+    def __init__(self) -> None:
+        self.unused: set[int] = set()  # variables that no call has made
+
+    def framework(self) -> str:
+        return "keras"
+
+    def own(self, layer: Any) -> Any:
+        """The layer itself: calls leave it as it is."""
+        return layer
+
+    @contextlib.contextmanager
+    def _computing_in(self, dtype: str) -> Iterator[None]:
+        """Sublayers that a constructor makes take the global policy."""
+        import keras
+
+        before = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(dtype)
+        try:
+            yield
+        finally:
+            keras.config.set_dtype_policy(before)
+
+    def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
+        with self._computing_in(dtype):
+            return layer_class(**arguments)
+
+    def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
+        """Weights come with the first call."""
+        import keras
+
+        with self._computing_in(dtype):
+            self.call(layer, arguments, False)
+            shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
+            for part in layer._flatten_layers(include_self=False):
+                if isinstance(part, keras.layers.Dense) and not part.built:
+                    part.build(shapes[0])  # it is never used, which is a mistake; it has weights all the same
+                    self.unused |= {id(variable) for variable in part.weights}
+
+    def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        """Keras tells sublayers of the training, also where the layer's own call has no argument for it."""
+        arguments = dict(arguments)
+        first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list)]
+        return layer(*first, **{"training": training, **arguments})
+
+    def variables(self, layer: Any) -> list[Variable]:
+        """By the attributes that lead to them: what a learner called `wq` is `dense_4` to Keras."""
+        import keras
+
+        paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}
+        return [
+            Variable(
+                paths.get(id(variable), variable.path),
+                tuple(variable.shape),
+                variable.assign,
+                functools.partial(_value, variable),
+                used=id(variable) not in self.unused,
+            )
+            for variable in layer.weights
+        ]
+
+    def epsilons(self, layer: Any) -> set[float]:
+        """Those of the normalizations in it that are Keras' own."""
+        import keras
+
+        parts = layer._flatten_layers(include_self=False)
+        return {part.epsilon for part in parts if isinstance(part, keras.layers.LayerNormalization)}
+
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
+        """Lines that make a layer with these weights."""
+        arrays = [f"    {array},  # {slot.variable.path}" for slot, array in zip(slots, weights, strict=True)]
+        return [
+            f"keras.config.set_dtype_policy({dtype!r})",
+            f"layer = {made}",
+            f"{call}  # makes the weights",
+            "weights = [",
+            *arrays,
+            "]",
+            "for variable, array in zip(layer.weights, weights):",
+            "    variable.assign(array)",
+        ]
+
+
+class TorchKind:
+    """`torch.nn.Module`."""
+
+    method = "forward"
+    transposed = True
+    half = False
+    epsilon = 1e-5  # of `LayerNorm`, unless it is told another
+
+    def framework(self) -> str:
+        return "torch"
+
+    def own(self, layer: Any) -> Any:
+        """A copy: its dtype and its mode will be changed."""
+        return copy.deepcopy(layer)
+
+    def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
+        return layer_class(**arguments).to(getattr(__import__("torch"), dtype))
+
+    def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
+        """Lazy modules get their weights with the first call."""
+        self.call(layer, arguments, False)
+        layer.to(getattr(__import__("torch"), dtype))
+
+    def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        import torch
+
+        layer.train(training)
+        with torch.no_grad():
+            return layer(**arguments)
+
+    def variables(self, layer: Any) -> list[Variable]:
+        return [
+            Variable(
+                name,
+                tuple(parameter.shape),
+                functools.partial(_copy, parameter),
+                functools.partial(frameworks.back, parameter),
+                # A layer's `weight` is (out, in); a parameter of one's own may be either.
+                True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
+            )
+            for name, parameter in layer.named_parameters()
+        ]
+
+    def epsilons(self, layer: Any) -> set[float]:
+        """Those of the normalizations in it that are torch's own."""
+        import torch
+
+        return {part.eps for part in layer.modules() if isinstance(part, torch.nn.LayerNorm)}
+
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
+        """Lines that make a module with these weights."""
+        items = [f"{slot.variable.path!r}: torch.tensor({array})" for slot, array in zip(slots, weights, strict=True)]
+        arrays = ",\n    ".join(items)
+        return [
+            f"layer = {made}.to(torch.{dtype}).eval()",
+            f"{call}  # makes the weights of lazy modules",
+            f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)",
+        ]
+
+
+def _value(variable: Any) -> np.ndarray:
+    return frameworks.back(variable.value)
+
+
+def _copy(parameter: Any, array: np.ndarray) -> None:
+    import torch
+
+    with torch.no_grad():
+        parameter.copy_(torch.tensor(np.ascontiguousarray(array)))
+
+
+def oriented(
+    variables: Sequence[Variable], kind: Any, layer_class: Any, arguments: Mapping[str, Any], name: str, dtype: str
+) -> list[Variable]:
+    """The variables of a layer. Where a square one does not tell, a layer with one more input feature does.
+
+    `name` is the constructor's argument for the number of these features.
+    """
+    if all(each.transposed is not None for each in variables):
+        return list(variables)
+    try:
+        other = kind.new(layer_class, {**arguments, name: arguments[name] + 1}, dtype)
+    except (Exception, SystemExit):  # a stranger's code may raise anything
+        return list(variables)
+    shapes = {each.path: each.shape for each in kind.variables(other)}
+    return [each.told_by(shapes.get(each.path, each.shape)) for each in variables]
+
+
+def kind_of(layer_class: type) -> Any:
+    """By what the class is derived from.
+
+    Raises:
+        ValueError: it is no layer.
+    """
+    roots = {parent.__module__.split(".")[0] for parent in layer_class.__mro__}
+    if "keras" in roots:
+        return KerasKind()
+    if "torch" in roots:
+        return TorchKind()
+    raise ValueError(
+        f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module. For a class of another kind, give a "
+        "function that calls it."
+    )
+
+
+def _walk(owner: Any, layer: type, variable: type, path: str = "", seen: Any = None) -> Iterator[tuple[str, Any]]:
+    """All variables below `owner`, with the attributes that lead there."""
+    seen = set() if seen is None else seen
+    if id(owner) in seen:
+        return
+    seen.add(id(owner))
+    if isinstance(owner, variable):
+        yield path, owner
+    elif isinstance(owner, list | tuple | dict):
+        for name, item in owner.items() if isinstance(owner, dict) else enumerate(owner):
+            yield from _walk(item, layer, variable, f"{path}.{name}", seen)
+    elif isinstance(owner, layer):
+        own = {name: number for number, name in enumerate(KERAS_OWN)}
+        for name, value in sorted(vars(owner).items(), key=lambda item: own.get(item[0], -1)):
+            if isinstance(value, layer | variable | list | tuple | dict) and not name.startswith("_self_"):
+                inner = name.strip("_")
+                yield from _walk(value, layer, variable, f"{path}.{inner}" if path else inner, seen)

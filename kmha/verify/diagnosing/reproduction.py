@@ -1,0 +1,91 @@
+"""Code to paste that makes one call of a candidate and prints it beside what is right."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.measuring import Asked, apart
+
+_TENSORS = {
+    "numpy": ("", "{}"),
+    "keras": ("", "{}"),
+    "tensorflow": ("import tensorflow as tf", "tf.constant({})"),
+    "torch": ("import torch", "torch.tensor({})"),
+    "jax": ("import jax", "jax.numpy.asarray({})"),
+}
+
+
+def literal(array: Any) -> str:
+    """An array as Python writes it, whole.
+
+    >>> literal(np.array([[1.25, -2.0]]))
+    'np.array([[1.25, -2.0]])'
+    """
+    array = np.asarray(array)
+    if array.dtype.kind != "f" or array.dtype == np.float64:
+        return f"np.array({array.tolist()!r})"
+    # The shortest decimals that give the same numbers again.
+    decimals = np.reshape([float(str(number)) for number in array.ravel()], array.shape)
+    return f"np.array({decimals.tolist()!r}, dtype={str(array.dtype)!r})"
+
+
+def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
+    """The first lines of a script that uses `thing` as `name`.
+
+    Args:
+        thing: a class, a function, or an object that is there already.
+        framework: of its arrays.
+        source: MODULE:NAME, if it is known where it is; else a class or function says so itself.
+        name: that it has in the script.
+    """
+    lines = ["import keras"] if framework == "keras" else []
+    lines += ["import numpy as np"]
+    if _TENSORS[framework][0]:
+        lines.append(_TENSORS[framework][0])
+    if framework == "jax":
+        lines.append('jax.config.update("jax_enable_x64", True)')
+    module, home = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "<locals>")
+    if source:
+        module, _, home = source.partition(":")
+    if "<" in home or module in ("__main__", "builtins", "", None):
+        return [*lines, f"# {name}: the one that was diagnosed", ""]
+    home = home.split(".")[0] if "." in name else home
+    renamed = "" if home in (name, name.split(".")[0]) else f" as {name}"
+    return [*lines, f"from {module} import {home}{renamed}", ""]
+
+
+def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str], list[str]]:
+    """A line for each array, and how each argument is written in the call."""
+    lines, given = [], []
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            items = [f"{key!r}: {_tensor(array, framework)}" for key, array in value.items()]
+            lines.append(f"{name} = {{{', '.join(items)}}}")
+        elif isinstance(value, list):
+            lines.append(f"{name} = [{', '.join(_tensor(array, framework) for array in value)}]")
+        elif hasattr(value, "shape"):
+            lines.append(f"{name} = {_tensor(value, framework)}")
+        else:
+            given.append(f"{name}={value!r}")
+            continue
+        given.append(f"{name}={name}")
+    return lines, given
+
+
+def _tensor(tensor: Any, framework: str) -> str:
+    return _TENSORS[framework][1].format(literal(frameworks.back(tensor)))
+
+
+def script(asked: Asked, lines: list[str]) -> str:
+    """The subject's `lines`, whose last one leaves `result`, and what is right below."""
+    shown = [*lines, "print(result)", f"# right: {_rounded(asked.right['output'])}"]
+    scores = asked.answer.scores
+    if scores is not None and apart(asked.answer.output, asked.right["output"]) <= asked.limit:
+        shown.append(f"# right scores: {_rounded(asked.right['returned'])}")
+    return "\n".join(shown) + "\n"
+
+
+def _rounded(array: Any) -> list[Any]:
+    return np.round(np.asarray(array, "float64"), 6).tolist()

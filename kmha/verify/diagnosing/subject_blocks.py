@@ -1,0 +1,185 @@
+"""Encoder layers, decoder layers and embeddings as candidates: classes of Keras or torch, made for each trial.
+
+Their sublayers' weights are found by `kmha.verify.diagnosing.block_parts`.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks, held, trials_blocks
+from kmha.verify.diagnosing.block_parts import Whole, attentions, grouped
+from kmha.verify.diagnosing.calling import by_role, meant, roles_of
+from kmha.verify.diagnosing.chain import Trial, causal
+from kmha.verify.diagnosing.chain_blocks import NORMS, weights_of
+from kmha.verify.diagnosing.conventions import PADDING_SHAPES
+from kmha.verify.diagnosing.held import UnknownWeightsError
+from kmha.verify.diagnosing.layer_sizes import letters
+from kmha.verify.diagnosing.subject_layers import LENGTH, LayerSubject
+from kmha.verify.diagnosing.subjects import quietly
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, BlockSizes
+
+PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # one of the keys by how another is wanted
+
+
+class BlockSubject(LayerSubject):
+    """See the module's docstring."""
+
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
+        super().__init__(thing, name, given, meaning)
+        self.chain = chain_of(self.made_roles, self.roles)
+        self.roles = roles_of(self.call_found) if self.chain == "decoder" else self.roles  # masks of two attentions
+        defaults = {role: self.made_found[name].default for role, name in self.made_roles.items()}
+        activation = defaults.get("activation")
+        self.block_accepts = BlockAccepts(
+            self.chain,
+            mask=bool({"padding", "mask"} & self.roles.keys()),
+            causal=bool({"look_ahead", "causal", "mask"} & self.roles.keys()),
+            query_padding="look_ahead" in self.roles,
+            norm_first=defaults.get("norm_first") is True,
+            activation=activation if isinstance(activation, str) else "relu",
+        )
+
+    def sizes(self, rng: np.random.Generator) -> Any:
+        return trials_blocks.draw_block_sizes(rng, self.block_accepts)
+
+    def draw(self, seed: int, sizes: Any) -> list[Trial]:
+        drawn = trials_blocks.draw_block(seed, self.block_accepts, sizes)
+        if self.chain == "embedding":
+            return drawn
+        epsilon = self._epsilon(drawn[0])
+        drawn = [dataclasses.replace(trial, more={**trial.more, "epsilon": epsilon}) for trial in drawn]
+        if self.chain == "encoder":
+            return drawn
+        # A decoder layer always looks ahead at nothing, be it told so by a mask or not.
+        return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
+
+    def _epsilon(self, trial: Trial) -> float:
+        """The epsilon that is right: what the constructor is told, or the framework's own where it takes none."""
+        usual: float = trial.more["epsilon"]
+        stated = by_role(self.given).get("epsilon")
+        if isinstance(stated, int | float):
+            return stated
+        if "epsilon" in self.made_roles:
+            return usual
+        try:
+            with quietly():
+                found = self.kind.epsilons(self.make(trial)[0])
+        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+            return usual
+        return self.kind.epsilon if found == {self.kind.epsilon} else usual
+
+    def smaller(self, sizes: BlockSizes) -> Iterator[Any]:
+        """A few small ones."""
+        for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
+            yield BlockSizes(batch, rows, rows + 1, heads, size, heads * size, 3, heads * size, 5)
+
+    def _constructor(self, trial: Trial) -> dict[str, Any]:
+        if self.chain == "embedding":
+            vocabulary, width = trial.weights["embedding/embeddings"].shape
+            values = {"vocabulary": vocabulary, "width": width, "length": LENGTH, "dropout": 0.0}
+        else:
+            inner = trial.weights["ffn/dense1/kernel"].shape
+            query = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"]
+            values = {
+                "width": inner[0],
+                "inner": inner[1],
+                "heads": query.shape[0],
+                "size": query.shape[2],
+                "dropout": 0.0,
+                "epsilon": trial.more["epsilon"],
+            }
+        arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}
+        return {**arguments, **self.given}
+
+    def _arguments(self, trial: Trial) -> dict[str, Any]:
+        if self.chain == "embedding":
+            name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
+            return {name: frameworks.to(trial.more["ids"], self.framework, "int64")}
+        found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
+        if self.chain == "decoder":
+            found["memory" if "memory" in self.roles else "key"] = trial.key
+        arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
+        for role, mask in self._masks(trial).items():
+            if role in self.roles and mask is not None:
+                arguments[self.roles[role]] = self.tensor(meant(self, mask, trial), trial)
+        if "training" in self.roles:
+            arguments[self.roles["training"]] = False
+        if "causal" in self.roles and trial.causal:
+            arguments[self.roles["causal"]] = True
+        return arguments
+
+    def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
+        """Of self-attention and of padding, in the shape that is tried."""
+        rows = trial.query.shape[1]
+        square = np.ones((len(trial.query), rows, rows), bool)
+        if trial.causal and "causal" not in self.roles:
+            square &= causal(rows, rows)
+        if self.chain == "decoder":
+            target = trial.query_mask
+            hidden = trial.causal or target is not None
+            square = square if target is None else square & target[:, None]
+            return {
+                "look_ahead": self._square(square) if hidden else None,
+                "padding": self._padding(trial.key_mask),
+                "mask": self._padding(trial.key_mask),
+            }
+        if trial.causal and "causal" not in self.roles:
+            square = square if trial.key_mask is None else square & trial.key_mask[:, None]
+            return {"mask": self._square(square), "look_ahead": self._square(square)}
+        return {"mask": self._padding(trial.key_mask), "padding": self._padding(trial.key_mask)}
+
+    def _square(self, mask: np.ndarray) -> np.ndarray:
+        return mask[:, None] if self.convention.mask_shape == "B,1,T,S" else mask
+
+    def _padding(self, mask: np.ndarray | None) -> np.ndarray | None:
+        return None if mask is None else PADDING_SHAPES[PADDINGS[self.convention.mask_shape]](mask)
+
+    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
+        raise ValueError(f"{self.name}: give the class of a block, not a layer that is built: its weights are set.")
+
+    def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+        key = tuple((name, array.shape) for name, array in trial.weights.items())
+        if (key, self.convention.dtype) not in self.cache:
+            layer = self.kind.new(self.layer_class, self._constructor(trial), self.convention.dtype)
+            self.kind.build(layer, self._arguments(trial), self.convention.dtype)
+            self.cache[key, self.convention.dtype] = layer, self._parts(layer, trial)
+        layer, parts = self.cache[key, self.convention.dtype]
+        slots: list[held.Slot] = []
+        for prefix, part in parts.items():
+            weights = weights_of(trial.weights, prefix)
+            held.write(part, weights) if prefix.startswith("mha") else [slot.write(weights) for slot in part]
+            slots += part
+        return layer, slots
+
+    def _parts(self, layer: Any, trial: Trial) -> dict[str, Any]:
+        """The slots of each sublayer, by the prefix of its canonical weights."""
+        variables = self.kind.variables(layer)
+        if self.chain == "embedding":
+            shape = trial.weights["embedding/embeddings"].shape
+            table = [variable for variable in variables if variable.shape == shape]
+            if len(table) != 1:
+                raise UnknownWeightsError(f"expected one table {shape}. Received: {held.listed(variables)}.")
+            return {"embedding": [Whole(table[0], "embeddings")]}
+        groups = grouped(variables, trial, self.chain)
+        parts: dict[str, Any] = {}
+        for prefix in attentions(self.chain):
+            weights = weights_of(trial.weights, prefix)
+            parts[prefix] = held.arrangements(groups[prefix], letters(weights))[0]
+        parts["ffn"] = [Whole(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
+        for prefix in filter(None, NORMS[self.chain]):
+            parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]
+        return parts
+
+
+def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
+    """Which block a class is, by the names of its arguments; "attention" if it is none.
+
+    >>> chain_of({"inner": "dff", "heads": "num_heads"}, {"self": "x", "memory": "enc_output"})
+    'decoder'
+    """
+    if "inner" in made:
+        return "decoder" if "memory" in called or "key" in called else "encoder"
+    return "embedding" if "vocabulary" in made and "heads" not in made else "attention"

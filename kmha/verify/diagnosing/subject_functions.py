@@ -1,0 +1,190 @@
+"""A function of arrays as a candidate: NumPy, TensorFlow, torch or JAX, with its weights among the arguments, or none.
+
+Arguments are known by their names (`kmha.verify.diagnosing.naming`): `attention(q, k, v, mask=None)` is scaled
+dot-product attention; with `w_q, w_k, w_v, w_o`, or a dict `weights` with canonical names, it is the whole layer.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import forms, frameworks, naming, reproduction, trials
+from kmha.verify.diagnosing.calling import (
+    SubjectError,
+    call_roles,
+    check_given,
+    check_known,
+    copied,
+    given_sizes,
+    inputs,
+    masks,
+    parameters,
+)
+from kmha.verify.diagnosing.chain import ROLES, Trial
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, SINGLE, Convention
+from kmha.verify.diagnosing.subjects import Subject
+from kmha.verify.diagnosing.trials import Accepts, Sizes
+
+
+class FunctionSubject(Subject):
+    """See the module's docstring."""
+
+    def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
+        self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
+        self.frameworks = frameworks.guesses(function)
+        self.framework = self.frameworks[0]
+        self.call_found = parameters(function)
+        check_given(f"{name}()", given, self.call_found)
+        self.roles = {role: name for role, name in call_roles(self.call_found).items() if name not in given}
+        # `k` is a key, but where there is another argument for keys it may be a weight: names of weights come second.
+        rest = [name for name in self.call_found if name not in self.roles.values() and name not in given]
+        self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
+        check_known(f"{name}()", self.call_found, {*self.roles.values(), *self.weight_names}, given)
+        self.fixed = given_sizes(f"{name}()", given)
+        self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
+        self.accepts = self._accepts()
+        self._check_inputs()
+        self.convention = Convention(weights=self.weight_conventions()[0])
+
+    def _accepts(self) -> Accepts:
+        roles = self.roles
+        cross = ("query" in roles and "key" in roles) or "memory" in roles
+        return Accepts(
+            cross=cross,
+            value="value" in roles,
+            mask="mask" in roles,
+            causal="causal" in roles,
+            padding="padding" in roles,
+            query_padding="query_padding" in roles,
+            training="training" in roles and "dropout" in roles,
+            wide=not (self.core or self.weight_names or "weights" in roles),
+        )
+
+    def _check_inputs(self) -> None:
+        if not {"query", "self"} & self.roles.keys():
+            raise SubjectError(
+                f"{self.name}() has no argument for its input: expected names such as `query, key, value` or `x`. "
+                f"Received: {', '.join(self.call_found) or 'no arguments'}."
+            )
+        known = {role for role, _ in self.weight_names.values()}
+        if known and not (known >= set(ROLES) or "packed" in known):
+            missing = ", ".join(role for role in ROLES if role not in known)
+            raise SubjectError(
+                f"{self.name}() has weights, but none for {missing}: expected names such as w_q, w_k, w_v and w_o, or "
+                f"w_qkv. Received: {', '.join(self.weight_names)}."
+            )
+
+    def entries(self) -> list[dict[str, Any]]:
+        if self.core:
+            found: list[dict[str, Any]] = [{"entry": entry} for entry in (HEADS, BATCH, MIDDLE, SINGLE)]
+        else:
+            heads = [False] if "heads" in self.roles or not self.weight_names else [False, True]
+            found = [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]
+        return [{**one, "framework": name} for name in self.frameworks for one in found]
+
+    def enter(self, **changes: Any) -> None:
+        super().enter(**changes)
+        self.convention = dataclasses.replace(self.convention, weights=self.weight_conventions()[0])
+
+    def sizes(self, rng: np.random.Generator) -> Sizes:
+        sizes = trials.draw_sizes(rng, self.accepts, use_bias=self._biased())
+        heads = 1 if self.convention.one_head else self.fixed.get("heads", sizes.heads)
+        changes: dict[str, Any] = {"heads": heads}
+        if self.accepts.wide:
+            changes |= dict.fromkeys(("width", "features", "key_features"), heads * sizes.size)
+        return dataclasses.replace(sizes, **changes)
+
+    def _biased(self) -> bool:
+        return "weights" in self.roles or any(is_bias for _, is_bias in self.weight_names.values())
+
+    @property
+    def flat(self) -> bool:
+        """Whether its weights have no axis of heads."""
+        return self.convention.one_head or "heads" in {**self.roles, **self.fixed}
+
+    def present(self, trial: Trial) -> frozenset[str] | None:
+        if "weights" in self.roles:
+            return None
+        found = {(part, is_bias) for role, is_bias in self.weight_names.values() for part in _parts(role)}
+        return frozenset(f"{role}/{'bias' if is_bias else 'kernel'}" for role, is_bias in found)
+
+    def weight_conventions(self) -> list[Any]:
+        """(form of kernels into heads, form of the output kernel)."""
+        if not self.weight_names:
+            return [None]
+        packed = any(role == "packed" for role, _ in self.weight_names.values())
+        into = forms.PACKED if packed else (("I,HO", "HO,I", *forms.KERNELS) if self.flat else forms.KERNELS)
+        out: tuple[str, ...] = ("HO,E", "E,HO", "H,O,E") if self.flat else forms.OUTPUT_KERNELS
+        if "attention_output" not in {role for role, _ in self.weight_names.values()}:
+            out = out[:1]
+        pairs = list(itertools.product(dict.fromkeys(into), out))
+        # Those that go together come first: both flat, both transposed, both with an axis of heads.
+        return sorted(
+            pairs,
+            key=lambda pair: ("H," in pair[0], pair[0].startswith("HO")) != ("H," in pair[1], pair[1].startswith("E")),
+        )
+
+    def arguments(self, trial: Trial) -> dict[str, Any]:
+        """All that the call takes."""
+        found = {**self.given, **inputs(self, self.roles, trial), **masks(self, self.roles, trial)}
+        found |= {self.roles[role]: size for role, size in self._numbers(trial).items() if role in self.roles}
+        if "weights" in self.roles and not self.core:
+            tensors = {name: self.tensor(array, trial) for name, array in trial.weights.items()}
+            found[self.roles["weights"]] = tensors
+        for name, (role, is_bias) in self.weight_names.items():
+            found[name] = self.tensor(self._weight(role or "", is_bias, trial), trial)
+        return found
+
+    def _numbers(self, trial: Trial) -> dict[str, Any]:
+        """Sizes and the rate, by the part that they play."""
+        found: dict[str, Any] = {"dropout": trial.rate, "inputs": int(trial.query.shape[-1])}
+        if trial.core:
+            heads, size, width = trial.query.shape[1], trial.query.shape[-1], trial.query.shape[-1]
+        else:
+            heads, _, size = trial.weights["query/kernel"].shape
+            width = trial.weights["attention_output/kernel"].shape[2]
+        return {**found, "heads": int(heads), "size": int(size), "value_size": int(size), "width": int(width)}
+
+    def _weight(self, role: str, is_bias: bool, trial: Trial) -> np.ndarray:
+        into, out = self.convention.weights
+        kind = "bias" if is_bias else "kernel"
+        weights = trial.weights
+        flat = self.flat
+        if role == "packed":
+            arrays = np.stack([weights[f"{part}/{kind}"] for part in ROLES])
+            form = (forms.order(into) if flat else "3,H,O") if is_bias else into
+            return _packed(arrays, form)
+        array = weights[f"{role}/{kind}"]
+        if role == "attention_output":
+            return array if is_bias else forms.fill(array, "HOE", out)
+        return forms.fill(array, "HO", "HO" if flat else "H,O") if is_bias else forms.fill(array, "HIO", into)
+
+    def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
+        arguments = self.arguments(trial)
+        copies = copied(arguments)
+        first = [arguments.pop(name) for name in self._by_place() if name in arguments]
+        return self.function(*first, **arguments), copies
+
+    def _by_place(self) -> list[str]:
+        return [name for name, each in self.call_found.items() if each.kind is each.POSITIONAL_ONLY]
+
+    def code(self, trial: Trial) -> list[str]:
+        arguments, places = self.arguments(trial), self._by_place()
+        lines, given = reproduction.assignments(arguments, self.framework)
+        called = dict(zip(arguments, given, strict=True))
+        places = [called.pop(name).partition("=")[2] for name in places if name in called]
+        head = reproduction.imports(self.function, self.framework, self.source, self.name)
+        return [*head, *lines, f"result = {self.name}({', '.join([*places, *called.values()])})"]
+
+
+def _parts(role: str | None) -> tuple[str, ...]:
+    return ROLES if role == "packed" else (role or "",)
+
+
+def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
+    """Query, key and value in one array; `3` in the form is the axis that they are stacked along."""
+    letters = "PHIO" if arrays.ndim == 4 else "PHO"
+    return forms.fill(arrays, letters, form.replace("3", "P"))

@@ -1,0 +1,246 @@
+"""A layer as a candidate: a Keras layer or a torch module, as a class (made for each trial) or as it is.
+
+A class is made with the sizes and the dropout of the trial, and its weights are set; of a layer that is there already,
+the weights are read.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import held, reproduction, trials
+from kmha.verify.diagnosing.built import number_of_heads, weights_of
+from kmha.verify.diagnosing.calling import (
+    SubjectError,
+    call_roles,
+    check_given,
+    check_known,
+    constructor,
+    copied,
+    given_sizes,
+    inputs,
+    masks,
+    parameters,
+    roles_of,
+)
+from kmha.verify.diagnosing.chain import Trial
+from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
+from kmha.verify.diagnosing.layer_kinds import kind_of, oriented
+from kmha.verify.diagnosing.layer_sizes import fixed_sizes, held_sizes, letters
+from kmha.verify.diagnosing.measuring import Asked
+from kmha.verify.diagnosing.subjects import Subject, quietly
+from kmha.verify.diagnosing.trials import Accepts, Sizes
+
+LENGTH = 64  # more positions than any trial has
+
+
+class LayerSubject(Subject):
+    """See the module's docstring."""
+
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
+        is_class = isinstance(thing, type)
+        self.layer_class = thing if is_class else type(thing)
+        self.kind = kind_of(self.layer_class)
+        self.thing = thing if is_class else self.kind.own(thing)
+        self.name, self.given, self.meaning = name, dict(given), meaning
+        self.framework = self.kind.framework()
+        self.call_found = parameters(getattr(self.layer_class, self.kind.method), skip=1)
+        self.made_found = constructor(self.layer_class)
+        self.call_given = {n: value for n, value in given.items() if n in self.call_found and n not in self.made_found}
+        self.roles = {role: n for role, n in call_roles(self.call_found).items() if n not in self.call_given}
+        self.made_roles = {role: n for role, n in roles_of(self.made_found).items() if n not in self.given}
+        self.fixed = given_sizes(name, given)
+        if is_class:
+            check_given(f"{name}(…)", given, self.made_found, self.call_found)
+            check_known(f"{name}(…)", self.made_found, self.made_roles.values(), self.given)
+        check_known(f"{name}'s {self.kind.method}()", self.call_found, self.roles.values(), self.call_given)
+        self.accepts = self._accepts()
+        self.cache: dict[Any, Any] = {}
+        self.count = 1  # of arrangements of the weights
+        self.unread: held.UnknownWeightsError | None = None
+        self.convention = Convention(weights=0)
+        if not is_class:
+            self.weights = self._read()
+
+    def _accepts(self) -> Accepts:
+        roles, made = self.roles, self.made_roles
+        is_class = isinstance(self.thing, type)
+        if not {"query", "self", "ids"} & roles.keys():
+            raise SubjectError(
+                f"{self.name}: its {self.kind.method}() has no argument for the input: expected names such as `query`, "
+                f"`value`, `key` or `x`. Received: {', '.join(self.call_found) or 'no arguments'}."
+            )
+        return Accepts(
+            cross=("query" in roles and "key" in roles) or ("query" in roles and "value" in roles) or "memory" in roles,
+            value="value" in roles and "key" in roles,
+            mask="mask" in roles,
+            causal="causal" in roles,
+            padding="padding" in roles,
+            query_padding="query_padding" in roles,
+            # In training one head of few features is tried, so that what is dropped can be found.
+            training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
+            wide="size" not in {**made, **self.fixed},
+            half=is_class and self.kind.half,
+        )
+
+    def entries(self) -> list[dict[str, Any]]:
+        is_instance = not isinstance(self.thing, type)
+        time_first = is_instance and getattr(self.thing, "batch_first", None) is False
+        found: list[dict[str, Any]] = [{"entry": TIME if time_first else BATCH}]
+        if not self.accepts.cross:  # what is called with one argument may want a list of them
+            found += [{"entry": entry} for entry in LISTS]
+        return [*found, {"entry": SINGLE}]
+
+    def enter(self, **changes: Any) -> None:
+        self.accepts = self._accepts()
+        super().enter(**changes)
+        self.cache, self.count = {}, self.count if self.weights is not None else 1
+
+    def take(self, convention: Convention) -> None:
+        if self.weights is not None and convention.weights != self.convention.weights:
+            self.weights = self._read(convention.weights)
+        super().take(convention)
+
+    def ask(self, trial: Trial) -> Asked:
+        if self.weights is not None:  # as the convention reads them
+            trial = dataclasses.replace(trial, weights=self.weights)
+        return super().ask(trial)
+
+    def sizes(self, rng: np.random.Generator) -> Sizes:
+        if self.weights is not None:
+            return held_sizes(self.weights)
+        drawn = trials.draw_sizes(rng, self.accepts)
+        heads = self.fixed.get("heads") or (drawn.heads if "heads" in self.made_roles else self._own_heads(drawn))
+        if heads != 1 and "heads" not in self.made_roles:
+            self.accepts = dataclasses.replace(self.accepts, training=False)
+        return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
+
+    def _own_heads(self, drawn: Sizes) -> int:
+        """Where the constructor is not told: as its layer says, else one."""
+        one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
+        letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
+        try:
+            with quietly():
+                layer = self.kind.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
+        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+            return 1
+        return number_of_heads(layer, {}) or 1
+
+    def mask_shapes(self) -> list[str]:
+        """`attention_mask` is (B, T, S) in Keras; a layer of one's own often wants an axis of heads."""
+        shapes = super().mask_shapes()
+        return shapes if self.convention.entry == SINGLE else ["B,T,S", *(each for each in shapes if each != "B,T,S")]
+
+    def weight_conventions(self) -> list[Any]:
+        """The numbers of the arrangements that are possible."""
+        return list(range(self.count))
+
+    def present(self, trial: Trial) -> frozenset[str] | None:
+        try:
+            slots = self._made(trial)[1]
+        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+            return None
+        return frozenset(name for slot in slots for name in slot.names)
+
+    def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+        """The layer for a trial, with its weights set; made anew where sizes, dropout or dtype are others."""
+        layer, slots = self._made(trial)
+        if self.weights is None:
+            held.write(slots, trial.weights)
+        return layer, slots
+
+    def _made(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+        sizes = letters(trial.weights)
+        dtype = self.dtype_of(trial)
+        key = (*sizes.items(), trial.rate, dtype)
+        if key not in self.cache:
+            layer = self.thing
+            if self.weights is None:
+                layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
+            self._build(layer, trial, dtype)
+            try:
+                found = self._arranged(self._oriented(layer, trial, dtype), sizes)
+            except held.UnknownWeightsError as error:
+                self.unread = error
+                raise
+            self.cache[key] = layer, found
+            self.count = max(self.count, len(found))
+        layer, found = self.cache[key]
+        return layer, found[min(self.convention.weights, len(found) - 1)]
+
+    def _build(self, layer: Any, trial: Trial, dtype: str) -> None:
+        """By a call without masks, or with them, if it cannot be called without: what makes the weights is no mask."""
+        plain = dataclasses.replace(trial, mask=None, key_mask=None, query_mask=None, causal=False)
+        try:
+            self.kind.build(layer, self._arguments(plain), dtype)
+        except (Exception, SystemExit):  # a stranger's code may raise anything
+            if not trial.masked:
+                raise
+            self.kind.build(layer, self._arguments(trial), dtype)
+
+    def _arranged(self, variables: list[held.Variable], sizes: Mapping[str, int]) -> list[list[held.Slot]]:
+        """What the variables can be: the same as of the first layer, whose sizes tell its axes apart."""
+        by_path = {variable.path: variable for variable in variables}
+        first = self.cache.setdefault("first", None) or held.arrangements(variables, sizes)
+        if {slot.variable.path for slot in first[0]} != by_path.keys():
+            return held.arrangements(variables, sizes)
+        self.cache["first"] = first
+        return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
+
+    def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[held.Variable]:
+        variables, name = self.kind.variables(layer), self.made_roles.get("inputs")
+        if self.weights is not None or name is None:
+            return variables
+        return oriented(variables, self.kind, self.layer_class, self._constructor(trial), name, dtype)
+
+    def _constructor(self, trial: Trial) -> dict[str, Any]:
+        """What the class is made with."""
+        return self._made_with(letters(trial.weights), trial.rate)
+
+    def _made_with(self, sizes: Mapping[str, int], rate: float) -> dict[str, Any]:
+        values = {
+            "heads": sizes["H"],
+            "size": sizes["O"],
+            "value_size": sizes["O"],
+            "length": LENGTH,
+            "width": sizes["E"] if self.accepts.wide else sizes["I query"],
+            "output": sizes["E"],
+            "inputs": sizes["I query"],
+            "use_bias": True,
+            "batch_first": True,
+            "dropout": rate if self.accepts.training else 0.0,
+        }
+        arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}
+        return {**arguments, **{name: value for name, value in self.given.items() if name in self.made_found}}
+
+    def _arguments(self, trial: Trial) -> dict[str, Any]:
+        """All that the call takes, by name."""
+        return {**self.call_given, **inputs(self, self.roles, trial), **masks(self, self.roles, trial)}
+
+    def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
+        layer, _ = self.make(trial)
+        arguments = self._arguments(trial)
+        copies = copied(arguments)
+        return self.kind.call(layer, arguments, trial.training), copies
+
+    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
+        """The canonical weights of a layer that is there already."""
+        variables = self.kind.variables(self.thing)
+        weights, self.count = weights_of(self.name, self.thing, variables, self.given, convention)
+        return weights
+
+    def code(self, trial: Trial) -> list[str]:
+        _, slots = self.make(trial)
+        lines, given = reproduction.assignments(self._arguments(trial), self.framework)
+        call = f"layer({', '.join(given)})"
+        if self.weights is not None:
+            head = reproduction.imports(self.thing, self.framework, self.source, "layer")
+            return [*head, *lines, f"result = {call}"]
+        head = reproduction.imports(self.thing, self.framework, self.source, self.name)
+        made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
+        used = [slot for slot in slots if slot.variable.used]
+        weights = [reproduction.literal(slot.variable.read()) for slot in used]
+        script = self.kind.script(f"{self.name}({made})", call, used, weights, self.dtype_of(trial))
+        return [*head, *lines, *script, f"result = {call}"]

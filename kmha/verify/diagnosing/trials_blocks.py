@@ -1,0 +1,236 @@
+"""The calls that a diagnosis of an encoder layer, a decoder layer or an embedding tries.
+
+What is tried, and why: `kmha.verify.diagnosing.trials`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import chain_blocks, chain_embedding, trials  # the two fill CHAINS
+from kmha.verify.diagnosing.chain import Trial
+
+EPSILON = chain_blocks.EPSILON
+# What inputs are multiplied by, so that variances are near 1e-6, and near 1e-12: there an epsilon shows.
+TINY, TINIEST = 1e-3, 1e-6
+MEAN = 5.0  # of the inputs of one trial, so that a mean that is not subtracted shows
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockAccepts:
+    """What a block can be called with, and its settings.
+
+    Attributes:
+        chain: "encoder", "decoder" or "embedding".
+        mask: padding of what the encoder gets, or of what its output came from; False: no masks at all.
+        causal: whether self-attention gets a look-ahead mask.
+        query_padding: whether a decoder's look-ahead mask may hide the target's padding too.
+        equal: whether T = S is a decoder's only possibility.
+        memory: the encoder's output may have features of its own; else it has as many as x.
+        norm_first, epsilon, activation: the block's settings.
+        pad_id: the token id of padding.
+    """
+
+    chain: str = "encoder"
+    mask: bool = True
+    causal: bool = True
+    query_padding: bool = True
+    equal: bool = False
+    memory: bool = False
+    norm_first: bool = False
+    epsilon: float = EPSILON
+    activation: str = "relu"
+    pad_id: int = 0
+
+    @property
+    def more(self) -> dict[str, Any]:
+        return {"norm_first": self.norm_first, "epsilon": self.epsilon, "activation": self.activation}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSizes:
+    """B, T, S, H, O, E, the features in between in the feed-forward network, D of the encoder's output, and V."""
+
+    batch: int
+    rows: int
+    columns: int
+    heads: int
+    size: int
+    width: int
+    inner: int
+    memory: int
+    vocabulary: int = 19
+
+    def __str__(self) -> str:
+        return (
+            f"B={self.batch}, T={self.rows}, S={self.columns}, H={self.heads}, O={self.size}, E={self.width}, "
+            f"{self.inner} features in between"
+        )
+
+
+def draw_block_sizes(rng: np.random.Generator, accepts: BlockAccepts = BlockAccepts()) -> BlockSizes:
+    """Pairwise different sizes, but that E = H·O, as in the paper, and the encoder's output may have E features.
+
+    Sizes are left out for which two mistakes are the same: O = H² and H = O², where √H is √(O/H) or O; E = 10, where
+    positions with the base 100,000 are those with E - 2 in place of E.
+
+    >>> str(draw_block_sizes(np.random.default_rng(0)))
+    'B=4, T=9, S=5, H=6, O=2, E=12, 13 features in between'
+    """
+    heads, size = ((2, 3), (3, 2), (3, 4), (4, 3), (2, 6), (6, 2))[rng.integers(6)]
+    width = heads * size
+    batch, *rest = [number for number in (2, 3, 4, 5, 7, 9, 11) if number not in (heads, size, width)][1:]
+    rows, columns = rng.permutation(rest[:3])[:2].tolist()
+    memory = 14 if accepts.memory else width
+    return BlockSizes(batch, rows, columns, heads, size, width, 13, memory)
+
+
+def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) -> dict[str, np.ndarray]:
+    """Random weights by their canonical names, which `chain_blocks` lists; no gain is near 1, no bias near 0."""
+    if chain == "embedding":
+        return {"embedding/embeddings": rng.normal(size=(sizes.vocabulary, sizes.width))}
+    weights: dict[str, np.ndarray] = {}
+    attentions = {"encoder": {"mha": sizes.width}, "decoder": {"mha1": sizes.width, "mha2": sizes.memory}}[chain]
+    for layer, features in attentions.items():
+        shapes = trials.Sizes(0, 0, 0, sizes.heads, sizes.width, features, sizes.size, sizes.width)
+        weights |= {f"{layer}/{name}": array for name, array in trials.draw_weights(rng, shapes).items()}
+    for layer, shape in (("dense1", (sizes.width, sizes.inner)), ("dense2", (sizes.inner, sizes.width))):
+        weights[f"ffn/{layer}/kernel"] = rng.normal(size=shape) / math.sqrt(shape[0])
+        weights[f"ffn/{layer}/bias"] = rng.normal(size=shape[1])
+    for layer in filter(None, chain_blocks.NORMS[chain]):
+        weights[f"{layer}/gamma"] = rng.uniform(0.5, 2.0, sizes.width)
+        weights[f"{layer}/beta"] = rng.normal(size=sizes.width)
+    return weights
+
+
+def draw_block(
+    seed: int, accepts: BlockAccepts = BlockAccepts(), sizes: BlockSizes | None = None, weights: Any = None
+) -> list[Trial]:
+    """All trials for a block or an embedding.
+
+    Args:
+        seed: of sizes, weights and inputs.
+        accepts: what the candidate takes.
+        sizes: drawn, if not given.
+        weights: canonical ones that the candidate holds; drawn for each trial anew, if not given.
+
+    >>> [trial.name for trial in draw_block(0, BlockAccepts(mask=False, causal=False))]
+    ['plain', 'large mean', 'variance near 1e-06', 'variance near 1e-12']
+    >>> [trial.name for trial in draw_block(0, BlockAccepts("embedding"))]
+    ['ids', 'ids, padded', 'one id only', 'one position', 'table of zeros']
+    """
+    rng = np.random.default_rng(seed)
+    maker = _Maker(rng, accepts, sizes or draw_block_sizes(rng, accepts), weights)
+    return list(maker.embeddings() if accepts.chain == "embedding" else maker.blocks())
+
+
+@dataclasses.dataclass
+class _Maker:
+    rng: np.random.Generator
+    accepts: BlockAccepts
+    sizes: BlockSizes
+    held: Any
+
+    def blocks(self) -> Iterator[Trial]:
+        accepts, sizes = self.accepts, self.sizes
+        rows = sizes.rows
+        columns = rows if accepts.equal else sizes.columns
+        yield self.make("plain", rows, columns)
+        yield from self._masked(rows, columns)
+        if accepts.chain == "decoder" and not accepts.equal:
+            yield self.make("T = S", rows, rows)
+            yield self.make("S < T" if columns > rows else "S > T", columns, rows)
+            yield from self._masked(rows, rows, ", T = S")
+        mean = self.make("large mean", rows, columns)
+        yield self.like(mean, mean.query + MEAN, mean.key + MEAN)
+        for factor in (TINY, TINIEST):
+            yield self.tiny(rows, columns, factor)
+
+    def _masked(self, rows: int, columns: int, ending: str = "") -> Iterator[Trial]:
+        accepts, sizes = self.accepts, self.sizes
+        decoder = accepts.chain == "decoder"
+        if accepts.mask:
+            yield self.padded(f"padding{ending}", rows, columns)
+            yield self.of(sizes.heads).padded(f"padding, B = H{ending}", rows, columns)
+            yield self.of(rows).padded(f"padding, B = T{ending}", rows, columns)
+        if accepts.causal:
+            yield self.make(f"look-ahead{ending}", rows, columns, causal=True)
+        if accepts.mask and accepts.causal:
+            yield self.padded(f"look-ahead and padding{ending}", rows, columns, causal=True)
+        if decoder and accepts.query_padding:
+            yield self.padded(f"padding of the target{ending}", rows, columns, target=True)
+            if accepts.mask and accepts.causal:
+                yield self.padded(f"look-ahead and both paddings{ending}", rows, columns, target=True, causal=True)
+
+    def of(self, batch: int) -> "_Maker":
+        """With as many items: some masks without an axis fit only then."""
+        return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, batch=batch))
+
+    def make(self, name: str, rows: int, columns: int, **options: Any) -> Trial:
+        """x (B, T, E); for a decoder the encoder's output (B, S, D) too."""
+        sizes, chain = self.sizes, self.accepts.chain
+        query = self.rng.normal(size=(sizes.batch, rows, sizes.width))
+        key = self.rng.normal(size=(sizes.batch, columns, sizes.memory)) if chain == "decoder" else query
+        return Trial(name, query, key, key, self.weights(), chain=chain, more=self.accepts.more, **options)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        if self.held is not None:
+            return dict(self.held)
+        return draw_block_weights(self.rng, self.sizes, self.accepts.chain)
+
+    def like(self, trial: Trial, query: np.ndarray, key: np.ndarray) -> Trial:
+        """With other inputs."""
+        key = key if self.accepts.chain == "decoder" else query
+        return dataclasses.replace(trial, query=query, key=key, value=key)
+
+    def padded(self, name: str, rows: int, columns: int, target: bool = False, **options: Any) -> Trial:
+        trial = self.make(name, rows, columns, **options)
+        if self.accepts.chain == "encoder":
+            return dataclasses.replace(trial, key_mask=self._real(rows))
+        masks: dict[str, Any] = {"key_mask": self._real(columns)} if self.accepts.mask else {}
+        if target:  # other items are the short ones, so that the two paddings differ where T = S
+            masks["query_mask"] = self._real(rows)[::-1]
+        return dataclasses.replace(trial, **masks)
+
+    def _real(self, positions: int) -> np.ndarray:
+        """Of each item but the last, a different number of positions at the end are padding."""
+        real = positions - np.roll(np.arange(self.sizes.batch), -1) % positions
+        return np.arange(positions) < real[:, None]
+
+    def tiny(self, rows: int, columns: int, factor: float) -> Trial:
+        """All that is normalized has a tiny variance, if the weights can be chosen."""
+        trial = self.make(f"variance near {factor**2:.0e}", rows, columns)
+        weights = dict(trial.weights)
+        if self.held is None:
+            small = ["attention_output/kernel", "attention_output/bias", "dense2/kernel", "dense2/bias"]
+            # With pre-norm nothing normalized is normalized again, and what follows must show it.
+            small += [] if self.accepts.norm_first else ["gamma", "beta"]
+            weights = {
+                name: array * factor if name.endswith(tuple(small)) else array for name, array in weights.items()
+            }
+        trial = dataclasses.replace(trial, weights=weights)
+        return self.like(trial, trial.query * factor, trial.key)
+
+    def embeddings(self) -> Iterator[Trial]:
+        """With ids that repeat, and padding at the end of all items but the last."""
+        sizes, pad = self.sizes, self.accepts.pad_id
+        real = [token for token in range(sizes.vocabulary) if token != pad]
+        ids = self.rng.choice(real, (sizes.batch, sizes.rows))
+        ids[:, 1] = ids[:, 0]
+        yield self.embedding("ids", ids)
+        yield self.embedding("ids, padded", np.where(self._real(sizes.rows), ids, pad))
+        yield self.embedding("one id only", np.full((sizes.batch, sizes.columns), real[1]))
+        yield self.embedding("one position", ids[:, :1])
+        trial = self.embedding("table of zeros", ids)
+        if self.held is None:  # the positions alone
+            weights = {name: np.zeros_like(array) for name, array in trial.weights.items()}
+            trial = dataclasses.replace(trial, weights=weights)
+        yield trial
+
+    def embedding(self, name: str, ids: np.ndarray) -> Trial:
+        query = np.zeros((*ids.shape, self.sizes.width))
+        more = {"ids": ids, "pad_id": self.accepts.pad_id}
+        return Trial(name, query, query, query, self.weights(), chain=chain_embedding.NAME, more=more)

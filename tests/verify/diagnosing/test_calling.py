@@ -1,0 +1,186 @@
+import inspect
+import types
+
+import keras
+import numpy as np
+import pytest
+
+from kmha.verify.diagnosing import calling
+from kmha.verify.diagnosing.calling import SubjectError
+from kmha.verify.diagnosing.chain import Trial
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE, TIME, Convention
+from kmha.verify.diagnosing.trials import Accepts
+
+B, T, S, H, I, O = 2, 3, 5, 4, 7, 6
+RNG = np.random.default_rng(0)
+MASK = RNG.random((B, T, S)) < 0.5
+PADDING = np.arange(S) < np.array([[4], [2]])
+
+
+def _trial(core=False, **options):
+    shape = (B, H) if core else (B,)
+    arrays = (RNG.normal(size=(*shape, size, O if core else I)) for size in (T, S, S))
+    return Trial("t", *arrays, {} if core else {"query/kernel": np.zeros((H, I, O))}, **options)
+
+
+def _subject(call=lambda query, key, value, mask=None: 0, meaning="attends", cross=True, **convention):
+    return types.SimpleNamespace(
+        accepts=Accepts(cross=cross),
+        convention=Convention(**convention),
+        meaning=meaning,
+        call_found=calling.parameters(call),
+        tensor=lambda array, trial: array,
+    )
+
+
+def test_the_parameters_of_a_function():
+    def call(self, query, *rest, key=None, **more):
+        return self, query, rest, key, more
+
+    assert list(calling.parameters(call, skip=1)) == ["query", "key"]
+
+
+def test_a_constructor_that_passes_on_has_its_parents_arguments_too():
+    class Parent(keras.layers.Layer):
+        def __init__(self, num_heads, width=3, **kwargs):
+            super().__init__(**kwargs)
+
+    class Child(Parent):
+        def __init__(self, colour, **kwargs):
+            super().__init__(**kwargs)
+
+    class Strict(Parent):
+        def __init__(self, colour):
+            super().__init__(2)
+
+    assert list(calling.constructor(Child)) == ["num_heads", "width", "colour"]
+    assert list(calling.constructor(Strict)) == ["colour"]
+    assert "num_heads" in calling.constructor(keras.layers.MultiHeadAttention)
+
+
+def test_what_is_not_known_must_be_given():
+    found = calling.parameters(lambda query, colour, size=1: 0)
+    calling.check_known("f()", found, ["query", "colour"], {})
+    calling.check_known("f()", found, ["query"], {"colour": 1})
+    with pytest.raises(SubjectError, match=r"^f\(\): what is the argument `colour`\?"):
+        calling.check_known("f()", found, ["query"], {})
+    with pytest.raises(SubjectError, match=r"^f\(\) has no argument `shade`. It has: query, colour, size\.$"):
+        calling.check_given("f()", {"shade": 1}, found)
+
+
+@pytest.mark.parametrize("value", [0, -2, 1.5, True, "three", [4]])
+def test_what_is_no_size(value):
+    with pytest.raises(SubjectError, match=r"^f: `num_heads` must be a whole number from 1 on. Received: "):
+        calling.given_sizes("f", {"num_heads": value})
+
+
+def test_sizes_by_the_part_that_they_play():
+    given = {"nhead": 3, "d_k": 5, "output_shape": None, "dropout": 0.5}
+    assert calling.given_sizes("f", given) == {"heads": 3, "size": 5}
+
+
+def test_a_look_ahead_mask_is_the_mask_if_there_is_no_other():
+    assert calling.call_roles(["x", "look_ahead_mask"])["mask"] == "look_ahead_mask"
+    assert calling.call_roles(["x", "look_ahead_mask", "mask"])["look_ahead"] == "look_ahead_mask"
+
+
+def test_torchs_hint_is_no_flag():
+    assert "causal" not in calling.call_roles(["query", "attn_mask", "is_causal"])
+    assert calling.call_roles(["query", "is_causal"])["causal"] == "is_causal"
+
+
+@pytest.mark.parametrize(
+    ("entry", "core", "shape"),
+    [
+        (HEADS, True, (B, H, T, O)),
+        (BATCH, True, (B, T, O)),
+        (SINGLE, True, (T, O)),
+        (BATCH, False, (B, T, I)),
+        (SINGLE, False, (T, I)),
+        (TIME, False, (T, B, I)),
+    ],
+)
+def test_the_axes_of_inputs(entry, core, shape):
+    found = calling.inputs(_subject(entry=entry), {"query": "q", "key": "k", "value": "v"}, _trial(core))
+    assert found["q"].shape == shape
+    assert [found[name].shape[-2 if entry != TIME else 0] for name in "qkv"] == [T, S, S]
+
+
+@pytest.mark.parametrize(
+    ("entry", "lengths"),
+    [("[query, key, value]", [T, S, S]), ("[query, value, key]", [T, S, S]), ("[query, key]", [T, S])],
+)
+def test_inputs_in_a_list(entry, lengths):
+    found = calling.inputs(_subject(entry=entry), {"self": "inputs"}, trial := _trial())
+    assert [array.shape[1] for array in found["inputs"]] == lengths
+    assert found["inputs"][1] is (trial.value if "value, key" in entry else trial.key)
+
+
+def test_copies_show_what_is_changed_in_place():
+    first, second = np.zeros((2, 3)), np.ones((2, 5))
+    found = calling.copied({"inputs": [first, second], "flag": True})
+    assert [tensor is given for (tensor, _), given in zip(found, (first, second), strict=True)] == [True, True]
+    second += 1.0
+    assert [np.array_equal(tensor, copy) for tensor, copy in found] == [True, False]
+
+
+def test_self_attention_alone_gets_the_query_for_all():
+    trial = _trial()
+    found = calling.inputs(_subject(cross=False), {"query": "q", "value": "v"}, trial)
+    assert found["q"] is trial.query
+    assert found["v"] is trial.query
+
+
+@pytest.mark.parametrize(("shape", "expected"), [("B,1,T,S", (B, 1, T, S)), ("B,T,S", (B, T, S)), ("T,S", (T, S))])
+@pytest.mark.parametrize("dtype", ["bool", "float", "int32"])
+def test_the_shape_and_dtype_of_a_mask(shape, expected, dtype):
+    found = calling.mask_of(_subject(mask_shape=shape, mask_dtype=dtype), _trial(mask=MASK))
+    assert found.shape == expected
+    assert found.dtype == ("float64" if dtype == "float" else dtype)
+    np.testing.assert_array_equal(found.reshape(-1, T, S)[0].astype(bool), MASK[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [("B,S", (B, S)), ("B,1,1,S", (B, 1, 1, S)), ("B,1,S", (B, 1, S)), ("S", (S,))]
+)
+def test_the_shape_of_a_padding_mask(shape, expected):
+    found = calling.padding_of(_subject(padding_shape=shape), PADDING, _trial())
+    assert found.shape == expected
+
+
+@pytest.mark.parametrize(
+    ("meaning", "hidden", "allowed"), [("attends", False, True), ("hides", True, False), ("adds", -1e9, 0.0)]
+)
+def test_what_a_mask_means(meaning, hidden, allowed):
+    found = calling.mask_of(_subject(meaning=meaning, mask_shape="B,T,S"), _trial(mask=MASK))
+    np.testing.assert_array_equal(found, np.where(MASK, allowed, hidden))
+
+
+def test_an_additive_mask_is_finite_in_float16():
+    found = calling.mask_of(_subject(meaning="adds"), _trial(mask=MASK, dtype="float16"))
+    assert np.isfinite(found.astype("float16")).all()
+
+
+ROLES = {"query": "q", "mask": "mask", "causal": "causal", "training": "training", "scores": "return_scores"}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda q, mask, causal=False: 0, {"mask": None}),
+        (lambda q, mask=None, causal=True: 0, {"causal": False}),
+        (lambda q, mask=None, causal=False: 0, {}),
+        (lambda q, mask=None, causal=False, training=None: 0, {"training": False}),
+        (lambda q, mask=None, return_scores=False: 0, {"return_scores": True}),
+    ],
+)
+def test_without_a_mask_only_what_must_be_given_is(call, expected):
+    roles = {role: name for role, name in ROLES.items() if name in inspect.signature(call).parameters}
+    assert calling.masks(_subject(call), roles, _trial()) == expected
+
+
+def test_flags_as_the_trial_has_them():
+    roles = {"causal": "causal", "training": "train", "deterministic": "deterministic"}
+    call = lambda causal=False, train=False, deterministic=True: 0  # noqa: E731
+    found = calling.masks(_subject(call), roles, _trial(causal=True, training=True))
+    assert found == {"causal": True, "train": True, "deterministic": False}

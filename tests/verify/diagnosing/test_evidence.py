@@ -1,0 +1,118 @@
+import json
+
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.diagnosing import evidence
+
+
+@pytest.fixture
+def found(candidate):
+    """A diagnosis of one of the functions, by name."""
+    return lambda name, **options: diagnose(candidate("arrays", name), **options)
+
+
+def test_how_far_each_call_is(found):
+    strict = found("strict")
+    rows = {row["call"]: row for row in evidence.distances(strict)}
+    assert list(rows) == [one.trial.name for one in strict.asked]
+    assert rows["causal"]["from_right"] > 0.1
+    assert rows["causal"]["from_found"] < 1e-6
+    assert rows["self-attention"]["from_right"] < 1e-6
+    assert rows["causal"]["raised"] is None
+    assert max(row["from_nearest"] for row in rows.values()) == pytest.approx(strict.nearest.distance)
+
+
+def test_the_same_as_texts(found):
+    strict = found("strict")
+    texts = {row["call"]: row["distances"] for row in evidence.rows(strict)}
+    assert all(len(each) == 3 for each in texts.values())
+    assert float(texts["causal"][0]) == pytest.approx(strict.wrong["causal"], rel=0.1)
+
+
+def test_nan_is_infinitely_far(found):
+    rows = {row["call"]: row for row in evidence.distances(found("nan_rows"))}
+    assert rows["mask with rows of nothing"]["from_right"] is None
+    texts = {row["call"]: row["distances"] for row in evidence.rows(found("nan_rows"))}
+    assert texts["mask with rows of nothing"][0] == "∞"
+
+
+def test_where_the_scores_differ(found):
+    where = evidence.where(found("mask_after"))
+    assert where.columns == "key positions"
+    assert where.title.startswith("mask: by how much the scores of item")
+    assert where.values.ndim == 2
+    assert where.values.max() > 0
+
+
+def test_where_the_output_differs(found):
+    strict = found("strict")
+    where = evidence.where(strict)
+    assert where.columns == "features"
+    one = next(one for one in strict.asked if where.title.startswith(f"{one.trial.name}: "))
+    item = int(where.title.split("item ")[1].split()[0])
+    difference = np.abs(one.answer.output - one.right["output"])[item]
+    assert any(np.array_equal(where.values, head) for head in difference)
+
+
+@pytest.mark.parametrize("name", ["core", "nothing", "trained"])
+def test_nowhere(found, name):
+    """Right, not run, or wrong in training alone."""
+    assert evidence.where(found(name)) is None
+
+
+def test_nan_has_no_colour(found):
+    where = evidence.where(found("nan_rows"))
+    assert where is None or np.isfinite(where.values).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("core", {}, "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64."),
+        ("of_three_axes", {}, "Called with inputs (B, P, O), a mask (B, T, S) in which True attends, in float64."),
+        ("of_one_item", {}, "Called with inputs (P, O), a mask (T, S) in which True attends, in float64."),
+        ("added", {"mask": "adds"}, "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which 0 attends and -1e9"),
+        ("with_matrices", {}, "Called with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64."),
+        ("flattened", {}, "It runs with inputs (B, H, P, O) too, and is wrong there"),
+        ("strict", {}, "With this made on purpose, the reference gives the same numbers to"),
+        ("pair_of_core", {}, "If True (or 1) in its mask is meant to hide, say so: mask='hides', or --mask hides."),
+        ("kernel_for_two", {}, "In what it can be called with, these are the same function: "),
+        ("cubed", {}, "The first step that departs: the logits"),
+        ("raises_with_masks", {}, "It raises (ValueError: no masks today) in: mask; mask, equal lengths; "),
+        ("causal_unasked", {}, "It is causal without being asked to be, and is taken to be meant so."),
+    ],
+)
+def test_what_else_was_seen(found, name, options, sentence):
+    notes = evidence.notes(found(name, **options))
+    assert any(sentence in line for line in notes), notes
+
+
+@pytest.mark.tensorflow
+def test_what_is_wrong_in_float16_alone(candidate):
+    half = diagnose(candidate("keras_layers", "Half"))
+    assert half.right
+    [line] = [line for line in evidence.notes(half) if "float16" in line]
+    assert line.startswith("In float16 it is wrong, with half-logits-overflow: ")
+    assert [one["id"] for one in evidence.to_dict(half)["in_float16"]] == ["half-logits-overflow"]
+
+
+def test_the_sizes_of_a_core_and_of_a_layer(found):
+    core, three, layer = found("core"), found("of_three_axes"), found("with_matrices")
+    assert evidence.sizes(core).split(", ")[-2:] == [f"H={core.sizes.heads}", f"O={core.sizes.size}"]
+    assert "H=" not in evidence.sizes(three)
+    assert evidence.sizes(layer) == str(layer.sizes)
+    assert evidence.sizes(found("of_one_item")).startswith("B=1, ")
+
+
+@pytest.mark.parametrize("name", ["core", "strict", "nan_rows", "cubed", "fails", "pair_of_core", "raises_with_masks"])
+def test_all_of_it_is_json(found, name):
+    one = found(name)
+    data = json.loads(json.dumps(evidence.to_dict(one), allow_nan=False))
+    assert data["verdict"] == one.verdict
+    assert tuple(mistake["id"] for mistake in data["mistakes"]) == one.ids
+    assert all(mistake["says"] and mistake["look"] and mistake["source"] for mistake in data["mistakes"])
+    assert data["code"] == one.code()
+    assert len(data["calls"]) == len(one.asked)
+    assert (data["first_step"] is not None) == (one.verdict == "unknown")

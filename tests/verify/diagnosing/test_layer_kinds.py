@@ -1,0 +1,94 @@
+import keras
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.diagnosing.layer_kinds import KerasKind, kind_of
+
+RIGHT = ("Linears", "Causal", "Parameters", "Cloned")
+WRONG = {
+    "key's kernel": "kernels-key-for-value",
+    "multiplied": "scale-multiplied",
+    "scaled after softmax": "scale-after-softmax",
+    "mask inverted": "mask-inverted",
+    "fills -1e-9": "mask-zeroes-logits",
+    "softmax over queries": "softmax-over-queries",
+    "dropout by hand": "dropout-at-inference",
+    "merged without transpose": "merge-not-transposed",
+    "multiplied + merged without transpose": "merge-not-transposed scale-multiplied",
+    "mask inverted + key's kernel": "kernels-key-for-value mask-inverted",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_module_is_not_accused(candidate, name):
+    found = diagnose(candidate("torch_modules", name))
+    assert found.right, found.ids
+    assert found.raised == {}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_mistake_of_a_module_is_named(candidate, wrong):
+    found = diagnose(candidate("torch_modules", "Linears"), arguments={"wrong": wrong})
+    assert sorted(found.ids) == WRONG[wrong].split()
+
+
+@pytest.mark.parametrize(("diagonal", "ids"), [(0, ("causal-strict",)), (2, ("causal-one-ahead",))])
+def test_a_module_that_is_causal_unasked(candidate, diagonal, ids):
+    assert diagnose(candidate("torch_modules", "Causal"), arguments={"diagonal": diagonal}).ids == ids
+
+
+def test_a_module_that_is_there_stays_as_it_is(candidate):
+    torch = pytest.importorskip("torch")
+    module = candidate("torch_modules", "Linears")(15, 3, 0.2)
+    module.train()
+    before = {name: array.clone() for name, array in module.state_dict().items()}
+    assert diagnose(module).right
+    assert module.training
+    after = module.state_dict()
+    assert all(after[name].dtype == torch.float32 for name in before)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize("options", [{}, {"kdim": 7, "vdim": 7}, {"batch_first": True, "bias": False}])
+def test_torchs_own_layer_gives_nan_where_there_is_nothing_to_attend_to(options):
+    """And nothing else is wrong with it, whichever axis comes first."""
+    torch = pytest.importorskip("torch")
+    found = diagnose(torch.nn.MultiheadAttention(15, 3, **options), mask="hides")
+    assert found.ids == ("mask-empty-row-nan",)
+    assert found.raised == {}
+
+
+def test_a_class_of_another_kind():
+    with pytest.raises(ValueError, match=r"Fraction is neither a keras.Layer nor a torch.nn.Module"):
+        kind_of(__import__("fractions").Fraction)
+
+
+class _Deep(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self._first = keras.layers.Dense(2)
+        self.rest = {"second": [keras.layers.Dense(3)], "third": keras.Sequential([keras.layers.Dense(5)])}
+
+    def call(self, x):
+        return self.rest["third"](self.rest["second"][0](self._first(x)))
+
+
+def test_variables_are_called_by_the_attributes_that_lead_to_them():
+    layer = _Deep()
+    layer(np.ones((1, 7)))
+    kernels = {variable.path: variable.shape for variable in KerasKind().variables(layer) if len(variable.shape) == 2}
+    assert kernels == {
+        "first.kernel": (7, 2),
+        "rest.second.0.kernel": (2, 3),
+        "rest.third.layers.1.kernel": (3, 5),  # the input comes first
+    }
+
+
+def test_a_variable_is_set_and_read():
+    layer = keras.layers.Dense(2)
+    layer.build((1, 3))
+    kernel = next(variable for variable in KerasKind().variables(layer) if len(variable.shape) == 2)
+    kernel.assign(np.arange(6.0).reshape(3, 2))
+    np.testing.assert_array_equal(layer.get_weights()[0], kernel.read())
+    np.testing.assert_array_equal(kernel.read(), np.arange(6).reshape(3, 2))

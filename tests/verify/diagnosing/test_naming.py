@@ -1,0 +1,57 @@
+import pytest
+
+from kmha.verify.diagnosing import naming
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("q", "query"),
+        ("queries", "query"),
+        ("x", "self"),
+        ("enc_output", "memory"),
+        ("attn_mask", "mask"),
+        ("look_ahead_mask", "look_ahead"),
+        ("is_causal", "causal"),
+        ("key_padding_mask", "padding"),
+        ("num_heads", "heads"),
+        ("nHead", "heads"),
+        ("key_dim", "size"),
+        ("d_model", "width"),
+        ("fully_connected_dim", "inner"),
+        ("return_attention_scores", "scores"),
+        ("layernorm_eps", "epsilon"),
+        ("colour", None),
+    ],
+)
+def test_arguments(name, part):
+    assert naming.argument(name) == part
+
+
+def test_no_name_plays_two_parts():
+    names = [name for names in naming.ARGUMENTS.values() for name in set(names.split())]
+    twice = {name for name in names if names.count(name) > 1}
+    assert twice == set(), "each of these would be whichever part comes last"
+
+
+def test_the_first_of_a_part_counts():
+    assert naming.arguments(["query", "q", "num_heads"]) == {"query": "query", "heads": "num_heads"}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("wq", ("query", False)),
+        ("W_k.weight", ("key", False)),
+        ("attention/value_dense/kernel", ("value", False)),
+        ("self_attn.out_proj.bias", ("attention_output", True)),
+        ("b_q", ("query", True)),
+        ("q_linear.bias", ("query", True)),
+        ("c_attn.weight", ("packed", False)),
+        ("in_proj_bias", ("packed", True)),
+        ("to_qkv.weight", ("packed", False)),
+        ("dense_4/kernel", (None, False)),
+    ],
+)
+def test_weights(path, found):
+    assert naming.weight(path) == found

@@ -1,0 +1,136 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE
+from kmha.verify.diagnosing.settling import Fit, choose, settle
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+
+
+def _softmax(x, axis=-1):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def _attend(q, k, v, mask=None, axis=-1, scale=True):
+    logits = q @ np.swapaxes(k, -1, -2) / (k.shape[-1] ** 0.5 if scale else 1.0)
+    return _softmax(logits if mask is None else np.where(mask, logits, -1e9), axis) @ v
+
+
+def right(q, k, v, mask=None):
+    return _attend(q, k, v, mask)
+
+
+def right_of_three(q, k, v, mask=None):
+    return _attend(q, k, v, mask, axis=2)
+
+
+def of_matrices(q, k, v):
+    return _attend(q[None], k[None], v[None])[0]
+
+
+def only_matrices(q, k, v):
+    rows, _ = q.shape
+    return _attend(q, k, v).reshape(rows, -1)
+
+
+def unscaled(q, k, v):
+    return _attend(q, k, v, scale=False)
+
+
+def strange(q, k, v):
+    return _attend(q, k, v) ** 3
+
+
+def refuses(q, k, v):
+    raise TypeError("no")
+
+
+@pytest.mark.parametrize(
+    ("function", "fit", "entry", "otherwise"),
+    [
+        (right, Fit.RIGHT, HEADS, None),
+        (right_of_three, Fit.RIGHT, BATCH, HEADS),
+        (only_matrices, Fit.RIGHT, SINGLE, None),
+        (unscaled, Fit.EXPLAINED, HEADS, None),
+        (strange, Fit.RUNS, HEADS, None),
+        (refuses, Fit.RAISES, HEADS, None),
+    ],
+)
+def test_how_inputs_are_handed_over(function, fit, entry, otherwise):
+    found = settle(FunctionSubject(function, "f", {}), 0)
+    assert (found.fit, found.convention.entry, found.otherwise) == (fit, entry, otherwise)
+
+
+def _mask_of(shape, cast):
+    """Wants its mask in one shape and dtype, and is right."""
+
+    def attend(q, k, v, mask=None):
+        if mask is not None:
+            assert mask.ndim == len(shape.split(","))
+            mask = cast(mask)
+        return _attend(q, k, v, mask)
+
+    return attend
+
+
+def _floating(mask):
+    assert mask.dtype == "float64"
+    return mask > 0
+
+
+def _integers(mask):
+    assert mask.dtype == "int32"
+    return mask == 1
+
+
+def _booleans(mask):
+    assert mask.dtype == bool
+    return mask
+
+
+@pytest.mark.parametrize("shape", ["B,1,T,S", "T,S"])
+@pytest.mark.parametrize(("cast", "dtype"), [(_floating, "float"), (_integers, "int32"), (_booleans, "bool")])
+def test_the_mask_that_makes_it_right_is_taken(shape, cast, dtype):
+    found = settle(FunctionSubject(_mask_of(shape, cast), "f", {}), 0)
+    assert (found.convention.mask_shape, found.convention.mask_dtype) == (shape, dtype)
+
+
+def test_a_padding_mask_for_broadcasting():
+    def attend(q, k, v, padding_mask=None):
+        assert padding_mask is None or padding_mask.ndim == 4
+        return _attend(q, k, v, padding_mask)
+
+    found = settle(FunctionSubject(attend, "f", {}), 0)
+    assert found.convention.padding_shape == "B,1,1,S"
+
+
+def test_float32_is_for_what_cannot_compute_in_float64():
+    def attend(q, k, v):
+        assert q.dtype == "float32"
+        return _attend(q, k, v)
+
+    assert settle(FunctionSubject(attend, "f", {}), 0).convention.dtype == "float32"
+    assert settle(FunctionSubject(right, "f", {}), 0).convention.dtype == "float64"
+
+
+@pytest.mark.parametrize(("causal", "fit"), [(True, Fit.RIGHT), (False, Fit.RIGHT)])
+def test_self_attention_may_be_causal_unasked(causal, fit):
+    def attend(x, w_q, w_k, w_v, w_o):
+        mask = np.tri(x.shape[1], dtype=bool) if causal else None
+        return _attend(x @ w_q, x @ w_k, x @ w_v, mask) @ w_o
+
+    found = settle(FunctionSubject(attend, "f", {}), 0)
+    assert (found.fit, found.convention.causal, found.convention.one_head) == (fit, causal, True)
+
+
+def test_the_first_of_equals_is_chosen():
+    subject = FunctionSubject(right, "f", {})
+    subject.enter(entry=HEADS)
+    drawn = [trial for trial in subject.draw(0, subject.sizes(np.random.default_rng(0))) if trial.name == "mask"]
+    options = [
+        dataclasses.replace(subject.convention, mask_dtype=dtype, mask_shape="B,1,T,S") for dtype in ("int32", "bool")
+    ]
+    assert choose(subject, options, drawn) == Fit.RIGHT
+    assert subject.convention == options[0]

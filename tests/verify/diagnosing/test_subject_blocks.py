@@ -1,0 +1,82 @@
+"""What a block is told by its masks, and which of its settings are its own. Its mistakes: `test_published.py`."""
+
+import keras
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.diagnosing.evidence import notes
+
+HIDDEN = {
+    "attends": lambda logits, mask: keras.ops.where(mask, logits, -1e9),
+    "hides": lambda logits, mask: keras.ops.where(mask, -1e9, logits),
+    "adds": lambda logits, mask: logits + mask,
+}
+
+
+class Encoder(keras.layers.Layer):
+    """An encoder layer whose mask, (B, 1, 1, S) or (B, 1, T, S), is meant as it is told."""
+
+    def __init__(self, d_model, num_heads, dff, meaning="attends", added=1e-6):
+        super().__init__()
+        self.num_heads, self.meaning = num_heads, meaning
+        self.wq, self.wk, self.wv, self.wo = (keras.layers.Dense(d_model) for _ in range(4))
+        self.ffn1, self.ffn2 = keras.layers.Dense(dff, activation="relu"), keras.layers.Dense(d_model)
+        self.norm1, self.norm2 = (keras.layers.LayerNormalization(epsilon=added) for _ in range(2))
+
+    def _heads(self, x):
+        x = keras.ops.reshape(x, (*x.shape[:2], self.num_heads, x.shape[2] // self.num_heads))
+        return keras.ops.swapaxes(x, 1, 2)
+
+    def call(self, x, mask=None):
+        query, key, value = (self._heads(layer(x)) for layer in (self.wq, self.wk, self.wv))
+        logits = query @ keras.ops.swapaxes(key, 2, 3) / query.shape[-1] ** 0.5
+        logits = logits if mask is None else HIDDEN[self.meaning](logits, mask)
+        mixed = keras.ops.swapaxes(keras.ops.softmax(logits) @ value, 1, 2)
+        x = self.norm1(x + self.wo(keras.ops.reshape(mixed, x.shape)))
+        return self.norm2(x + self.ffn2(self.ffn1(x)))
+
+
+@pytest.mark.parametrize("meaning", HIDDEN)
+def test_what_a_mask_means(meaning):
+    found = diagnose(Encoder, arguments={"meaning": meaning}, mask=meaning)
+    assert found.right, (found.verdict, found.ids, found.raised)
+
+
+class Told(Encoder):
+    def __init__(self, d_model, num_heads, dff, epsilon=1e-12):
+        super().__init__(d_model, num_heads, dff, added=epsilon)
+
+
+@pytest.mark.parametrize(
+    ("block", "arguments", "ids", "taken"),
+    [
+        (Encoder, {"added": 1e-3}, (), "0.001"),  # Keras' own
+        (Encoder, {"added": 1e-6}, (), ""),  # the paper's code's
+        (Encoder, {"added": 1e-5}, ("norm-epsilon-1e-5",), ""),
+        (Told, {}, (), ""),
+        (Told, {"epsilon": 1e-5}, (), "1e-05"),
+    ],
+)
+def test_whose_epsilon_is_right(block, arguments, ids, taken):
+    found = diagnose(block, arguments=arguments)
+    said = [note for note in notes(found) if "epsilon" in note]
+    assert said == ([f"The epsilon of its normalizations, {taken}, is taken to be meant."] if taken else [])
+    assert found.ids == ids
+    assert found.right == (not ids)
+
+
+@pytest.mark.parametrize(("own", "ids"), [({}, ()), ({"eps": 1e-6}, ()), ({"eps": 1e-3}, ("norm-epsilon-1e-3",))])
+def test_torch_has_an_epsilon_of_its_own(own, ids):
+    nn = pytest.importorskip("torch").nn
+
+    class Block(nn.TransformerEncoderLayer):
+        def __init__(self, d_model, nhead, dim_feedforward):
+            super().__init__(d_model, nhead, dim_feedforward, batch_first=True)
+            self.norm1, self.norm2 = nn.LayerNorm(d_model, **own), nn.LayerNorm(d_model, **own)
+
+        def forward(self, x):
+            return super().forward(x)
+
+    found = diagnose(Block)
+    assert found.ids == ids
+    assert found.right == (not ids)

@@ -1,0 +1,225 @@
+import keras
+import numpy as np
+import pytest
+
+import kmha
+from kmha.layers import addons
+from kmha.verify import diagnose
+from kmha.verify.diagnosing.calling import SubjectError
+
+pytestmark = pytest.mark.tensorflow
+
+RIGHT = ("Course", "Nameless", "OneHead", "HeadLists", "Packed", "Lists", "Half", "Bare", "Fixed")
+WRONG = {
+    "split by reshape": "heads-reshaped",
+    "query is key": "inputs-all-key",
+    "key and value swapped": "mix-key-value-swapped",
+    "key's kernel for value": "kernels-key-for-value",
+    "merged without transpose": "merge-not-transposed",
+    "not scaled": "scale-missing",
+    "mask inverted": "mask-inverted",
+    "mask adds 1e-9": "mask-zeroes-logits",
+    "softmax over queries": "softmax-over-queries",
+    "dropout left on": "dropout-at-inference",
+    "dropout unused": "dropout-never",
+    "not scaled + split by reshape": "heads-reshaped scale-missing",
+    "mask inverted + merged without transpose": "mask-inverted merge-not-transposed",
+}
+
+
+@pytest.mark.parametrize("layer", [keras.layers.MultiHeadAttention, kmha.MultiHeadAttention], ids=["builtin", "ours"])
+def test_the_builtin_and_ours(layer):
+    found = diagnose(layer)
+    assert found.right, found.ids
+    assert found.raised == {}
+    assert found.in_float16 is None
+    names = {one.trial.name for one in found.asked}
+    assert names >= {"causal, T > S", "mask and padding", "dropout, training", "large numbers, mask"}
+
+
+@pytest.mark.parametrize("layer", [keras.layers.MultiHeadAttention, kmha.MultiHeadAttention], ids=["builtin", "ours"])
+@pytest.mark.parametrize(
+    "options", [{"dropout": 0.3, "use_bias": False}, {"output_shape": 17, "dtype": "float64"}], ids=["plain", "biased"]
+)
+def test_a_layer_that_is_there_already(layer, options, rng):
+    built = layer(3, 5, **options)
+    built(rng.normal(size=(2, 7, 13)), rng.normal(size=(2, 4, 11)))
+    built.set_weights([rng.normal(size=weight.shape) * 0.4 for weight in built.get_weights()])
+    before = built.get_weights()
+    found = diagnose(built)
+    assert found.right, found.ids
+    assert found.raised == {}
+    assert (found.sizes.heads, found.sizes.size, found.sizes.features, found.sizes.key_features) == (3, 5, 13, 11)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(before, built.get_weights(), strict=True))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_layer_is_not_accused(candidate, name):
+    found = diagnose(candidate("keras_layers", name))
+    assert found.right, found.ids
+    assert found.raised == {}
+    assert len(found.asked) >= 2
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_mistake_is_named(candidate, wrong):
+    found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": wrong})
+    assert sorted(found.ids) == WRONG[wrong].split()
+
+
+def test_a_layer_that_is_wrong_without_its_scores_alone(candidate):
+    """They are asked for where it can return them, so that more is seen; but not always."""
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "quick and wrong"})
+    assert not found.right
+    assert set(found.wrong) == {"self-attention, without scores", "mask, without scores"}
+    assert "return_attention_scores=False" in found.code()
+
+
+def test_a_width_that_is_the_features_too(candidate):
+    found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": "scaled by the width"})
+    assert {match.ids for match in found.matches} == {("scale-all-heads",), ("scale-features",)}
+
+
+def test_the_layer_of_addons_takes_a_list():
+    found = diagnose(addons.MultiHeadAttention, arguments={"return_attn_coef": True})
+    assert found.right, found.ids
+    assert found.convention.entry == "[query, key, value]"
+    assert found.asked[0].answer.scores is not None
+
+
+@pytest.mark.parametrize(("mask", "ids"), [("attends", "mask-inverted"), ("hides", "")])
+def test_what_true_means_in_a_mask(candidate, mask, ids):
+    found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": "mask inverted"}, mask=mask)
+    assert " ".join(found.ids) == ids
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1)])
+@pytest.mark.parametrize(("scaled", "ids"), [(True, ()), (False, ("scale-missing",))])
+def test_weights_without_names_are_solved_for(candidate, order, scaled, ids):
+    found = diagnose(candidate("keras_layers", "Nameless"), arguments={"order": order, "scaled": scaled})
+    assert found.ids == ids
+    assert found.verdict == ("known" if ids else "right")
+
+
+def test_weights_without_names_of_a_layer_that_is_there(candidate, rng):
+    layer = candidate("keras_layers", "Nameless")(15, 3, order=(2, 0, 3, 1))
+    layer(rng.normal(size=(2, 4, 15)), rng.normal(size=(2, 7, 15)))
+    assert diagnose(layer).right
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "ids"),
+    [
+        ("HeadLists", {"wrong": "averaged"}, "merge-averaged"),
+        ("Packed", {"shift": -1}, "causal-strict"),
+        ("Packed", {"shift": 1}, "causal-one-ahead"),
+    ],
+)
+def test_mistakes_of_other_forms(candidate, name, arguments, ids):
+    assert " ".join(diagnose(candidate("keras_layers", name), arguments=arguments).ids) == ids
+
+
+def test_what_overflows_in_float16_is_told_apart(candidate):
+    half = candidate("keras_layers", "Half")
+    found = diagnose(half)
+    assert found.right
+    assert found.in_float16.ids == ("half-logits-overflow",)
+    assert diagnose(half, float16=True).ids == ("half-logits-overflow",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heads", "width"),
+    [({"num_heads": 5}, 5, None), ({"d_model": 14, "num_heads": 7}, 7, 14), ({"d_model": 60}, None, 60)],
+)
+def test_sizes_may_be_given(candidate, arguments, heads, width):
+    found = diagnose(candidate("keras_layers", "Course"), arguments=arguments)
+    assert found.right, found.ids
+    assert found.sizes.heads == heads or heads is None
+    assert found.sizes.width == width or width is None
+
+
+def test_a_class_is_made_in_a_policy_that_does_not_stay(candidate):
+    diagnose(candidate("keras_layers", "OneHead"))
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def _unbuilt():
+    return keras.layers.MultiHeadAttention(2, 3)
+
+
+def _dense():
+    layer = keras.layers.Dense(3)
+    layer.build((2, 5))
+    return layer
+
+
+class _Unknown(keras.layers.Layer):
+    def __init__(self, colour):
+        super().__init__()
+
+    def call(self, x):
+        return x
+
+
+class _NoInput(keras.layers.Layer):
+    def call(self, colour=None):
+        return colour
+
+
+class _ManyWeights(keras.layers.Layer):
+    def __init__(self, units):
+        super().__init__()
+        self.parts = [keras.layers.Dense(units) for _ in range(6)]
+
+    def call(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (_unbuilt, {}, r"the layer has no weights yet. Call it once, or `build` it, first; or give its class"),
+        (_dense, {}, r"its weights fit no reading as multi-head attention\..*\(5, 3\)"),
+        (lambda: _Unknown, {}, r"what is the argument `colour`\?.*--set colour=VALUE"),
+        (lambda: _Unknown, {"colours": 1}, r"has no argument `colours`. It has: colour, x\."),
+        (lambda: _NoInput, {}, r"its call\(\) has no argument for the input.*Received: colour\."),
+        (lambda: _ManyWeights, {}, r"_ManyWeights: the weights are not those of .*H=1, O=.*parts.5.bias \(\d+,\)\."),
+        (lambda: keras.layers.MultiHeadAttention, {"num_head": 2}, r"has no argument `num_head`. It has: num_heads, "),
+        (lambda: int, {}, r"int is neither a keras.Layer nor a torch.nn.Module.*give a function that calls it"),
+    ],
+    ids=["unbuilt", "dense", "unknown", "given", "input", "weights", "misspelt", "class"],
+)
+def test_errors_teach(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(make(), arguments=arguments)
+
+
+def test_a_width_that_heads_do_not_divide(candidate):
+    with pytest.raises(SubjectError, match="a width of 7 is no multiple of 2 heads"):
+        diagnose(candidate("keras_layers", "Course"), arguments={"d_model": 7, "num_heads": 2})
+
+
+def test_a_layer_that_raises_on_every_call():
+    class Broken(keras.layers.Layer):
+        def call(self, x):
+            raise RuntimeError("out of coffee")
+
+    found = diagnose(Broken)
+    assert found.verdict == "raises"
+    assert set(found.raised.values()) == {"RuntimeError: out of coffee"}
+
+
+def test_a_number_of_heads_that_nobody_tells_is_not_guessed(candidate, rng):
+    layer = candidate("keras_layers", "Nameless")(15, 3)
+    layer(rng.normal(size=(2, 4, 15)), rng.normal(size=(2, 7, 15)))
+    layer.parts = layer.heads
+    del layer.heads
+    with pytest.raises(SubjectError, match=r"Give the number of heads: arguments=\{'num_heads': …\}, or --set"):
+        diagnose(layer)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)

@@ -1,0 +1,165 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from kmha.verify.diagnosing.chain import run
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE, TIME
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.subjects import Subject, quietly, said
+from kmha.verify.diagnosing.trials import Accepts
+from kmha.verify.diagnosing.trials_sizes import Sizes
+
+SIZES = Sizes(batch=4, rows=5, columns=7, heads=2, features=13, key_features=13, size=3, width=17)
+
+
+class Recorded(Subject):
+    """Answers with what it is told to."""
+
+    def __init__(self, result, core=False, **convention):
+        self.result, self.core = result, core
+        self.enter(**convention)
+
+    def call(self, trial):
+        return (self.result(trial) if callable(self.result) else self.result), []
+
+
+def _first(subject):
+    return subject.draw(0, SIZES)[0]
+
+
+@pytest.mark.parametrize(
+    ("entry", "core", "shape"),
+    [
+        (HEADS, True, (4, 2, 5, 3)),
+        (BATCH, True, (4, 5, 3)),
+        (SINGLE, True, (5, 3)),
+        (BATCH, False, (4, 5, 17)),
+        (SINGLE, False, (5, 17)),
+        (TIME, False, (5, 4, 17)),
+    ],
+)
+def test_the_axes_of_an_answer(entry, core, shape):
+    subject = Recorded(np.arange(float(np.prod(shape))).reshape(shape), core, entry=entry)
+    one = subject.ask(_first(subject))
+    assert one.answer.raised == ""
+    assert one.answer.output.shape == one.right["output"].shape
+
+
+@pytest.mark.parametrize(
+    ("entry", "heads", "shape", "expected"),
+    [
+        (BATCH, 2, (4, 2, 5, 7), (4, 2, 5, 7)),
+        (SINGLE, 2, (2, 5, 7), (1, 2, 5, 7)),
+        (BATCH, 2, (4, 5, 7), None),  # their mean over the heads, say
+        (BATCH, 1, (4, 5, 7), (4, 1, 5, 7)),
+        (SINGLE, 1, (5, 7), (1, 1, 5, 7)),
+    ],
+)
+def test_the_axes_of_scores(entry, heads, shape, expected):
+    subject = Recorded(lambda trial: (np.zeros((1, 5, 17)), np.zeros(shape)), entry=entry)
+    trial = next(subject.each(0, Sizes(4, 5, 7, heads, 13, 13, 3, 17)))
+    scores = subject.ask(trial).answer.scores
+    assert (None if scores is None else scores.shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "said_dtype"), [("float16", "float16"), ("float32", "float32"), ("int64", "float64")]
+)
+def test_the_dtype_of_an_answer(dtype, said_dtype):
+    subject = Recorded(np.zeros((4, 5, 17), dtype))
+    answer = subject.ask(_first(subject)).answer
+    assert answer.dtype == said_dtype
+    assert answer.output.dtype == "float64"
+
+
+@pytest.mark.parametrize("result", [None, "text", (None, None), {}, ([1, [2]],), object(), np.array(["a"])])
+def test_an_answer_that_is_no_array(result):
+    subject = Recorded(result)
+    assert "expected an array" in subject.ask(_first(subject)).answer.raised
+
+
+@pytest.mark.parametrize("result", [[], 3.0, np.zeros(5), np.zeros((4, 5)), np.zeros((0, 5, 17)), np.array(1 + 2j)])
+def test_an_answer_of_another_shape_is_none_that_is_right(result):
+    subject = Recorded(result)
+    one = subject.ask(_first(subject))
+    assert one.answer.raised or one.answer.output.shape != one.right["output"].shape
+
+
+def _raising(error):
+    def call(trial):
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("first\nsecond"), "ValueError: first"),
+        (KeyError("name"), "KeyError: 'name'"),
+        (SystemExit(2), "SystemExit: 2"),
+        (RecursionError(), "RecursionError: "),
+        (
+            ValueError("Exception encountered when calling X.call().\n\n\x1b[1mthe reason\x1b[0m\n"),
+            "ValueError: the reason",
+        ),
+    ],
+)
+def test_an_error_is_an_answer(error, text):
+    subject = Recorded(_raising(error))
+    assert subject.ask(_first(subject)).answer.raised == text
+    assert said(error) == text
+
+
+def test_ctrl_c_is_none():
+    subject = Recorded(_raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        subject.ask(_first(subject))
+
+
+def test_what_was_changed_in_place_is_seen():
+    def attend(query, key, value):
+        value += 1.0
+        return value
+
+    subject = FunctionSubject(attend, "f", {})
+    assert not subject.ask(_first(subject)).answer.untouched
+    assert Recorded(np.zeros((4, 5, 17))).ask(_first(Recorded(0))).answer.untouched
+
+
+def test_a_strangers_prints_and_warnings_are_not_ours(capsys):
+    with quietly():
+        print("hello")
+        warnings.warn("careful", stacklevel=1)
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_smaller_sizes_begin_with_one_of_everything():
+    subject = Recorded(0.0)
+    sizes = list(subject.smaller(SIZES))
+    first = sizes[0]
+    assert (first.batch, first.rows, first.columns, first.heads, first.size) == (1, 1, 1, 1, 1)
+    products = [one.batch * one.rows * one.columns * one.heads * one.size for one in sizes]
+    assert products == sorted(products)
+    subject.weights = {}
+    held = list(subject.smaller(SIZES))
+    assert {(one.heads, one.size, one.features, one.width) for one in held} == {(2, 3, 13, 17)}
+
+
+def test_each_draws_what_draw_does():
+    subject = FunctionSubject(lambda q, k, v, mask=None: q, "f", {})
+    both = zip(subject.draw(3, SIZES), subject.each(3, SIZES), strict=True)
+    for mine, theirs in both:
+        assert mine.name == theirs.name
+        np.testing.assert_array_equal(run(mine)["output"], run(theirs)["output"])
+
+
+@pytest.mark.parametrize(
+    ("accepts", "expected"),
+    [(Accepts(cross=False), True), (Accepts(cross=True), False), (Accepts(cross=False, causal=True), False)],
+)
+def test_what_may_be_causal_unasked(accepts, expected):
+    subject = Recorded(0.0)
+    subject.accepts = accepts
+    assert subject.may_be_causal is expected
