@@ -133,8 +133,8 @@ class Exercise:
         uses: what an answer may import, besides the standard library: "numpy", "keras", "tensorflow", "matplotlib".
         needs: exercises of the same assignment whose files an answer imports, as the learner wrote them.
         forbids: names that an answer may not use, such as "MultiHeadAttention" where it is to be written.
-        bank: for an exercise that is attention itself: makes of the inputs the trial of `kmha.verify.diagnosing.chain`, so that
-            every mistake of that bank is compared too.
+        bank: for an exercise that is attention itself: makes of the inputs a trial of `kmha.verify.diagnosing.chain`,
+            so that every mistake of that bank is compared too.
         bank_result: what the exercise returns, made of the chain's results.
         serve: computes what the sandbox may call but not read (`kmha.course.asks.remote`): called with a name and with
             the arguments of the call.
