@@ -7,10 +7,11 @@ opening), and two files for each exercise: the master, `NAME.py`, and `checks/NA
 import dataclasses
 import difflib
 import importlib.util
+import os
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -128,20 +129,53 @@ def items(folder: Path | None = None) -> Iterator[Item]:
 
 
 def find(name: str, folder: Path | None = None) -> tuple[Item, ...]:
-    """The exercises that are meant by "a1.cross_kv", by "cross_kv", or by "a1": all of an assignment.
+    """The exercises that are meant by "a1.cross_kv", by "cross_kv", by "a1": all of an assignment, or by a path.
+
+    A path is that of a file or a folder as a learner has them: "a1_k_and_v/cross_kv.py", "a1_k_and_v.ipynb", or "." in
+    the folder of an assignment.
 
     Raises:
         UnknownExerciseError: none; it says which there are.
     """
     every = tuple(items(folder))
-    found = tuple(item for item in every if name in (item.id, item.name, item.assignment))
+    found = tuple(item for item in every if name in (item.id, item.name, item.assignment)) or _at(name, every)
     if found:
         return found
-    names = [item.id for item in every] + [item.name for item in every]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    near = _near(name, every)
     raise UnknownExerciseError(
         f"there is no exercise {name!r}. " + (f"Did you mean {' or '.join(near)}?" if near else "See: kmha course list")
     )
+
+
+def _at(name: str, every: Sequence[Item]) -> tuple[Item, ...]:
+    """Those in the file or the folder at a path; a file's name alone is enough."""
+    path = Path(os.path.abspath(name))  # "." has the name of the folder that it is
+    if not name or path.suffix not in ("", ".py", ".ipynb"):
+        return ()
+    if path.suffix != ".py":
+        return tuple(item for item in every if item.folder.name == path.stem)
+    called = [item for item in every if item.name == path.stem]
+    within = tuple(item for item in called if item.folder.name == path.parent.name)
+    return within or tuple(item for item in called if name == path.name)
+
+
+def _near(name: str, every: Sequence[Item]) -> list[str]:
+    """Ids that may have been meant: what begins so, then what has it as a part; or else what is spelt much like it."""
+    wanted = name.lower()
+    if wanted.endswith(".py"):
+        path = Path(wanted)
+        wanted = ".".join([*path.parent.name.split("_")[:1], path.stem]) if path.parent.name else path.stem
+    assignment, _, part = wanted.rpartition(".")
+    names = [(text.lower(), item.id) for item in every for text in (item.id, item.name)]
+    begins = [(text, id) for text, id in names if len(wanted) > 1 and text.startswith(wanted)]
+    begins.sort(key=lambda each: len(each[0]) > len(wanted))  # spelt otherwise only in capitals: first
+    within = [(text, id) for text, id in names if len(part) > 2 and part in text]
+    within.sort(key=lambda each: not each[1].startswith(f"{assignment}."))
+    if assignment and begins:
+        within = []
+    close = difflib.get_close_matches(wanted, sorted({text for text, _ in names}), n=3, cutoff=0.75)
+    spelt = [(text, id) for like in close for text, id in names if text == like]
+    return [*dict.fromkeys(id for _, id in begins + within or spelt)][:3]
 
 
 def _assignment(folder: Path) -> Assignment:

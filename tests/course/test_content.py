@@ -32,8 +32,69 @@ def test_exercises_by_name(course, name, ids):
 
 
 @pytest.mark.parametrize(
+    ("place", "name", "ids"),
+    [
+        ("", "a1_doubling/again.py", ["a1.again"]),
+        ("", "./a1_doubling/again.py", ["a1.again"]),
+        ("", "again.py", ["a1.again"]),
+        ("a1_doubling", "again.py", ["a1.again"]),
+        ("", "a1_doubling", ["a1.twice", "a1.again"]),
+        ("", "a1_doubling/", ["a1.twice", "a1.again"]),
+        ("", "a1_doubling.ipynb", ["a1.twice", "a1.again"]),
+        ("a1_doubling", ".", ["a1.twice", "a1.again"]),
+    ],
+)
+def test_exercises_by_path(course, tmp_path, monkeypatch, place, name, ids):
+    (tmp_path / "a1_doubling").mkdir()
+    monkeypatch.chdir(tmp_path / place)
+    assert [item.id for item in find(name, course)] == ids
+
+
+def test_a_file_of_one_name_in_two_assignments(tmp_path, monkeypatch):
+    for folder in ("a1_one", "a2_two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "assignment.toml").write_text('title = "T"\nexercises = ["same"]\n')
+    monkeypatch.chdir(tmp_path)
+    assert [item.id for item in find("same.py", tmp_path)] == ["a1.same", "a2.same"]
+    assert [item.id for item in find("a2_two/same.py", tmp_path)] == ["a2.same"]
+    monkeypatch.chdir(tmp_path / "a2_two")
+    assert [item.id for item in find("same.py", tmp_path)] == ["a2.same"]
+
+
+@pytest.mark.parametrize("name", [".", "a1_doubling/other/twice.py", "a1_doubling/twice.py.bak-1", "a1_other/zzz.py"])
+def test_a_path_that_is_of_none(course, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownExerciseError, match="there is no exercise"):
+        find(name, course)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("a7.scaled", "a7.scaled_dot_product_attention"),
+        ("a7.dot_product", "a7.scaled_dot_product_attention or a4.scaled_dot_product_attention"),
+        ("crosskv", "a1.cross_kv"),
+        ("a1_k_and_v/cross_k.py", "a1.cross_kv"),
+        ("a7.encoder", "a7.Encoder or a7.EncoderLayer"),
+        ("split_", "a2.split_kernel or a4.split_heads"),
+    ],
+)
+def test_what_may_have_been_meant(name, near):
+    """Among all assignments, since some names are there twice; each once, at most three, the likeliest first."""
+    with pytest.raises(UnknownExerciseError) as error:
+        find(name, content.installed())
+    assert str(error.value) == f"there is no exercise {name!r}. Did you mean {near}?"
+
+
+@pytest.mark.parametrize(
     ("name", "message"),
-    [("a1.twise", "Did you mean a1.twice"), ("zzz", "See: kmha course list"), ("", "See: kmha course list")],
+    [
+        ("a1.twise", r"Did you mean a1.twice\?"),
+        ("twise", r"Did you mean a1.twice\?"),
+        ("zzz", "See: kmha course list"),
+        ("a9", "See: kmha course list"),
+        ("", "See: kmha course list"),
+    ],
 )
 def test_a_name_that_there_is_not(course, name, message):
     with pytest.raises(UnknownExerciseError, match=message):
