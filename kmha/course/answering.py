@@ -3,6 +3,8 @@
 It knows what is asked, never what is expected. What it sends is not trusted by who reads it.
 """
 
+import __future__
+
 import importlib
 import inspect
 import io
@@ -104,7 +106,9 @@ def _result(module: Any, name: str, ask: str | None, inputs: dict[str, Any]) -> 
         return getattr(module, name)(**inputs)
     scope: dict[str, Any] = {"np": np, "asks": asks}
     linecache.cache["<asked>"] = (len(ask), None, ask.splitlines(keepends=True), "<asked>")
-    exec(compile(ask, "<asked>", "exec"), scope)  # noqa: S102 - the exercise's own text, in the sandbox
+    # Its annotations are left alone: they name what only its module has imported.
+    code = compile(ask, "<asked>", "exec", __future__.annotations.compiler_flag)
+    exec(code, scope)  # noqa: S102 - the exercise's own text, in the sandbox
     (function,) = (value for key, value in scope.items() if inspect.isfunction(value))
     return function(module, inputs)
 

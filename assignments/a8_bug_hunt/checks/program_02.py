@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from kmha.course.comparing import same
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "softmax-over-queries"
 LARGEST = "logits.max(axis=1, keepdims=True)"
@@ -19,26 +18,9 @@ def draw(rng):
     return {"query": query, "key": key, "value": value}
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank, which has the positions third."""
     return Trial("asked", *(inputs[name].transpose(1, 2, 0, 3) for name in ("query", "key", "value")))
-
-
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return np.transpose(output, (2, 0, 1, 3))
 
 
 EXERCISE = Exercise(
@@ -48,7 +30,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -86,5 +68,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(MISTAKE, lambda output: np.transpose(output, (2, 0, 1, 3))),
 )

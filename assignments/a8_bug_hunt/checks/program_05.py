@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from kmha.course.comparing import same
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "mask-tiled"
 LAID = "np.repeat(mask, heads, axis=0)"
@@ -21,28 +20,11 @@ def draw(rng):
     return {"query": query, "key": key, "value": value, "mask": mask, "heads": heads}
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank, which gets the heads apart."""
     arrays = (inputs[name] for name in ("query", "key", "value"))
     apart = (array.reshape(*array.shape[:2], inputs["heads"], -1).swapaxes(1, 2) for array in arrays)
     return Trial("asked", *apart, mask=inputs["mask"])
-
-
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return np.swapaxes(output, 1, 2).reshape(output.shape[0], output.shape[2], -1)
 
 
 EXERCISE = Exercise(
@@ -52,7 +34,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -97,5 +79,7 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(
+        MISTAKE, lambda output: np.swapaxes(output, 1, 2).reshape(output.shape[0], output.shape[2], -1)
+    ),
 )

@@ -1,9 +1,8 @@
 """What is checked of `program_07`; the mistake in it is `causal-wrong-corner`."""
 
-from kmha.course.comparing import same
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "causal-wrong-corner"
 TRIANGLE = "np.tri(rows, columns, dtype=bool)"
@@ -28,26 +27,9 @@ def more_queries(rng):
     return arrays(rng, longer=True)
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank."""
     return Trial("asked", inputs["query"], inputs["key"], inputs["value"], causal=True, fill=-1e9)
-
-
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return output
 
 
 EXERCISE = Exercise(
@@ -58,7 +40,7 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
         Check("edge", "more queries than keys", 1, more_queries),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -103,5 +85,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(MISTAKE),
 )

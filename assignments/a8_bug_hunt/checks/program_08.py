@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from kmha.course.comparing import same
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "padding-on-queries"
 MASKED = "logits = np.where(mask[:, None, None, :], logits, -1e9)"
@@ -24,14 +23,6 @@ def draw(rng):
     }
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank, which has an output kernel: one that leaves the heads as they are."""
     array, kernels, mask = inputs["inputs"], inputs["kernels"], inputs["mask"]
@@ -41,15 +32,6 @@ def trial(inputs):
     return Trial("asked", array, array, array, weights, key_mask=mask, query_mask=mask, fill=-1e9)
 
 
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return output
-
-
 EXERCISE = Exercise(
     title="Program 8: three kernels in one array",
     question="The mask hides the padding's rows: why does padding still count? (lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40)",
@@ -57,7 +39,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -102,5 +84,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(MISTAKE),
 )

@@ -1,9 +1,8 @@
 """What is checked of `program_09`; the mistake in it is `heads-reshaped`."""
 
-from kmha.course.comparing import same
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "heads-reshaped"
 SPLIT = "return array.reshape(batch, positions, heads, width // heads).swapaxes(1, 2)"
@@ -23,14 +22,6 @@ def draw(rng):
     }
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank, whose kernels are (H, I, O)."""
     heads, weights = inputs["heads"], {}
@@ -42,15 +33,6 @@ def trial(inputs):
     return Trial("asked", inputs["query"], inputs["value"], inputs["value"], weights)
 
 
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return output
-
-
 EXERCISE = Exercise(
     title="Program 9: kernels as matrices",
     question="The heads have the right shape: what else can be wrong with them? (reczoo/FuxiCTR#30)",
@@ -58,7 +40,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -104,5 +86,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(MISTAKE),
 )

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from kmha.course.comparing import same
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "kernels-key-value-swapped"
 ORDER = "query, key, value = parts"
@@ -21,14 +20,6 @@ def draw(rng):
     }
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank, whose kernels are apart, (H, I, O)."""
     array, heads, weights = inputs["inputs"], inputs["heads"], {}
@@ -39,15 +30,6 @@ def trial(inputs):
     return Trial("asked", array, array, array, weights)
 
 
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return output
-
-
 EXERCISE = Exercise(
     title="Program 11: one packed kernel",
     question="Why do weights that were trained elsewhere give nonsense here? (jsbaan/transformer-from-scratch#1)",
@@ -55,7 +37,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -97,5 +79,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(MISTAKE),
 )

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from kmha.course.comparing import same
 from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial, run
-from kmha.verify.mistakes import BANK
+from kmha.course.hunting import is_named, others_of
+from kmha.verify.diagnosing.chain import Trial
 
 MISTAKE = "dropout-at-inference"
 DROPPED = "np.where(keep, scores / (1 - rate), 0.0) if training else scores"
@@ -29,29 +28,12 @@ def modes(answer, inputs):
     return [answer.program_12(**{**inputs, **more}) for more in each]
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 def trial(inputs):
     """The call for the bank."""
     kept = inputs["keep"] / (1 - inputs["rate"])
     training = inputs["training"]
     modes = {"training": training, "rate": inputs["rate"], "kept": kept if training else None, "more": {"kept": kept}}
     return Trial("asked", inputs["query"], inputs["key"], inputs["value"], **modes)
-
-
-def result(state):
-    """Of the bank's mistakes every one may be named but the program's own: that is what is to be found."""
-    trial = state["trial"]
-    output = state["output"]
-    if same(output, run(trial, [BANK[MISTAKE].changes])["output"]):
-        output = run(trial)["output"]
-    return output
 
 
 EXERCISE = Exercise(
@@ -64,7 +46,7 @@ EXERCISE = Exercise(
         Check(
             "edge", "it is right in all modes: at inference, in training, in training with the rate 0", 2, draw, modes
         ),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -109,5 +91,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=result,
+    bank_result=others_of(MISTAKE),
 )

@@ -1,6 +1,7 @@
 """What is checked of `program_13`; the mistake in it is `norm-over-time`."""
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named
 
 MISTAKE = "norm-over-time"
 MEAN = "total.mean(axis=1, keepdims=True)"
@@ -18,14 +19,6 @@ def draw(rng):
     }
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 EXERCISE = Exercise(
     title="Program 13: channels first",
     question="Over which axis does a layer normalization run, if the features do not stand last? (jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7)",
@@ -33,7 +26,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(

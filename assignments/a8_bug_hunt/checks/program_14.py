@@ -1,6 +1,7 @@
 """What is checked of `program_14`; the mistake in it is `residual-feed-forward-from-input`."""
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named
 
 MISTAKE = "residual-feed-forward-from-input"
 RETURNED = "return norm(x + feed_forward)"
@@ -20,14 +21,6 @@ def draw(rng):
     }
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 EXERCISE = Exercise(
     title="Program 14: a whole encoder layer",
     question="Why does the attention learn so slowly in my encoder layer? (strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8)",
@@ -35,7 +28,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(

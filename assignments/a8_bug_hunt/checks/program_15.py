@@ -1,6 +1,7 @@
 """What is checked of `program_15`; the mistake in it is `positions-exponent-doubled-per-feature`."""
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.hunting import is_named
 
 MISTAKE = "positions-exponent-doubled-per-feature"
 EXPONENT = "(2 * (feature // 2) / width)"
@@ -15,14 +16,6 @@ def draw(rng):
     }
 
 
-def named(answer, inputs):
-    return answer.MISTAKE
-
-
-def judge_named(inputs, result, expected):
-    return None if result == expected else "`MISTAKE` is not the id of what is wrong with the program."
-
-
 EXERCISE = Exercise(
     title="Program 15: tokens and positions",
     question="Why is half of the positional encoding the same at all positions? (jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25)",
@@ -30,7 +23,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "the mistake is named", 2, draw, named, judge_named, times=1),
+        is_named(draw),
     ),
     wrong=(
         Wrong(
