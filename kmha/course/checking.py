@@ -45,7 +45,7 @@ def fresh_seed() -> int:
 
 
 def check(item: Item, workspace: Workspace, pool: Pool, seed: int | None = None, *, confirm: bool = False) -> Checked:
-    """Checks a learner's answer and notes it.
+    """Checks a learner's answer and notes it, unless nothing was written yet.
 
     Args:
         item: the exercise.
@@ -67,9 +67,11 @@ def check(item: Item, workspace: Workspace, pool: Pool, seed: int | None = None,
     if confirm and grade.passed:
         seed = fresh_seed()
         grade = judge(item, code, sandbox, seed=seed, more=others)
-    record = workspace.progress.attempt(item.id, grade.points, grade.passed)
+    same = untouched(code, item)
+    noted = workspace.progress
+    record = noted.record(item.id) if same else noted.attempt(item.id, grade.points, grade.passed)
     unready = () if grade.passed else _unready(item, workspace.progress.records())
-    return Checked(item, grade, seed, record, untouched(code, item), unready, time.monotonic() - begin)
+    return Checked(item, grade, seed, record, same, unready, time.monotonic() - begin)
 
 
 def first_open(records: Mapping[str, Record], among: Iterable[Item] | None = None) -> Item | None:

@@ -2,6 +2,7 @@
 
 ```
 .kmha-course.json     what has been achieved (`kmha.course.progress`)
+README.md             what is here, and the commands
 a1_k_and_v/           README.md, and a file for each exercise
 a1_k_and_v.ipynb      in their place, where one works in notebooks
 ```
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kmha import files
-from kmha.course import cells, extras, notebooks
+from kmha.course import cells, extras, guide, notebooks
 from kmha.course.content import Assignment, Item, assignments
 from kmha.course.progress import STATE, Progress, WorkspaceError
 
@@ -74,6 +75,17 @@ class Workspace:
     def progress(self) -> Progress:
         """What has been achieved in it."""
         return Progress(self.root / STATE)
+
+    def fresh(self, item: Item) -> bool:
+        """Whether the answer is, to the letter, what was handed out.
+
+        Raises:
+            WorkspaceError: the file is not there, or cannot be read.
+        """
+        if self.form == FILES:
+            return self.code(item) == learners(item)
+        assignment = _assignment(item)
+        return self.code(item) == notebooks.sources(notebooks.student(assignment), assignment).get(item.name)
 
     def reset(self, item: Item) -> Path:
         """Puts the starter in the place of the answer, and returns where that was copied to."""
@@ -145,6 +157,9 @@ def _form(progress: Progress) -> str:
 
 def _wanted(workspace: Workspace, chosen: Sequence[Assignment]) -> Iterator[tuple[Path, Any]]:
     """All files of a learner's folder, each with a function that makes its text."""
+    if not any(item.released for assignment in chosen for item in assignment.items):  # that one has its own above
+        places = {workspace.path(each.items[0]): each for each in chosen if each.items}
+        yield workspace.root / "README.md", lambda: guide.text(places, notebooks=workspace.form == NOTEBOOKS)
     for assignment in chosen:
         if workspace.form == NOTEBOOKS:
             yield workspace.path(assignment.items[0]), lambda assignment=assignment: _notebook(assignment)

@@ -24,6 +24,7 @@ def test_a_folder_of_files(course, doubling, tmp_path):
     made, added = workspace.start(tmp_path / "deep" / "mine", assignments(course))
     assert made.form == FILES
     assert [path.relative_to(made.root).as_posix() for path in added] == [
+        "README.md",
         "a1_doubling/README.md",
         "a1_doubling/twice.py",
         "a1_doubling/again.py",
@@ -34,6 +35,10 @@ def test_a_folder_of_files(course, doubling, tmp_path):
     )
     assert "`kmha course check a1.twice`: 32 points, about 2 minutes." in text
     assert text.endswith(doubling.items[0].master.starter)
+    readme = (made.root / "README.md").read_text()
+    assert "| [a1_doubling](a1_doubling) | Doubling | 2 | 37 | 5 |\n" in readme
+    assert "kmha course check a1.twice" in readme
+    assert "kmha course solution" in readme
     assert "factor_of_the_solution" not in "".join(path.read_text() for path in added)
     assert (made.root / "a1_doubling" / "README.md").read_text() == doubling.text
 
@@ -61,9 +66,11 @@ def test_a_link_that_leads_nowhere_is_left_alone(course, doubling, tmp_path):
 
 
 def test_a_folder_with_something_else_in_it(course, tmp_path):
-    (tmp_path / "essay.txt").write_text("mine")
+    for name in ("essay.txt", "README.md"):
+        (tmp_path / name).write_text("mine")
     workspace.start(tmp_path, assignments(course))
-    assert (tmp_path / "essay.txt").read_text() == "mine"
+    for name in ("essay.txt", "README.md"):
+        assert (tmp_path / name).read_text() == "mine"
 
 
 def test_the_other_form_needs_another_folder(course, files):
@@ -130,6 +137,24 @@ def test_reset_keeps_copies(doubling, files):
     assert files.progress.record(item.id) == Record(attempts=4, hints=2)
 
 
+def test_an_answer_as_it_was_handed_out(doubling, files):
+    item = doubling.items[0]
+    assert files.fresh(item)
+    files.path(item).write_text(files.code(item) + "# a thought\n")
+    assert not files.fresh(item)
+    files.reset(item)
+    assert files.fresh(item)
+
+
+def test_an_answer_in_a_notebook_as_it_was_handed_out(doubling, notebooks):
+    twice, again = doubling.items
+    path = notebooks.path(again)
+    assert notebooks.fresh(twice)
+    assert notebooks.fresh(again)
+    path.write_text(path.read_text().replace("return array", "return 3 * array"))
+    assert [notebooks.fresh(twice), notebooks.fresh(again)] == [True, False]
+
+
 def test_reset_of_a_file_that_is_missing(doubling, files):
     files.path(doubling.items[0]).unlink()
     with pytest.raises(WorkspaceError, match="is missing"):
@@ -138,7 +163,8 @@ def test_reset_of_a_file_that_is_missing(doubling, files):
 
 def test_a_folder_of_notebooks(doubling, notebooks):
     path = notebooks.root / "a1_doubling.ipynb"
-    assert {each.name for each in notebooks.root.iterdir()} == {STATE, path.name}
+    assert {each.name for each in notebooks.root.iterdir()} == {STATE, "README.md", path.name}
+    assert "| [a1_doubling.ipynb](a1_doubling.ipynb) | Doubling |" in (notebooks.root / "README.md").read_text()
     assert "factor_of_the_solution" not in path.read_text()
     twice, again = doubling.items
     assert notebooks.path(twice) == notebooks.path(again) == path
