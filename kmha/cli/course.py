@@ -13,12 +13,24 @@ _SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of
 _YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group()
+class _Group(click.Group):
+    """Its help lists what learners need first, in the order in which they need it."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes two lists."""
+        teachers = ("verify", "release", "grade")
+        learners = [name for name in self.commands if name not in teachers]
+        for heading, names in (("Commands", learners), ("For teachers", teachers)):
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=200)) for name in names])
+
+
+@click.group(cls=_Group)
 def course() -> None:
     """Learn attention by writing it: assignments that are checked on your own machine.
 
-    An EXERCISE is named as `kmha course list` names it: a1.cross_kv; a1 is all of an assignment. Without one, it is
-    the first that is not passed yet.
+    An EXERCISE is named as `kmha course list` names it, a1.cross_kv, or by its file; a1, or the folder, is all of an
+    assignment. Without one, it is the first that is not passed yet.
 
     \b
     Begin with:
@@ -39,7 +51,7 @@ def start(folder: Path | None, notebooks: bool) -> None:
     raise SystemExit(course_learning.start(folder, notebooks))
 
 
-@course.command("list")
+@course.command("list", short_help="List the exercises, and which are passed.")
 @click.argument("assignment", metavar="[ASSIGNMENT]", required=False)
 def list_(assignment: str | None) -> None:
     """List the exercises: points, minutes, difficulty, and which are passed.
@@ -51,7 +63,7 @@ def list_(assignment: str | None) -> None:
     raise SystemExit(course_learning.show_list(assignment))
 
 
-@course.command()
+@course.command(short_help="Check an answer, and say what is wrong.")
 @_EXERCISE
 @_SEED
 @to_write("--json", "json_file", "Write there too what came out.")
@@ -65,6 +77,7 @@ def check(exercise: str | None, **options: Any) -> None:
     Examples:
       kmha course check
       kmha course check a1.cross_kv
+      kmha course check a1_k_and_v/cross_kv.py
       kmha course check a1 --json a1.json
     """
     from kmha.cli import course_checking

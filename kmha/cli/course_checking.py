@@ -7,7 +7,7 @@ from rich.console import Console
 from kmha import files
 from kmha.cli import course_common, course_report
 from kmha.cli.course_common import command, screen
-from kmha.course import checking, content, telling
+from kmha.course import checking, telling
 from kmha.course.checking import Checked
 from kmha.course.pool import Pool
 
@@ -16,7 +16,7 @@ from kmha.course.pool import Pool
 def run(exercise: str | None, seed: int | None, json_file: Path | None) -> int:
     """Checks what is named, or the first exercise that is not passed; returns 1 if anything is not."""
     folder = course_common.workspace()
-    items = [course_common.meant(None, folder)] if exercise is None else list(content.find(exercise))
+    items = [course_common.meant(None, folder)] if exercise is None else list(course_common.named(exercise, folder))
     out = screen()
     course_report.unprotected(out, folder)
     every = []

@@ -72,8 +72,34 @@ def workspace() -> "Workspace":
 
     found = workspace.find(Path.cwd())
     if found is None:
-        raise click.ClickException("this is no folder of a course, nor within one. Make one with: kmha course start")
+        raise click.ClickException("here is no kmha-course folder: run `kmha course start`, or cd into it.")
     return found
+
+
+def named(exercise: str, folder: "Workspace") -> "tuple[Item, ...]":
+    """The exercises that a name or a path stands for.
+
+    Raises:
+        click.ClickException: it is the path of something outside of the learner's folder: another answer is there.
+    """
+    from kmha.course import content
+
+    found = content.find(exercise)
+    path = Path(exercise).resolve()
+    if path.exists() and not path.is_relative_to(folder.root.resolve()):
+        raise click.ClickException(f"{exercise} is not in {folder.root}: cd into the folder that it is in.")
+    return found
+
+
+def agreed(question: str) -> bool:
+    """Whether the answer is yes; where nobody can answer, it is no, and that is said."""
+    try:
+        return click.confirm(question)
+    except click.Abort as error:
+        if not isinstance(error.__context__, EOFError):  # Ctrl-C
+            raise
+        click.echo("\nNo answer means no; --yes answers beforehand.", err=True)
+        return False
 
 
 def meant(exercise: str | None, folder: "Workspace") -> "Item":
@@ -82,14 +108,14 @@ def meant(exercise: str | None, folder: "Workspace") -> "Item":
     Raises:
         click.ClickException: the name is that of several, or all are passed.
     """
-    from kmha.course import checking, content
+    from kmha.course import checking
 
     if exercise is None:
         found = checking.first_open(folder.progress.records())
         if found is None:
             raise click.ClickException("all exercises are passed. Name one, such as a1.cross_kv.")
         return found
-    several = content.find(exercise)
+    several = named(exercise, folder)
     if len(several) > 1:
         ids = ", ".join(item.id for item in several)
         raise click.ClickException(f"{exercise!r} is {len(several)} exercises: name one of {ids}.")

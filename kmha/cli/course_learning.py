@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kmha.cli import course_common
-from kmha.cli.course_common import command, meant, screen
+from kmha.cli.course_common import agreed, command, meant, screen
 from kmha.course import checking, content, workspace
 from kmha.course.content import Item
 from kmha.course.progress import Progress, Record
@@ -29,17 +29,26 @@ def start(folder: Path | None, notebooks: bool) -> int:
     place = folder or (here.root if here else FOLDER)
     form = workspace.NOTEBOOKS if notebooks else None
     try:
+        around = workspace.find(place.resolve())
+        if around is not None and around.root != place.resolve():
+            raise click.ClickException(
+                f"{shown(place)} would lie within {around.root}, which is such a folder already."
+            )
         made, added = workspace.start(place, content.assignments(content.root()), form)
     except OSError as error:
         raise click.ClickException(f"{error.filename or place}: {error.strerror}.") from None
     every = list(content.items())
     out = screen()
+    item = checking.first_open(made.progress.records())
+    if not added:
+        following = f"Next: {_next(item, made)}" if item else "All exercises are passed."
+        out.print(escape(f"{shown(made.root)}: nothing was missing. {following}"), soft_wrap=True)
+        return 0
     out.print(
         f"[bold]{escape(shown(made.root))}[/]: {count(len(every), 'exercise')}, "
         f"{count(sum(item.spec.points for item in every))}, about {_hours(sum(item.spec.minutes for item in every))}. "
         f"{count(len(added), 'file')} added; nothing was overwritten."
     )
-    item = checking.first_open(made.progress.records())
     if item is None:
         out.print("All exercises are passed.")
         return 0
@@ -71,13 +80,15 @@ def show_list(assignment: str | None) -> int:
         table.add_column("minutes", no_wrap=True, justify="right")
         table.add_column("difficulty", no_wrap=True)
         table.add_column("state", no_wrap=True, min_width=18)
-        table.add_column("", overflow="fold")
+        table.add_column("title", overflow="fold")
         for item in each.items:
             record = records.get(item.id, Record())
             numbers = (str(item.spec.points), str(item.spec.minutes), "*" * item.spec.difficulty)
             table.add_row(item.id, *numbers, _state(item, record), escape(item.spec.title))
         out.print(table)
         out.print()
+    if here is None:
+        out.print("To work on them: kmha course start")
     return 0
 
 
@@ -135,12 +146,10 @@ def solution(exercise: str | None, yes: bool) -> int:
     item = meant(exercise, folder) if exercise else (_last_passed(folder.progress) or meant(None, folder))
     if item.released:
         raise click.ClickException("this copy of the course has no solutions: ask who handed it out.")
-    if item.released:
-        raise click.ClickException("this course came without solutions: who handed it out has them.")
     record = folder.progress.record(item.id)
     if not record.passed and not record.solution:
         question = f"{item.id} is not passed yet. Show its solution? That is noted."
-        if not yes and not click.confirm(question):
+        if not yes and not agreed(question):
             return 1
         folder.progress.note(item.id, solution=True)
     code = item.master.solution
@@ -157,9 +166,10 @@ def reset(exercise: str, yes: bool) -> int:
     folder = course_common.workspace()
     item = meant(exercise, folder)
     path = shown(folder.path(item))
-    if not yes and not click.confirm(
-        f"Put the starter of {item.id} back into {path}? What is there is kept in a copy."
-    ):
+    if folder.fresh(item):
+        screen().print(f"{item.id} is as it was handed out: there is nothing to reset.")
+        return 0
+    if not yes and not agreed(f"Put the starter of {item.id} back into {path}? What is there is kept in a copy."):
         return 1
     copy = folder.reset(item)
     screen().print(f"{item.id} begins again. What you wrote is in {escape(shown(copy))}.")

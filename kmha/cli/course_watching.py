@@ -27,7 +27,7 @@ def run(seed: int | None) -> int:
     with Pool() as pool:
         watcher = Watcher(folder, pool, checking.fresh_seed() if seed is None else seed, out)
         watcher.prepare()
-        out.print(f"Watching {escape(str(folder.root))}: save a file, and it is checked. Ctrl-C ends it.")
+        out.print(f"Watching {escape(str(folder.root))}: an answer is checked when its text changes. Ctrl-C ends it.")
         for changes in watchfiles.watch(folder.root, debounce=TOGETHER, step=STEP, rust_timeout=1000):
             watcher.changed(Path(path) for _, path in changes)
     return 0

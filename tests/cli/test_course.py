@@ -75,11 +75,12 @@ def _noted(id="a1.twice"):
 
 def test_start_says_what_to_do_next(run, tmp_path):
     output = run("start")
-    assert "kmha-course: 2 exercises, 37 points, about 5 minutes. 3 files added; nothing was overwritten." in output
+    assert "kmha-course: 2 exercises, 37 points, about 5 minutes. 4 files added; nothing was overwritten." in output
     assert "Begin with kmha-course/a1_doubling/twice.py: Twice as much, 32 points, about 2 minutes." in output
     assert "  cd kmha-course\n" in output
     assert "kmha course check" in output
-    assert (tmp_path / "kmha-course" / "a1_doubling" / "twice.py").exists()
+    for name in ("README.md", "a1_doubling/twice.py"):
+        assert (tmp_path / "kmha-course" / name).exists()
 
 
 def test_start_again(begun, answer):
@@ -90,6 +91,20 @@ def test_start_again(begun, answer):
     assert "cd " not in output
     assert Path("a1_doubling/twice.py").read_text() == "mine"
     assert not Path("kmha-course").exists()
+
+
+def test_start_where_nothing_is_missing(run, begun, tmp_path, monkeypatch):
+    said = "nothing was missing. Next: a1.twice, Twice as much (a1_doubling/twice.py)\n"
+    assert begun("start").endswith(f": {said}")
+    monkeypatch.chdir(tmp_path)
+    assert run("start") == "kmha-course: " + said.replace("(", "(kmha-course/")
+
+
+def test_start_within_a_folder_that_was_started(run, begun, tmp_path, monkeypatch):
+    assert begun("start", "kmha-course", status=1).startswith("Error: kmha-course would lie within ")
+    monkeypatch.chdir(tmp_path)
+    assert "would lie within" in run("start", "kmha-course/a1_doubling/deep", status=1)
+    assert not (tmp_path / "kmha-course" / "a1_doubling" / "deep").exists()
 
 
 def test_start_elsewhere(run, tmp_path):
@@ -103,7 +118,7 @@ def test_start_elsewhere(run, tmp_path):
 def test_start_notebooks(run, monkeypatch):
     pytest.importorskip("nbformat")
     run("start", "books", "--notebooks")
-    assert sorted(os.listdir("books")) == [".kmha-course.json", "a1_doubling.ipynb"]
+    assert sorted(os.listdir("books")) == [".kmha-course.json", "README.md", "a1_doubling.ipynb"]
     monkeypatch.chdir("books")
     assert "It is as it was handed out" in run("check", status=1)
     assert "a folder of notebooks" not in run("start", "--notebooks")
@@ -111,7 +126,7 @@ def test_start_notebooks(run, monkeypatch):
 
 def test_outside_of_a_folder(run):
     for command in (["check"], ["hint"], ["progress"], ["solution"], ["reset", "a1.twice"], ["watch"]):
-        assert "this is no folder of a course" in run(*command, status=1)
+        assert "here is no kmha-course folder: run `kmha course start`, or cd into it." in run(*command, status=1)
 
 
 def test_list(run, begun, answer):
@@ -126,8 +141,13 @@ def test_list(run, begun, answer):
     assert twice.split()[:5] == ["a1.twice", "32", "2", "*", "passed"]
 
 
-def test_list_needs_no_folder(run):
-    assert "a1.again" in run("list")
+def test_list_needs_no_folder(run, monkeypatch):
+    output = run("list")
+    assert "a1.again" in output
+    assert output.endswith("\nTo work on them: kmha course start\n")
+    run("start")
+    monkeypatch.chdir("kmha-course")
+    assert "kmha course start" not in run("list")
 
 
 def test_a_check_before_anything_is_written(begun):
@@ -135,6 +155,25 @@ def test_a_check_before_anything_is_written(begun):
     assert "a1.twice, Twice as much: 0 of 32 points" in output
     assert "It is as it was handed out. Read the text and write what is missing in a1_doubling/twice.py." in output
     assert "stuck? kmha course hint a1.twice" in output
+    assert "0 checks made" in begun("progress")
+    (twice,) = (line for line in begun("list").splitlines() if "a1.twice" in line)
+    assert twice.split()[4] == "open"
+
+
+@pytest.mark.parametrize("path", ["a1_doubling/twice.py", "twice.py"])
+def test_a_check_of_a_file(begun, path):
+    assert begun("check", path, status=1).startswith("a1.twice, Twice as much")
+
+
+def test_a_check_within_an_assignment(begun, answer, monkeypatch, tmp_path):
+    answer(RIGHT)
+    monkeypatch.chdir("a1_doubling")
+    assert "a1.twice, Twice as much: 32 of 32 points" in begun("check", "twice.py")
+    assert "1 of 2 exercises passed" in begun("check", ".", status=1)
+    other = tmp_path / "other" / "a1_doubling"
+    other.mkdir(parents=True)
+    (other / "twice.py").write_text(RIGHT)
+    assert "cd into the folder that it is in" in begun("check", str(other / "twice.py"), status=1)
 
 
 def test_a_check_of_a_mistake(begun, answer):
@@ -261,8 +300,20 @@ def test_a_solution_before_it_is_passed(begun):
 
 
 def test_a_question_that_is_not_answered(begun):
-    begun("solution", given="", status=common.INTERRUPTED)
+    output = begun("solution", given="", status=1)
+    assert "\nNo answer means no; --yes answers beforehand.\n" in output
+    assert "factor_of_the_solution" not in output
     assert json.loads(Path(".kmha-course.json").read_text())["exercises"] == {}
+
+
+def test_ctrl_c_at_a_question(begun, monkeypatch):
+    import click
+
+    def interrupted(*_, **__):
+        raise click.Abort from KeyboardInterrupt()
+
+    monkeypatch.setattr(click, "confirm", interrupted)
+    assert "Stopped" in begun("solution", status=common.INTERRUPTED)
 
 
 def test_progress(begun, answer):
@@ -281,6 +332,15 @@ def test_reset(begun, answer):
     assert "What you wrote is in a1_doubling/twice.py.bak-1." in begun("reset", "twice", given="y\n")
     assert Path("a1_doubling/twice.py.bak-1").read_text() == "mine"
     assert "NotImplementedError" in Path("a1_doubling/twice.py").read_text()
+
+
+def test_reset_of_what_was_not_touched(begun, answer):
+    before = sorted(os.listdir("a1_doubling"))
+    assert begun("reset", "twice") == "a1.twice is as it was handed out: there is nothing to reset.\n"
+    assert sorted(os.listdir("a1_doubling")) == before
+    answer("mine")
+    assert "No answer means no" in begun("reset", "twice", given="", status=1)
+    assert Path("a1_doubling/twice.py").read_text() == "mine"
 
 
 def test_what_the_system_cannot_do_is_said_once(begun, monkeypatch):
@@ -323,7 +383,7 @@ def test_watch(begun, answer, assignments):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         late = threading.Timer(60, process.kill)
         late.start()
-        assert process.stdout.readline().startswith("Watching ")
+        assert "an answer is checked when its text changes" in process.stdout.readline()
         time.sleep(1)
         Path("a1_doubling/notes.txt").write_text("not an answer")
         answer(RIGHT)
@@ -378,6 +438,17 @@ def test_help_imports_neither_numpy_nor_tensorflow():
     assert output.endswith("\n[]\n")
     for name in ("start", "list", "check", "watch", "hint", "progress", "solution", "reset", "verify"):
         assert f" {name} [" in output
+
+
+def test_help_begins_with_what_learners_need(run):
+    output = run("--help")
+    learners, _, teachers = output.partition("\nCommands:\n")[2].partition("\nFor teachers:\n")
+    assert [line.split()[0] for line in learners.splitlines() if line] == [
+        *("start", "list", "check", "watch", "hint", "progress", "solution", "reset")
+    ]
+    assert [line.split()[0] for line in teachers.splitlines()] == ["verify", "release", "grade"]
+    assert "..." not in learners + teachers
+    assert "check     Check an answer, and say what is wrong.\n" in output
 
 
 def test_verify_finds(run, assignments, tmp_path, monkeypatch):
