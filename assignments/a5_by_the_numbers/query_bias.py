@@ -95,8 +95,7 @@ def query_bias(inputs, weight, query):
     ### END SOLUTION
 
 
-if __name__ == "__main__":
-    print(query_bias(X, WEIGHT, Q).round(2))
+# With the article's arrays: print(query_bias(X, WEIGHT, Q).round(2))
 
 # %% [markdown] tags=["hint"]
 # Q consists of two parts: one depends on the inputs, the other is the same for every token. You can compute the first.

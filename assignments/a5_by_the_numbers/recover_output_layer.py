@@ -95,9 +95,7 @@ def recover_output_layer(joined, output, step=0.01):
     ### END SOLUTION
 
 
-if __name__ == "__main__":
-    for found in recover_output_layer(JOINED, OUTPUT):
-        print(found.round(4))
+# With the article's arrays: print(*(found.round(4) for found in recover_output_layer(JOINED, OUTPUT)), sep="\n")
 
 # %% [markdown] tags=["hint"]
 # A token is a row, whichever sentence it is in: lay all B·T of them below each other. `np.linalg.lstsq` takes all E columns

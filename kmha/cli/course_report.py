@@ -10,7 +10,6 @@ from kmha.cli.course_learning import bar, points_of, shown
 from kmha.course import checking, content, jail, telling
 from kmha.course.checking import Checked
 from kmha.course.marking import Grade, Outcome, error_text
-from kmha.course.seeds import spelled
 from kmha.course.workspace import Workspace
 
 PRINTED = 12  # lines of what an answer printed
@@ -79,7 +78,7 @@ def _details(out: Console, grade: Grade) -> None:
         out.print("\n  [bold]The mistake[/]")
         _block(out, grade.named.says)
         if grade.named.source:
-            _block(out, f"Known from: {spelled(grade.named.source)}", style="dim")
+            _block(out, f"Known from: {grade.named.source}", style="dim")
     if grade.shown is not None:
         out.print("\n  [bold]The smallest case that shows it[/]")
         for line in telling.case_text(grade.shown).splitlines():

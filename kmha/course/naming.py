@@ -12,6 +12,7 @@ from kmha.course.content import Item
 from kmha.course.once import Once
 from kmha.course.questions import Plan
 from kmha.course.sandbox import Answer, Sandbox
+from kmha.course.seeds import spelled
 
 LEAST = 1e-6  # relative; the tolerance within which two answers are one
 _BANK = Once(64)
@@ -44,11 +45,11 @@ def name(
             continue
         # Errors alone look alike whatever their cause, so that then their texts must be the same.
         if _alike(answers, ran.answers, near) and (gave or _errors(answers) == _errors(ran.answers)):
-            return Named(wrong.id, wrong.says, wrong.source)
+            return Named(wrong.id, wrong.says, spelled(wrong.source))
     for mistake, results in _BANK.of((item, seed), lambda: list(_of_bank(item, questions))):
         made = [index for index, result in enumerate(results) if result is not None]
         if made and all(_gives(answers[index], results[index], near[index]) for index in made):
-            return Named(mistake.id, mistake.says, mistake.source)
+            return Named(mistake.id, mistake.says, spelled(mistake.source))
     return None
 
 
