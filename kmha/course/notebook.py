@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kmha.course import cells, content, telling, workspace
-from kmha.course.checking import built_on, fresh_seed
+from kmha.course.checking import built_on, fresh_seed, untouched
 from kmha.course.content import Item, UnknownExerciseError
 from kmha.course.judging import judge
 from kmha.course.marking import Grade
@@ -66,7 +66,7 @@ def check(name: str, seed: int | None = None) -> Result:
     seed = fresh_seed() if seed is None else seed
     grade = judge(item, code, _pool().of(item.spec.uses), seed=seed, more=_others(item, sources))
     folder = workspace.find(Path.cwd())
-    if folder is not None:
+    if folder is not None and not untouched(code, item):
         folder.progress.attempt(item.id, grade.points, grade.passed)
     return Result(item.spec.title, grade, seed)
 
