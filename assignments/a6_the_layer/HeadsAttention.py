@@ -15,7 +15,7 @@
 # nothing, query 1 to position 1, query 2 to positions 1 and 2. The mix is zeros for query 0, and its output is the
 # merge's bias.
 #
-# When it is done, try it on your own machine, in the folder of your files: `kmha diagnose
+# When it is done, try it on your own machine, in the folder of `HeadsAttention.py`: `kmha diagnose
 # HeadsAttention:HeadsAttention` says that it is right, or what is wrong. `kmha compare --layer
 # HeadsAttention:HeadsAttention` goes through every argument of the built-in, with random sizes, and shows which of
 # them yours does not have yet.
@@ -39,7 +39,8 @@ class HeadsAttention(keras.layers.Layer):
         **kwargs: those of `keras.layers.Layer`.
 
     Attributes:
-        query_dense, key_dense, value_dense: a `HeadProjection` each, made and built in `build`.
+        query_dense, key_dense, value_dense: a `HeadProjection` each, made and built in `build`, of the layer's own
+            dtype: with `dtype=self.dtype_policy`.
         output_dense: a `HeadMerge`, likewise.
 
     Call arguments:

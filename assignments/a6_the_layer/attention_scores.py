@@ -59,4 +59,5 @@ def attention_scores(query, key, mask=None):
 
 # %% [markdown] tags=["hint"]
 # The number of axes of the mask is `len(mask.shape)`; with three, `ops.expand_dims(mask, 1)` puts the heads in. O is
-# `query.shape[-1]`, a plain number. Cast both query and key before the einsum, and the scores at the end.
+# `query.shape[-1]`, a plain number: its root is `** 0.5`, while `ops.sqrt` would make a float32 tensor of it. Cast
+# both query and key before the einsum, and the scores at the end.

@@ -3,8 +3,6 @@ import os
 import struct
 import time
 
-import pytest
-
 from kmha.course import zygote
 
 
@@ -19,16 +17,6 @@ def test_messages_with_their_length():
 def test_half_a_message_is_none():
     assert zygote.read(io.BytesIO(struct.pack("<Q", 5) + b"hell")) is None
     assert zygote.read(io.BytesIO(b"\0\0")) is None
-
-
-@pytest.mark.parametrize(("count", "size", "much"), [(3, 10, False), (501, 0, True), (2, 33 << 20, True)])
-def test_too_much_in_a_folder(tmp_path, count, size, much):
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    for number in range(count):
-        with (inner / str(number)).open("wb") as file:
-            file.truncate(size)
-    assert zygote._too_much(tmp_path) == much
 
 
 def test_a_relay_sorts_answers_from_questions():

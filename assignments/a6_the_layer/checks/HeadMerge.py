@@ -68,6 +68,23 @@ def unknown(answer, inputs):
     return [outputs, traced(x[:1, :1]), *tape.gradient(loss, [layer.kernel.value, layer.bias.value])]
 
 
+def right_weights(inputs, result, expected):
+    """Each of what `weights` gives, in words."""
+    for name in ("kernel", "bias"):
+        if tuple(result[name]) != tuple(expected[name]):
+            return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
+    for count, wanted, which in zip(result["trainable"], expected["trainable"], ("with", "without"), strict=True):
+        if count != wanted:
+            return f"{which} a bias {count} of its weights are trained, expected {wanted}."
+    if np.any(result["bias at the start"]):
+        return "`bias` does not start from zeros."
+    if result["without a bias"] is not None:
+        return "without a bias `bias` is not `None`."
+    if not result["kernel varies at the start"]:
+        return "all of `kernel` starts from nearly the same number."
+    return None
+
+
 EXERCISE = Exercise(
     title="The merge of the heads",
     question="Are heads concatenated, added or averaged, and is W^O one matrix or h? (seeds 001 and 003)",
@@ -83,6 +100,7 @@ EXERCISE = Exercise(
             2,
             draw,
             weights,
+            right_weights,
             times=1,
         ),
         Check(
@@ -95,6 +113,11 @@ EXERCISE = Exercise(
         ),
     ),
     wrong=(
+        Wrong(
+            "bias-from-noise",
+            "The bias starts from random numbers, as `add_weight` has it without an `initializer`: it starts from zeros.",
+            {BIAS: BIAS.replace(', initializer="zeros"', "")},
+        ),
         Wrong(
             "bias-missing-output",
             "The bias is made, and not added.",

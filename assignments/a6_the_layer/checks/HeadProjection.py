@@ -86,6 +86,23 @@ def unknown(answer, inputs):
     return [traced(x), traced(x[:1, :1]), len(symbolic.shape)]
 
 
+def right_weights(inputs, result, expected):
+    """Each of what `weights` gives, in words."""
+    for name in ("kernel", "bias"):
+        if tuple(result[name]) != tuple(expected[name]):
+            return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
+    for count, wanted, which in zip(result["trainable"], expected["trainable"], ("with", "without"), strict=True):
+        if count != wanted:
+            return f"{which} a bias {count} of its weights are trained, expected {wanted}."
+    if np.any(result["bias at the start"]):
+        return "`bias` does not start from zeros."
+    if result["without a bias"] is not None:
+        return "without a bias `bias` is not `None`."
+    if not result["kernel varies at the start"]:
+        return "all of `kernel` starts from nearly the same number."
+    return None
+
+
 EXERCISE = Exercise(
     title="The projection into heads, as a layer",
     question="How is the (heads, in, head size) kernel of TensorFlow Addons made as a Keras layer? (seed 000)",
@@ -101,12 +118,18 @@ EXERCISE = Exercise(
             2,
             draw,
             weights,
+            right_weights,
             times=1,
         ),
         Check("gradient", "the gradients of kernel and bias", 1, draw, gradients, times=1),
         Check("unknown batch", "it can be traced for any batch and any number of positions", 1, draw, unknown, times=1),
     ),
     wrong=(
+        Wrong(
+            "bias-from-noise",
+            "The bias starts from random numbers, as `add_weight` has it without an `initializer`: it starts from zeros.",
+            {BIAS: BIAS.replace(', initializer="zeros"', "")},
+        ),
         Wrong(
             "bias-missing",
             "The bias is made, and not added.",

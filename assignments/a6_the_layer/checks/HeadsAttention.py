@@ -11,6 +11,7 @@ BOTH = "mask = causal if mask is None else ops.logical_and(mask, causal)"
 PROJECTED = "query, key, value = self.query_dense(query), self.key_dense(key), self.value_dense(value)"
 SCORES = "scores = attention_scores(query, key, mask)"
 MIXED = 'mixed = ops.einsum("BHTS,BSHO->BTHO", self.dropout_layer(scores, training=training), value)'
+DTYPE = ', "dtype": self.dtype_policy}'
 LAST = "return (output, scores) if return_attention_scores else output"
 
 
@@ -88,8 +89,11 @@ def draw_training(rng):
 
 def called(answer, inputs):
     """The layer's result with the weights given."""
+    import warnings
+
     import keras
 
+    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # of one key, which is meant here
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.HeadsAttention(heads, size, **inputs["made"])
@@ -138,6 +142,21 @@ def unknown(answer, inputs):
     return [traced(query, value), traced(query[:1, :1], value[:1, :2]), len(symbolic.shape)]
 
 
+def dtypes(answer, inputs):
+    """What the parts of a layer compute in that has a dtype of its own."""
+    layer = answer.HeadsAttention(2, 3, dtype="float16")
+    layer.build(inputs["query"].shape, inputs["value"].shape)
+    return {name: getattr(layer, f"{name}_dense").compute_dtype for name in ("query", "key", "value", "output")}
+
+
+def right_dtypes(inputs, result, expected):
+    """The layer's, in all parts."""
+    for name, dtype in result.items():
+        if dtype != expected[name]:
+            return f'in a layer that is made with dtype="float16", `{name}_dense` computes in {dtype}.'
+    return None
+
+
 def dropped(inputs, result, expected):
     """Whole scores are dropped, the others grow by 1 / (1 - rate), and those that are returned are as before."""
     kept = 1 / (1 - inputs["made"]["dropout"])
@@ -177,7 +196,8 @@ EXERCISE = Exercise(
         Check("edge", "no key; a causal mask and a padding mask together", 2, draw_self, called, times=1),
         Check("edge", "a causal mask alone, and no biases", 1, draw_causal, called, times=1),
         Check("values", "dropout, in training", 2, draw_training, called, dropped, times=1),
-        Check("gradient", "the gradients of all weights", 2, draw, gradients, times=1),
+        Check("gradient", "the gradients of all weights", 1, draw, gradients, times=1),
+        Check("edge", "its parts have its dtype", 1, draw, dtypes, right_dtypes, times=1),
         Check(
             "unknown batch", "it can be traced for batches and sentences of any size", 2, draw_self, unknown, times=1
         ),
@@ -273,6 +293,11 @@ EXERCISE = Exercise(
             "scores-always-returned",
             "The scores are returned without being asked for: a caller that wants the output alone gets a tuple.",
             {LAST: "return output, scores"},
+        ),
+        Wrong(
+            "parts-without-dtype",
+            "The parts are made without the layer's dtype: with a dtype of its own, it computes in two.",
+            {DTYPE: "}"},
         ),
         Wrong(
             "lengths-fixed",

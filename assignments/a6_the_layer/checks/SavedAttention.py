@@ -40,8 +40,11 @@ def draw(rng):
 
 def masked(answer, inputs):
     """With masks of both kinds; with the padding masks alone; with masks of three axes; the mask that is handed on."""
+    import warnings
+
     import keras
 
+    warnings.filterwarnings("ignore", r"Layer '\w+' \(of type Head(Projection|Merge)\) was passed an input with a mask")
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.SavedAttention(heads, size)

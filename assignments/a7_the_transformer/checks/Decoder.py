@@ -12,6 +12,7 @@ COUNTED = "enumerate(self.dec_layers, 1)"
 CALLED = "x, block1, block2 = layer(x, enc_output, training=training, **masks)"
 FIRST = 'scores[f"decoder_layer{number}_block1_self_att"] = block1'
 SECOND = 'scores[f"decoder_layer{number}_block2_decenc_att"] = block2'
+NEAR = 1e-4  # in float32, as learners' own models are: √d may be taken of a tensor then, which is float32
 
 
 def draw(rng):
@@ -51,7 +52,7 @@ def called(answer, inputs):
     import keras
 
     keras.utils.set_random_seed(1)
-    keras.config.set_dtype_policy("float64")
+    keras.config.set_dtype_policy("float32")
     decoder = answer.Decoder(*inputs["made"])
     decoder.build(inputs["x"].shape, inputs["enc_output"].shape)
     decoder.embedding.set_weights(inputs["weights"]["embedding"])
@@ -81,9 +82,15 @@ EXERCISE = Exercise(
     uses=("numpy", "keras", "tensorflow"),
     needs=("get_angles", "positional_encoding", "fully_connected", "DecoderLayer"),
     checks=(
-        *standard(draw, signature=1, shape=2, values=5, ask=called, times=1),
+        *standard(draw, signature=1, shape=2, values=5, ask=called, times=1, tolerance=NEAR),
         Check(
-            "values", "in training: dropout after the positions, and in the layers", 2, draw_training, called, times=1
+            "values",
+            "in training: dropout after the positions, and in the layers",
+            2,
+            draw_training,
+            called,
+            times=1,
+            tolerance=NEAR,
         ),
     ),
     wrong=(
@@ -134,6 +141,11 @@ EXERCISE = Exercise(
             "The layers do not get the look-ahead mask: the future is seen.",
             {MASKS: 'masks = {"padding_mask": padding_mask}'},
             "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+        Wrong(
+            "arguments-by-place",
+            "A layer is called with `training` or a mask by place: Keras takes only tensors so. Name them.",
+            {CALLED: CALLED.replace("training=training, **masks", "training, look_ahead_mask, padding_mask")},
         ),
         Wrong(
             "dropout-never",

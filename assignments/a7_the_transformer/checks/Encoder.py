@@ -9,6 +9,7 @@ EMBEDDED = "x = self.embedding(x) * self.embedding_dim**0.5"
 POSITIONS = "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)"
 DROPOUT = "x = self.dropout(x, training=training)"
 LOOP = "x = layer(x, training=training, mask=mask)"
+NEAR = 1e-4  # in float32, as learners' own models are: √d may be taken of a tensor then, which is float32
 
 
 def draw(rng):
@@ -45,7 +46,7 @@ def called(answer, inputs):
     import keras
 
     keras.utils.set_random_seed(1)
-    keras.config.set_dtype_policy("float64")
+    keras.config.set_dtype_policy("float32")
     encoder = answer.Encoder(*inputs["made"])
     encoder.build(inputs["x"].shape)
     encoder.embedding.set_weights(inputs["weights"]["embedding"])
@@ -66,9 +67,15 @@ EXERCISE = Exercise(
     uses=("numpy", "keras", "tensorflow"),
     needs=("get_angles", "positional_encoding", "fully_connected", "EncoderLayer"),
     checks=(
-        *standard(draw, signature=1, shape=1, values=6, ask=called, times=1),
+        *standard(draw, signature=1, shape=1, values=6, ask=called, times=1, tolerance=NEAR),
         Check(
-            "values", "in training: dropout after the positions, and in the layers", 2, draw_training, called, times=1
+            "values",
+            "in training: dropout after the positions, and in the layers",
+            2,
+            draw_training,
+            called,
+            times=1,
+            tolerance=NEAR,
         ),
     ),
     wrong=(
@@ -118,6 +125,11 @@ EXERCISE = Exercise(
             "Every layer gets the embedding, and the last one's result alone counts: each is to get what the one before "
             "gave.",
             {DROPOUT: DROPOUT + "\n        embedded = x", LOOP: LOOP.replace("layer(x", "layer(embedded")},
+        ),
+        Wrong(
+            "arguments-by-place",
+            "A layer is called with `training` or a mask by place: Keras takes only tensors so. Name them.",
+            {LOOP: LOOP.replace("training=training, mask=mask", "training, mask")},
         ),
         Wrong(
             "dropout-never",

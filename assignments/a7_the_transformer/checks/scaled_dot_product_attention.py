@@ -142,6 +142,18 @@ EXERCISE = Exercise(
             "keras.layers.MultiHeadAttention, where no scores are returned",
         ),
         Wrong(
+            "empty-row-unmasked",
+            "Where everything is hidden the weights are as if nothing were: -1e9 added to all logits of a row changes "
+            "nothing in its softmax. The query has nothing to attend to, and is to get zeros.",
+            {HIDDEN: "logits = logits + np.where(allowed, 0.0, -1e9)"},
+        ),
+        Wrong(
+            "largest-of-hidden",
+            "The largest logit that is taken off before exp is one that is hidden: where it is far above the others, "
+            "nothing is left of them, and their sum is 0. Take off the largest of those that may be attended.",
+            {HIDDEN: "", POWERS: "powers = np.exp(logits - largest) * allowed"},
+        ),
+        Wrong(
             "mask-empty-row-nan",
             "Where everything is hidden the weights are NaN: 0 is divided by 0 there.",
             {WEIGHTS: "weights = powers / total"},

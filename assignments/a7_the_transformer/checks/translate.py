@@ -76,8 +76,12 @@ def draw_dates(rng):
 
 def learned(answer, inputs):
     """Trains the learner's Transformer, and reads new dates; not if a model that says a sentence by heart is not heard."""
+    import warnings
+
     import keras
     import tensorflow as tf
+
+    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # of one token, in the first round
 
     def by_heart(source, target, training=None, **masks):
         paddings = [masks.pop("enc_padding_mask", None), masks.pop("dec_padding_mask", None)]
@@ -176,6 +180,11 @@ EXERCISE = Exercise(
             "end-removed",
             "The end token is replaced by 0: it belongs to the sentence, zeros come after it.",
             {LAST: "return np.where(target[:, 1:] == end_id, 0, target[:, 1:])"},
+        ),
+        Wrong(
+            "rounds-stopped",
+            "The rounds stop when all sentences have ended: the result is always (B, max_length), filled up with zeros.",
+            {TARGET: TARGET + "\n        if ended.all():\n            break"},
         ),
         Wrong(
             "start-returned",
