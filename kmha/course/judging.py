@@ -13,6 +13,7 @@ from kmha.course.comparing import where
 from kmha.course.content import Item
 from kmha.course.exercise import Check
 from kmha.course.marking import FORM, Grade, Outcome, Shown, error_text, judged, mark, refused
+from kmha.course.master import STUB
 from kmha.course.questions import Plan, plan
 from kmha.course.running import BrokenExerciseError, needed, run, solution, solution_smallest
 from kmha.course.sandbox import Ran, Sandbox
@@ -65,8 +66,9 @@ def judge(
 
 def _unwritten(ran: Ran) -> bool:
     """Whether the last of what was asked met the stub, or was not reached: then there is nothing to explain."""
-    error = ran.answers[-1].error if ran.answers else None
-    return error is not None and error.get("kind") in ("NotImplementedError", "")
+    error = (ran.answers[-1].error if ran.answers else None) or {}
+    kind, says = error.get("kind"), str(error.get("says"))
+    return kind == "" or (kind == "NotImplementedError" and says in STUB)
 
 
 def _first_wrong(grade: Grade, questions: Plan, ran: Ran) -> Check | None:

@@ -5,6 +5,7 @@ Nothing is run here, so it does not matter whether the solution has just been ru
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from kmha.course.questions import Plan
 from kmha.course.sandbox import Answer, Ran
 
 FORM = ("signature", "shape", "unchanged")  # worth something only beside something that is right
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_RAISED = re.compile(r"\w*(Error|Exception): ")
 LONGEST = 600  # characters of what is said of a check
 
 
@@ -156,8 +159,16 @@ def _signature(received: Any, expected: Mapping[str, list[str]]) -> str | None:
 
 
 def error_text(error: Mapping[str, Any]) -> str:
-    """An error of a learner's code in one line."""
+    """An error of a learner's code in one line, without what Keras and TensorFlow put around it.
+
+    >>> error_text({"kind": "ValueError", "says": "not a tensor", "line": 7, "text": "x = f(y)"})
+    'ValueError: not a tensor (line 7: x = f(y))'
+    """
     kind = f"{error['kind']}: " if error.get("kind") else ""
     where = f" (line {error['line']}: {error['text']})" if error.get("line") else ""
-    lines = str(error["says"]).strip().splitlines() or [""]
-    return f"{kind}{lines[0]}{where}"
+    lines = [line.strip() for line in _COLOURS.sub("", str(error["says"])).splitlines() if line.strip()]
+    if lines and lines[0].startswith("in user code:"):  # a traceback, whose last line is the error
+        inner = [line for line in lines if _RAISED.match(line)]
+        return f"{(inner or lines)[-1]}{where}"
+    told = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    return f"{kind}{(told or lines or [''])[0]}{where}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.course.exercise import Check, Exercise, sizes, standard
-from kmha.course.marking import LONGEST, mark, refused
+from kmha.course.marking import LONGEST, error_text, mark, refused
 from kmha.course.questions import plan
 from kmha.course.sandbox import Answer, Ran
 
@@ -91,3 +91,20 @@ def test_an_error_is_said_in_one_line():
 def test_what_was_not_run_has_the_reason():
     grade = refused("a0.twice", SPEC, "it imports scipy")
     assert (grade.points, grade.possible, grade.error["says"]) == (0, 16, "it imports scipy")
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ("Exception encountered when calling M.call().\n\n\x1b[1mOnly inputs.\x1b[0m\n\nArguments:", "E: Only inputs."),
+        (
+            'in user code:\n\n    File "f.py", line 3, in call\n        g(x)\n\n    TypeError: no list\n',
+            "TypeError: no list",
+        ),
+        ("in user code:", "in user code:"),
+        ("one\ntwo", "E: one"),
+        ("", "E: "),
+    ],
+)
+def test_what_an_error_says_without_what_is_around_it(says, said):
+    assert error_text({"kind": "E", "says": says, "line": None, "text": ""}) == said
