@@ -132,14 +132,19 @@ class Sandbox:
         if "keras" in self.uses or "tensorflow" in self.uses:
             seconds += STARTING
         task = {"name": name, "files": {**(more or {}), f"{name}.py": code}, "questions": questions}
+        if self._stopped:
+            raise StoppedError
         self.start()
         process = cast("subprocess.Popen[bytes]", self._process)
+        message = None
         try:
             zygote.write(cast(BinaryIO, process.stdin), encode({**task, "seconds": seconds}))
             message = zygote.read(cast(BinaryIO, process.stdout))
             while message is not None and "asked" in (found := decode(message)):
                 zygote.write(cast(BinaryIO, process.stdin), _served(found["asked"].tobytes(), serve))
                 message = zygote.read(cast(BinaryIO, process.stdout))
+        except BrokenPipeError:  # it ended meanwhile
+            message = None
         except BaseException:  # half a message may be in the pipe: begin anew
             self.close()
             raise

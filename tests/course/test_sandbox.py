@@ -154,6 +154,17 @@ def _runs(process):
         return False
 
 
+def test_one_that_ended_unseen_is_started_again(sandbox):
+    """Between two runs, so that the next one writes into a pipe that nobody reads."""
+    sandbox.run("f", "def f(): return 1\n", _ask())
+    process = sandbox._process
+    process.terminate()
+    found = sandbox.run("f", "def f(): return 1\n", _ask())
+    assert found.error is None or "the sandbox" in found.error["says"]
+    assert sandbox.run("f", "def f(): return 2\n", _ask()).answers[0].result == 2
+    assert sandbox._process is not process
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("end", ["terminate", "kill"])
 def test_a_fork_ends_with_what_it_was_forked_from(end):
