@@ -224,7 +224,14 @@ def test_ctrl_c_ends_it_and_the_same_command_goes_on(tmp_path):
     command = [sys.executable, "-c", PROGRAM, "grade", "in", "--jobs", "2", "--seed", "5"]
     environment = {**os.environ, "PYTHONPATH": str(Path(content.__file__).parents[2])}
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        # A shell that runs the tests in the background has Ctrl-C ignored by all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     end = time.monotonic() + 60
     while len(list(Path("in-grades/results").glob("*.json"))) < 2 and time.monotonic() < end:
