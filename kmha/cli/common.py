@@ -30,8 +30,8 @@ def choose_backend(backend: str) -> None:
 
 
 def screen() -> Console:
-    """Standard output: as wide as its terminal, or `WIDTH` in a file or a pipe."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    """Standard output: as wide as its terminal, or `WIDTH` in a file or a pipe; `:key:` is no picture of one."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, emoji=False)
 
 
 def not_installed(what: str, extra: str) -> click.ClickException:

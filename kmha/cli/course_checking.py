@@ -6,7 +6,8 @@ from rich.console import Console
 
 from kmha import files
 from kmha.cli import course_common, course_report
-from kmha.cli.course_common import command, screen
+from kmha.cli.common import screen
+from kmha.cli.course_common import command
 from kmha.course import checking, telling
 from kmha.course.checking import Checked
 from kmha.course.pool import Pool

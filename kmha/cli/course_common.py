@@ -1,7 +1,6 @@
 """What the commands of `kmha course` share: the folder, the exercise that is meant, and errors in a line."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -12,8 +11,6 @@ import click
 from kmha.cli import common
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kmha.course.content import Item
     from kmha.course.workspace import Workspace
 
@@ -53,13 +50,6 @@ _TOLD = (
     "MissingPackageError",
     "SandboxError",
 )
-
-
-def screen() -> "Console":
-    """Standard output."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 118, highlight=False, emoji=False)
 
 
 def workspace() -> "Workspace":

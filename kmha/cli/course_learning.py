@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kmha.cli import course_common
-from kmha.cli.course_common import agreed, command, meant, screen
+from kmha.cli.common import screen
+from kmha.cli.course_common import agreed, command, meant
 from kmha.course import checking, content, workspace
 from kmha.course.content import Item
 from kmha.course.progress import Progress, Record

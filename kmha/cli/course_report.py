@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from kmha.cli.course_learning import bar, points_of, shown
-from kmha.course import checking, content, jail, telling
+from kmha.course import checking, jail, telling
 from kmha.course.checking import Checked
 from kmha.course.marking import Grade, Outcome, error_text
 from kmha.course.workspace import Workspace
@@ -37,9 +37,8 @@ def advise(out: Console, checked: Checked, folder: Workspace) -> None:
         left = item.released or checked.record.hints < len(item.master.hints)
         out.print(f"\n[dim]{seed}stuck? kmha course {'hint' if left else 'solution'} {item.id}[/]")
         return
-    (assignment,) = (each for each in content.assignments(content.root()) if each.id == item.assignment)
-    got, possible = points_of(assignment.items, records)
-    out.print(f"\n{assignment.id} [green]{bar(got, possible)}[/] {got} of {telling.count(possible)}")
+    got, possible = points_of(item.beside, records)
+    out.print(f"\n{item.assignment} [green]{bar(got, possible)}[/] {got} of {telling.count(possible)}")
     if not item.released:
         out.print(f"[dim]{seed}compare it with ours: kmha course solution {item.id}[/]")
     following = checking.next_open(records, item)

@@ -15,7 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from kmha import files
-from kmha.cli.course_common import command, screen
+from kmha.cli.common import screen
+from kmha.cli.course_common import command
 from kmha.cli.course_learning import shown
 from kmha.course import content, executing, listing, verifying
 from kmha.course.content import Item

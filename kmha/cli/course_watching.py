@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from kmha.cli import course_common, course_report
-from kmha.cli.course_common import command, screen
+from kmha.cli.common import screen
+from kmha.cli.course_common import command
 from kmha.course import checking, content, extras
 from kmha.course.content import Item
 from kmha.course.pool import Pool

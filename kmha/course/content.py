@@ -72,9 +72,14 @@ class Item:
         return found
 
     @property
+    def home(self) -> "Assignment":
+        """Its assignment."""
+        return next(each for each in assignments(self.folder.parent) if each.folder == self.folder)
+
+    @property
     def beside(self) -> tuple["Item", ...]:
         """All exercises of its assignment."""
-        return next(each.items for each in assignments(self.folder.parent) if each.folder == self.folder)
+        return self.home.items
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

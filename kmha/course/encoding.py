@@ -79,7 +79,7 @@ def _array(value: Any, pieces: list[bytes]) -> Any:
     if array.dtype.kind not in KINDS:
         raise EncodingError(f"cannot send a {type(value).__name__}: expected arrays, numbers or text.")
     pieces.append(np.ascontiguousarray(array).tobytes())
-    return {"array": [array.dtype.str, list(array.shape), str(getattr(value, "dtype", array.dtype))]}
+    return {"array": [array.dtype.str, list(array.shape)]}
 
 
 def _value(tree: Any, rest: memoryview) -> Any:

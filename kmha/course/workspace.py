@@ -19,7 +19,7 @@ from typing import Any
 
 from kmha import files
 from kmha.course import cells, extras, guide, notebooks
-from kmha.course.content import Assignment, Item, assignments
+from kmha.course.content import Assignment, Item
 from kmha.course.progress import STATE, Progress, WorkspaceError
 
 FILES, NOTEBOOKS = "files", "notebooks"
@@ -55,7 +55,7 @@ class Workspace:
         if self.form == FILES:
             return text
         try:
-            found = notebooks.sources(cells.notebook(text), _assignment(item))
+            found = notebooks.sources(cells.notebook(text), item.home)
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
         if item.name not in found:
@@ -84,7 +84,7 @@ class Workspace:
         """
         if self.form == FILES:
             return self.code(item) == learners(item)
-        assignment = _assignment(item)
+        assignment = item.home
         return self.code(item) == notebooks.sources(notebooks.student(assignment), assignment).get(item.name)
 
     def reset(self, item: Item) -> Path:
@@ -176,14 +176,8 @@ def _notebook(assignment: Assignment) -> str:
 def _cell(item: Item) -> str:
     """The cell with the starter as a notebook has it."""
     return next(
-        str(cell["source"])
-        for cell in notebooks.student(_assignment(item))["cells"]
-        if cells.grade_id(cell) == item.name
+        str(cell["source"]) for cell in notebooks.student(item.home)["cells"] if cells.grade_id(cell) == item.name
     )
-
-
-def _assignment(item: Item) -> Assignment:
-    return next(each for each in assignments(item.folder.parent) if each.folder == item.folder)
 
 
 def _read(path: Path) -> str:
