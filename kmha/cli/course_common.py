@@ -52,6 +52,18 @@ _TOLD = (
 )
 
 
+@contextlib.contextmanager
+def bar(what: str, count: int) -> Iterator[Callable[[str], Any]]:
+    """A bar on standard error; a call tells what is next, or done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=count)
+        yield lambda id: shown.advance(task)
+
+
 def workspace() -> "Workspace":
     """The learner's folder that one is in.
 

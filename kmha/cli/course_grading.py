@@ -13,8 +13,8 @@ from rich.text import Text
 from kmha import files
 from kmha.cli import common
 from kmha.cli.common import screen
-from kmha.cli.course_common import command
-from kmha.cli.course_releasing import bar, choose
+from kmha.cli.course_common import bar, command
+from kmha.cli.course_releasing import choose
 from kmha.course import checking, extras, grades, grading, jail, pages, submissions
 from kmha.course.content import Assignment
 from kmha.course.grades import Row

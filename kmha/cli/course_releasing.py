@@ -1,21 +1,14 @@
 """`kmha course release`: the copy of the course that a class gets."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kmha.cli.course_common import command
+from kmha.cli.course_common import bar, command
 from kmha.course import checking, content, release
 from kmha.course.content import Assignment
 from kmha.course.pool import Pool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @command
@@ -44,12 +37,3 @@ def choose(chosen: Sequence[str]) -> tuple[Assignment, ...]:
         told = ", ".join(each.id for each in every)
         raise click.BadParameter(f"there is no {unknown[0]!r}. There are: {told}.", param_hint="'--assignment'")
     return tuple(each for each in every if not chosen or each.id in chosen)
-
-
-@contextmanager
-def bar(what: str, count: int) -> "Iterator[Callable[[str], Any]]":
-    """A bar on standard error; a call tells what is next, or done."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=count)
-        yield lambda id: shown.advance(task)

@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from kmha import files
 from kmha.cli.common import screen
-from kmha.cli.course_common import command
+from kmha.cli.course_common import bar, command
 from kmha.cli.course_learning import shown
 from kmha.course import content, executing, listing, verifying
 from kmha.course.content import Item
@@ -117,12 +116,10 @@ def _of(item: Item, pool: Pool, seed: int) -> Verified:
 
 
 def _progress(what: str, every: Iterable[_Each], total: int) -> Iterator[_Each]:
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    with bar(what, total) as step:
         for each in every:
             yield each
-            bar.advance(task)
+            step(what)
 
 
 def _line(out: Console, verified: Verified, longest: int) -> None:

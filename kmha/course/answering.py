@@ -68,7 +68,7 @@ def answer(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
             message = encode({**found, "printed": printed.take()})
         except Exception as problem:
             says = str(problem) if isinstance(problem, EncodingError) else "its result cannot be sent"
-            message = encode({"error": _plain(says), "printed": "", "result": None, "changed": []})
+            message = encode({"error": failed(says), "printed": "", "result": None, "changed": []})
         send(message)
 
 
@@ -131,7 +131,7 @@ def _loaded(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
     try:
         module = importlib.import_module(task["name"])
         if not hasattr(module, task["name"]):
-            return None, _plain(f"there is no `{task['name']}` in {task['name']}.py")
+            return None, failed(f"there is no `{task['name']}` in {task['name']}.py")
         return module, None
     except BaseException as error:
         return None, _described(error)
@@ -144,7 +144,8 @@ def _seed() -> None:
         sys.modules["keras"].utils.set_random_seed(SEED)
 
 
-def _plain(says: str) -> dict[str, Any]:
+def failed(says: str) -> dict[str, Any]:
+    """An error that is not one of the code's own."""
     return {"kind": "", "says": says, "line": None, "text": ""}
 
 

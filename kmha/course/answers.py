@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kmha.course import zygote
-from kmha.course.answering import PRINTED
+from kmha.course.answering import PRINTED, failed
 from kmha.course.encoding import EncodingError, decode
 
 ENDED = "the sandbox ended"
@@ -46,11 +46,6 @@ class Ran:
     error: Mapping[str, Any] | None
     answers: tuple[Answer, ...]
     printed: str = ""
-
-
-def failed(says: str) -> dict[str, Any]:
-    """An error that is not one of the code's own."""
-    return {"kind": "", "says": says, "line": None, "text": ""}
 
 
 def read(found: Mapping[str, Any], count: int, seconds: float) -> Ran:

@@ -99,6 +99,16 @@ class Assignment:
     items: tuple[Item, ...]
 
     @property
+    def points(self) -> int:
+        """Of all its exercises."""
+        return sum(item.spec.points for item in self.items)
+
+    @property
+    def minutes(self) -> int:
+        """That all its exercises are expected to take."""
+        return sum(item.spec.minutes for item in self.items)
+
+    @property
     def text(self) -> str:
         """Markdown that it opens with."""
         return (self.folder / "README.md").read_text(encoding="utf-8")

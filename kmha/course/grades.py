@@ -70,7 +70,7 @@ def rows(records: Mapping[str, Record], assignments: Sequence[Assignment]) -> li
 
 def possible(assignments: Sequence[Assignment]) -> dict[str, int]:
     """The points that there are, by the assignments' ids."""
-    return {each.id: sum(item.spec.points for item in each.items) for each in assignments}
+    return {each.id: each.points for each in assignments}
 
 
 def as_csv(found: Sequence[Row], assignments: Sequence[Assignment]) -> str:

@@ -42,8 +42,7 @@ def text(places: Mapping[Path, Assignment], *, notebooks: bool) -> str:
     """
     rows = []
     for path, each in places.items():
-        points, minutes = sum(item.spec.points for item in each.items), sum(item.spec.minutes for item in each.items)
         name = path.name if notebooks else path.parent.name
-        rows.append(f"| [{name}]({name}) | {each.title} | {len(each.items)} | {points} | {minutes} |")
+        rows.append(f"| [{name}]({name}) | {each.title} | {len(each.items)} | {each.points} | {each.minutes} |")
     first = next((each.items[0].id for each in places.values()), "a1")
     return _TEXT.format(what=_NOTEBOOKS if notebooks else _FILES, rows="\n".join(rows), first=first)

@@ -34,12 +34,11 @@ What the assignments grew from, and what “seed” means in the questions above
 def readme(folder: Path) -> str:
     """The text of the page, of the assignments in a folder."""
     every = assignments(folder)
-    specs = [item.spec for assignment in every for item in assignment.items]
     numbers = {
         "assignments": len(every),
-        "exercises": len(specs),
-        "points": sum(spec.points for spec in specs),
-        "hours": round(sum(spec.minutes for spec in specs) / 60),
+        "exercises": sum(len(each.items) for each in every),
+        "points": sum(each.points for each in every),
+        "hours": round(sum(each.minutes for each in every) / 60),
     }
     seeds = "".join(f"- {name}: {what}.\n" for name, what in SEEDS.items())
     return _OPENING.format(**numbers) + "".join(_section(assignment) for assignment in every) + _SEEDS + seeds
@@ -89,17 +88,16 @@ def _unreadable(assignment: Assignment) -> str | None:
 
 
 def _section(assignment: Assignment) -> str:
-    specs = [item.spec for item in assignment.items]
-    points, minutes = sum(spec.points for spec in specs), sum(spec.minutes for spec in specs)
     lines = [
         f"\n## [{assignment.id}. {assignment.title}]({assignment.folder.name}/README.md)",
         "",
-        f"{points} points, about {minutes} minutes.",
+        f"{assignment.points} points, about {assignment.minutes} minutes.",
         "",
         "| exercise | points | minutes | difficulty | the question that it answers |",
         "| --- | ---: | ---: | :---: | --- |",
     ]
-    for item, spec in zip(assignment.items, specs, strict=True):
+    for item in assignment.items:
+        spec = item.spec
         name = f"[{item.name}]({assignment.folder.name}/{item.name}.py): {spec.title}"
         lines.append(f"| {_cell(name)} | {spec.points} | {spec.minutes} | {spec.difficulty} | {_cell(spec.question)} |")
     return "\n".join(lines) + "\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kmha.course.answering import failed
 from kmha.course.comparing import difference
 from kmha.course.exercise import Check, Exercise, Inputs
 from kmha.course.naming import Named
@@ -105,7 +106,7 @@ def unreached(id: str, spec: Exercise, error: Mapping[str, Any], printed: str = 
 
 def refused(id: str, spec: Exercise, why: str) -> Grade:
     """The grade of an answer that was not run, with the reason."""
-    return unreached(id, spec, {"kind": "", "says": why, "line": None, "text": ""})
+    return unreached(id, spec, failed(why))
 
 
 def _says(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
 from kmha.course import answers, zygote
+from kmha.course.answering import failed
 from kmha.course.answers import ENDED, Answer, Ran
 from kmha.course.encoding import decode, encode
 
@@ -152,7 +153,7 @@ class Sandbox:
             self.close()
             if self._stopped:
                 raise StoppedError
-            return Ran(answers.failed(ENDED), ())
+            return Ran(failed(ENDED), ())
         return answers.read(found, len(questions), seconds)
 
 

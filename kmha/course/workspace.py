@@ -21,6 +21,7 @@ from kmha import files
 from kmha.course import cells, extras, guide, notebooks
 from kmha.course.content import Assignment, Item
 from kmha.course.progress import STATE, Progress, WorkspaceError
+from kmha.course.telling import count
 
 FILES, NOTEBOOKS = "files", "notebooks"
 LARGEST = 4 << 20  # bytes of a learner's file that is read
@@ -142,8 +143,8 @@ def find(place: Path) -> Workspace | None:
 
 def learners(item: Item) -> str:
     """The file that a learner gets: the text as comments, and the starter."""
-    points = f"{item.spec.points} point" + "s" * (item.spec.points != 1)
-    foot = f"**Check it** with `kmha course check {item.id}`: {points}, about {item.spec.minutes} minutes."
+    worth = f"{count(item.spec.points)}, about {item.spec.minutes} minutes"
+    foot = f"**Check it** with `kmha course check {item.id}`: {worth}."
     text = "\n".join(f"# {line}".rstrip() for line in [*item.master.text.splitlines(), "", foot])
     return f"# %% [markdown]\n{text}\n\n# %%\n{item.master.starter}"
 
