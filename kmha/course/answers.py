@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kmha.course import zygote
 from kmha.course.answering import PRINTED, failed
-from kmha.course.encoding import EncodingError, decode
+from kmha.course.encoding import LENGTH, EncodingError, decode
 
 ENDED = "the sandbox ended"
 _STOPPED = {
@@ -79,9 +78,9 @@ def _why(found: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 def _messages(sent: bytes) -> Iterator[dict[str, Any]]:
     """The messages that are whole; what a learner's code may have written among them ends them."""
     at = 0
-    while at + zygote.LENGTH.size <= len(sent):
-        (length,) = zygote.LENGTH.unpack_from(sent, at)
-        at += zygote.LENGTH.size
+    while at + LENGTH.size <= len(sent):
+        (length,) = LENGTH.unpack_from(sent, at)
+        at += LENGTH.size
         if at + length > len(sent):
             return
         try:

@@ -3,15 +3,13 @@
 This module is in the process that runs a learner's code: it holds no expected value.
 """
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from kmha.course.encoding import decode, encode
+from kmha.course.encoding import decode, encode, read
 
-_LENGTH = struct.Struct("<Q")
 _ends: dict[str, Any] = {}
 
 
@@ -31,8 +29,7 @@ def remote(name: str) -> Callable[..., Any]:
 
     def called(*places: Any, **names: Any) -> Any:
         _ends["send"](encode({"name": name, "places": places, "names": names}))
-        (length,) = _LENGTH.unpack(_ends["replies"].read(_LENGTH.size))
-        reply = decode(_ends["replies"].read(length))
+        reply = decode(read(_ends["replies"]) or b"")
         if reply["error"] is not None:
             raise ValueError(reply["error"])
         return reply["result"]

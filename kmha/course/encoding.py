@@ -9,14 +9,14 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 LARGEST = 64 << 20  # bytes of a message
-LONGEST_HEAD = 8 << 20  # of which so many are no arrays: what is read from them takes many times their size
+LONGESTLENGTH = 8 << 20  # of which so many are no arrays: what is read from them takes many times their size
 KINDS = "biufc"  # of dtypes that are sent: booleans, integers, floats, complex
-_HEAD = struct.Struct("<Q")
+LENGTH = struct.Struct("<Q")  # of what follows
 
 
 class EncodingError(ValueError):
@@ -31,9 +31,9 @@ def encode(value: Any) -> bytes:
     """
     pieces: list[bytes] = []
     head = json.dumps(_tree(value, pieces)).encode()
-    if len(head) > LONGEST_HEAD:
-        raise EncodingError(f"a result of {len(head):,} characters is too large: {LONGEST_HEAD:,} at most.")
-    message = b"".join([_HEAD.pack(len(head)), head, *pieces])
+    if len(head) > LONGESTLENGTH:
+        raise EncodingError(f"a result of {len(head):,} characters is too large: {LONGESTLENGTH:,} at most.")
+    message = b"".join([LENGTH.pack(len(head)), head, *pieces])
     if len(message) > LARGEST:
         raise EncodingError(f"a result of {len(message):,} bytes is too large: {LARGEST:,} at most.")
     return message
@@ -46,15 +46,31 @@ def decode(message: bytes) -> Any:
         EncodingError: the message is not one of ours.
     """
     try:
-        (length,) = _HEAD.unpack_from(message)
-        if length > LONGEST_HEAD:
+        (length,) = LENGTH.unpack_from(message)
+        if length > LONGESTLENGTH:
             raise EncodingError(f"not a message of ours: {length:,} bytes before the arrays.")
-        tree = json.loads(message[_HEAD.size : _HEAD.size + length])
-        return _value(tree, memoryview(message)[_HEAD.size + length :])
+        tree = json.loads(message[LENGTH.size : LENGTH.size + length])
+        return _value(tree, memoryview(message)[LENGTH.size + length :])
     except EncodingError:
         raise
     except Exception as error:  # what is not a message of ours can be anything
         raise EncodingError(f"not a message of ours: {type(error).__name__}: {error}") from None
+
+
+def write(sink: BinaryIO, message: bytes) -> None:
+    """A message with its length."""
+    sink.write(LENGTH.pack(len(message)) + message)
+    sink.flush()
+
+
+def read(source: BinaryIO) -> bytes | None:
+    """A message, or `None` at the end."""
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    message = source.read(length)
+    return message if len(message) == length else None
 
 
 def _tree(value: Any, pieces: list[bytes]) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from kmha.course import answers, zygote
+from kmha.course import answers, encoding
 from kmha.course.answering import failed
 from kmha.course.answers import ENDED, Answer, Ran
 from kmha.course.encoding import decode, encode
@@ -101,7 +101,7 @@ class Sandbox:
         if self._stopped:
             self.close()
             raise StoppedError
-        if zygote.read(cast(BinaryIO, self._process.stdout)) is None:
+        if encoding.read(cast(BinaryIO, self._process.stdout)) is None:
             if self._stopped:
                 self.close()
                 raise StoppedError
@@ -139,11 +139,11 @@ class Sandbox:
         process = cast("subprocess.Popen[bytes]", self._process)
         message = None
         try:
-            zygote.write(cast(BinaryIO, process.stdin), encode({**task, "seconds": seconds}))
-            message = zygote.read(cast(BinaryIO, process.stdout))
+            encoding.write(cast(BinaryIO, process.stdin), encode({**task, "seconds": seconds}))
+            message = encoding.read(cast(BinaryIO, process.stdout))
             while message is not None and "asked" in (found := decode(message)):
-                zygote.write(cast(BinaryIO, process.stdin), _served(found["asked"].tobytes(), serve))
-                message = zygote.read(cast(BinaryIO, process.stdout))
+                encoding.write(cast(BinaryIO, process.stdin), _served(found["asked"].tobytes(), serve))
+                message = encoding.read(cast(BinaryIO, process.stdout))
         except BrokenPipeError:  # it ended meanwhile
             message = None
         except BaseException:  # half a message may be in the pipe: begin anew

@@ -10,20 +10,18 @@ import importlib
 import os
 import select
 import signal
-import struct
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from kmha.course import answering, asks, jail, scratch
-from kmha.course.encoding import LARGEST, decode, encode
+from kmha.course.encoding import LARGEST, LENGTH, decode, encode, read, write
 
-LENGTH = struct.Struct("<Q")
 ASKS = 1 << 63  # in the length of a message that wants a reply
 HEAD = 1 << 12  # bytes, at most, that a message of ours has beside what a fork sent
 LOOK = 0.1  # seconds between looks at the scratch folder
@@ -47,22 +45,6 @@ def main(uses: list[str]) -> None:
 
     while (message := read(source)) is not None:
         write(sink, encode(run(decode(message), serve)))
-
-
-def write(sink: BinaryIO, message: bytes) -> None:
-    """A message with its length."""
-    sink.write(LENGTH.pack(len(message)) + message)
-    sink.flush()
-
-
-def read(source: BinaryIO) -> bytes | None:
-    """A message, or `None` at the end."""
-    head = source.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    message = source.read(length)
-    return message if len(message) == length else None
 
 
 def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import io
 import json
 import struct
 
@@ -129,3 +130,16 @@ def test_a_message_that_is_nested_without_end():
     head = b'{"list": [' * 100_000 + b"]}" * 100_000
     with pytest.raises(EncodingError, match="not a message of ours"):
         decode(struct.pack("<Q", len(head)) + head)
+
+
+def test_messages_with_their_length():
+    sink = io.BytesIO()
+    for message in (b"", b"hello", b"x" * 1000):
+        encoding.write(sink, message)
+    sink.seek(0)
+    assert [encoding.read(sink) for _ in range(4)] == [b"", b"hello", b"x" * 1000, None]
+
+
+def test_half_a_message_is_none():
+    assert encoding.read(io.BytesIO(struct.pack("<Q", 5) + b"hell")) is None
+    assert encoding.read(io.BytesIO(b"\0\0")) is None

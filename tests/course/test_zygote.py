@@ -1,22 +1,8 @@
-import io
 import os
 import struct
 import time
 
 from kmha.course import zygote
-
-
-def test_messages_with_their_length():
-    sink = io.BytesIO()
-    for message in (b"", b"hello", b"x" * 1000):
-        zygote.write(sink, message)
-    sink.seek(0)
-    assert [zygote.read(sink) for _ in range(4)] == [b"", b"hello", b"x" * 1000, None]
-
-
-def test_half_a_message_is_none():
-    assert zygote.read(io.BytesIO(struct.pack("<Q", 5) + b"hell")) is None
-    assert zygote.read(io.BytesIO(b"\0\0")) is None
 
 
 def test_a_relay_sorts_answers_from_questions():
