@@ -71,10 +71,9 @@ def missing() -> list[str]:
     return found
 
 
-def end_with_parent() -> None:
-    """Has the system end this process when the one that forked it is gone, however that ends."""
+def end_with(parent: int) -> None:
+    """Has the system end this process when its parent is gone, however that ends."""
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it was gone before
             os._exit(1)

@@ -27,12 +27,14 @@ HEAD = 1 << 12  # bytes, at most, that a message of ours has beside what a fork 
 LOOK = 0.1  # seconds between looks at the scratch folder
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
+_open = contextlib.ExitStack()  # what a task leaves: closed at its end, or at that of this process
+
 
 def main(uses: list[str]) -> None:
     """Imports what is used, says so with an empty message, and then runs task after task."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started us
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what is open is closed: a fork, and its folder
+    signal.signal(signal.SIGTERM, _end)
     _nothing_to(0, 1, 2)  # what libraries and answers write is not what we write
     for name in uses:
         if name in MODULES:
@@ -52,31 +54,42 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
 
     `serve` answers what the fork asks in between (`kmha.course.asks.remote`).
     """
-    folder = scratch.make()
-    (reader, child_writer), (child_reader, writer) = os.pipe(), os.pipe()
-    process = os.fork()
-    if not process:
-        _child(task, folder, child_reader, child_writer)
-    try:
+    status: list[int] = []
+    with _open:
+        folder = scratch.make()
+        _open.callback(scratch.remove, folder)
+        (reader, child_writer), (child_reader, writer) = os.pipe(), os.pipe()
+        parent, process = os.getpid(), os.fork()
+        if not process:
+            _child(task, folder, child_reader, child_writer, parent)
+        _open.callback(os.close, reader)
+        _open.callback(os.close, writer)
+        _open.callback(lambda: status.append(_kill(process)))  # when it has said all it will say
         os.close(child_writer)
         os.close(child_reader)
         relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
         stopped = relay.run(folder)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)  # it has said all it will say
-        _, status = os.waitpid(process, 0)
-        os.close(reader)
-        os.close(writer)
-        scratch.remove(folder)
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
-    return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status)}
+    return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status[0])}
 
 
-def _child(task: Mapping[str, Any], folder: Path, reader: int, writer: int) -> NoReturn:
+def _end(*_: Any) -> NoReturn:
+    """On SIGTERM. It raises nothing, for what is raised in the hooks that Python calls around a fork gets lost."""
+    _open.close()
+    os._exit(0)
+
+
+def _kill(process: int) -> int:
+    """Its status."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    return os.waitpid(process, 0)[1]
+
+
+def _child(task: Mapping[str, Any], folder: Path, reader: int, writer: int, parent: int) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        jail.end_with_parent()
+        jail.end_with(parent)
         _nothing_to(0, 1, 2)
         for descriptor in range(3, _highest()):
             if descriptor not in (reader, writer):
