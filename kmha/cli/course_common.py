@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmha.cli import common
+from kmha.course.errors import CourseError
 
 if TYPE_CHECKING:
     from kmha.course.content import Item
@@ -21,35 +22,14 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> int:
         try:
-            with in_a_line():
-                return function(*arguments, **options)
+            return function(*arguments, **options)
+        except CourseError as error:
+            raise click.ClickException(str(error)) from None
         except (KeyboardInterrupt, click.Abort):
             click.echo("Stopped; what was noted is kept.", err=True)
             return common.INTERRUPTED
 
     return run
-
-
-@contextlib.contextmanager
-def in_a_line() -> Iterator[None]:
-    """Turns the errors of the course into those of the command line."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__name__ not in _TOLD:
-            raise
-        raise click.ClickException(str(error)) from None
-
-
-# By name: their modules import NumPy, or come late.
-_TOLD = (
-    "UnknownExerciseError",
-    "MasterError",
-    "WorkspaceError",
-    "BrokenExerciseError",
-    "MissingPackageError",
-    "SandboxError",
-)
 
 
 @contextlib.contextmanager

@@ -39,10 +39,7 @@ def run(
     _protected(unprotected)
     for package in ("jinja2", "nbformat", "jupytext"):
         extras.load(package)
-    try:
-        places = submissions.places(folder)
-    except submissions.SubmissionsError as error:
-        raise click.ClickException(str(error)) from None
+    places = submissions.places(folder)
     every = choose(chosen)
     assignments = every if chosen else grading.handed_in(places, every)
     out = _out(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)

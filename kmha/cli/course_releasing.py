@@ -18,11 +18,8 @@ def run(folder: Path, *, chosen: Sequence[str], form: str | None, seed: int | No
     seed = checking.fresh_seed() if seed is None else seed
     forms = (form,) if form else release.FORMS
     count = sum(len(assignment.items) for assignment in assignments)
-    try:
-        with Pool() as pool, bar("solutions", count) as step:
-            release.release(folder, assignments, pool, seed=seed, forms=forms, progress=lambda item: step(item.id))
-    except release.ReleaseError as error:
-        raise click.ClickException(str(error)) from None
+    with Pool() as pool, bar("solutions", count) as step:
+        release.release(folder, assignments, pool, seed=seed, forms=forms, progress=lambda item: step(item.id))
     click.echo(
         f"{folder}: {count} exercises of {', '.join(each.id for each in assignments)}, as {' and '.join(forms)}."
     )

@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from kmha.course import master
+from kmha.course.errors import CourseError
 from kmha.course.exercise import Exercise
 from kmha.course.master import Master
 
@@ -24,7 +25,7 @@ BAKED = ".checks"  # how the file ends that has there what is left of an exercis
 _ASSIGNMENTS = "a[0-9]*_*/assignment.toml"
 
 
-class UnknownExerciseError(ValueError):
+class UnknownExerciseError(CourseError, ValueError):
     """There is no such exercise."""
 
 

@@ -3,8 +3,10 @@
 import importlib
 from types import ModuleType
 
+from kmha.course.errors import CourseError
 
-class MissingPackageError(ImportError):
+
+class MissingPackageError(CourseError, ImportError):
     """A package is not installed; the message says how to get it."""
 
 

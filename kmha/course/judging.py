@@ -12,13 +12,11 @@ from kmha.course.baked import Baked
 from kmha.course.comparing import where
 from kmha.course.content import Item
 from kmha.course.exercise import Check
-from kmha.course.marking import FORM, Grade, Outcome, Shown, error_text, judged, mark, refused
+from kmha.course.marking import FORM, Grade, Shown, judged, mark, refused
 from kmha.course.master import STUB
 from kmha.course.questions import Plan, plan
-from kmha.course.running import BrokenExerciseError, needed, run, solution, solution_smallest
+from kmha.course.running import needed, run, solution, solution_smallest
 from kmha.course.sandbox import Ran, Sandbox
-
-__all__ = ["BrokenExerciseError", "Grade", "Outcome", "Shown", "error_text", "judge"]
 
 
 def judge(

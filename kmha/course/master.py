@@ -12,13 +12,14 @@ import textwrap
 from typing import Any
 
 from kmha.course import extras
+from kmha.course.errors import CourseError
 
 BEGIN, STARTER, END = "### BEGIN SOLUTION", "### STARTER", "### END SOLUTION"
 STUB = '# YOUR CODE HERE\nraise NotImplementedError("write this part")'
 _REGION = re.compile(rf"^(?P<indent>[ \t]*){BEGIN}\n(?P<body>.*?)^[ \t]*{END}[ \t]*(?:\n|\Z)", re.M | re.S)
 
 
-class MasterError(ValueError):
+class MasterError(CourseError, ValueError):
     """A master file is not as it must be."""
 
 

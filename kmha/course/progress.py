@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from kmha import files
+from kmha.course.errors import CourseError
 
 STATE = ".kmha-course.json"
 
 
-class WorkspaceError(ValueError):
+class WorkspaceError(CourseError, ValueError):
     """The learner's folder, or a file in it, is not as it must be; the message says what to do."""
 
 

@@ -20,14 +20,14 @@ from kmha import files
 from kmha.course import baked, content, extras, workspace
 from kmha.course.baked import Baked
 from kmha.course.content import BAKED, KEPT, Assignment, Item
-from kmha.course.judging import BrokenExerciseError
+from kmha.course.errors import CourseError
 from kmha.course.pool import Pool
-from kmha.course.running import solutions_needed
+from kmha.course.running import BrokenExerciseError, solutions_needed
 
 FORMS = (workspace.FILES, workspace.NOTEBOOKS)
 
 
-class ReleaseError(ValueError):
+class ReleaseError(CourseError, ValueError):
     """The course cannot be released there."""
 
 

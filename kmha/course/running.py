@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from kmha.course.content import Item
+from kmha.course.errors import CourseError
 from kmha.course.exercise import Check, Wrong
 from kmha.course.once import Once
 from kmha.course.questions import Plan, plan, smallest
@@ -13,7 +14,7 @@ from kmha.course.sandbox import ENDED, Ran, Sandbox
 _SOLUTIONS, _WRONG, _SMALLEST = Once(256), Once(2048), Once(256)
 
 
-class BrokenExerciseError(RuntimeError):
+class BrokenExerciseError(CourseError, RuntimeError):
     """The fault is the exercise's own: its solution does not run."""
 
 

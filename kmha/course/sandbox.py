@@ -20,6 +20,7 @@ from kmha.course import answers, encoding
 from kmha.course.answering import failed
 from kmha.course.answers import ENDED, Answer, Ran
 from kmha.course.encoding import decode, encode
+from kmha.course.errors import CourseError
 
 __all__ = ["ENDED", "Answer", "Ran", "Sandbox", "SandboxError", "StoppedError"]
 
@@ -30,7 +31,7 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIR
 _PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from kmha.course import zygote; zygote.main(sys.argv[1:])"
 
 
-class SandboxError(RuntimeError):
+class SandboxError(CourseError, RuntimeError):
     """The process from which the sandboxes are forked does not start."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from kmha.course import notebooks
 from kmha.course.checking import untouched
 from kmha.course.content import Assignment, Item
+from kmha.course.errors import CourseError
 from kmha.course.unpacking import Entry, LeftOutError, entries
 
 CODE, NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file that is read
@@ -22,7 +23,7 @@ TOTAL = 64 << 20  # bytes that are read of a submission
 SAID = 20  # files left out that are named
 
 
-class SubmissionsError(ValueError):
+class SubmissionsError(CourseError, ValueError):
     """The folder of submissions is not one."""
 
 
