@@ -115,6 +115,23 @@ def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
     assert result.stderr.endswith("Stopped before training began.\n")
 
 
+@pytest.mark.parametrize("chosen", ["0", None])
+def test_it_trains_with_onednn_unless_told_otherwise(text, monkeypatch, chosen):
+    """TensorFlow reads this when it is imported; without AVX-512 it leaves oneDNN out by itself."""
+    monkeypatch.delitem(os.environ, "TF_ENABLE_ONEDNN_OPTS", raising=False)
+    if chosen is not None:
+        monkeypatch.setitem(os.environ, "TF_ENABLE_ONEDNN_OPTS", chosen)
+    seen = []
+
+    def about_to_import(backend):
+        seen.append(os.environ.get("TF_ENABLE_ONEDNN_OPTS"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(common, "choose_backend", about_to_import)
+    assert _run(*FILES, *TINY).exit_code == common.INTERRUPTED
+    assert seen == [chosen or "1"]
+
+
 def _interrupt():
     raise KeyboardInterrupt
 
