@@ -45,8 +45,8 @@ def call_builtin(layer, query, key, value, mask):
 # Any argument can be given by its name, and then its place no longer matters.
 
 # %% [markdown] tags=["hint"]
-# Two arguments must not be given by their place: the mask, which is not the fourth, and the flag that asks for the
-# scores.
+# Two arguments are better given by their names: the mask, which is the seventh and not the fourth, and the flag that
+# asks for the scores.
 
 # %% [markdown] tags=["hint"]
 # The names are in the text: the mask of who may attend to whom has the name with "attention" in it, and so has the

@@ -8,8 +8,8 @@
 # then the logits, then the scores, then what is mixed, then the loss: the gradient comes back along the same path, one
 # step at a time. With A the scores of a row, and G the gradient of the loss with respect to A, the softmax passes back
 # A · (G − Σₛ A·G), element by element: each score's gradient counts only as far as it differs from the row's weighted
-# average. So the gradient vanishes where there is nothing to choose, as with a single source position, and nowhere
-# else by itself.
+# average. So the gradient vanishes where there is nothing to choose, as with a single source position or with equal
+# values, and it fades where one score is nearly 1 (`a5.saturation`).
 #
 # **The shapes.** Query heads (B, T, H, O), value heads (B, S, H, O), `enc_output` (B, S, I), key kernel (H, I, O). K
 # is (B, S, H, O), logits and scores are (B, H, T, S), mixed is (B, T, H, O), and the gradient has the kernel's shape,

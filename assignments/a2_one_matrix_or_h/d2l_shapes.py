@@ -33,8 +33,9 @@ def d2l_shapes(query_shape, key_shape, value_shape, num_hiddens, num_heads):
     Returns:
         A dict of tuples of integers. "W_q", "W_k", "W_v" and "W_o": the four matrices as (in, out). "queries":
         after W_q, before the split. "split queries", "split keys", "split values": with the heads in the batch axis.
-        "scores": who attends how much to whom. "mixed": what the scores make of the values, heads still in the
-        batch axis. "joined": with the heads side by side. "output": of the layer.
+        "scores": who attends how much to whom, after the softmax (the textbook's attention weights). "mixed": what
+        the scores make of the values, heads still in the batch axis. "joined": with the heads side by side.
+        "output": of the layer.
     """
     ### BEGIN SOLUTION
     batch, rows, query_size = query_shape

@@ -3,7 +3,7 @@
 #
 # **The question.** An exercise of the textbook asks to show the weights of several heads. Is it enough to reshape the
 # scores to batch, heads, queries and keys and to draw them, and are these then the weights of each head? Yes, both:
-# the scores are the one place where the heads can be seen apart.
+# each head has a softmax of its own, and so its own weights; only W_o mixes the heads.
 #
 # **The idea.** A picture of one sentence has a panel for each head, a row for each query, a column for each key.
 # Pictures are read by comparing colours, so one colour must mean one number in all panels: the same limits for every

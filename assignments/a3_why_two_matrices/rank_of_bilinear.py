@@ -3,10 +3,10 @@
 #
 # **The question.** If W_i = W_i^Q (W_i^K)^T is all that the logits depend on, can a pair of kernels make every W_i?
 #
-# **The idea.** No. Every column of W_i is a sum of the O columns of W_i^Q, so that W_i has at most O independent
-# columns: its *rank* is at most O, and at most I in any case. That is the price of the parameters that are saved, and
-# it is meant: a head compares two positions in O respects, not in all I. The rank can be lower still, also lower than
-# that of each kernel: what W_i^Q keeps, W_i^K may throw away.
+# **The idea.** No. Every column of W_i is a linear combination of the O columns of W_i^Q, so that W_i has at most O
+# independent columns: its *rank* is at most O, and at most I in any case. That is the price of the parameters that are
+# saved, and it is meant: a head compares two positions in O respects, not in all I. The rank can be lower still, also
+# lower than that of each kernel: what W_i^Q keeps, W_i^K may throw away.
 #
 # In floating point no matrix is exactly of low rank: where a singular value should be 0, rounding leaves about 1e-16 of
 # the largest one. So one counts the singular values that are larger than a *tolerance times the largest one* of the

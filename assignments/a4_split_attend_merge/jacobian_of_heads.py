@@ -7,12 +7,12 @@
 # **The idea.** What is cut into sections is the *projected* query, after the linear layer. A dense layer makes each of
 # its outputs of all its inputs. So whether a head sees a section is a question about derivatives: which input features
 # change what the head gets? All these derivatives together are the *Jacobian*. Of a linear layer, y = x W + b, it is
-# the same for every x: the derivative of output j by input i is W[i, j]. With a usual kernel every feature influences
-# every head. To each head its own section of the input: that would be a kernel with zeros outside blocks, far fewer
-# parameters, and another model.
+# the same for every x: the derivative of output j with respect to input i is W[i, j]. With a usual kernel every
+# feature influences every head. To each head its own section of the input: that would be a kernel with zeros outside
+# blocks, far fewer parameters, and another model.
 #
 # **The shapes.** The kernel is (I, H · O), as `Dense` holds it: a row for each input feature, the columns of head 0
-# first. The Jacobian is (H, O, I): for every head, its O outputs by the I inputs.
+# first. The Jacobian is (H, O, I): for every head, its O outputs × the I inputs.
 #
 # **One line, worked.** I = 2, H = 2, O = 1, kernel `[[3, 0], [5, 7]]`: head 0 is 3 · x₀ + 5 · x₁, two features
 # influence it; head 1 is 7 · x₁, one does. The Jacobian is `[[[3, 5]], [[0, 7]]]`.
@@ -29,9 +29,9 @@ def jacobian_of_heads(kernel, num_heads):
         num_heads: H.
 
     Returns:
-        Two arrays: the Jacobian, (H, O, I), the derivative of each head's outputs by the input's features; and for
-        every head how many input features influence it, integers, (H,): a feature does if any of the head's O
-        derivatives by it is not 0.
+        Two arrays: the Jacobian, (H, O, I), the derivative of each head's outputs with respect to the input's features;
+        and for every head how many input features influence it, integers, (H,): a feature does if any of the head's O
+        derivatives with respect to it is not 0.
     """
     ### BEGIN SOLUTION
     features, width = kernel.shape
@@ -43,8 +43,8 @@ def jacobian_of_heads(kernel, num_heads):
 
 
 # %% [markdown] tags=["hint"]
-# The derivative of a linear layer's output j by its input i is one element of its kernel. So nothing need be computed,
-# only arranged: the columns are cut into heads, as the projected features are.
+# The derivative of a linear layer's output j with respect to its input i is one element of its kernel. So nothing need
+# be computed, only arranged: the columns are cut into heads, as the projected features are.
 
 # %% [markdown] tags=["hint"]
 # Cut the second axis of the kernel into (H, O), and bring the axes from I, H, O into the order H, O, I.

@@ -13,8 +13,8 @@
 # number must never be made. The same holds for hidden logits that are infinite or NaN themselves: *choose* between
 # numbers, do not multiply by a mask.
 #
-# The way back through a softmax: if g is the gradient of the loss by a row's scores s, the gradient by its logits is s
-# · (g - Σ s · g), element by element, with the sum over the row. Hidden logits get 0.
+# The way back through a softmax: if g is the gradient of the loss with respect to a row's scores s, that with
+# respect to its logits is s · (g - Σ s · g), element by element, with the sum over the row. Hidden logits get 0.
 #
 # **The shapes.** `logits` (B, H, T, S), `mask` boolean (B, T, S), `upstream`, which is g, (B, H, T, S).
 #
@@ -31,11 +31,11 @@ def masked_softmax(logits, mask, upstream):
     Args:
         logits: scaled, (B, H, T, S); where they are hidden they may hold anything, also ∞ and NaN.
         mask: boolean (B, T, S), True where t may attend to s; a row may be all False.
-        upstream: the gradient of the loss by the scores, (B, H, T, S), finite.
+        upstream: the gradient of the loss with respect to the scores, (B, H, T, S), finite.
 
     Returns:
-        The scores and the gradient of the loss by the logits, each (B, H, T, S): both are 0 wherever the mask is False,
-        and neither holds a NaN.
+        The scores and the gradient of the loss with respect to the logits, each (B, H, T, S): both are 0 wherever the
+        mask is False, and neither holds a NaN.
     """
     ### BEGIN SOLUTION
     masked = np.where(mask[:, None], logits, -np.inf)

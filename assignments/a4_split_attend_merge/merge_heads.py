@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Merge
 #
-# **The question.** After attention every head has its own result. The article "reshapes to eliminate the head
-# dimension". In which order, and is that a concatenation?
+# **The question.** After attention every head has its own result. The article merges by reshaping, until the head
+# dimension is gone. In which order, and is that a concatenation?
 #
 # **The idea.** Merging is the way of the split back: first the heads move behind the positions, so that a position's H
 # results lie side by side; then a reshape joins the last two axes. A reshape alone would join the heads' *positions*: a
-# query would get pieces of other queries. Done rightly, head 0 fills the first O columns of every position, head 1 the
+# query would get pieces of other queries. Done right, head 0 fills the first O columns of every position, head 1 the
 # next: the same as concatenating the heads' results along their features. It is the results that are merged, not the
 # scores.
 #

@@ -59,8 +59,8 @@ class HeadMerge(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# It is the projection of the exercise before, turned round: now the sizes of heads and features are in the input's
-# shape, its last two, and the new size is the one that `__init__` kept.
+# It is `HeadProjection` turned round: now the sizes of heads and features are in the input's shape, its last two, and
+# the new size is the one that `__init__` kept.
 
 # %% [markdown] tags=["hint"]
 # Letters that are in both inputs of an einsum and not in its result are summed over, several at once too. Which two

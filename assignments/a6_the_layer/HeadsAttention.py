@@ -13,12 +13,14 @@
 #
 # **One line, worked.** With T = S = 3, a causal mask and a padding mask that hides position 0, query 0 may attend to
 # nothing, query 1 to position 1, query 2 to positions 1 and 2. The mix is zeros for query 0, and its output is the
-# merge's bias.
+# merge's bias. (The built-in does so only where it returns scores or has dropout; otherwise it averages all values
+# there.)
 #
 # When it is done, try it on your own machine, in the folder of `HeadsAttention.py`: `kmha diagnose
 # HeadsAttention:HeadsAttention` says that it is right, or what is wrong. `kmha compare --layer
 # HeadsAttention:HeadsAttention` goes through every argument of the built-in, with random sizes, and shows which of
-# them yours does not have yet.
+# them yours does not have yet. In a notebook: `from kmha.verify import compare, diagnose`, then
+# `diagnose(HeadsAttention)` and `compare(HeadsAttention)`.
 
 # %%
 import keras

@@ -9,7 +9,8 @@
 # name, dtype) and your own arguments, each by its name. *Masks.* An `Embedding(mask_zero=True)` hangs a padding mask
 # (B, S) on its output. A layer whose `call` has arguments `query_mask`, `value_mask` and `key_mask` gets the masks
 # that hang on query, value and key. And only if `self.supports_masking` is true does the query's mask hang on the
-# output again, for the layers that follow.
+# output again, for the layers that follow. (Keras warns that `HeadProjection` is passed a mask and does not support
+# it: harmless here, and gone if that layer sets `supports_masking` too.)
 #
 # **The shapes.** `value_mask` and `key_mask` are (B, S), True at words. As a mask of keys that is (B, 1, S), which
 # `attention_mask`, (B, T, S) or (B, H, T, S), is combined with; for the latter it must be (B, 1, 1, S).

@@ -4,11 +4,11 @@
 # **The question.** The embedding is multiplied by √d before the positions are added. Why, and why not after? And are
 # the positions added in every layer?
 #
-# **The idea.** The entries of an embedding start out small, those of the positional encoding are sines and cosines,
-# up to 1. Times √d the embedding is not drowned by the positions; were the sum multiplied, their ratio would be as
-# before. The positions are added once, at the bottom: residual connections carry them up. Then comes dropout, and
-# then the layers, each of which gets what the one before gave, and all of them the same padding mask. (`training` and
-# masks are handed on by name: by place Keras takes tensors only.)
+# **The idea.** The entries of an embedding start out small, those of the positional encoding are sines and cosines, up
+# to 1. Times √d the embedding is not drowned by the positions; were the sum multiplied, their ratio would be as
+# before. The positions are added once, at the bottom: residual connections carry them up. Then comes dropout, and then
+# the layers, each of which gets what the one before gave, and all of them the same padding mask. (`training` and masks
+# are handed on by name: as positional arguments Keras takes tensors only.)
 #
 # **The shapes.** Ids are (B, S), the embedding (B, S, D). The table of positions is (1, P, D) with P ≥ S: the first S
 # of its positions are added. The result is (B, S, D).

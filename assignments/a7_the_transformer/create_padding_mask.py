@@ -10,8 +10,9 @@
 # `mask * -1e9` to the logits has the opposite convention: never mix the two.
 #
 # **The shapes.** Ids are (B, S). The mask says who may be attended *as a key*, and that is the same for all queries:
-# so it is (B, 1, S), where the 1 stands for the T queries and broadcasts. (The course's own has one more axis, for
-# the heads; Keras' layer puts it in by itself.)
+# so it is (B, 1, S), where the 1 stands for the T queries and broadcasts. (The course's first version has one more
+# axis, for the heads, and 1 at padding; its later one has this shape, and 1.0 at words. Keras' layer puts the heads'
+# axis in by itself.)
 #
 # **One line, worked.** ids = [[7, 6, 0, 0], [1, 2, 3, 0]] gives [[[True, True, False, False]], [[True, True, True,
 # False]]], of shape (2, 1, 4).

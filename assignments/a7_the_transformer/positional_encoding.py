@@ -1,12 +1,13 @@
 # %% [markdown]
 # # The positional encoding
 #
-# **The question.** Attention does not know the order of its keys: shuffle them, and the output is the same. So what
-# is added to the embeddings so that a word at position 2 differs from the same word at position 7?
+# **The question.** Attention does not know the order of its keys: shuffle keys and values alike, and the output is the
+# same. So what is added to the embeddings so that a word at position 2 differs from the same word at position 7?
 #
 # **The idea.** A fixed table with a row for every position. Its even features are the sines of the angles of the
-# exercise before, its odd features the cosines, side by side: sine, cosine, sine, cosine. (Some codes put all sines
-# first and all cosines after them; that is another table, and weights trained with one do not fit the other.)
+# exercise before, its odd features the cosines, side by side: sine, cosine, sine, cosine. (Some implementations put
+# all sines first and all cosines after them; that is another table, and weights trained with one do not fit the
+# other.)
 #
 # **The shapes.** The table is (1, P, d): the 1 is for the batch, so that it can be added to embeddings (B, P, d) as
 # it is. d may be odd; then the last feature is a sine without a cosine.

@@ -10,8 +10,9 @@
 # one share to give away. The shares mix the values.
 #
 # A query to which everything is hidden (a sentence of padding) has nothing to share out. Its weights are all 0 here,
-# and so is its output. (-1e9 in the place of -∞ would give it the average of everything that is hidden; -1e9 added to
-# its logits, the weights as if nothing were.)
+# and so is its output. (-1e9 in the place of -∞ would give it the average of everything that is hidden. -1e9 *added*
+# does the same in float32, where a logit is lost beside 10⁹; in float64, as here, the weights are as if nothing were
+# hidden.)
 #
 # **The shapes.** q is (B, T, O), k is (B, S, O), v is (B, S, V): any number of features. The logits and weights are
 # (B, T, S). `mask` is boolean and broadcasts to (B, T, S), as those of the two exercises before do: True means may be

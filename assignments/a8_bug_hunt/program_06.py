@@ -68,5 +68,5 @@ def program_06(query, key, value):
 # position see?
 
 # %% [markdown] tags=["hint"]
-# The diagonal is where query and key stand at the same position. Whether it is hidden is decided by the sign of the
-# comparison.
+# The diagonal is where query and key stand at the same position. Whether it is hidden is decided by the
+# comparison operator.

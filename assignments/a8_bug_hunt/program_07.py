@@ -66,7 +66,7 @@ def program_07(query, key, value):
 # Print the triangle for T = S, for T = 2 and S = 4, and for T = 4 and S = 2. How many keys does query 0 see in each?
 
 # %% [markdown] tags=["hint"]
-# Query 0 stands at position 0 and is to see one key, whatever T and S are. In the program that hangs on both.
+# Query 0 stands at position 0 and is to see one key, whatever T and S are. In the program that depends on both.
 
 # %% [markdown] tags=["hint"]
 # Read in NumPy's manual what the third argument of `np.tri` moves, and what it is if you leave it out.

@@ -72,7 +72,7 @@ def program_14(inputs, query_kernel, key_kernel, value_kernel, inner_kernel, out
 
 
 # %% [markdown] tags=["hint"]
-# Set the outer kernel to zeros. What should come out, and does what comes out hang on the value's kernel at all?
+# Set the outer kernel to zeros. What should come out, and does the output depend on the value's kernel at all?
 
 # %% [markdown] tags=["hint"]
 # The second residual connection goes around the feed-forward network. What goes into that?

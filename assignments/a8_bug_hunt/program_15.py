@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Program 15: tokens and positions
 #
-# **The question.** "The picture of my positional encoding looks like the paper's, only the stripes end half way: the
-# right half of the features is the same for all positions."
+# **The question.** "The picture of my positional encoding looks like those in tutorials, only the stripes end half
+# way: the right half of the features is the same for all positions."
 #
 # **The idea.** In the paper's formula the features come in pairs: 2i is the sine's, 2i + 1 the cosine's, and both have
 # the angle pos / 10000^(2i/d). The letter i counts pairs, not features. In code it is easily taken for the number of

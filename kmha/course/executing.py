@@ -40,7 +40,8 @@ def _executed(notebook: Any) -> Any:
     paths = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryDirectory(prefix="kmha-notebook-") as folder:
         runner = client(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}})
-        return runner.execute(env={**os.environ, "PYTHONPATH": paths})
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}  # what TensorFlow logs is in no cell: it would come between our lines
+        return runner.execute(env={**quiet, **os.environ, "PYTHONPATH": paths})
 
 
 def _said(cell: Any) -> str:
