@@ -1,8 +1,40 @@
+from itertools import product
+
+import numpy as np
 import pytest
 
+from kmha.course import content
+from kmha.course.comparing import same
 from kmha.course.judging import judge
+from kmha.course.marking import judged
+from kmha.course.questions import plan
+from kmha.course.running import run_solution
+from kmha.course.sandbox import Answer
 
 SEED = 201
+JUDGED = [
+    "a1.addons_forward",
+    "a1.cross_mask",
+    "a1.key_gradient",
+    "a2.head_ablation",
+    "a2.head_gradient",
+    "a2.prune_head",
+    "a2.split_kernel",
+    "a2.transpose_output",
+    "a2.transpose_qkv",
+    "a3.best_factors",
+    "a3.bilinear_form",
+    "a3.fold_biases",
+    "a3.key_bias",
+    "a3.ov_matrix",
+    "a4.mask_order",
+    "a4.merge_heads",
+    "a4.scaled_dot_product_attention",
+    "a4.split_heads",
+    "a5.saturation",
+    "a7.positional_encoding",
+    "a7.scaled_dot_product_attention",
+]
 
 
 def _judge(doubling, sandbox, code, place=0, **more):
@@ -86,3 +118,32 @@ def test_the_learners_own_files(doubling, sandbox):
 def test_the_time_that_it_may_take(doubling, sandbox):
     grade = _judge(doubling, sandbox, _twice("while True: pass"), seconds=0.6, explain=False)
     assert "it took longer than 0.6 seconds" in grade.outcomes[1].says
+
+
+def _spoilt(result, *, zeros):
+    """NaN in the place of every float, or of those that are 0."""
+    if isinstance(result, dict):
+        return {key: _spoilt(each, zeros=zeros) for key, each in result.items()}
+    if isinstance(result, list | tuple):
+        return [_spoilt(each, zeros=zeros) for each in result]
+    if np.asarray(result).dtype.kind != "f":
+        return result
+    return np.where(np.equal(result, 0) | (not zeros), np.nan, result)
+
+
+@pytest.mark.parametrize("id", JUDGED)
+def test_nan_passes_no_judge(sandbox, id):
+    """Every comparison with NaN is false, also that an answer is too far off."""
+    (item,) = content.find(id, content.installed())
+    checks = [check for check in item.spec.checks if check.layer not in ("signature", "shape", "unchanged")]
+    questions = plan(item.spec, SEED, checks)
+    right = run_solution(item, sandbox, questions).answers
+    spoilt = 0
+    for check, of in zip(checks, questions.of, strict=True):
+        for index, zeros in product(of, (False, True)):
+            expected = right[index].result
+            result = _spoilt(expected, zeros=zeros)
+            if not same(result, expected):
+                spoilt += 1
+                assert judged(check, questions.inputs(index), Answer(result), expected), check.says
+    assert spoilt

@@ -31,7 +31,7 @@ def draw_silent(rng):
 def silent(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
-    if abs(float(result[0])) > 1e-9:
+    if not abs(float(result[0])) <= 1e-9:
         return "a head whose output kernel is zero is given an importance: nothing of it reaches the output."
     return None
 

@@ -37,7 +37,7 @@ def differences(inputs, result, expected):
     for head in range(heads):
         one = np.eye(heads)[head] * step
         change = np.abs(losses(inputs, 1 + one) - losses(inputs, 1 - one)).mean() / (2 * step)
-        if abs(change - result[head]) > 1e-5 * np.abs(expected).max():
+        if not abs(change - result[head]) <= 1e-5 * np.abs(expected).max():
             return f"a small change of the factor before head {head} changes the losses by something else than this."
     return None
 

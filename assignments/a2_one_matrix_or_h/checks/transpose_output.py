@@ -28,7 +28,7 @@ def positions_apart(answer, inputs):
 
 
 def one_row(inputs, result, expected):
-    used = np.argwhere(np.abs(np.asarray(result)).max(axis=-1) > 0)
+    used = np.argwhere(np.any(np.asarray(result) != 0, axis=-1))
     if len(used) != 1:
         return f"what the heads say of one position is spread over {len(used)} positions."
     if tuple(used[0]) != tuple(np.argwhere(np.abs(expected).max(axis=-1) > 0)[0]):

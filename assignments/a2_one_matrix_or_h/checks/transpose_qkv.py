@@ -29,7 +29,7 @@ def alone(answer, inputs):
 
 
 def apart(inputs, result, expected):
-    used = np.abs(np.asarray(result["x"])).reshape(len(result["x"]), -1).max(axis=1) > 0
+    used = np.any(np.asarray(result["x"]).reshape(len(result["x"]), -1) != 0, axis=1)
     if used.sum() != 1:
         return f"the features of one head of one item are spread over {int(used.sum())} items of the new batch."
     if int(np.argmax(used)) != int(expected["place"]):
