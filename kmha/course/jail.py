@@ -31,19 +31,9 @@ _REFUSED = (
     *("fork", "vfork", "execve", "execveat"),
     *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_send_signal", "pidfd_getfd", "kcmp"),
-    *("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpgid", "setsid", "setpriority"),
-    *(
-        "sched_setscheduler",
-        "truncate",
-        "chmod",
-        "fchmod",
-        "fchmodat",
-        "fchmodat2",
-        "chown",
-        "fchown",
-        "lchown",
-        "fchownat",
-    ),
+    *("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpgid", "setsid", "setpriority", "ioprio_set"),
+    *("sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity", "migrate_pages", "move_pages"),
+    *("truncate", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr"),
     *("lremovexattr", "fremovexattr", "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "swapon"),
     *("bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "io_uring_setup"),
@@ -51,8 +41,28 @@ _REFUSED = (
     *("settimeofday", "clock_settime", "adjtimex", "msgget", "semget", "shmget", "mq_open", "memfd_secret"),
     *("open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "syslog", "iopl", "ioperm", "personality"),
 )
+# System calls that are refused with one value of an argument, by its place: (call, place, bits that count, value).
+# The kernel takes these arguments as 32 bits, so that what stands above them must not hide the value.
+_WORD = 0xFFFFFFFF
 _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
+_OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
+_REFUSED_WITH = (
+    # A thread is made by `clone` with CLONE_THREAD; without, it is a process.
+    ("clone", 0, _CLONE_THREAD, 0),
+    ("prctl", 0, _WORD, _PR_SET_PDEATHSIG),
+    # Who owns a descriptor gets the signals about it, of any number: F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP.
+    *(("fcntl", 1, _WORD, command) for command in (8, 15)),
+    *(("ioctl", 1, _WORD, command) for command in (0x8901, 0x8902)),
+    # To empty a file it need not be opened for writing, and Landlock looks at that from Linux 6.2 on only.
+    *(
+        (name, place, _OPENS, os.O_TRUNC | mode)
+        for name, place in (("open", 1), ("openat", 2))
+        for mode in (os.O_RDONLY, os.O_WRONLY | os.O_RDWR)
+    ),
+)
+# Their flags lie behind a pointer; libc does without those that are not there.
+_ABSENT = ("clone3", "openat2")
 # What NumPy, Keras and TensorFlow read besides Python's own folders.
 _READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
 _READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
@@ -170,11 +180,13 @@ def _seccomp() -> None:
     for name in _REFUSED:
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
             rules.add_rule(refuse, name)
-    # A thread is made by `clone` with CLONE_THREAD; `clone3` hides its flags behind a pointer, so libc must do without.
-    rules.add_rule(refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0))
-    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    for name, place, bits, value in _REFUSED_WITH:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            rules.add_rule(refuse, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value))
+    for name in _ABSENT:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
     # To itself it may send signals, as `abort` does; and it may read limits, not set them.
     rules.add_rule(refuse, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
     rules.add_rule(refuse, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
-    rules.add_rule(refuse, "prctl", pyseccomp.Arg(0, pyseccomp.EQ, _PR_SET_PDEATHSIG))
     rules.load()
