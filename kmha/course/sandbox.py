@@ -99,15 +99,21 @@ class Sandbox:
             stderr=subprocess.PIPE,
             env=environment,
         )
+        try:
+            self._wait()
+        except BaseException:  # one that is half started would say later that it is, in place of an answer
+            self.close()
+            raise
+
+    def _wait(self) -> None:
+        """Until it has started."""
+        process = cast("subprocess.Popen[bytes]", self._process)
         if self._stopped:
-            self.close()
             raise StoppedError
-        if encoding.read(cast(BinaryIO, self._process.stdout)) is None:
+        if encoding.read(cast(BinaryIO, process.stdout)) is None:
             if self._stopped:
-                self.close()
                 raise StoppedError
-            said = cast(BinaryIO, self._process.stderr).read().decode(errors="replace").strip().splitlines()
-            self.close()
+            said = cast(BinaryIO, process.stderr).read().decode(errors="replace").strip().splitlines()
             raise SandboxError(f"the sandbox does not start: {said[-1] if said else 'it says nothing'}")
 
     def run(

@@ -199,6 +199,21 @@ def test_a_sandbox_that_does_not_start(monkeypatch):
         Sandbox().start()
 
 
+def test_one_that_was_interrupted_while_it_started_is_started_again(monkeypatch):
+    """What it says when it has started would be taken for an answer."""
+
+    def interrupted(source):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    with Sandbox() as found:
+        monkeypatch.setattr(sandboxes.encoding, "read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            found.run("f", "def f(): return 1\n", _ask())
+        assert found._process is None
+        assert found.run("f", "def f(): return 2\n", _ask()).answers[0].result == 2
+
+
 def test_nothing_of_it_is_left():
     """Neither the process, nor its pipes: a warning would be an error here."""
     found = Sandbox()
