@@ -118,7 +118,8 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     taken: set[str] = set()
     for id in ids:
-        name = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:60]
+        # A letter can be 4 bytes, a file system's limit is 255, and the name gets a suffix and that of a draft.
+        name = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:40]
         if name != id or name.casefold() in taken or name.casefold() in ("index", "con", "nul", "aux", "prn"):
             name = f"{name}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
         taken.add(name.casefold())

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 ENTRIES = 5_000  # files that are looked at in a folder
-MEMBERS = 20_000  # in an archive
+ARCHIVES = 20  # that are looked at in a folder
+MEMBERS = 20_000  # in all these archives
 ARCHIVE = 256 << 20  # bytes of an archive
 DEPTH = 12  # of folders in folders
 _IGNORED = ("__MACOSX", "__pycache__")
@@ -46,16 +47,51 @@ def entries(path: Path, note: Callable[[str], None], opened: ExitStack) -> Itera
     Args:
         path: of the folder, archive or file.
         note: is told what is left out, in a sentence.
-        opened: keeps archives open for as long as what is in them is to be read.
+        opened: is closed when nothing is to be read any more.
     """
+    archives = _Archives()
+    opened.callback(archives.close)
     if not path.is_dir():
-        yield from _of_file(path, PurePosixPath(path.name), note, opened)
+        yield from _of_file(path, PurePosixPath(path.name), note, archives)
         return None
     for count, (within, file) in enumerate(_walk(path, PurePosixPath(), note)):
         if count == ENTRIES:
             return note(f"There are more than {ENTRIES:,} files: the rest is left out.")
-        yield from _of_file(file, within, note, opened)
+        yield from _of_file(file, within, note, archives)
     return None
+
+
+class _Archives:
+    """Those of a submission. Only one is open at a time: files that are open are counted over all that are graded."""
+
+    def __init__(self) -> None:
+        self.count, self.members = 0, 0
+        self.path: Path | None = None
+        self.archive: zipfile.ZipFile | None = None
+
+    def listed(self, path: Path) -> list[zipfile.ZipInfo]:
+        """What is in one that was not opened before."""
+        self.count += 1
+        if self.count > ARCHIVES:
+            raise LeftOutError(f"there are more than {ARCHIVES} archives")
+        if path.stat().st_size > ARCHIVE:
+            raise LeftOutError(f"it has more than {ARCHIVE >> 20} MiB")
+        found = self.open(path).infolist()
+        if self.members + len(found) > MEMBERS:
+            raise LeftOutError(f"the archives hold more than {MEMBERS:,} files")
+        self.members += len(found)
+        return found
+
+    def open(self, path: Path) -> zipfile.ZipFile:
+        if self.archive is None or self.path != path:
+            self.close()
+            self.archive, self.path = zipfile.ZipFile(path), path
+        return self.archive
+
+    def close(self) -> None:
+        if self.archive is not None:
+            self.archive.close()
+            self.archive = None
 
 
 def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> Iterator[tuple[PurePosixPath, Path]]:
@@ -80,30 +116,28 @@ def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> I
             yield name, folder / entry.name
 
 
-def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], opened: ExitStack) -> Iterator[Entry]:
+def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
     if path.suffix.lower() != ".zip":
         yield Entry(within, partial(_read, path))
         return
     try:
-        if path.stat().st_size > ARCHIVE:
-            raise LeftOutError(f"it has more than {ARCHIVE >> 20} MiB")
-        yield from _of_archive(opened.enter_context(zipfile.ZipFile(path)), note)
-    except (zipfile.BadZipFile, LeftOutError, OSError, ValueError, NotImplementedError) as error:
+        yield from _of_archive(path, note, archives)
+    except Exception as error:  # an archive can be spoilt in many ways, and says so in as many
         note(f"{within} is left out: {error}.")
 
 
-def _of_archive(archive: zipfile.ZipFile, note: Callable[[str], None]) -> Iterator[Entry]:
-    members = archive.infolist()
-    if len(members) > MEMBERS:
-        raise LeftOutError(f"it holds more than {MEMBERS:,} files")
-    for info in sorted(members, key=lambda info: info.filename):
+def _of_archive(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
+    for info in sorted(archives.listed(file), key=lambda info: info.filename):
+        if not info.filename:  # zipfile itself breaks down over these
+            note("A file in an archive is left out: it has no name.")
+            continue
         path = PurePosixPath(info.filename)
         if info.is_dir() or any((part.startswith(".") and part != "..") or part in _IGNORED for part in path.parts):
             continue
         if why := _refused(info, path):
             note(f"{path} is left out: {why}.")
         else:
-            yield Entry(path, partial(_read_member, archive, info))
+            yield Entry(path, partial(_read_member, archives, file, info))
 
 
 def _refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
@@ -127,9 +161,9 @@ def _read(path: Path, most: int) -> bytes:
         raise LeftOutError(f"{error.strerror}") from None
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
+def _read_member(archives: _Archives, path: Path, info: zipfile.ZipInfo, most: int) -> bytes:
     try:
-        with archive.open(info) as file:
+        with archives.open(path).open(info) as file:
             return file.read(most)
-    except Exception as error:  # an archive can be spoilt in many ways, and says so in as many
+    except Exception as error:  # as above
         raise LeftOutError(f"it cannot be read: {error}") from None

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from kmha import files
 from kmha.course import content, grades, grading
 from kmha.course.grading import Run, file_names, grade, handed_in
 from kmha.course.running import BrokenExerciseError
@@ -168,6 +169,13 @@ def test_files_have_names_that_every_system_takes():
     assert len({name.casefold() for name in names.values()}) == len(ids)
     assert all(name == name.strip(".") and "/" not in name and len(name) < 80 for name in names.values())
     assert names["index"] != "index"
+
+
+def test_a_name_leaves_room_for_what_is_written_beside_it(tmp_path):
+    """A file's name has at most 255 bytes, and a letter can take 4 of them."""
+    (name,) = file_names(["\N{CJK UNIFIED IDEOGRAPH-20000}" * 90]).values()
+    files.write_json(tmp_path / f"{name}.json", {})
+    assert len(f".{name}.json.".encode()) + 16 < 255
 
 
 def test_the_assignments_that_were_handed_in(tmp_path, doubling):

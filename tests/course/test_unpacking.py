@@ -101,7 +101,7 @@ def test_limits(tmp_path, monkeypatch):
     )
     path = _zip(tmp_path / "a.zip", ("1.py", ""), ("2.py", ""), ("3.py", ""))
     monkeypatch.setattr(unpacking, "MEMBERS", 2)
-    assert _read(path) == ({}, ["a.zip is left out: it holds more than 2 files."])
+    assert _read(path) == ({}, ["a.zip is left out: the archives hold more than 2 files."])
     monkeypatch.setattr(unpacking, "ARCHIVE", 10)
     assert _read(path)[1] == ["a.zip is left out: it has more than 0 MiB."]
 
@@ -118,3 +118,53 @@ def test_an_archive_that_is_spoilt(tmp_path):
     path.write_bytes(data)
     with pytest.raises(LeftOutError, match="it cannot be read"):
         _read(path)
+
+
+@pytest.mark.parametrize("name", ["", "\0abc.py"])
+def test_a_file_in_an_archive_without_a_name(tmp_path, name):
+    info = zipfile.ZipInfo("x")
+    info.filename = name
+    path = _zip(tmp_path / "a.zip", (info, "x"), ("good.py", "y"))
+    assert _read(path) == ({"good.py": b"y"}, ["A file in an archive is left out: it has no name."])
+
+
+def test_an_archive_that_breaks_what_opens_it(tmp_path, monkeypatch):
+    def breaks(archive):
+        raise IndexError("out of range")
+
+    _zip(tmp_path / "a.zip", ("one.py", "1"))
+    (tmp_path / "b.py").write_text("2")
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", breaks)
+    assert _read(tmp_path) == ({"b.py": b"2"}, ["a.zip is left out: out of range."])
+
+
+def test_limits_are_those_of_all_archives_together(tmp_path, monkeypatch):
+    for name in "abcd":
+        _zip(tmp_path / f"{name}.zip", (f"{name}1.py", ""), (f"{name}2.py", ""))
+    monkeypatch.setattr(unpacking, "ARCHIVES", 3)
+    found, notes = _read(tmp_path)
+    assert list(found) == ["a1.py", "a2.py", "b1.py", "b2.py", "c1.py", "c2.py"]
+    assert notes == ["d.zip is left out: there are more than 3 archives."]
+    monkeypatch.setattr(unpacking, "MEMBERS", 5)
+    found, notes = _read(tmp_path)
+    assert list(found) == ["a1.py", "a2.py", "b1.py", "b2.py"]
+    assert notes[0] == "c.zip is left out: the archives hold more than 5 files."
+
+
+def test_one_archive_is_open_at_a_time(tmp_path, monkeypatch):
+    made = []
+
+    class Noted(zipfile.ZipFile):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    for name in "abc":
+        _zip(tmp_path / f"{name}.zip", (f"{name}.py", name))
+    monkeypatch.setattr(unpacking.zipfile, "ZipFile", Noted)
+    with ExitStack() as opened:
+        found = list(entries(tmp_path, print, opened))
+        for entry in (*found, *reversed(found)):
+            assert entry.read(9).decode() == entry.path.stem
+            assert sum(archive.fp is not None for archive in made) == 1
+    assert all(archive.fp is None for archive in made)
