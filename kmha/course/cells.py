@@ -11,43 +11,77 @@ def area(r):
 import ast
 import dataclasses
 import json
+import re
 import symtable
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
+
+SCOPES = 200  # functions, classes and the like, directly in another: what looks up names in them is slow over many
 
 
 @dataclasses.dataclass(frozen=True)
-class _Statement:
+class Statement:
+    """One of a cell, with the names of the module that it defines and uses."""
+
     text: str
     defines: frozenset[str]
     uses: frozenset[str]
     imports: bool = False
 
 
-def gathered(cells: Sequence[str], name: str, *more: str) -> str | None:
+Parsed = Mapping[str, Sequence[Statement]]
+
+
+def parsed(cells: Iterable[str], most: float = float("inf")) -> Parsed:
+    """The statements of cells that define something, by the cells' texts; none where one cannot be parsed.
+
+    Raises:
+        ValueError: there are more than `most` statements, or more than 200 functions side by side in one.
+    """
+    found: dict[str, Sequence[Statement]] = {}
+    count = 0
+    for cell in cells:
+        if cell not in found:
+            try:
+                body = ast.parse(cell).body
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                body = []
+            count += len(body)
+            if count > most:
+                raise ValueError(f"it has more than {most:,} statements.")
+            found[cell] = tuple(_statements(cell, body))
+    return found
+
+
+def gathered(cells: Sequence[str], name: str, *more: str, known: Parsed | None = None) -> str | None:
     """The text that defines a name: its last definition, with the last ones of all that it uses; `None` without any.
 
-    `more` are names that are wanted too, where they are defined: those of the starter (`defined`).
+    `more` are names that are wanted too, where they are defined: those of the starter (`defined`). `known` are the
+    cells' statements, where they are parsed already.
     Imports come first, for each cell has its own, and the last one of a name may stand below what uses it. The
     definition that is sought comes last, so that what it uses is there. Otherwise the order stays.
     """
-    statements = [statement for cell in cells for statement in _statements(cell)]
+    known = parsed(cells) if known is None else known
+    statements = [statement for cell in cells for statement in known[cell]]
+    places: dict[str, list[int]] = {}
+    for index, statement in enumerate(statements):
+        for each in statement.defines:
+            places.setdefault(each, []).append(index)
     wanted, names, done = set(), [name, *more], set()
     while names:
         sought = names.pop()
         if sought in done:
             continue
         done.add(sought)
-        found = [index for index, statement in enumerate(statements) if sought in statement.defines]
-        while found:
-            index = found.pop()
-            wanted.add(index)
-            names.extend(statements[index].uses)
+        for index in reversed(places.get(sought, [])):
+            if index not in wanted:
+                wanted.add(index)
+                names.extend(statements[index].uses)
             if sought not in statements[index].uses:  # else it changes what was there before: x = x + 1
                 break
-    if not any(name in statements[index].defines for index in wanted):
+    last = [index for index in places.get(name, []) if index in wanted]
+    if not last:
         return None
-    last = [index for index in sorted(wanted) if name in statements[index].defines]
     first = [index for index in sorted(wanted - {*last}) if statements[index].imports]
     order = [*first, *sorted(wanted - {*first, *last}), *last]
     return "\n".join(statements[index].text for index in order) + "\n"
@@ -59,7 +93,7 @@ def defined(code: str) -> list[str]:
     >>> defined("import numpy as np\\n\\ndef f(x):\\n    y = x\\n")
     ['np', 'f']
     """
-    return list(dict.fromkeys(name for statement in _statements(code) for name in sorted(statement.defines)))
+    return list(dict.fromkeys(name for statement in parsed([code])[code] for name in sorted(statement.defines)))
 
 
 def replaced(text: str, name: str, starter: str) -> str:
@@ -77,27 +111,34 @@ def replaced(text: str, name: str, starter: str) -> str:
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def _statements(cell: str) -> Iterator[_Statement]:
-    """The statements of a cell; none where it cannot be parsed."""
-    try:
-        body = ast.parse(cell).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    lines = cell.splitlines()
-    for node in body:
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-        text = "\n".join(lines[first - 1 : node.end_lineno])
+def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
+    """Those of a cell that define something."""
+    lines = re.split(r"\r\n?|\n", cell)  # what Python takes for the ends of lines, and nothing else
+    firsts = [min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]) for node in body]
+    ends = [node.end_lineno or node.lineno for node in body]
+    for node, first, end, before, after in zip(
+        body, firsts, ends, [0, *ends], [*firsts[1:], len(lines) + 1], strict=False
+    ):
+        shared = before >= first or after <= end
         try:
-            if len(ast.parse(text).body) > 1:  # several in a line
-                text = ast.unparse(node)
+            text = ast.unparse(node) if shared else "\n".join(lines[first - 1 : end])
             table = symtable.symtable(text, "<cell>", "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # such as `return` outside of a function
             continue
+        _check_scopes(table)
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
         again = {each.target.id for each in ast.walk(node) if _adds(each)}  # x += 1 uses x
         if defines:
             imports = isinstance(node, ast.Import | ast.ImportFrom)
-            yield _Statement(text, frozenset(defines), frozenset({*_used(table), *again}), imports)
+            yield Statement(text, frozenset(defines), frozenset({*_used(table), *again}), imports)
+
+
+def _check_scopes(table: symtable.SymbolTable) -> None:
+    children = table.get_children()
+    if len(children) > SCOPES:
+        raise ValueError(f"a statement in it has more than {SCOPES} functions side by side.")
+    for child in children:
+        _check_scopes(child)
 
 
 def _adds(node: ast.AST) -> TypeGuard[Any]:

@@ -15,8 +15,9 @@ from kmha.course import cells, extras
 from kmha.course.content import Assignment, Item
 
 SCHEMA = 3  # of nbgrader's metadata
+CODE, STATEMENTS = 256 << 10, 5_000  # in all code cells: letters, and statements that are not within another
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-_MAGIC = re.compile(r"^\s*(?:[%!?].*|\w+\s*=\s*[%!].*|[\w.]+\?{1,2})$", re.M)
+_MAGIC = re.compile(r"^[ \t]*(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
 
 
 def student(assignment: Assignment) -> Any:
@@ -41,27 +42,32 @@ def sources(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
         assignment: whose exercises are looked for.
 
     Raises:
-        ValueError: it is no notebook.
+        ValueError: it is no notebook, or its code is too long.
     """
     titles = {item.master.title: item.name for item in assignment.items}
     names = {item.name for item in assignment.items}
     own: dict[str, list[str]] = {}
     every: list[tuple[str | None, str]] = []
-    current = None
+    current, size = None, 0
     for kind, id, source in _cells(notebook):
         if kind != "code":
             current = next((titles[title] for title in _headings(source) if title in titles), current)
             continue
+        size += len(source)
+        if size > CODE:
+            raise ValueError(f"its code cells hold more than {CODE >> 10} KiB.")
         current = id if id in names else current
         code = _without_magics(source)
         every.append((current, code))
         if current is not None:
             own.setdefault(current, []).append(code)
+    known = cells.parsed((code for _, code in every), STATEMENTS)
     found = {}
     for item in assignment.items:
         name = item.name
         others = [code for of, code in every if of != name]
-        answer = cells.gathered([*others, *own.get(name, [])], name, *cells.defined(item.master.starter))
+        wanted = cells.defined(item.master.starter)
+        answer = cells.gathered([*others, *own.get(name, [])], name, *wanted, known=known)
         if answer is None and name in own:
             answer = own[name][0]  # it cannot be parsed, or defines something else: whoever runs it says so
         if answer is not None:

@@ -19,6 +19,7 @@ from kmha.course.errors import CourseError
 from kmha.course.unpacking import Entry, LeftOutError, entries
 
 CODE, NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file that is read
+NOTEBOOKS = 40  # that are looked at: what an answer uses is looked for in all cells, which takes a second
 TOTAL = 64 << 20  # bytes that are read of a submission
 SAID = 20  # files left out that are named
 
@@ -94,7 +95,7 @@ class _Reader:
         self.of_files: dict[str, str] = {}
         self.of_notebooks: dict[str, str] = {}
         self.notes: list[str] = []
-        self.left = TOTAL
+        self.left, self.left_notebooks = TOTAL, NOTEBOOKS
 
     def note(self, says: str) -> None:
         """Says what is left out; not without end."""
@@ -135,6 +136,9 @@ class _Reader:
         return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
     def _take_notebook(self, entry: Entry) -> None:
+        if not self.left_notebooks:
+            raise LeftOutError(f"there are more than {NOTEBOOKS} notebooks.")
+        self.left_notebooks -= 1
         text = self._text(entry, NOTEBOOK)
         try:
             notebook = json.loads(text)

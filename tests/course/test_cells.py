@@ -1,9 +1,10 @@
 import json
+import time
 
 import pytest
 
 from kmha.course import cells
-from kmha.course.cells import defined, gathered
+from kmha.course.cells import defined, gathered, parsed
 
 
 @pytest.mark.parametrize(
@@ -20,11 +21,41 @@ from kmha.course.cells import defined, gathered
         (["f = lambda x: x + y", "y = 3"], "y = 3\nf = lambda x: x + y\n"),
         (["import numpy as np", "%magic", "from a import b, c", "def f(): return np, c"],
          "import numpy as np\nfrom a import b, c\ndef f(): return np, c\n"),
+        (["x = 1; y = \"\"\"a\nb\"\"\"; z = 3", "def f(): return y, z"],
+         "y = 'a\\nb'\nz = 3\ndef f(): return y, z\n"),
+        (["x = 'a\x0cb\u2028c'\ny = 2", "def f(): return y"], "y = 2\ndef f(): return y\n"),
         (["def f():\n    return [z for z in w]", "w = 1\nz = 2"], "w = 1\ndef f():\n    return [z for z in w]\n"),
     ],
 )  # fmt: skip
 def test_the_last_definition_with_what_it_uses(sources, text):
     assert gathered(sources, "f") == text
+
+
+def test_a_line_with_many_statements_and_a_long_chain_take_no_longer_than_others():
+    """Work that grows with the square of 3,000 would take minutes."""
+    line = ";".join(f"a{number}={number}" for number in range(3_000))
+    chain = "\n".join(f"b{number + 1}=b{number}" for number in range(3_000))
+    sum_of_all = "=".join(f"c{number}" for number in range(9_000)) + "=" + "+".join(["b3000"] * 300)
+    start = time.process_time()
+    assert gathered([line, chain, sum_of_all, "def f(): return a7, b2, c5"], "f").startswith(
+        "a7 = 7\nb1=b0\nb2=b1\nb3=b2"
+    )
+    assert time.process_time() - start < 10
+
+
+def test_the_statements_have_a_limit():
+    sources = ["a = 1; b = 2", "print(3)", "a = 1; b = 2", "def f(:"]
+    assert list(parsed(sources, 3)) == ["a = 1; b = 2", "print(3)", "def f(:"]
+    with pytest.raises(ValueError, match="more than 2 statements"):
+        parsed(sources, 2)
+
+
+def test_functions_side_by_side_have_a_limit():
+    """Python's own table of symbols looks through all functions for each name."""
+    wide = "class A:\n" + "\n".join(f"    x{number} = lambda: 0" for number in range(201))
+    assert gathered([wide.replace("    x200 = lambda: 0", "")], "A")
+    with pytest.raises(ValueError, match="more than 200 functions"):
+        gathered([wide], "A")
 
 
 def test_what_only_has_the_same_name_stays_out():

@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 
@@ -130,3 +131,23 @@ def test_cells_can_be_anything(doubling):
     ]
     assert _sources(doubling, *cells) == {}
     assert _sources(doubling, _cell("def twice(x):\n    return '\ud800'"))["twice"] == "def twice(x):\n    return '?'\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        ([_cell("#" * 150_000), _cell("#" * 150_000)], "its code cells hold more than 256 KiB"),
+        ([_cell("a=1;" * 3_000), _cell("b=1;" * 3_000)], "more than 5,000 statements"),
+    ],
+)
+def test_the_code_has_a_limit(doubling, cells, says):
+    assert _sources(doubling, cells[0]) == {}
+    with pytest.raises(ValueError, match=says):
+        _sources(doubling, *cells)
+
+
+def test_empty_lines_are_not_looked_at_again_and_again(doubling):
+    """Where magics are looked for; over so many lines, what each of them begins with would take minutes."""
+    start = time.process_time()
+    assert _sources(doubling, _cell("\n" * 100_000 + "def twice(:"), _cell("%magic\n\n" + ANSWER, "twice"))
+    assert time.process_time() - start < 10

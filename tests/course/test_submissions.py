@@ -143,3 +143,18 @@ def test_the_digest_is_that_of_the_content(tmp_path, doubling):
     assert read("anna", path, [doubling]).digest == first.digest
     _folder(tmp_path, {"a1/twice.py": ANSWER + "\n"})
     assert read("anna", path, [doubling]).digest != first.digest
+
+
+def test_notebooks_have_a_limit(tmp_path, doubling, monkeypatch):
+    monkeypatch.setattr(submissions, "NOTEBOOKS", 1)
+    other = _notebook(doubling, "def twice(array): return 3 * array")
+    found = read("anna", _folder(tmp_path, {"a1.ipynb": _notebook(doubling), "a1_other.ipynb": other}), [doubling])
+    assert found.answers["a1.twice"] == ANSWER
+    assert found.notes == ("a1_other.ipynb is left out: there are more than 1 notebooks.",)
+
+
+def test_a_notebook_with_too_much_code_is_noted(tmp_path, doubling):
+    text = _notebook(doubling, ANSWER + ";".join(["x = 1"] * 6_000))
+    found = read("anna", _folder(tmp_path, {"a1.ipynb": text}), [doubling])
+    assert found.answers == {}
+    assert found.notes == ("a1.ipynb is left out: it has more than 5,000 statements.",)
