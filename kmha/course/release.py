@@ -55,14 +55,14 @@ def release(
         BrokenExerciseError: a solution does not pass the checks that learners get.
         MissingPackageError: what notebooks need is not installed.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ReleaseError(f"{folder} is not empty: name a folder that is yet to be made.")
+    folder = folder.resolve()
+    _check_free(folder)
     if any(isinstance(item, Baked) for assignment in assignments for item in assignment.items):
         raise ReleaseError("this is a released course, without solutions: it cannot be released again.")
     if workspace.NOTEBOOKS in forms:
         extras.load("nbformat")
-    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}."))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         kept = beside / KEPT
         for assignment in assignments:
@@ -77,6 +77,17 @@ def release(
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def _check_free(folder: Path) -> None:
+    """Before all the work, for what is made takes the folder's place at the end."""
+    yet = "name a folder that is yet to be made."
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ReleaseError(f"{folder} is not empty: {yet}")
+    if folder == Path.cwd():
+        raise ReleaseError(f"{folder} is the folder that you are in: {yet}")
+    if folder.is_mount():
+        raise ReleaseError(f"{folder} is where a disk is mounted, and cannot be replaced: {yet}")
 
 
 def _bake(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress: Callable[[Item], None]) -> None:

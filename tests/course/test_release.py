@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,25 @@ def test_a_folder_in_use_stays_as_it_is(tmp_path, doubling, pool):
     with pytest.raises(release.ReleaseError, match="is not empty"):
         release.release(tmp_path, [doubling], pool, seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_a_folder_that_cannot_be_replaced(tmp_path, doubling, pool, monkeypatch, mounted):
+    """It is said before the work."""
+    if mounted:
+        monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    else:
+        monkeypatch.chdir(tmp_path)
+    with pytest.raises(release.ReleaseError, match="where a disk is mounted" if mounted else "the folder that you are"):
+        release.release(tmp_path if mounted else Path("."), [doubling], pool, seed=1, progress=pytest.fail)
+
+
+def test_a_link_leads_to_the_folder(tmp_path, doubling, pool):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    release.release(tmp_path / "link", [doubling], pool, seed=1, forms=["files"])
+    assert (tmp_path / "there" / "README.md").is_file()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_it_is_whole_or_not_there(tmp_path, doubling, pool):
