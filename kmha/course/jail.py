@@ -15,7 +15,6 @@ import errno
 import importlib
 import importlib.util
 import os
-import signal
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -81,10 +80,10 @@ def missing() -> list[str]:
     return found
 
 
-def end_with(parent: int) -> None:
-    """Has the system end this process when its parent is gone, however that ends."""
+def end_with(parent: int, number: int) -> None:
+    """Has the system end this process, by a signal, when its parent is gone, however that ends."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # it was gone before
             os._exit(1)
 

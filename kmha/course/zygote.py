@@ -1,8 +1,9 @@
 """The process from which every sandbox is forked: what takes seconds to import is imported once.
 
-It reads tasks from standard input and writes what came of them to standard output, each message with its length before
-it. It holds no expected value: the solution runs in a fork of its own, and what it gives is kept by who asked. What a
-fork asks in between it passes on.
+It looks whether a task has come, and forks a keeper, which reads it from standard input and has it run in a fork of its
+own: what a fork asks in between it passes on, and what came of the task it writes to standard output, each message with
+its length before it. So the code of a task, and what it gives, are in its own fork and in its keeper: a later one, that
+looks through the memory that it was forked with, finds neither the solution, nor what another student wrote.
 """
 
 import contextlib
@@ -15,68 +16,93 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
 from kmha.course import answering, asks, jail, scratch
 from kmha.course.encoding import LARGEST, LENGTH, decode, encode, read, write
+from kmha.course.ending import Ending
 
 ASKS = 1 << 63  # in the length of a message that wants a reply
 HEAD = 1 << 12  # bytes, at most, that a message of ours has beside what a fork sent
 LOOK = 0.1  # seconds between looks at the scratch folder
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
-_open = contextlib.ExitStack()  # what a task leaves: closed at its end, or at that of this process
+
+_ending = Ending()
 
 
 def main(uses: list[str]) -> None:
-    """Imports what is used, says so with an empty message, and then runs task after task."""
+    """Imports what is used, says so with an empty message, and then has task after task kept."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started us
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _ending.told)
     _nothing_to(0, 1, 2)  # what libraries and answers write is not what we write
     for name in uses:
         if name in MODULES:
             importlib.import_module(MODULES[name])
     write(sink, b"")
+    while select.select([source], [], []) and _kept(source, sink):
+        pass
 
+
+def _kept(source: BinaryIO, sink: BinaryIO) -> bool:
+    """Whether a task came, and was kept to its end by a process of its own."""
+    with _ending.later():
+        parent, process = os.getpid(), os.fork()
+        if not process:
+            _keep(source, sink, parent)
+        _ending.left.callback(_end_keeper, process)
+    status = os.waitpid(process, 0)[1]
+    with _ending.later():
+        _ending.left.pop_all()
+    return status == 0
+
+
+def _keep(source: BinaryIO, sink: BinaryIO, parent: int) -> NoReturn:
     def serve(message: bytes) -> bytes:
         write(sink, encode({"asked": np.frombuffer(message, np.uint8)}))
         return read(source) or b""
 
-    while (message := read(source)) is not None:
-        write(sink, encode(run(decode(message), serve)))
+    try:
+        jail.end_with(parent, signal.SIGTERM)
+        _ending.release()  # of its parent, it has nothing to clear up
+        if (message := read(source)) is not None:
+            write(sink, encode(run(decode(message), serve)))
+            os._exit(0)
+    finally:
+        _ending.now()
+
+
+def _end_keeper(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it has ended
+        os.kill(process, signal.SIGTERM)
+        os.waitpid(process, 0)
 
 
 def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, Any]:
     """What a fork sent; its exit status, negative for a signal; and why it was stopped, if it was.
 
-    `serve` answers what the fork asks in between (`kmha.course.asks.remote`).
+    `serve` answers what the fork asks in between (`kmha.course.asks.remote`). What is open is closed with this process.
     """
     status: list[int] = []
-    with _open:
+    with _ending.later():
         folder = scratch.make()
-        _open.callback(scratch.remove, folder)
+        _ending.left.callback(scratch.remove, folder)
         (reader, child_writer), (child_reader, writer) = os.pipe(), os.pipe()
         parent, process = os.getpid(), os.fork()
         if not process:
             _child(task, folder, child_reader, child_writer, parent)
-        _open.callback(os.close, reader)
-        _open.callback(os.close, writer)
-        _open.callback(lambda: status.append(_kill(process)))  # when it has said all it will say
+        _ending.left.callback(lambda: status.append(_kill(process)))  # when it has said all it will say
         os.close(child_writer)
         os.close(child_reader)
-        relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
-        stopped = relay.run(folder)
+    relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
+    stopped = relay.run(folder)
+    with _ending.later():
+        _ending.left.close()
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
     return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status[0])}
-
-
-def _end(*_: Any) -> NoReturn:
-    """On SIGTERM. It raises nothing, for what is raised in the hooks that Python calls around a fork gets lost."""
-    _open.close()
-    os._exit(0)
 
 
 def _kill(process: int) -> int:
@@ -89,7 +115,7 @@ def _kill(process: int) -> int:
 def _child(task: Mapping[str, Any], folder: Path, reader: int, writer: int, parent: int) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        jail.end_with(parent)
+        jail.end_with(parent, signal.SIGKILL)
         _nothing_to(0, 1, 2)
         for descriptor in range(3, _highest()):
             if descriptor not in (reader, writer):

@@ -140,6 +140,13 @@ def test_it_is_warm_after_the_first(sandbox):
 
 
 def _forks(process):
+    """The keeper, and the fork of that; none before both are there."""
+    keepers = _children(process)
+    forks = [fork for keeper in keepers for fork in _children(keeper)]
+    return forks and keepers + forks
+
+
+def _children(process):
     path = f"/proc/{process}/task/{process}/children"
     with open(path) as file:
         return file.read().split()

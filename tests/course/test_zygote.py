@@ -41,24 +41,76 @@ def test_whoever_has_gone_needs_no_reply():
         os.close(descriptor)
 
 
-@pytest.mark.parametrize("hook", ["before", "after_in_parent"])
-def test_it_ends_also_in_the_middle_of_a_fork(hook, tmp_path):
-    """Python reports what hooks around a fork raise, and goes on: an exit that is an exception would not be one."""
-    program = f"""
-import os, signal
-from kmha.course import zygote
-os.register_at_fork({hook}=lambda: os.kill(os.getpid(), signal.SIGTERM))
-zygote.main([])
-"""
+def _ended(before, folder):
+    """What a zygote leaves that has a task that waits, after some preparation."""
+    program = f"import os, signal\nfrom kmha.course import scratch, zygote\n{before}\nzygote.main([])\n"
     with subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(folder)},
     ) as process:
         assert read(process.stdout) == b""
         code = "import time\ntime.sleep(3)\ndef f(): return 1\n"
         question = {"ask": None, "inputs": {}}
-        write(process.stdin, encode({"name": "f", "files": {"f.py": code}, "questions": [question], "seconds": 9.0}))
+        task = {"name": "f", "files": {"f.py": code}, "questions": [question], "seconds": 0.5}
+        write(process.stdin, encode(task))
         assert read(process.stdout) is None
-    assert list(tmp_path.iterdir()) == []
+    return list(folder.iterdir())
+
+
+@pytest.mark.parametrize("hook", ["before", "after_in_parent"])
+@pytest.mark.parametrize("who", ["==", "!="])
+def test_it_ends_also_in_the_middle_of_a_fork(hook, who, tmp_path):
+    """Python reports what hooks around a fork raise, and goes on: an exit that is an exception would not be one."""
+    before = f"""
+first = os.getpid()
+os.register_at_fork({hook}=lambda: os.getpid() {who} first and os.kill(os.getpid(), signal.SIGTERM))"""
+    assert _ended(before, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [("scratch", "make"), ("scratch", "remove"), ("zygote", "_kill"), ("os", "pipe")]
+)
+def test_it_leaves_no_folder_when_it_ends_while_one_is_made_or_removed(place, name, tmp_path):
+    before = f"""
+real = {place}.{name}
+def disturbed(*arguments):
+    if {name!r} == "make":
+        folder = real()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return folder
+    os.kill(os.getpid(), signal.SIGTERM)
+    return real(*arguments)
+{place}.{name} = disturbed"""
+    assert _ended(before, tmp_path) == []
+
+
+# It joins no words, which it would find then.
+SEARCH = """import re
+def f(first, second):
+    first, second, found = first.encode(), second.encode(), 0
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            start, end, kind = re.match("(\\w+)-(\\w+) (\\S+)", line).groups()
+            if kind.startswith("rw"):
+                memory.seek(int(start, 16))
+                try:
+                    pieces = memory.read(int(end, 16) - int(start, 16)).split(first)
+                except OSError:
+                    continue
+                found += sum(piece.startswith(second) for piece in pieces[1:])
+    return found
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_fork_finds_in_its_memory_what_another_was_or_gave(sandbox):
+    solution = f"# {'of-the-solution-' * 9}\ndef f(): return 'and-its-result-' * 9\n"
+    assert sandbox.run("f", solution, [{"ask": None, "inputs": {}}]).answers[0].result == "and-its-result-" * 9
+    words = [("of-the-", "solution-"), ("and-its-", "result-"), ("its-own-", "words-")]
+    questions = [{"ask": None, "inputs": {"first": first, "second": second}} for first, second in words]
+    own = f"{SEARCH}# {'its-own-words-' * 9}\n"
+    found = [answer.result for answer in sandbox.run("f", own, questions).answers]
+    assert found[:2] == [0, 0]
+    assert found[2] >= 9
