@@ -1,3 +1,4 @@
+import contextlib
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from kmha.course.marking import judged
 from kmha.course.questions import plan
 from kmha.course.running import run_solution
 from kmha.course.sandbox import Answer
+from kmha.verify.diagnosing.chain import ImpossibleError
 
 SEED = 201
 JUDGED = [
@@ -147,3 +149,32 @@ def test_nan_passes_no_judge(sandbox, id):
                 spoilt += 1
                 assert judged(check, questions.inputs(index), Answer(result), expected), check.says
     assert spoilt
+
+
+@pytest.mark.parametrize(
+    ("shapes", "says"),
+    [
+        ([(1, 1, 1, 25_000)] * 3, "query: 25,000 elements, and at most 20,000"),
+        ([(1, 1, 150, 1)] * 3, "the scores: 22,500 elements"),
+        ([(2, 3, 4, 7), (2, 3, 5, 7), (2, 3, 5, 700)], "value: 21,000 elements"),
+        ([(2_000, 1, 1, 1), (1, 2_000, 1, 1), (1, 1, 1, 2_000)], "key and value"),
+        ([(2_000,), (2_000, 1), (2_000, 1, 1)], "four axes"),
+    ],
+)
+def test_what_is_computed_for_a_test_has_limits(shapes, says):
+    """It is computed outside of the sandbox."""
+    (item,) = content.find("a8.catches", content.installed())
+    with pytest.raises(ValueError, match=says):
+        item.spec.serve("7/0", *map(np.zeros, shapes))
+    with pytest.raises(ValueError, match="mask: 25,000"):
+        item.spec.serve("7/0", *[np.zeros((2, 3, 4, 5))] * 3, mask=np.ones(25_000, bool))
+
+
+def test_a_test_of_usual_sizes_is_within_them():
+    """Only a mistake that cannot be made with these sizes raises."""
+    (item,) = content.find("a8.catches", content.installed())
+    inputs = item.spec.checks[-1].draw(np.random.default_rng(1))
+    arrays = [np.ones((2, 8, length, 64)) for length in (10, 16, 16)]
+    for index in range(inputs["count"]):
+        with contextlib.suppress(ImpossibleError):
+            item.spec.serve(f"{inputs['seed']}/{index}", *arrays, mask=np.ones((2, 10, 16), bool))

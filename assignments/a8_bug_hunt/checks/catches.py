@@ -15,6 +15,7 @@ from kmha.verify.mistakes import BANK
 
 RIGHT = 24  # implementations among the wrong ones
 SHARES = (0.25, 0.5, 0.75, 0.99)
+MOST = 20_000  # elements of an array, and scores
 
 
 def _results(query, key, value, mask=None, mistake=None):
@@ -59,10 +60,38 @@ def draw(rng):
     return {"seed": seed, "count": len(_names(seed)), "right": RIGHT}
 
 
+def _check_sizes(query, key, value, mask):
+    """It is computed outside of the sandbox, where nothing else limits it.
+
+    Raises:
+        ValueError: it says which array is too large, or of another shape.
+    """
+    arrays = {"query": query, "key": key, "value": value, "mask": mask}
+    sizes = {name: np.size(array) for name, array in arrays.items()}
+    (batch, heads, rows, size), of_key, of_value = _shapes(query, key, value)
+    if of_key != (batch, heads, of_key[2], size) or of_value[:3] != of_key[:3]:
+        raise ValueError(
+            "query is to be (B, H, T, O), key and value (B, H, S, O); "
+            f"yours are {(batch, heads, rows, size)}, {of_key} and {of_value}."
+        )
+    sizes["the scores"] = batch * heads * rows * of_key[2]
+    for name, count in sizes.items():
+        if count > MOST:
+            raise ValueError(f"{name}: {count:,} elements, and at most {MOST:,} are computed: choose smaller sizes.")
+
+
+def _shapes(*arrays):
+    shapes = [np.shape(array) for array in arrays]
+    if any(len(shape) != 4 for shape in shapes):
+        raise ValueError(f"query, key and value have four axes each; yours have the shapes {shapes}.")
+    return shapes
+
+
 def serve(name, query, key, value, mask=None):
     """What an implementation gives: in float32 for every other right one."""
     seed, _, index = name.partition("/")
     id = _names(int(seed))[int(index)]
+    _check_sizes(query, key, value, mask)
     output, scores = _results(query, key, value, None if mask is None else np.asarray(mask, bool), id)
     if id is None and int(index) % 2:
         return np.asarray(output, np.float32), np.asarray(scores, np.float32)
