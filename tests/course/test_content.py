@@ -126,6 +126,20 @@ def test_where_they_are(tmp_path, monkeypatch):
     assert content.root() == tmp_path / content.KEPT
 
 
+def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
+    """The folder may be what a student handed in."""
+    folder = tmp_path / content.KEPT / "a1_doubling"
+    (folder / "checks").mkdir(parents=True)
+    (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
+    (folder / "twice.py").write_text("")
+    (folder / "checks" / "twice.py").write_text("raise KeyboardInterrupt('it was run')\n")
+    monkeypatch.chdir(tmp_path)
+    (item,) = items()
+    for part in ("spec", "master"):
+        with pytest.raises(UnknownExerciseError, match=r"twice\.checks cannot be read: .*Get the course anew"):
+            getattr(item, part)
+
+
 def test_they_are_nowhere(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "__file__", str(tmp_path / "a" / "b" / "content.py"))
     monkeypatch.setattr(content.sysconfig, "get_path", lambda name: str(tmp_path))
