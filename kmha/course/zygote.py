@@ -27,6 +27,7 @@ from kmha.course.ending import Ending
 ASKS = 1 << 63  # in the length of a message that wants a reply
 HEAD = 1 << 12  # bytes, at most, that a message of ours has beside what a fork sent
 LOOK = 0.1  # seconds between looks at the scratch folder
+AGAIN = 0.02  # seconds between signals
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
 
@@ -77,8 +78,9 @@ def _keep(source: BinaryIO, sink: BinaryIO, parent: int) -> NoReturn:
 
 def _end_keeper(process: int) -> None:
     with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it has ended
-        os.kill(process, signal.SIGTERM)
-        os.waitpid(process, 0)
+        while os.waitpid(process, os.WNOHANG) == (0, 0):
+            os.kill(process, signal.SIGTERM)  # more than once: Python drops a signal that comes while a fork begins
+            time.sleep(AGAIN)
 
 
 def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, Any]:
