@@ -482,3 +482,15 @@ def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypa
     assert "kmha course solution" not in run("check")
     assert "Error: this c" in run("solution", "--yes", status=1)
     assert "there is nothing in it to verify" in run("verify", status=1)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [("release file/class", "file: File exists."), ("grade in --out file/grades", "file/grades: Not a directory.")],
+)
+def test_what_the_system_would_not_do_is_said_in_a_line(run, command, says):
+    Path("file").touch()
+    Path("in", "anna").mkdir(parents=True)
+    last = run(*command.split(), status=1).splitlines()[-1]
+    assert last.startswith("Error: ")
+    assert last.endswith(says)
