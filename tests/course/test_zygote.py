@@ -114,3 +114,20 @@ def test_no_fork_finds_in_its_memory_what_another_was_or_gave(sandbox):
     found = [answer.result for answer in sandbox.run("f", own, questions).answers]
     assert found[:2] == [0, 0]
     assert found[2] >= 9
+
+
+def test_a_keeper_that_missed_the_first_signal_ends():
+    program = """import os, signal, time
+def told(*_):
+    told.count += 1
+    if told.count == 2: os._exit(0)
+told.count = 0
+signal.signal(signal.SIGTERM, told)
+print(flush=True)
+time.sleep(9)
+"""
+    start = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        zygote._end_keeper(process.pid)
+    assert time.monotonic() - start < 8
