@@ -1,6 +1,7 @@
 """What reading and writing files raises, for what is not installed too, and the guard against files without end."""
 
 import importlib
+import zipfile
 from typing import Any
 
 LIMIT = 2**30  # bytes; below, nothing is refused
@@ -36,3 +37,10 @@ def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) 
             f"`{name}` takes {stored:,} bytes in the file and would take {declared:,} in memory: no weights compress "
             "like that. It is not read."
         )
+
+
+def check_archive(archive: zipfile.ZipFile) -> None:
+    """As `check_declared`, for all that is in an archive together."""
+    entries = archive.infolist()
+    declared, stored = (sum(getattr(entry, size) for entry in entries) for size in ("file_size", "compress_size"))
+    check_declared(archive.filename or "the archive", declared, stored)

@@ -24,7 +24,7 @@ import numpy as np
 from kmha import files
 from kmha.interchange import keras_files, torch_files
 from kmha.interchange.canonical import Weights
-from kmha.interchange.file_errors import FileError, check_declared, optional
+from kmha.interchange.file_errors import FileError, check_archive, optional
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")
 WRITABLE = tuple(suffix for suffix in READABLE if suffix != ".keras")
@@ -142,8 +142,8 @@ def _little_endian(array: np.ndarray) -> np.ndarray:
 def _read_npz(path: Path) -> Weights:
     weights = {}
     with zipfile.ZipFile(path) as archive:
+        check_archive(archive)
         for entry in archive.infolist():
-            check_declared(entry.filename, entry.file_size, entry.compress_size)
             if not entry.filename.endswith(".npy"):
                 raise FileError(f"it holds {entry.filename!r}, and an .npz file has arrays (.npy) alone.")
             with archive.open(entry) as member:

@@ -10,7 +10,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> 
         datasets = dict(_datasets(file, ""))
         legacy = "layer_names" in file.attrs or "model_weights" in file
         named = _legacy_names(datasets) if legacy else _names(file, datasets, noted or {})
+        _check_sizes([datasets[where] for where in named.values()])
         return {name: _array(datasets[where], where) for name, where in named.items()}
 
 
@@ -95,11 +96,16 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
+def _check_sizes(datasets: Sequence[Any]) -> None:
+    """Raises a FileError where they take far less room in the file than in memory, together too."""
+    declared = sum(int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize for dataset in datasets)
+    if declared > LIMIT:
+        check_declared("the file", declared, sum(dataset.id.get_storage_size() for dataset in datasets), _CHUNKED)
+
+
 def _array(dataset: Any, path: str) -> np.ndarray:
     if dataset.external or dataset.is_virtual:
         raise FileError(f"`{path}` has its numbers in another file, which is not followed.")
-    declared = int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize
-    check_declared(path, declared, dataset.id.get_storage_size() if declared > LIMIT else declared, _CHUNKED)
     if dataset.dtype.hasobject:
         raise FileError(f"`{path}` is an array of objects or texts, and weights are arrays of real numbers.")
     array = dataset[()]

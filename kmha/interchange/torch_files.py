@@ -10,10 +10,12 @@ import ml_dtypes
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.file_errors import FileError, check_declared, optional
+from kmha.interchange.file_errors import FileError, check_archive, check_declared, optional
 
 # Under which checkpoints of trainings keep the model's weights, beside the optimizer's and other things.
 _WITHIN = ("state_dict", "model_state_dict", "model_state", "model", "module", "weights")
+
+_DEPTH = 4  # of such dicts in one another
 
 
 def read(path: Path) -> Weights:
@@ -21,8 +23,7 @@ def read(path: Path) -> Weights:
     torch = _torch()
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                check_declared(entry.filename, entry.file_size, entry.compress_size)
+            check_archive(archive)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the pickle module's errors, and torch's of five kinds
@@ -59,7 +60,9 @@ def _torch() -> Any:
 
 
 def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
-    while isinstance(found, Mapping):
+    for _ in range(_DEPTH):  # a dict can hold itself
+        if not isinstance(found, Mapping):
+            break
         within = next((key for key in _WITHIN if isinstance(found.get(key), Mapping)), None)
         if within is None or any(isinstance(value, torch.Tensor) for value in found.values()):
             break
@@ -76,6 +79,8 @@ def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
 def _array(torch: Any, name: str, tensor: Any) -> np.ndarray:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
         raise FileError(f"`{name}` is a sparse, quantized or complex tensor. Save it dense and real: `.to_dense()`.")
+    # A tensor can be expanded: many times the numbers that are there.
+    check_declared(name, tensor.numel() * tensor.itemsize, tensor.untyped_storage().nbytes())
     tensor = tensor.detach().contiguous()
     dtype = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
     if dtype is None:

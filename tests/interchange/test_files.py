@@ -397,6 +397,27 @@ def _zip_bomb(path):
             member.write(bytes(2**22))
 
 
+def _zip_of_bombs(path):
+    """Each is small enough by itself."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(5):
+            archive.writestr(f"{number}.npy", bytes(2**23))
+
+
+def _many_shapes(file):
+    for number in range(3):
+        file.create_dataset(f"layers/dense/vars/{number}", shape=(2**9, 2**18), dtype="f4", chunks=(2**9, 2**9))
+
+
+def _expanded():
+    return {"a": __import__("torch").zeros(1).expand(2**26)}
+
+
+def _in_itself():
+    found = {}
+    return found | {"state_dict": found, "model": found.setdefault("state_dict", found)}
+
+
 BAD = [
     ("x.onnx", _text("x"), r"has the suffix '\.onnx', so it cannot be read\. Expected \.weights\.h5, .* or \.bin"),
     ("x", _text("x"), "has no suffix"),
@@ -413,6 +434,10 @@ BAD = [
     ("x.npz", _npz(), "holds no weights"),
     ("x.npz", _lying_header, "takes 13194139533312 bytes, and 0 are there"),
     ("x.npz", _zip_bomb, "no weights compress like that"),
+    ("x.npz", _zip_of_bombs, "no weights compress like that"),
+    ("x.weights.h5", _h5(_many_shapes), "no weights compress like that"),
+    ("x.pt", _torch(_expanded), "no weights compress like that"),
+    ("x.pt", _torch(_in_itself), "holds `state_dict`, a dict"),
     ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* It has: \['config\.json'\]"),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
