@@ -8,8 +8,16 @@ from typing import Any
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes beside `path` and renames, so that an interrupted run leaves what was there before."""
-    descriptor, beside = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    """Writes beside `path` and renames, so that an interrupted run leaves what was there before.
+
+    Through a link it writes where that leads. A device or a pipe, such as /dev/stdout, gets the bytes as they come.
+    """
+    if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
+        with path.open("ab") as device:
+            device.write(data)
+        return
+    path = path.resolve()
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

@@ -75,6 +75,8 @@ def test_the_tests_mirror_the_package():
         "interchange/reading.py": "interchange/test_conversion.py",
         "interchange/writing.py": "interchange/test_conversion.py",
         "cli/options.py": "cli/test_main.py",
+        "cli/texts_given.py": "cli/test_translation.py",
+        "cli/training_display.py": "cli/test_training.py",
         "interchange/file_errors.py": "interchange/test_files.py",
         "interchange/keras_files.py": "interchange/test_files.py",
         "interchange/keras_paths.py": "interchange/test_files.py",

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -28,3 +29,20 @@ def test_a_failure_leaves_what_was_there(tmp_path):
         files.write_bytes(path, object())
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_through_a_link_and_into_a_pipe(tmp_path):
+    """Neither is put aside for a file of its name, as /dev/null once was by who may write there."""
+    (tmp_path / "elsewhere").mkdir()
+    link, pipe = tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "elsewhere" / "report.json")
+    files.write_text(link, "1")
+    assert link.is_symlink()
+    assert (tmp_path / "elsewhere" / "report.json").read_text() == "1"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(pipe, "2")
+    assert os.read(reader, 9) == b"2"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "link.json", "pipe"]

@@ -39,6 +39,12 @@ def not_installed(what: str, extra: str) -> click.ClickException:
     return click.ClickException(f"{what} is not installed. Run: pip install 'kmha{extra}'")
 
 
+def told(error: OSError) -> str:
+    """What the system would not do with which file, in a line."""
+    said = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
+    return f"{error.filename}: {said}." if error.filename else f"{said}."
+
+
 def load(name: str) -> Any:
     """What `MODULE:NAME` names; modules in the current folder are found.
 
@@ -95,6 +101,9 @@ def _place(error: BaseException, folder: str) -> str:
 @contextlib.contextmanager
 def _without_notes() -> Iterator[None]:
     """Drops what the backend's C++ writes to standard error about the machine; its errors come as exceptions."""
+    if sys.stderr is None:  # it was closed before Python began
+        yield
+        return
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -1,7 +1,6 @@
 """What the commands of `kmha course` share: the folder, the exercise that is meant, and errors in a line."""
 
 import contextlib
-import errno
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -26,11 +25,6 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             return function(*arguments, **options)
         except CourseError as error:
             raise click.ClickException(str(error)) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # who read our output has gone: click ends without a word
-                raise
-            told = error.strerror or str(error)
-            raise click.ClickException(f"{error.filename}: {told}." if error.filename else f"{told}.") from None
         except (KeyboardInterrupt, click.Abort):
             click.echo("Stopped; what was noted is kept.", err=True)
             return common.INTERRUPTED

@@ -109,11 +109,11 @@ def run(
         click.echo("Interrupted.", err=True)
         return common.INTERRUPTED
     about = describe(translator, method, options, step)
-    _show(results, about)
     if json_file is not None:
         files.write_json(json_file, {**about, "tests": [result.to_dict() for result in results]})
     if output is not None:
         files.write_text(output, "".join(f"{line}\n" for line in results[0].translations))
+    _show(results, about)  # last: whoever reads it may have gone
     return 0
 
 

@@ -1,5 +1,6 @@
 """`kmha`: the commands and their options."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -7,15 +8,29 @@ import click
 
 from kmha import __version__
 from kmha.bench import cases
-from kmha.cli import checks
+from kmha.cli import checks, common
 from kmha.cli.course import course
-from kmha.cli.options import EXISTING, FILE, FOLDER, choices, in_a_folder, searching, to_write
+from kmha.cli.options import EXISTING, FILE, FOLDER, Number, choices, in_a_folder, searching, to_write
 
 TRAINED = ("float32", "mixed_float16", "mixed_bfloat16")
+_SEED = click.IntRange(0, 2**32 - 1)  # as NumPy takes them
 _MODEL = click.argument("folder", metavar="DIR", type=FOLDER)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Says in a line what the system would not do."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """As click's."""
+        try:
+            return super().invoke(context)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # who read our output has gone: click ends without a word
+                raise
+            raise click.ClickException(common.told(error)) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="kmha")
 def main() -> None:
     """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer."""
@@ -37,9 +52,7 @@ main.add_command(course)
 @click.option("--heads", type=click.IntRange(min=1), default=cases.HEADS, show_default=True, help="They divide it.")
 @click.option("--all", "everything", is_flag=True, help="All kinds, modes and memory, of all sizes chosen: hours.")
 @click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, help="Of each row, in turn.")
-@click.option(
-    "--seconds", type=click.FloatRange(min=0), default=2.0, show_default=True, help="For the rounds of a row."
-)
+@click.option("--seconds", type=Number(min=0), default=2.0, show_default=True, help="For the rounds of a row.")
 @click.option(
     "--memory/--no-memory", default=None, help="Of every row, or of none. [default: causal rows from T = 2048 on]"
 )
@@ -75,9 +88,9 @@ def bench(**options: Any) -> None:
 @searching
 @click.option("--n-best", type=click.IntRange(min=1), default=1, help="So many of each, after their number and score.")
 @click.option("--sample", is_flag=True, help="Draw translations at random, as the model finds them probable.")
-@click.option("--temperature", type=click.FloatRange(min=0, min_open=True), metavar="T", help="Below 1: more probable.")
+@click.option("--temperature", type=Number(min=1e-6), metavar="T", help="Below 1: more probable.")
 @click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Draw among the N most probable tokens.")
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), metavar="P", help="Or among those that hold P.")
+@click.option("--top-p", type=Number(0, 1, min_open=True), metavar="P", help="Or among those that hold P.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn: the same gives the same.")
 @click.option("--attention", is_flag=True, help="Show what was looked at, as characters; the mean over the heads.")
 @click.option("--attention-layer", "layer", type=int, default=-1, metavar="N", help="From 1. [default: the last]")
@@ -156,8 +169,8 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
 @click.option("--validation-target", type=FILE, metavar="FILE", help="Its translation.")
 @click.option("--profile", default="cpu", show_default=True, metavar="cpu|base|FILE", help="Settings, or a TOML file.")
 @click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting over the profile's.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="End in time, with a finished model.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of weights, dropout and order.")
+@click.option("--minutes", type=Number(min=0, min_open=True), help="End in time, with a finished model.")
+@click.option("--seed", type=_SEED, default=0, show_default=True, help="Of weights, dropout and order.")
 @click.option("--dtype", type=click.Choice(TRAINED), default="float32", show_default=True, help="To compute in.")
 @click.option("--restart", is_flag=True, help="Begin again in a used folder, without what is there.")
 def train(**options: Any) -> None:

@@ -6,18 +6,17 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 from rich.console import Console
 
-from kmha.cli import common
+from kmha.cli import common, texts_given
 
 PICTURES = ".png", ".svg"  # those of kmha.show.save
 LINES = 256  # of a pipe, that are translated together at most
-READ = 1 << 16  # bytes of a pipe, at most, in one go
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +77,13 @@ def run(folder: Path, texts: Sequence[str], search: Search, shown: Shown) -> int
         _check_picture(shown.picture, texts)
     answers = Answers(load(folder), search, shown)
     if texts:
-        answers.give(_decoded([os.fsencode(text) for text in texts], "text"), "text")
-    elif _at_a_terminal():
+        answers.give(texts_given.decoded([os.fsencode(text) for text in texts], "text"), "text")
+    elif texts_given.at_a_terminal():
         _converse(answers)
-    else:
+    elif sys.stdin is not None:
         done = 0
-        for lines in chunks(sys.stdin.buffer, LINES):
-            answers.give(_decoded(lines, "line", done), "line", done)
+        for lines in texts_given.chunks(sys.stdin.buffer, LINES):
+            answers.give(texts_given.decoded(lines, "line", done), "line", done)
             done += len(lines)
     return 0
 
@@ -157,40 +156,6 @@ class Answers:
         return f"\n{terminal(scores, attention.target_out, attention.source)}\n"
 
 
-def chunks(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
-    """The lines of a stream as they come: at least one, at most `size` at a time; none waits for those after it.
-
-    >>> import io
-    >>> [*chunks(io.BytesIO(b"one\\ntwo\\n\\nfour"), 3)]
-    [[b'one', b'two', b''], [b'four']]
-    """
-    rest = b""
-    while data := stream.read1(READ):  # type: ignore[attr-defined]
-        *lines, rest = (rest + data).split(b"\n")
-        for start in range(0, len(lines), size):
-            yield lines[start : start + size]
-    if rest:
-        yield [rest]
-
-
-def _decoded(lines: Sequence[bytes], what: str, before: int = 0) -> list[str]:
-    texts = []
-    for row, line in enumerate(lines):
-        line = line.removesuffix(b"\r")
-        if before + row == 0:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that some editors begin a file with
-        try:
-            texts.append(line.decode())
-        except UnicodeDecodeError:
-            click.echo(f"{what} {before + row + 1}: it is not UTF-8; what cannot be read is replaced by �.", err=True)
-            texts.append(line.decode(errors="replace"))
-    return texts
-
-
-def _at_a_terminal() -> bool:
-    return sys.stdin.isatty()
-
-
 def _converse(answers: Answers) -> None:
     """Asks for one text after the other, until the end of input (Ctrl-D)."""
     with contextlib.suppress(ImportError):
@@ -198,7 +163,7 @@ def _converse(answers: Answers) -> None:
     click.echo("A text and Enter; Ctrl-D ends.", err=True)
     while True:
         try:
-            text = input("> ")
+            text = texts_given.asked()
             if text.strip():
                 answers.give([text])
         except EOFError:

@@ -101,15 +101,17 @@ class Record(keras.callbacks.Callback):
         row.update({name: float(value) for name, value in logs.items()})
         row["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         journal.rows.append(row)
-        goodness = -row["val_loss"] if training.stop_on == "loss" else score_of(row)
-        if journal.best is None or goodness > journal.best:
-            journal.best, journal.best_step, journal.waited = goodness, journal.step, 0
+        good = goodness(*(("val_loss", row["val_loss"]) if training.stop_on == "loss" else score_of(row)))
+        if journal.best is None or good > journal.best:
+            journal.best, journal.best_step, journal.waited = good, journal.step, 0
         else:
             journal.waited += 1
         if training.patience and journal.waited >= training.patience:
             journal.ended = "patience"
         if journal.step >= training.steps:
             journal.ended = "steps"
+        if not math.isfinite(row["loss"]):
+            journal.ended = "diverged"
         if journal.ended:
             self.model.stop_training = True
 
@@ -211,9 +213,20 @@ class Tell(keras.callbacks.Callback):
         self._check(self._journal.rows[-1], samples)
 
 
-def score_of(row: checkpoint.Row) -> float:
+def score_of(row: checkpoint.Row) -> tuple[str, float]:
     """BLEU or exact match, whichever the task has."""
-    return row["bleu"] if "bleu" in row else row["exact_match"]
+    name = "bleu" if "bleu" in row else "exact_match"
+    return name, row[name]
+
+
+def goodness(name: str, value: float) -> float:
+    """What must grow; nothing is worse than what is no number, whereas NaN compares with nothing.
+
+    >>> goodness("val_loss", 2.5), goodness("bleu", 40.0), goodness("val_loss", math.nan)
+    (-2.5, 40.0, -inf)
+    """
+    good = -value if name == "val_loss" else value
+    return -math.inf if math.isnan(good) else good
 
 
 def write_logs(path: Path, journal: Journal) -> None:

@@ -13,7 +13,7 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_origin
 
 from kmha import __version__
 from kmha.files import write_json
@@ -23,6 +23,7 @@ from kmha.translation.tokenizer import Tokenizer
 from kmha.translation.weights import FolderError
 
 FORMAT = 1
+POSITIONS = 2**25  # numbers at most in the table of positions, which are in no file
 CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{weights.SUFFIX}", "logs"
 LOG_FILES = HISTORY, SAMPLES = "history.csv", "samples.txt"
 
@@ -96,7 +97,12 @@ def load_config(path: Path) -> Config:
         )
     try:
         values["settings"] = Settings.from_dict(values["settings"], f"{path / CONFIG}")
-        return Config(**values)
+        config = Config(**values)
+        for field in dataclasses.fields(config):
+            value, kind = getattr(config, field.name), cast(type, get_origin(field.type) or field.type)
+            if not isinstance(value, kind):
+                raise TypeError(f"{field.name} is {value!r}")
+        return config
     except (SettingsError, KeyError, TypeError) as error:
         raise FolderError(f"{path / CONFIG} is not what kmha writes there ({error}).") from None
 
@@ -146,6 +152,8 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
     Raises:
         FolderError: the folder has no such model; the message says why.
     """
+    import numpy as np
+
     path = Path(path)
     config = load_config(path)
     if step is None and not (path / WEIGHTS).is_file():
@@ -156,7 +164,10 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
         tokenizer = Tokenizer.load(path / TOKENIZER)
     except Exception as error:  # whatever the library makes of a broken file
         raise FolderError(f"{path / TOKENIZER} cannot be read: {error}.") from None
-    model = build(dataclasses.replace(config, dtype=dtype))
+    if tokenizer.vocabulary_size != config.vocabulary_size:
+        sizes = f"{tokenizer.vocabulary_size:,} tokens, and the model is of {config.vocabulary_size:,}"
+        raise FolderError(f"{path / TOKENIZER} has {sizes}: it is another model's. Copy the folder again, or train.")
+    model = _built(path, dataclasses.replace(config, dtype=dtype))
     if step is None:
         weights.load(model, path / WEIGHTS)
     else:
@@ -166,7 +177,19 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
             raise FolderError(f"{path} keeps no weights of step {step}. It has: {there}. See training.keep_all.")
         until = [one for one in steps if one <= step]
         weights.average(model, path, weights.last(until, training.average, training.steps_between_checks))
+    if not all(np.isfinite(weight).all() for weight in model.get_weights()):
+        raise FolderError(f"{path}: there are weights that are no numbers: its training diverged. Train it again.")
     return model, tokenizer, config
+
+
+def _built(path: Path, config: Config) -> Any:
+    """As `build`, of a config that anybody may have written: no sizes are tried that no weights here can have."""
+    model = config.settings.model
+    there = max((file.stat().st_size for file in path.rglob(f"*{weights.SUFFIX}")), default=0)
+    numbers = model.embedding_dim * (config.vocabulary_size + model.num_layers * model.fully_connected_dim)
+    if numbers > there or model.max_positions * model.embedding_dim > POSITIONS:  # of a byte or more each
+        raise FolderError(f"{path / CONFIG} describes a model far larger than the weights. Copy the folder again.")
+    return build(config)
 
 
 def clear(path: Path) -> None:

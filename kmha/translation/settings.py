@@ -18,7 +18,7 @@ class SettingsError(ValueError):
 
 
 def _at_least(least: float) -> Any:
-    return dataclasses.field(metadata={"holds": lambda value: least <= value < math.inf, "rule": f"{least} or more"})
+    return dataclasses.field(metadata={"holds": lambda value: least <= value <= 2**24, "rule": f"{least} to {2**24:,}"})
 
 
 def _fraction() -> Any:

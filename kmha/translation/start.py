@@ -116,6 +116,11 @@ def begin(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> 
             )
         _tidy(path)
         return config, Tokenizer.load(path / folder.TOKENIZER)
+    if not restart and (path / folder.WEIGHTS).exists():  # of ours the config goes last
+        raise FolderError(
+            f"{path} holds {folder.WEIGHTS} and no {folder.CONFIG}, so it may be another program's. Choose another "
+            "folder with --out, or move that file away."
+        )
     data = wanted.settings.data
     texts = [*corpus.train.source, *corpus.train.target]
     options: dict[str, Any] = {"lowercase": data.lowercase, "split_digits": data.split_digits}

@@ -166,7 +166,7 @@ class Run:
         for chosen in [last] if best in ([], last) else [last, best]:
             weights.average(self.task.transformer, self._path, chosen)
             scored.append((self._score(), chosen))
-        (name, value), chosen = max(scored, key=lambda one: -one[0][1] if one[0][0] == "val_loss" else one[0][1])
+        (name, value), chosen = max(scored, key=lambda one: callbacks.goodness(*one[0]))
         weights.average(self.task.transformer, self._path, chosen)
         weights.save(self.task.transformer, self._path / folder.WEIGHTS)
         result = {

@@ -45,10 +45,10 @@ def kept(path: Path, step: int) -> Path:
 
 def kept_steps(path: Path) -> list[int]:
     """The steps whose weights are kept, in order."""
-    names = [
-        file.name.removesuffix(SUFFIX).removeprefix("step-") for file in (path / CHECKPOINTS).glob(f"step-*{SUFFIX}")
-    ]
-    return sorted(int(name) for name in names if name.isdecimal())
+    files = (path / CHECKPOINTS).glob(f"step-*{SUFFIX}")
+    numbers = {file.name.removesuffix(SUFFIX).removeprefix("step-") for file in files}
+    steps = {int(number) for number in numbers if number.isdecimal()}
+    return sorted(step for step in steps if kept(path, step).exists())  # not those that another program has named
 
 
 def last(steps: Iterable[int], count: int, between: int) -> list[int]:

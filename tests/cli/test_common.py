@@ -28,6 +28,13 @@ def test_what_the_backend_writes_on_its_own_is_dropped(capfd):
     assert capfd.readouterr().err == "an error\n"
 
 
+def test_standard_error_may_be_closed(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    with common._without_notes():
+        ran = True
+    assert ran
+
+
 @pytest.mark.parametrize(("terminal", "width"), [(False, 118), (True, 71)])
 def test_a_table_is_as_wide_as_the_terminal(terminal, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", "71")

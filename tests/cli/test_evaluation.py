@@ -261,3 +261,16 @@ def test_translations_that_were_cut_off_are_counted(capsys):
     assert "few: 3 translations were cut off before they came to an end." in output
     assert "12,345 parameters; greedy" in output
     assert "1.50" in output
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_files_are_written_before_anything_is_shown(tmp_path, monkeypatch):
+    """Who reads the table may go before its end, and a terminal may not know its letters."""
+
+    def gone(*arguments):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(evaluation, "_show", gone)
+    _run("model", *_files(tmp_path, SOURCES), "--json", "scores.json", "--output", "out.de")
+    assert json.loads((tmp_path / "scores.json").read_text())["tests"][0]["sentences"] == 5
+    assert len((tmp_path / "out.de").read_text().splitlines()) == 5

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 from kmha import __version__
@@ -63,3 +64,28 @@ def test_wrong_options_are_explained():
         assert result.exit_code == 2, arguments
         assert message in result.output, result.output
         assert "Traceback" not in result.output
+
+
+def test_what_the_system_refuses_is_a_line(tmp_path, monkeypatch):
+    def refused(*arguments, **options):
+        raise PermissionError(13, "Permission denied", "there")
+
+    monkeypatch.setattr("kmha.cli.training.run", refused)
+    result = _run("train", "dates")
+    assert result.exit_code == 1
+    assert result.output == "Error: there: Permission denied.\n"
+
+
+def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("kmha.cli.options.os.access", lambda *_: False)  # root may write anywhere
+    result = _run("compare", "--json", str(tmp_path / "report.json"))
+    assert result.exit_code == 2
+    assert f"the folder {tmp_path} may not be written to." in result.output
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_numbers_are_finite(value):
+    for option in ("--length-penalty", "--temperature", "--top-p"):
+        result = _run("translate", "model", "text", f"{option}={value}")
+        assert result.exit_code == 2
+        assert f"Invalid value for '{option}'" in result.output

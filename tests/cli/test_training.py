@@ -109,6 +109,10 @@ def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
     assert lines[-2] == "Stopped at step 3. The same command goes on from step 2:"
     assert lines[-1] == "  kmha train --out 'a model'"
 
+    monkeypatch.setattr(Run, "__call__", lambda self: _interrupt())  # before it is known where it goes on
+    result = _run(*FILES, *TINY)
+    assert result.stderr.splitlines()[-2] == "Stopped before the first step. The same command goes on:"
+
     monkeypatch.setattr(training, "_wanted", lambda *_: _interrupt())
     result = _run(*FILES, *TINY)
     assert result.exit_code == common.INTERRUPTED
@@ -132,6 +136,29 @@ def test_it_trains_with_onednn_unless_told_otherwise(text, monkeypatch, chosen):
     assert seen == [chosen or "1"]
 
 
+def test_a_full_disk_is_a_line(text, monkeypatch):
+    from kmha.translation.train import Run
+
+    def full(self):
+        self._listener.resumed(2)
+        raise OSError(28, "No space left on device", "state.npz")
+
+    monkeypatch.setattr(Run, "__call__", full)
+    result = _run(*FILES, *TINY, "--out", "made")
+    assert result.exit_code == 1
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("Error: made cannot be written: state.npz: No space left on device. What was kept is whole")
+    assert said.endswith("the same command goes on from step 2.")
+
+
+def test_a_run_that_diverges_ends_and_says_so(text, tmp_path):
+    result = _run(*FILES, *TINY, "--set", "training.peak_learning_rate=1e30", "--set", "training.steps=40")
+    assert result.exit_code == 1
+    assert "Error: the loss was no number any more. Train again with --restart and a lower" in result.stderr
+    result = CliRunner().invoke(main, ["translate", "files-model", "a dog runs"])
+    assert isinstance(result.exception, SystemExit | None), result.exception  # with the last check that was a model
+
+
 def _interrupt():
     raise KeyboardInterrupt
 
@@ -148,6 +175,8 @@ def _interrupt():
         (["--source", "text.en"], 1, "Error: training on files needs --source FILE and --target FILE"),
         ([*FILES, "--validation-target", "v"], 2, "--validation-source and --validation-target are given together"),
         (FILES, 1, "Error: text.en cannot be read: No such file or directory."),
+        (["--seed", "4294967296"], 2, "4294967296 is not in the range 0<=x<=4294967295"),
+        (["--minutes", "nan"], 2, "'nan' is not a finite number"),
         (["--profile", "gpu"], 1, "Error: there is no profile gpu. There are: base, cpu;"),
         (["--profile", "my.toml"], 1, "Error: the profile my.toml cannot be read: No such file or directory."),
         (["--set", "training.step=4"], 1, "Error: --set training.step=4: there is no training.step. Did you mean"),

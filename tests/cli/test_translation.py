@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import main, translation
+from kmha.cli import main, texts_given, translation
 
 pytestmark = pytest.mark.tensorflow
 
@@ -175,19 +175,19 @@ def test_arguments_that_cannot_be_read():
 
 @pytest.mark.usefixtures("_loaded")
 def test_a_prompt(monkeypatch):
-    monkeypatch.setattr(translation, "_at_a_terminal", lambda: True)
+    monkeypatch.setattr(texts_given, "at_a_terminal", lambda: True)
     result = _run("model", input=f"{TEXTS[0]}\n\n{TEXTS[1]}\n")  # and then the end, as Ctrl-D gives it
     assert result.exit_code == 0, result.output
-    assert result.stdout == f"> {TRANSLATIONS[0]}\n> > {TRANSLATIONS[1]}\n> "
-    assert result.stderr == "A text and Enter; Ctrl-D ends.\n\n"
+    assert result.stdout == f"{TRANSLATIONS[0]}\n{TRANSLATIONS[1]}\n"  # which may be a file
+    assert result.stderr == "A text and Enter; Ctrl-D ends.\n> > > > \n"
 
 
 @pytest.mark.usefixtures("_loaded")
 def test_ctrl_c_at_the_prompt_asks_again(monkeypatch):
-    monkeypatch.setattr(translation, "_at_a_terminal", lambda: True)
+    monkeypatch.setattr(texts_given, "at_a_terminal", lambda: True)
     given = iter([KeyboardInterrupt, TEXTS[1], EOFError])
 
-    def ask(prompt):
+    def ask(prompt=""):
         answer = next(given)
         if isinstance(answer, str):
             return answer
@@ -213,7 +213,7 @@ def test_lines_are_given_out_as_they_come():
             return len(part)
 
     stream = io.BufferedReader(Slow(b"one\ntw", b"o", b"\n\nthree\nfour\n", b"five"))
-    chunks = translation.chunks(stream, 2)
+    chunks = texts_given.chunks(stream, 2)
     assert next(chunks) == [b"one"]
     assert stream.raw.parts == [b"o", b"\n\nthree\nfour\n", b"five"]
     assert [*chunks] == [[b"two", b""], [b"three", b"four"], [b"five"]]
@@ -247,7 +247,7 @@ def test_a_pipe_that_is_slow_and_a_reader_that_goes(model_folder):
         (["--greedy", "--n-best", "2"], "--greedy finds one translation"),
         (["--beam", "2", "--n-best", "3"], "--n-best 3 needs a beam as wide. Received: --beam 2."),
         (["--beam", "0"], "0 is not in the range x>=1"),
-        (["--temperature", "0"], "0.0 is not in the range x>0"),
+        (["--temperature", "0"], "0.0 is not in the range x>=1e-06"),
         (["--top-p", "1.5"], "1.5 is not in the range 0<x<=1"),
         (["--picture", "a.bmp"], "'--picture': a.bmp must end in .png or .svg"),
         (["--picture", "no/a.png"], "'--picture': the folder no does not exist"),

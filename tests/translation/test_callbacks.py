@@ -97,6 +97,21 @@ def test_a_row_of_the_history():
     ]
 
 
+def test_what_is_no_number_is_never_the_best():
+    nan = float("nan")
+    journal = _records([nan, 3.0, 2.0, nan, 4.0], "training.stop_on=loss", name="val_loss")
+    assert (journal.best_step, journal.best) == (30, -2.0)
+    assert _records([nan, nan, 1.0]).best_step == 30
+
+
+def test_a_loss_that_is_no_number_ends_training():
+    journal = Journal(step=10)
+    record = _with(callbacks.Record(journal, _config(), callbacks.Timer(journal, None, _Time())))
+    record.on_epoch_end(0, _logs(loss=float("nan"), exact_match=0.0))
+    assert record.model.stop_training
+    assert journal.ended == "diverged"
+
+
 @pytest.mark.parametrize(
     ("values", "entries", "step", "best", "ended"),
     [
@@ -114,7 +129,7 @@ def test_when_training_ends(values, entries, step, best, ended):
 def test_the_loss_must_fall_where_the_score_must_rise():
     journal = _records([3.0, 2.0, 2.5, 2.5], "training.stop_on=loss", "training.patience=2", name="val_loss")
     assert (journal.step, journal.best_step, journal.ended) == (40, 20, "patience")
-    assert callbacks.score_of({"bleu": 3.0, "val_loss": 1.0}) == 3.0
+    assert callbacks.score_of({"bleu": 3.0, "val_loss": 1.0}) == ("bleu", 3.0)
 
 
 @pytest.mark.parametrize(

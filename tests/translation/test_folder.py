@@ -90,6 +90,21 @@ def _changed(**values):
     return change
 
 
+def _set(section, name, value):
+    def change(path):
+        config = json.loads((path / folder.CONFIG).read_text())
+        config["settings"][section][name] = value
+        (path / folder.CONFIG).write_text(json.dumps(config))
+
+    return change
+
+
+def _nan(path):
+    model, _, _ = folder.load(path)
+    model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
+    weights.save(model, path / folder.WEIGHTS)
+
+
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
@@ -104,7 +119,14 @@ def _changed(**values):
         (_with("model.weights.h5", "no weights"), "model.weights.h5 cannot be read"),
         (_changed(format=2, kmha="9.0"), "was written by kmha 9.0 in format 2"),
         (_changed(settings={"model": {}}), "is not what kmha writes there"),
-        (_changed(vocabulary_size=17), "model.weights.h5 cannot be read"),
+        (_changed(vocabulary_size=17), "tokens, and the model is of 17: it is another model's"),
+        (_changed(vocabulary_size="30"), "is not what kmha writes there (vocabulary_size is '30')"),
+        (_changed(result=[]), "is not what kmha writes there (result is [])"),
+        (_set("model", "max_positions", 2**24), "describes a model far larger than the weights"),
+        (_set("model", "num_layers", 2**24), "describes a model far larger than the weights"),
+        (_set("model", "max_positions", 2**40), "must be 8 to 16,777,216. Received: 1099511627776"),
+        (_set("model", "fully_connected_dim", 9), "model.weights.h5 cannot be read"),
+        (_nan, "there are weights that are no numbers: its training diverged"),
     ],
 )
 def test_a_folder_that_is_none_or_not_whole(harm, message, made):

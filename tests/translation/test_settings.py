@@ -59,7 +59,7 @@ def test_a_profile_of_ones_own_holds_what_differs(tmp_path):
         ("trainings.steps=5", "there is no trainings.steps. Did you mean training.steps?"),
         ("training.steps=many", "training.steps must be a whole number. Received: 'many'"),
         ("training.steps=true", "training.steps must be a whole number. Received: True"),
-        ("training.steps=0", "training.steps must be 1 or more. Received: 0"),
+        ("training.steps=0", "training.steps must be 1 to 16,777,216. Received: 0"),
         ("training.keep_all=1", "training.keep_all must be true or false. Received: 1"),
         ("training.peak_learning_rate=0", "training.peak_learning_rate must be more than 0"),
         ("training.label_smoothing=1", "training.label_smoothing must be at least 0 and less than 1. Received: 1.0"),

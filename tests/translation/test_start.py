@@ -126,6 +126,14 @@ def test_a_state_whose_config_is_gone_is_not_gone_on_from(tmp_path):
     assert not list((tmp_path / weights.CHECKPOINTS).iterdir())
 
 
+def test_weights_without_a_config_may_be_another_programs(tmp_path):
+    corpus = _corpus()
+    (tmp_path / folder.WEIGHTS).write_text("theirs")
+    with pytest.raises(FolderError, match=r"model.weights.h5 and no config.json, so it may be another program's"):
+        start.begin(tmp_path, _config(corpus), corpus)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(folder.WEIGHTS, "theirs")]
+
+
 def test_what_a_killed_run_had_begun_to_write_is_removed_and_nothing_else(tmp_path):
     corpus = _corpus()
     start.begin(tmp_path, _config(corpus), corpus)

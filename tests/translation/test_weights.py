@@ -77,3 +77,11 @@ def test_what_comes_after_a_step_is_forgotten_or_everything(model, tmp_path):
     assert (tmp_path / weights.CHECKPOINTS / weights.STATE).exists()
     weights.forget(tmp_path)
     assert [file.name for file in (tmp_path / weights.CHECKPOINTS).iterdir()] == ["step-best.weights.h5"]
+
+
+def test_names_that_we_do_not_give_are_no_checks_of_ours(model, tmp_path):
+    _keep(model, tmp_path, 20)
+    (tmp_path / weights.CHECKPOINTS / "step-5.weights.h5").write_text("theirs")
+    assert weights.kept_steps(tmp_path) == [20]
+    weights.forget(tmp_path)
+    assert [path.name for path in (tmp_path / weights.CHECKPOINTS).iterdir()] == ["step-5.weights.h5"]
