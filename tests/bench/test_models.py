@@ -17,6 +17,7 @@ def _results(name, row, given):
     return contender.results(contender.run())
 
 
+@pytest.mark.slow
 def test_ours_is_the_model_of_keras_layers(model_row, translation):
     """With what dropout draws, what the optimizer does, and what it decodes."""
     given = numbers(model_row, translation)
@@ -33,6 +34,7 @@ def test_ours_is_the_model_of_keras_layers(model_row, translation):
         assert len(np.unique(results["tokens"])) > 1
 
 
+@pytest.mark.slow
 def test_other_numbers_are_caught(model_row, translation):
     given = numbers(model_row, translation)
     expected = _results(BUILTIN, model_row, given)

@@ -28,6 +28,7 @@ def _run(rows=ROWS[:1], **options):
     return run(rows, **{"rounds": 2, "seconds": 0, **options})
 
 
+@pytest.mark.slow
 def test_everything_is_measured(measured):
     seen = []
     report = _run(ROWS, against=["addons"], progress=lambda done, doing: seen.append((done, doing)))
@@ -114,6 +115,7 @@ def test_an_interruption_keeps_what_is_done(monkeypatch):
     assert [result.row for result in report.results] == ROWS[:1]
 
 
+@pytest.mark.slow
 def test_whole_models_are_measured(model_row, translation, measured):
     report = _run([model_row], with_memory=True, translation=translation, against=["torch"])
     result = report.results[0]
@@ -125,6 +127,7 @@ def test_whole_models_are_measured(model_row, translation, measured):
         assert result.notes["torch"] == "torch.nn has no decoder with a cache"
 
 
+@pytest.mark.slow
 def test_whole_models_that_differ_are_not_measured(model_row, translation):
     wrong = translation._replace(
         task=lambda model, smoothing: translation.task(model, 0.5),

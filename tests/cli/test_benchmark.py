@@ -68,6 +68,7 @@ def test_table_and_json(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["b.json"]
 
 
+@pytest.mark.slow
 def test_a_narrow_screen_has_fewer_columns_and_no_broken_ones(monkeypatch):
     wide = _run("--size", "2x12", "--against", "addons", "--memory", *TINY).stdout
     monkeypatch.setattr(benchmark, "WIDTH", 75)
@@ -90,6 +91,7 @@ def test_markdown_alone_is_on_standard_output():
     assert "2 × 12" in result.stderr
 
 
+@pytest.mark.slow
 def test_markdown_into_a_file_and_a_picture(tmp_path):
     sizes = "--size", "1x7", "--size", "1x11"
     result = _run(*sizes, "--kind", "causal", "--against", "builtin", "--markdown", "b.md", "--plot", "b.png", *TINY)
@@ -183,6 +185,7 @@ def _interrupt(now):
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_whole_models(monkeypatch):
     from kmha.bench.model_cases import ModelRow
 

@@ -43,6 +43,7 @@ def _run(*arguments):
     return CliRunner().invoke(main, ["compare", *arguments])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_folder")
 def test_ours_agrees(tmp_path):
     result = _run("--cases", "5", "--seed", "2", "--json", "report.json")

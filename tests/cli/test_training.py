@@ -80,6 +80,7 @@ def test_text_of_ones_own_with_everything_that_is_awkward(text, tmp_path):
     assert "Traceback" not in other.output
 
 
+@pytest.mark.slow
 def test_time_is_up_and_more_is_given(text, tmp_path):
     result = _run(*FILES, *TINY, "--minutes", "0.0001")
     assert result.exit_code == 0, result.output

@@ -99,6 +99,7 @@ def test_n_best_widens_the_beam_that_was_trained_for():
     assert len(_run("model", "--n-best", "4", TEXTS[0]).stdout.splitlines()) == 4  # of a model with a beam of 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_loaded")
 def test_search_options_reach_the_search(translator):
     def texts(*options):

@@ -19,6 +19,7 @@ def test_a_notebook_is_executed_and_its_solutions_pass(assignment):
     assert list(executing.verify(assignment)) == []
 
 
+@pytest.mark.slow
 def test_a_cell_that_raises_and_a_check_that_fails_are_found(assignment, monkeypatch):
     monkeypatch.setattr(notebooks, "solved", notebooks.student)
     found = list(executing.verify(assignment))

@@ -198,6 +198,7 @@ def class_of_200(tmp_path_factory):
     return _hand_in(folder, answers, "a1_k_and_v/cross_kv.py"), assignment
 
 
+@pytest.mark.slow
 def test_200_submissions_interrupted_and_resumed_give_the_same_csv(tmp_path, class_of_200):
     handed, assignment = class_of_200
     done = []

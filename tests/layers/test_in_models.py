@@ -65,6 +65,7 @@ def _translator(layer_class):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_fifty_steps_on_real_text_lose_what_the_built_in_loses():
     source, target = _sentences()
@@ -186,6 +187,7 @@ np.save(f"{folder}/weights-loaded.npy", model.predict(inputs, verbose=0))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a .quantize. method")
 def test_saved_models_load_in_a_fresh_process_without_custom_objects(tmp_path):
     arrays = {"query": _x(B, T, I), "value": _x(B, S, J)}

@@ -86,6 +86,7 @@ MODES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
 @pytest.mark.parametrize(("lora", "mode"), MODES)
 def test_lora_and_quantization_are_the_built_ins(lora, mode, tmp_path):
@@ -124,6 +125,7 @@ def test_lora_is_merged_into_the_weights_that_are_saved(tmp_path):
     assert is_close(_array(plain([query, value])), _array(model([query, value])), "float32")
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.filterwarnings("ignore:Invalid quantization mode")  # of the embedding
 @pytest.mark.parametrize("method", ["gptq", "awq"])

@@ -87,6 +87,7 @@ def test_fit_descends_the_gradient_of_the_mean_loss_per_token():
         np.testing.assert_allclose(got, old - rate * gradient, atol=2e-6, err_msg=variable.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision_learns_and_float16_scales_its_loss(dtype):
     task = TranslationTask(_transformer(dtype=dtype), SMOOTHING)

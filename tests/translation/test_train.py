@@ -178,6 +178,7 @@ def test_killed_and_started_again_it_ends_bit_for_bit_where_the_unbroken_run_end
     assert not list(path.glob("**/.*"))
 
 
+@pytest.mark.slow
 def test_stopped_after_the_last_step_it_only_finishes(tmp_path, unbroken, monkeypatch):
     path, told, replace = tmp_path / "model", _Told(), os.replace
 
@@ -196,6 +197,7 @@ def test_stopped_after_the_last_step_it_only_finishes(tmp_path, unbroken, monkey
     _same(path, unbroken[0])
 
 
+@pytest.mark.slow
 def test_interrupted_between_two_checks_it_goes_on_from_the_last(tmp_path, unbroken):
     path, told = tmp_path / "model", _Told(KeyboardInterrupt(), at=5)
     with pytest.raises(KeyboardInterrupt):
@@ -215,6 +217,7 @@ def test_interrupted_between_two_checks_it_goes_on_from_the_last(tmp_path, unbro
     _same(path, unbroken[0])
 
 
+@pytest.mark.slow
 def test_out_of_time_it_has_a_model_and_goes_on_with_more(tmp_path, unbroken):
     path = tmp_path / "model"
     first = _session(path, minutes=1e-6)
@@ -231,6 +234,7 @@ def test_out_of_time_it_has_a_model_and_goes_on_with_more(tmp_path, unbroken):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_without_improvement_of_the_loss_it_ends_early(tmp_path):
     path, told = tmp_path / "model", _Told()
     entries = "stop_on=loss", "patience=2", "steps=40", "steps_between_checks=1", "peak_learning_rate=1e-12"

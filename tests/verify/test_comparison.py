@@ -51,6 +51,7 @@ class ReturnsNaN(kmha.MultiHeadAttention):
         return output * np.nan if not isinstance(output, tuple) else (output[0] * np.nan, output[1])
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_ours_agrees_in_every_mode():
     report = compare(kmha.MultiHeadAttention, 16, seed=5, xla=True)
@@ -60,6 +61,7 @@ def test_ours_agrees_in_every_mode():
     assert report.code() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_ours_agrees_in_every_dtype(dtype):
     report = compare(kmha.MultiHeadAttention, 4, seed=6, dtype=dtype)

@@ -89,6 +89,7 @@ def test_the_code_of_a_layer_runs(candidate, name, arguments):
     _assert_shown(diagnose(candidate("keras_layers", name), arguments=arguments))
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("how", "sentence"),

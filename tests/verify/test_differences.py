@@ -71,12 +71,14 @@ def test_scale_in_float64():
     assert here < 1e-14
 
 
+@pytest.mark.slow
 def test_quantized_and_saved():
     builtin, here = _both(differences.quantized_and_saved)
     assert "could not be loaded" in builtin
     assert here == "same numbers to 0"
 
 
+@pytest.mark.slow
 def test_all_are_shown():
     shown = list(differences.shown())
     assert len(shown) == len(differences._ALL) == 13

@@ -26,6 +26,7 @@ def test_a_block_has_its_own_mistakes(chain):
     assert not made & attention
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", ["attention", "encoder", "decoder", "embedding"])
 def test_every_mistake_is_named_alone(chain):
     """At least 98 of 100, beside those that are listed as the same function (issue 5)."""
@@ -43,6 +44,7 @@ def test_what_another_explains_too_is_missed(monkeypatch):
     assert found.missed == ("scale-missing (twin)",)
 
 
+@pytest.mark.slow
 def test_pairs_are_named():
     """At least 9 of 10 must be (issue 5), which `kmha diagnose --bank` tries; of these few, one is not."""
     found = banking.pairs(4, 0)
