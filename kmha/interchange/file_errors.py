@@ -2,6 +2,7 @@
 
 import importlib
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 LIMIT = 2**30  # bytes; below, nothing is refused
@@ -39,8 +40,18 @@ def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) 
         )
 
 
+def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> None:
+    """As `check_declared`, for each part of a file, and for all together: many small ones are a large one.
+
+    Args:
+        parts: of each the name, and the bytes that it declares and that are stored.
+        growth: by how much at most.
+    """
+    for name, declared, stored in parts:
+        check_declared(name, declared, stored, growth)
+    check_declared("all together", sum(part[1] for part in parts), sum(part[2] for part in parts), growth)
+
+
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """As `check_declared`, for all that is in an archive together."""
-    entries = archive.infolist()
-    declared, stored = (sum(getattr(entry, size) for entry in entries) for size in ("file_size", "compress_size"))
-    check_declared(archive.filename or "the archive", declared, stored)
+    """As `check_parts`, for what is in an archive."""
+    check_parts([(entry.filename, entry.file_size, entry.compress_size) for entry in archive.infolist()])

@@ -10,7 +10,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.file_errors import LIMIT, FileError, check_declared, optional
+from kmha.interchange.file_errors import LIMIT, FileError, check_declared, check_parts, optional
 from kmha.interchange.keras_paths import PATHS_OF_NAMES, numbered, places, variable_names, with_shared_table
 
 _MEMBER = "model.weights.h5"
@@ -39,7 +39,7 @@ def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> 
         datasets = dict(_datasets(file, ""))
         legacy = "layer_names" in file.attrs or "model_weights" in file
         named = _legacy_names(datasets) if legacy else _names(file, datasets, noted or {})
-        _check_sizes([datasets[where] for where in named.values()])
+        _check_sizes({where: datasets[where] for where in named.values()})
         return {name: _array(datasets[where], where) for name, where in named.items()}
 
 
@@ -96,11 +96,14 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _check_sizes(datasets: Sequence[Any]) -> None:
-    """Raises a FileError where they take far less room in the file than in memory, together too."""
-    declared = sum(int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize for dataset in datasets)
-    if declared > LIMIT:
-        check_declared("the file", declared, sum(dataset.id.get_storage_size() for dataset in datasets), _CHUNKED)
+def _check_sizes(datasets: Mapping[str, Any]) -> None:
+    """Raises a FileError where they take far less room in the file than in memory."""
+    declared = {
+        where: int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize for where, dataset in datasets.items()
+    }
+    if sum(declared.values()) > LIMIT:
+        stored = {where: dataset.id.get_storage_size() for where, dataset in datasets.items()}
+        check_parts([(where, declared[where], stored[where]) for where in datasets], _CHUNKED)
 
 
 def _array(dataset: Any, path: str) -> np.ndarray:

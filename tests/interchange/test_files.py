@@ -404,6 +404,19 @@ def _zip_of_bombs(path):
             archive.writestr(f"{number}.npy", bytes(2**23))
 
 
+def _zip_bomb_beside_much(path):
+    """Which is no more than what it stands beside allows, were only the whole looked at."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", np.random.default_rng(3).bytes(2**20))
+        archive.writestr("b.npy", bytes(2**26))
+
+
+def _shape_bomb_beside_much(file):
+    """A thousandth of what is declared is there."""
+    file.create_dataset("layers/dense/vars/0", data=np.ones(2**20, "f4"))
+    file.create_dataset("layers/dense/vars/1", shape=(2**9, 2**20), dtype="f4", chunks=(2**9, 2**9))
+
+
 def _many_shapes(file):
     for number in range(3):
         file.create_dataset(f"layers/dense/vars/{number}", shape=(2**9, 2**18), dtype="f4", chunks=(2**9, 2**9))
@@ -434,6 +447,8 @@ BAD = [
     ("x.npz", _npz(), "holds no weights"),
     ("x.npz", _lying_header, "takes 13194139533312 bytes, and 0 are there"),
     ("x.npz", _zip_bomb, "no weights compress like that"),
+    ("x.npz", _zip_bomb_beside_much, r"`b\.npy` takes .* no weights compress like that"),
+    ("x.weights.h5", _h5(_shape_bomb_beside_much), "`layers/dense/vars/1` takes 0 bytes .* no weights compress"),
     ("x.npz", _zip_of_bombs, "no weights compress like that"),
     ("x.weights.h5", _h5(_many_shapes), "no weights compress like that"),
     ("x.pt", _torch(_expanded), "no weights compress like that"),
