@@ -8,7 +8,7 @@ import click
 
 from kmha import __version__
 from kmha.bench import cases
-from kmha.cli import checks, common
+from kmha.cli import checks
 from kmha.cli.course import course
 from kmha.cli.options import EXISTING, FILE, FOLDER, Number, choices, in_a_folder, searching, to_write
 
@@ -27,6 +27,8 @@ class _Commands(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # who read our output has gone: click ends without a word
                 raise
+            from kmha.cli import common  # which takes a quarter of the time in which `--help` starts
+
             raise click.ClickException(common.told(error)) from None
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 LARGEST = 64 << 20  # bytes of a message
-LONGESTLENGTH = 8 << 20  # of which so many are no arrays: what is read from them takes many times their size
+LONGEST_HEAD = 8 << 20  # of which so many are no arrays: what is read from them takes many times their size
 KINDS = "biufc"  # of dtypes that are sent: booleans, integers, floats, complex
 LENGTH = struct.Struct("<Q")  # of what follows
 
@@ -31,8 +31,8 @@ def encode(value: Any) -> bytes:
     """
     pieces: list[bytes] = []
     head = json.dumps(_tree(value, pieces)).encode()
-    if len(head) > LONGESTLENGTH:
-        raise EncodingError(f"a result of {len(head):,} characters is too large: {LONGESTLENGTH:,} at most.")
+    if len(head) > LONGEST_HEAD:
+        raise EncodingError(f"a result of {len(head):,} characters is too large: {LONGEST_HEAD:,} at most.")
     message = b"".join([LENGTH.pack(len(head)), head, *pieces])
     if len(message) > LARGEST:
         raise EncodingError(f"a result of {len(message):,} bytes is too large: {LARGEST:,} at most.")
@@ -47,7 +47,7 @@ def decode(message: bytes) -> Any:
     """
     try:
         (length,) = LENGTH.unpack_from(message)
-        if length > LONGESTLENGTH:
+        if length > LONGEST_HEAD:
             raise EncodingError(f"not a message of ours: {length:,} bytes before the arrays.")
         tree = json.loads(message[LENGTH.size : LENGTH.size + length])
         return _value(tree, memoryview(message)[LENGTH.size + length :])

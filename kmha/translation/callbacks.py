@@ -101,7 +101,8 @@ class Record(keras.callbacks.Callback):
         row.update({name: float(value) for name, value in logs.items()})
         row["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         journal.rows.append(row)
-        good = goodness(*(("val_loss", row["val_loss"]) if training.stop_on == "loss" else score_of(row)))
+        name, value = ("val_loss", row["val_loss"]) if training.stop_on == "loss" else score_of(row)
+        good = goodness(name, value)
         if journal.best is None or good > journal.best:
             journal.best, journal.best_step, journal.waited = good, journal.step, 0
         else:
