@@ -37,3 +37,12 @@ def _garbage() -> Iterator[None]:
     """Collected after every file; after every test it would take as long as the tests."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    """With NumPy."""
+    from kmha.sandbox.sandbox import Sandbox
+
+    with Sandbox() as found:
+        yield found

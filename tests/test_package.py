@@ -39,7 +39,8 @@ def test_the_layers_are_registered_whichever_comes_first(order):
 
 
 @pytest.mark.parametrize(
-    "module", ["kmha.core.projection", "kmha.core.attention", "kmha.layers.projections", "kmha.verify.running"]
+    "module",
+    ["kmha.core.projection", "kmha.core.attention", "kmha.layers.projections", "kmha.verify.comparing.running"],
 )
 def test_any_module_can_be_imported_first(module):
     assert (

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from kmha.cli import main
-from kmha.course.content import items
+from kmha.course.exercises.content import items
 from kmha.interchange.files import read_file, write_file
-from kmha.verify.diagnosing.rightly import WAYS
+from kmha.verify.bank.right_layers import WAYS
 from kmha.verify.mistakes import BANK
 
 README = (Path(__file__).parents[1] / "README.md").read_text()

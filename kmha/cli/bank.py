@@ -18,7 +18,7 @@ ALONE, IN_PAIRS = 0.98, 0.9  # the shares that must be named (issue 5)
 
 def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: Path | None) -> int:
     """Tries the bank; returns 1 if fewer are named than must be, or anything right is accused."""
-    from kmha.verify.diagnosing import banking
+    from kmha.verify.bank import self_test
     from kmha.verify.mistakes import BANK
 
     found: dict[str, Any] = {}
@@ -26,18 +26,18 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             for chain in CHAINS:
-                steps = len(banking.made(chain)) * configurations
+                steps = len(self_test.made(chain)) * configurations
                 task = bar.add_task(f"mistakes, {chain}", total=steps)
                 told = functools.partial(_advance, bar, task)
-                each = [banking.singles(seed + number, chain, told) for number in range(configurations)]
+                each = [self_test.singles(seed + number, chain, told) for number in range(configurations)]
                 if each:
-                    found[f"one mistake, {chain}"] = banking.together(each)
+                    found[f"one mistake, {chain}"] = self_test.together(each)
             task = bar.add_task("pairs", total=pairs)
             if pairs:
-                found["two mistakes, attention"] = banking.pairs(pairs, seed, functools.partial(_advance, bar, task))
+                found["two mistakes, attention"] = self_test.pairs(pairs, seed, functools.partial(_advance, bar, task))
             task = bar.add_task("right layers", total=rights)
             if rights:
-                found["none: right layers"] = banking.rights(rights, seed, functools.partial(_advance, bar, task))
+                found["none: right layers"] = self_test.rights(rights, seed, functools.partial(_advance, bar, task))
     except KeyboardInterrupt:
         return common.INTERRUPTED
     if json_file is not None:

@@ -27,7 +27,7 @@ def run(
     common.choose_backend(backend)
     layer_class = load_layer(layer or OURS)
     from kmha.verify import compare
-    from kmha.verify.comparison import check_dtype
+    from kmha.verify.comparing.comparison import check_dtype
 
     screen = common.screen()
     try:
@@ -97,7 +97,7 @@ def _difference_table(differences: list[dict[str, str]]) -> Table:
 
 
 def _differences() -> list[dict[str, str]]:
-    from kmha.verify.differences import shown
+    from kmha.verify.comparing.differences import shown
 
     with Console(stderr=True).status("showing the differences on purpose"):
         return [dataclasses.asdict(difference) for difference in shown()]

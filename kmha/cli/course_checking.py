@@ -8,9 +8,10 @@ from kmha import files
 from kmha.cli import course_common, course_report
 from kmha.cli.common import screen
 from kmha.cli.course_common import command
-from kmha.course import checking, telling
-from kmha.course.checking import Checked
-from kmha.course.pool import Pool
+from kmha.course.judging import rendering
+from kmha.course.learner import checking
+from kmha.course.learner.checking import Checked
+from kmha.sandbox.pool import Pool
 
 
 @command
@@ -39,7 +40,7 @@ def run(exercise: str | None, seed: int | None, json_file: Path | None) -> int:
 
 def as_dict(checked: Checked) -> dict[str, object]:
     """As JSON has it."""
-    return {**telling.as_dict(checked.grade), "seed": checked.seed, "seconds": round(checked.seconds, 3)}
+    return {**rendering.as_dict(checked.grade), "seed": checked.seed, "seconds": round(checked.seconds, 3)}
 
 
 def _foremost(every: list[Checked]) -> Checked:

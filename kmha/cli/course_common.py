@@ -10,10 +10,11 @@ import click
 
 from kmha.cli import common
 from kmha.course.errors import CourseError
+from kmha.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
-    from kmha.course.content import Item
-    from kmha.course.workspace import Workspace
+    from kmha.course.exercises.content import Item
+    from kmha.course.learner.workspace import Workspace
 
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
@@ -23,7 +24,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     def run(*arguments: Any, **options: Any) -> int:
         try:
             return function(*arguments, **options)
-        except CourseError as error:
+        except (CourseError, SandboxError) as error:
             raise click.ClickException(str(error)) from None
         except (KeyboardInterrupt, click.Abort):
             click.echo("Stopped; what was noted is kept.", err=True)
@@ -50,7 +51,7 @@ def workspace() -> "Workspace":
     Raises:
         click.ClickException: one is in none.
     """
-    from kmha.course import workspace
+    from kmha.course.learner import workspace
 
     found = workspace.find(Path.cwd())
     if found is None:
@@ -64,7 +65,7 @@ def named(exercise: str, folder: "Workspace") -> "tuple[Item, ...]":
     Raises:
         click.ClickException: it is the path of something outside of the learner's folder: another answer is there.
     """
-    from kmha.course import content
+    from kmha.course.exercises import content
 
     found = content.find(exercise)
     path = Path(exercise).resolve()
@@ -90,7 +91,7 @@ def meant(exercise: str | None, folder: "Workspace") -> "Item":
     Raises:
         click.ClickException: the name is that of several, or all are passed.
     """
-    from kmha.course import checking
+    from kmha.course.learner import checking
 
     if exercise is None:
         found = checking.first_open(folder.progress.records())

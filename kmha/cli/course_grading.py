@@ -15,10 +15,13 @@ from kmha.cli import common
 from kmha.cli.common import screen
 from kmha.cli.course_common import bar, command
 from kmha.cli.course_releasing import choose
-from kmha.course import checking, extras, grades, grading, jail, pages, submissions
-from kmha.course.content import Assignment
-from kmha.course.grades import Row
-from kmha.course.grading import Record, Run
+from kmha.course.classroom import grades, grading, pages, submissions
+from kmha.course.classroom.grades import Row
+from kmha.course.classroom.grading import Record, Run
+from kmha.course.exercises import extras
+from kmha.course.exercises.content import Assignment
+from kmha.course.learner import checking
+from kmha.sandbox import limits
 
 RUN = "run.json"  # what a run that goes on must have in common with what it goes on with
 RESULTS, STUDENTS, GRADESCOPE = "results", "students", "gradescope"
@@ -58,7 +61,7 @@ def run(
 
 
 def _protected(unprotected: bool) -> None:
-    missing = jail.missing()
+    missing = limits.missing()
     if missing and not unprotected:
         raise click.ClickException(
             f"this system does not keep the code that was handed in from {' or '.join(missing)}. Grade on Linux 5.13 "

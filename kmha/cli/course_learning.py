@@ -14,10 +14,11 @@ from rich.text import Text
 from kmha.cli import course_common
 from kmha.cli.common import screen
 from kmha.cli.course_common import agreed, command, meant
-from kmha.course import checking, content, workspace
-from kmha.course.content import Item
-from kmha.course.progress import Progress, Record
-from kmha.course.telling import count
+from kmha.course.exercises import content
+from kmha.course.exercises.content import Item
+from kmha.course.judging.rendering import count
+from kmha.course.learner import checking, workspace
+from kmha.course.learner.progress import Progress, Record
 
 FOLDER = Path("kmha-course")
 BAR = 24  # characters

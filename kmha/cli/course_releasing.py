@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 
 from kmha.cli.course_common import bar, command
-from kmha.course import checking, content, release
-from kmha.course.content import Assignment
-from kmha.course.pool import Pool
+from kmha.course.classroom import release
+from kmha.course.exercises import content
+from kmha.course.exercises.content import Assignment
+from kmha.course.learner import checking
+from kmha.sandbox.pool import Pool
 
 
 @command

@@ -7,10 +7,12 @@ from rich.markup import escape
 from rich.text import Text
 
 from kmha.cli.course_learning import bar, points_of, shown
-from kmha.course import checking, jail, telling
-from kmha.course.checking import Checked
-from kmha.course.marking import Grade, Outcome, error_text
-from kmha.course.workspace import Workspace
+from kmha.course.judging import rendering
+from kmha.course.judging.marking import Grade, Outcome, error_text
+from kmha.course.learner import checking
+from kmha.course.learner.checking import Checked
+from kmha.course.learner.workspace import Workspace
+from kmha.sandbox import limits
 
 PRINTED = 12  # lines of what an answer printed
 
@@ -19,7 +21,7 @@ def show(out: Console, checked: Checked, folder: Workspace) -> None:
     """All that there is to say of one exercise."""
     grade = checked.grade
     colour = "green" if grade.passed else "red" if grade.points == 0 else "yellow"
-    out.print(f"[bold {colour}]{escape(telling.headline(checked.item.spec.title, grade))}[/]")
+    out.print(f"[bold {colour}]{escape(rendering.headline(checked.item.spec.title, grade))}[/]")
     if checked.untouched:
         path = escape(shown(folder.path(checked.item)))
         out.print(f"  It is as it was handed out. Read the text and write what is missing in [bold]{path}[/].")
@@ -38,7 +40,7 @@ def advise(out: Console, checked: Checked, folder: Workspace) -> None:
         out.print(f"\n[dim]{seed}stuck? kmha course {'hint' if left else 'solution'} {item.id}[/]")
         return
     got, possible = points_of(item.beside, records)
-    out.print(f"\n{item.assignment} [green]{bar(got, possible)}[/] {got} of {telling.count(possible)}")
+    out.print(f"\n{item.assignment} [green]{bar(got, possible)}[/] {got} of {rendering.count(possible)}")
     if not item.released:
         out.print(f"[dim]{seed}compare it with ours: kmha course solution {item.id}[/]")
     following = checking.next_open(records, item)
@@ -46,7 +48,7 @@ def advise(out: Console, checked: Checked, folder: Workspace) -> None:
         out.print("[bold green]That was the last one: all exercises are passed.[/]")
         return
     path = escape(shown(folder.path(following)))
-    minutes = telling.count(following.spec.minutes, "minute")
+    minutes = rendering.count(following.spec.minutes, "minute")
     out.print(f"Next: [bold]{following.id}[/], {escape(following.spec.title)}, about {minutes} ({path})")
 
 
@@ -54,13 +56,13 @@ def total(out: Console, every: list[Checked]) -> None:
     """The sum of several exercises."""
     got, possible = sum(each.grade.points for each in every), sum(each.grade.possible for each in every)
     passed = sum(each.grade.passed for each in every)
-    exercises = telling.count(len(every), "exercise")
-    out.print(f"\n[bold]{got} of {telling.count(possible)}[/]; {passed} of {exercises} passed.")
+    exercises = rendering.count(len(every), "exercise")
+    out.print(f"\n[bold]{got} of {rendering.count(possible)}[/]; {passed} of {exercises} passed.")
 
 
 def unprotected(out: Console, folder: Workspace) -> None:
     """What this system cannot keep the code from: once in a folder."""
-    missing = jail.missing()
+    missing = limits.missing()
     if missing and folder.progress.once("unprotected"):
         out.print(
             f"[dim]Your code runs in a process of its own; here that does not keep it from {' or '.join(missing)}.[/]"
@@ -69,7 +71,7 @@ def unprotected(out: Console, folder: Workspace) -> None:
 
 def _details(out: Console, grade: Grade) -> None:
     if grade.error is None:
-        for outcome, wrong in telling.outcomes(grade):
+        for outcome, wrong in rendering.outcomes(grade):
             _row(out, outcome, wrong)
     else:
         _block(out, f"It could not be checked: {error_text(grade.error)}")
@@ -80,14 +82,14 @@ def _details(out: Console, grade: Grade) -> None:
             _block(out, f"Known from: {grade.named.source}", style="dim")
     if grade.shown is not None:
         out.print("\n  [bold]The smallest case that shows it[/]")
-        for line in telling.case_text(grade.shown).splitlines():
+        for line in rendering.case_text(grade.shown).splitlines():
             out.print(Text(f"  {line}"), soft_wrap=True)
     if grade.printed.strip():
         lines = grade.printed.rstrip().splitlines()
         out.print("\n  [bold]It printed[/]")
         _block(out, "\n".join(lines[:PRINTED]))
         if len(lines) > PRINTED:
-            _block(out, f"… {telling.count(len(lines) - PRINTED, 'line')} more", style="dim")
+            _block(out, f"… {rendering.count(len(lines) - PRINTED, 'line')} more", style="dim")
 
 
 def _row(out: Console, outcome: Outcome, wrong: str | None) -> None:

@@ -17,11 +17,12 @@ from kmha import files
 from kmha.cli.common import screen
 from kmha.cli.course_common import bar, command
 from kmha.cli.course_learning import shown
-from kmha.course import content, executing, listing, verifying
-from kmha.course.content import Item
-from kmha.course.pool import Pool
-from kmha.course.telling import count
-from kmha.course.verifying import Found
+from kmha.course.classroom import executing, listing, verifying
+from kmha.course.classroom.verifying import Found
+from kmha.course.exercises import content
+from kmha.course.exercises.content import Item
+from kmha.course.judging.rendering import count
+from kmha.sandbox.pool import Pool
 
 _Each = TypeVar("_Each")
 

@@ -10,10 +10,11 @@ from rich.markup import escape
 from kmha.cli import course_common, course_report
 from kmha.cli.common import screen
 from kmha.cli.course_common import command
-from kmha.course import checking, content, extras
-from kmha.course.content import Item
-from kmha.course.pool import Pool
-from kmha.course.workspace import Workspace, WorkspaceError
+from kmha.course.exercises import content, extras
+from kmha.course.exercises.content import Item
+from kmha.course.learner import checking
+from kmha.course.learner.workspace import Workspace, WorkspaceError
+from kmha.sandbox.pool import Pool
 
 TOGETHER, STEP = 200, 20  # milliseconds: what an editor writes in that time is one save
 

@@ -10,24 +10,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kmha.verify.cases import Case
-    from kmha.verify.comparison import compare, expect, run
-    from kmha.verify.diagnosis import Diagnosis, diagnose
-    from kmha.verify.probes import probe
+    from kmha.verify.comparing.cases import Case
+    from kmha.verify.comparing.comparison import compare, expect, run
+    from kmha.verify.comparing.report import Report
+    from kmha.verify.diagnosing.diagnosis import Diagnosis, diagnose
+    from kmha.verify.probing.probes import probe
     from kmha.verify.probing.report import Probes
-    from kmha.verify.report import Report
 
 # `reference` must stay importable without Keras, so the rest arrives when it is first used.
 _HOMES = {
-    "Case": "cases",
-    "Diagnosis": "diagnosis",
+    "Case": "comparing.cases",
+    "Diagnosis": "diagnosing.diagnosis",
     "Probes": "probing.report",
-    "Report": "report",
-    "compare": "comparison",
-    "diagnose": "diagnosis",
-    "expect": "comparison",
-    "probe": "probes",
-    "run": "comparison",
+    "Report": "comparing.report",
+    "compare": "comparing.comparison",
+    "diagnose": "diagnosing.diagnosis",
+    "expect": "comparing.comparison",
+    "probe": "probing.probes",
+    "run": "comparing.comparison",
 }
 __all__ = ["Case", "Diagnosis", "Probes", "Report", "compare", "diagnose", "expect", "probe", "run"]
 

@@ -3,7 +3,7 @@ import json
 from click.testing import CliRunner
 
 from kmha.cli import main
-from kmha.verify.diagnosing import banking
+from kmha.verify.bank import self_test
 
 
 def _run(*arguments):
@@ -19,8 +19,8 @@ def test_the_table_and_the_file(tmp_path):
 
 
 def test_fewer_than_must_be_is_a_failure_and_is_shown(monkeypatch):
-    found = banking.Found(9, 10, ("scale-missing (scale-keys)",))
-    monkeypatch.setattr(banking, "singles", lambda *_: found)
+    found = self_test.Found(9, 10, ("scale-missing (scale-keys)",))
+    monkeypatch.setattr(self_test, "singles", lambda *_: found)
     result = _run("--configurations", "1", "--pairs", "0", "--rights", "0")
     assert result.exit_code == 1
     assert "one mistake, attention: scale-missing (scale-keys)" in result.output

@@ -39,7 +39,7 @@ def assignments(tmp_path_factory):
 @pytest.fixture
 def run(assignments, tmp_path, monkeypatch):
     """Runs a command of `kmha course`; one begins in an empty folder."""
-    from kmha.course import content
+    from kmha.course.exercises import content
 
     monkeypatch.setattr(content, "installed", lambda: assignments)
     monkeypatch.chdir(tmp_path)
@@ -344,9 +344,9 @@ def test_reset_of_what_was_not_touched(begun, answer):
 
 
 def test_what_the_system_cannot_do_is_said_once(begun, monkeypatch):
-    from kmha.course import jail
+    from kmha.sandbox import limits
 
-    monkeypatch.setattr(jail, "missing", lambda: ["using the network", "reading your files"])
+    monkeypatch.setattr(limits, "missing", lambda: ["using the network", "reading your files"])
     said = "here that does not keep it from using the network or reading your files."
     assert said in begun("check", status=1)
     assert said not in begun("check", status=1)
@@ -358,7 +358,7 @@ def test_a_package_that_is_missing(begun, monkeypatch):
 
 
 def test_ctrl_c(begun, answer, monkeypatch):
-    from kmha.course import checking
+    from kmha.course.learner import checking
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -373,7 +373,7 @@ def test_watch(begun, answer, assignments):
     code = (
         "import pathlib, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from kmha.course import content\n"
+        "from kmha.course.exercises import content\n"
         "content.installed = lambda: pathlib.Path(sys.argv[1])\n"
         "from kmha.cli import main\n"
         "main(['course', 'watch'])"
@@ -419,8 +419,8 @@ def test_verify_all(run, assignments):
 
 
 def test_verify_runs_notebooks(run, monkeypatch):
-    from kmha.course import executing
-    from kmha.course.verifying import Found
+    from kmha.course.classroom import executing
+    from kmha.course.classroom.verifying import Found
 
     monkeypatch.setattr(executing, "verify", lambda assignment: iter([Found(assignment.id, "a cell raises")]))
     assert "a1: a cell raises\n" in run("verify", "a1.twice", "--notebooks", status=1)
@@ -454,7 +454,7 @@ def test_help_begins_with_what_learners_need(run):
 def test_verify_finds(run, assignments, tmp_path, monkeypatch):
     import shutil
 
-    from kmha.course import content
+    from kmha.course.exercises import content
 
     other = shutil.copytree(assignments, tmp_path / "other")
     checks = other / "a1_doubling" / "checks"
@@ -468,8 +468,9 @@ def test_verify_finds(run, assignments, tmp_path, monkeypatch):
 
 
 def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
-    from kmha.course import content, release
-    from kmha.course.pool import Pool
+    from kmha.course.classroom import release
+    from kmha.course.exercises import content
+    from kmha.sandbox.pool import Pool
 
     with Pool() as pool:
         release.release(tmp_path / "class", content.assignments(assignments), pool, seed=3, forms=["files"])

@@ -17,7 +17,8 @@ pytest.importorskip("nbformat")
 pytest.importorskip("jinja2")
 
 from kmha.cli.course import course
-from kmha.course import content, jail
+from kmha.course.exercises import content
+from kmha.sandbox import limits
 
 MASTER = '''# %% [markdown]
 # # Twice as much
@@ -42,7 +43,7 @@ def twice(array):
 # %% [markdown] tags=["hint"]
 # Three.
 '''
-CHECKS = """from kmha.course.exercise import Exercise, Wrong, sizes, standard
+CHECKS = """from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
 
 
 def draw(rng):
@@ -191,7 +192,7 @@ def test_what_was_left_out_is_said():
 
 def test_it_refuses_where_nothing_keeps_code_from_doing_harm(monkeypatch):
     _hand_in({"anna": RIGHT})
-    monkeypatch.setattr(jail, "missing", lambda: ["using the network", "changing your files"])
+    monkeypatch.setattr(limits, "missing", lambda: ["using the network", "changing your files"])
     graded = _run("grade", "in")
     assert graded.exit_code == 1
     assert "keep the code that was handed in from using the network or changing your files" in graded.output
@@ -211,7 +212,7 @@ def test_a_package_that_is_missing(monkeypatch):
 PROGRAM = """
 import sys
 from pathlib import Path
-from kmha.course import content
+from kmha.course.exercises import content
 content.installed = lambda: Path("assignments")
 from kmha.cli.course import course
 course(sys.argv[1:])
@@ -222,7 +223,7 @@ def test_ctrl_c_ends_it_and_the_same_command_goes_on(tmp_path):
     slow = "import time\ntime.sleep(0.3)\n"
     _hand_in({f"student{number:02}": slow + RIGHT for number in range(12)})
     command = [sys.executable, "-c", PROGRAM, "grade", "in", "--jobs", "2", "--seed", "5"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(content.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(content.__file__).parents[3])}
     process = subprocess.Popen(
         command,
         env=environment,

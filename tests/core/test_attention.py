@@ -8,8 +8,8 @@ from keras import ops
 from kmha.core import axes
 from kmha.core.attention import attend, masked_softmax
 from kmha.core.dropout import Dropout
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.reference import _mix, _scores
-from kmha.verify.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 WIDE = WIDEST[keras.backend.backend()]

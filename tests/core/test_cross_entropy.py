@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from kmha.core.cross_entropy import token_cross_entropy
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 WIDE = WIDEST[keras.backend.backend()]

@@ -7,7 +7,7 @@ from keras import ops
 
 from kmha.core.normalization import normalize
 from kmha.verify import tolerance
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 
 WIDE = WIDEST[keras.backend.backend()]
 

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 from kmha.core.precision import at_least_float32
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 
 
 @pytest.mark.parametrize(("dtype", "wide"), [("bfloat16", "float32"), ("float16", "float32"), ("float32", "float32")])

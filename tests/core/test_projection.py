@@ -5,7 +5,7 @@ from keras import ops
 
 from kmha.core import axes
 from kmha.core.projection import merge_heads, project_heads
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 WIDE = WIDEST[keras.backend.backend()]

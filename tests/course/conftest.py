@@ -28,7 +28,7 @@ def twice(array):
 # %% [markdown] tags=["hint"]
 # The third hint.
 '''
-TWICE_CHECKS = """from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+TWICE_CHECKS = """from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 
 def draw(rng):
@@ -113,15 +113,6 @@ def course(tmp_path_factory):
 @pytest.fixture(scope="session")
 def doubling(course):
     """The assignment a1 of that course."""
-    from kmha.course import content
+    from kmha.course.exercises import content
 
     return content.assignments(course)[0]
-
-
-@pytest.fixture(scope="session")
-def sandbox():
-    """With NumPy."""
-    from kmha.course.sandbox import Sandbox
-
-    with Sandbox() as found:
-        yield found

@@ -1,7 +1,11 @@
 import pytest
 
-from kmha.course import content, extras, master, progress, release, running, sandbox, submissions
+from kmha.course.classroom import release, submissions
 from kmha.course.errors import CourseError
+from kmha.course.exercises import content, extras, master
+from kmha.course.judging import running
+from kmha.course.learner import progress
+from kmha.sandbox import sandbox
 
 
 @pytest.mark.parametrize(
@@ -13,7 +17,6 @@ from kmha.course.errors import CourseError
         (progress.WorkspaceError, ValueError),
         (release.ReleaseError, ValueError),
         (running.BrokenExerciseError, RuntimeError),
-        (sandbox.SandboxError, RuntimeError),
         (submissions.SubmissionsError, ValueError),
     ],
 )

@@ -15,11 +15,12 @@ import pytest
 pytest.importorskip("nbformat")
 pytest.importorskip("jinja2")
 
-from kmha.course import grades, grading, jail, pages
-from kmha.course.grading import Run
-from kmha.course.submissions import places
+from kmha.course.classroom import grades, grading, pages
+from kmha.course.classroom.grading import Run
+from kmha.course.classroom.submissions import places
+from kmha.sandbox import limits
 
-pytestmark = pytest.mark.skipif(bool(jail.missing()), reason="this system cannot keep code from doing harm")
+pytestmark = pytest.mark.skipif(bool(limits.missing()), reason="this system cannot keep code from doing harm")
 
 FILES = sorted(Path(__file__).with_name("hostile").glob("*.py.txt"))
 HONEST = {

@@ -9,7 +9,7 @@ import kmha
 from kmha.layers import masking
 from kmha.layers.addons import MultiHeadAttention
 from kmha.verify import reference
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 WIDE = WIDEST[keras.backend.backend()]

@@ -7,7 +7,7 @@ from keras import ops
 
 from kmha.layers import MultiHeadAttention, Transformer, cache
 from kmha.verify import tolerance
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 
 N, D, H, F, V, W, T = 2, 12, 3, 7, 11, 13, 6
 WIDE = WIDEST[keras.backend.backend()]

@@ -14,7 +14,7 @@ from keras import ops
 
 import kmha
 from kmha.layers import addons
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 BUILTIN = keras.layers.MultiHeadAttention

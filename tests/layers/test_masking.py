@@ -6,7 +6,7 @@ from keras import ops
 import kmha
 from kmha.core.folding import Folding
 from kmha.layers import masking
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 WIDE = WIDEST[keras.backend.backend()]

@@ -9,7 +9,7 @@ import kmha
 from kmha.interchange import canonical
 from kmha.interchange import keras as keras_layout
 from kmha.verify import Case, expect, run
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 BUILTIN = keras.layers.MultiHeadAttention

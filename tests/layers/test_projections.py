@@ -7,7 +7,7 @@ import kmha
 from kmha.interchange import canonical
 from kmha.interchange import keras as keras_layout
 from kmha.layers import HeadMerge, HeadProjection
-from kmha.verify.running import WIDEST
+from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
 # `model.quantize` warns of every layer that it passes over: inputs, dropout.

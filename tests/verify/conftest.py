@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import run
+from kmha.verify.bank.separation import Configuration
+from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.trials import Accepts
-from kmha.verify.diagnosing.trying import Configuration
 from kmha.verify.mistakes import BANK
 
 ALL = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)

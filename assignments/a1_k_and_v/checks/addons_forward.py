@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 THIRD = "value = inputs[2] if len(inputs) == 3 else key"
 SCALE = "np.sqrt(query.shape[-1])"
@@ -58,7 +58,7 @@ def order(inputs, result, expected):
 
 
 def trial(inputs):
-    from kmha.verify.diagnosing.chain import Trial
+    from kmha.verify.chains import Trial
 
     arrays = inputs["inputs"]
     query, key = arrays[:2]

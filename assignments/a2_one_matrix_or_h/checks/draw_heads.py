@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
 
 SHOW = "panel.imshow(head, vmin=0, vmax=heads.max())"
 PICK = "heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]"
@@ -44,7 +44,7 @@ def shown(answer, inputs):
             first, last = mesh.get_coordinates()[[0, -1], 0, 1]
         found.append(bool((first - last) * (high - low) > 0))
     names = ("image", "limits", "title", "x", "y")
-    panels = asks.figure(figure)["panels"]
+    panels = worker_api.figure(figure)["panels"]
     if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):  # allowed too: the same mistakes are named
         largest = inputs["scores"].reshape(-1, inputs["num_heads"], *inputs["scores"].shape[1:])[inputs["item"]].max()
         panels = [{**panel, "limits": [0.0, float(largest)]} for panel in panels]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chains import Trial
 
 SCALED = "scaled = logits / np.sqrt(query.shape[-1])"
 MASKED = "masked = np.where(mask[:, None], scaled, -np.inf)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
 
 WORDS = tuple(f"{letter}{number}" for letter in "abcd" for number in range(4))
 GRID = "panels = figure.subplots(rows, columns, squeeze=False)"
@@ -45,7 +45,7 @@ def shown(answer, inputs):
     figure = answer.draw_heads(**inputs)
     for image in [image for axes in figure.axes for image in axes.images if image.colorbar]:
         image.colorbar.ax.set_label("<colorbar>")  # one that was placed by hand has no label
-    panels = asks.figure(figure)["panels"]
+    panels = worker_api.figure(figure)["panels"]
     drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and (axes.images or axes.collections)]
     return [{**panel, "down": bool(axes.yaxis_inverted())} for panel, axes in zip(panels, drawn, strict=True)]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 KERNEL = (
     'self.kernel = self.add_weight(name="kernel", shape=(heads, size, self.output_dim), initializer="glorot_uniform")'
@@ -29,7 +29,7 @@ def called(answer, inputs):
     keras.config.set_dtype_policy("float64")
     layer = answer.HeadMerge(inputs["kernel"].shape[-1])
     layer.build(inputs["inputs"].shape)
-    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    worker_api.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
     return layer(keras.ops.convert_to_tensor(inputs["inputs"]))
 
 
@@ -60,7 +60,7 @@ def unknown(answer, inputs):
     x, kernel = inputs["inputs"], inputs["kernel"]
     layer = answer.HeadMerge(kernel.shape[-1])
     layer.build((None, None, *x.shape[2:]))
-    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    worker_api.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, *x.shape[2:]), "float64")])
     with tf.GradientTape() as tape:
         outputs = traced(x)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 KERNEL = (
     'self.kernel = self.add_weight(name="kernel", shape=(heads, input_shape[-1], size), initializer="glorot_uniform")'
@@ -31,7 +31,7 @@ def called(answer, inputs):
     heads, _, size = inputs["kernel"].shape
     layer = answer.HeadProjection(heads, size)
     layer.build(inputs["inputs"].shape)
-    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    worker_api.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
     return layer(keras.ops.convert_to_tensor(inputs["inputs"]))
 
 
@@ -64,7 +64,7 @@ def gradients(answer, inputs):
     heads, _, size = inputs["kernel"].shape
     layer = answer.HeadProjection(heads, size)
     layer.build(inputs["inputs"].shape)
-    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    worker_api.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.square(layer(tf.constant(inputs["inputs"]))))
     return tape.gradient(loss, [layer.kernel.value, layer.bias.value])
@@ -80,7 +80,7 @@ def unknown(answer, inputs):
     heads, _, size = inputs["kernel"].shape
     layer = answer.HeadProjection(heads, size)
     layer.build((None, None, x.shape[-1]))
-    asks.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
+    worker_api.set_weights(layer, {"kernel": inputs["kernel"], "bias": inputs["bias"]})
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, x.shape[-1]), "float64")])
     symbolic = layer(keras.Input((None, x.shape[-1])))
     return [traced(x), traced(x[:1, :1]), len(symbolic.shape)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 KEY = "key = value if key is None else key\n        mask"
 MASK = 'mask = None if attention_mask is None else ops.cast(attention_mask, "bool")'
@@ -99,8 +99,8 @@ def called(answer, inputs):
     layer = answer.HeadsAttention(heads, size, **inputs["made"])
     arguments = {name: inputs[name] for name in ("query", "value", "key", "attention_mask") if name in inputs}
     layer.build(*(arguments[name].shape for name in ("query", "value", "key") if name in arguments))
-    asks.set_weights(layer, inputs["weights"])
-    return layer(**asks.tensors(arguments, "float64"), **inputs["options"])
+    worker_api.set_weights(layer, inputs["weights"])
+    return layer(**worker_api.tensors(arguments, "float64"), **inputs["options"])
 
 
 def gradients(answer, inputs):
@@ -113,7 +113,7 @@ def gradients(answer, inputs):
     layer = answer.HeadsAttention(heads, size)
     query, value, key = (tf.constant(inputs[name]) for name in ("query", "value", "key"))
     layer.build(query.shape, value.shape, key.shape)
-    asks.set_weights(layer, inputs["weights"])
+    worker_api.set_weights(layer, inputs["weights"])
     names = [name for name in inputs["weights"] if name != "key_dense.bias"]
     with tf.GradientTape() as tape:
         output = layer(query, value, key, attention_mask=tf.constant(inputs["attention_mask"]))
@@ -135,7 +135,7 @@ def unknown(answer, inputs):
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.HeadsAttention(heads, size)
     layer.build((None, None, query.shape[-1]), (None, None, value.shape[-1]))
-    asks.set_weights(layer, inputs["weights"])
+    worker_api.set_weights(layer, inputs["weights"])
     symbolic = layer(keras.Input((None, query.shape[-1])), keras.Input((None, value.shape[-1])), use_causal_mask=True)
     signature = [tf.TensorSpec((None, None, each.shape[-1]), "float64") for each in (query, value)]
     traced = tf.function(lambda *arrays: layer(*arrays, use_causal_mask=True), input_signature=signature)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 SUPPORTS = "self.supports_masking = True"
 BASE = "config = super().get_config()"
@@ -57,7 +57,7 @@ def masked(answer, inputs):
         embedded[name] = embedding(inputs[name])
     query, value = embedded["target"], embedded["source"]
     layer.build(query.shape, value.shape)
-    asks.set_weights(layer, inputs["weights"])
+    worker_api.set_weights(layer, inputs["weights"])
     mask, key_mask = inputs["attention_mask"], inputs["key_mask"]
     output = layer(query, value)
     handed = getattr(output, "_keras_mask", None)
@@ -81,7 +81,7 @@ def saved(answer, inputs):
     layer = answer.SavedAttention(heads, size, dropout=0.25, name="attention")
     query, value = (keras.Input((None, each)) for each in (features, inputs["source table"].shape[1]))
     model = keras.Model([query, value], layer(query, value))
-    asks.set_weights(layer, inputs["weights"])
+    worker_api.set_weights(layer, inputs["weights"])
     arrays = [inputs["target table"][inputs["target"]], inputs["source table"][inputs["source"]]]
     model.save("model.keras")
     loaded = keras.models.load_model("model.keras", custom_objects={"SavedAttention": answer.SavedAttention})

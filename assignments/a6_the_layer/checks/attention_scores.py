@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", ops.cast(query, wide), ops.cast(key, wide))'
 SCALED = "logits = logits / query.shape[-1] ** 0.5"
@@ -57,20 +57,20 @@ def draw_half(rng):
 
 def called(answer, inputs):
     """In float64."""
-    return answer.attention_scores(**asks.tensors(inputs, "float64"))
+    return answer.attention_scores(**worker_api.tensors(inputs, "float64"))
 
 
 def half(answer, inputs):
     """In float16: the scores, and their dtype."""
     import keras
 
-    scores = answer.attention_scores(**asks.tensors(inputs, "float16"))
+    scores = answer.attention_scores(**worker_api.tensors(inputs, "float16"))
     return {"scores": np.asarray(scores, "float32"), "dtype": keras.backend.standardize_dtype(scores.dtype)}
 
 
 def gradients(answer, inputs):
     """With respect to query and key."""
-    found = asks.gradients(answer.attention_scores, inputs, ["query", "key"])
+    found = worker_api.gradients(answer.attention_scores, inputs, ["query", "key"])
     return [found["query"], found["key"]]
 
 

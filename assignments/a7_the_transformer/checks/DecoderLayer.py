@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 FIRST = "attention1, scores1 = self.mha1(x, x, attention_mask=look_ahead_mask, **options)"
 BLOCK1 = "block1 = self.layernorm1(x + attention1)"
@@ -69,7 +69,7 @@ def called(answer, inputs):
     keras.config.set_dtype_policy("float64")
     layer = answer.DecoderLayer(*inputs["made"])
     layer.build(inputs["x"].shape, inputs["enc_output"].shape)
-    asks.set_weights(layer, inputs["weights"])
+    worker_api.set_weights(layer, inputs["weights"])
     masks = {name: inputs[name] for name in ("look_ahead_mask", "padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output")]
     return layer(*arrays, training=inputs["training"], **masks)

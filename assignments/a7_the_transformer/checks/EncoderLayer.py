@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
 
 ATTENTION = "attention = self.mha(x, x, attention_mask=mask, training=training)"
 BLOCK1 = "block1 = self.layernorm1(x + attention)"
@@ -57,7 +57,7 @@ def called(answer, inputs):
     keras.config.set_dtype_policy("float64")
     layer = answer.EncoderLayer(*inputs["made"])
     layer.build(inputs["x"].shape)
-    asks.set_weights(layer, inputs["weights"])
+    worker_api.set_weights(layer, inputs["weights"])
     return layer(keras.ops.convert_to_tensor(inputs["x"]), training=inputs["training"], mask=inputs["mask"])
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.verify.diagnosing.chain import Trial
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.verify.chains import Trial
 
 LOGITS = "logits = np.matmul(q, np.swapaxes(k, -1, -2)) / np.sqrt(k.shape[-1])"
 HIDDEN = "logits = np.where(allowed, logits, -np.inf)"

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from kmha.course.comparing import same
-from kmha.course.exercise import Check, Exercise, Wrong
-from kmha.verify.diagnosing.chain import ImpossibleError, Trial, run
+from kmha.course.exercises.exercise import Check, Exercise, Wrong
+from kmha.course.judging.comparing import same
+from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
 RIGHT = 24  # implementations among the wrong ones
@@ -107,7 +107,7 @@ def ask(answer, inputs):
     objects, broken = [], []
     for index in range(inputs["count"]):
         try:
-            answer.catches(asks.remote(f"{inputs['seed']}/{index}"))
+            answer.catches(worker_api.remote(f"{inputs['seed']}/{index}"))
             objects.append(False)
         except AssertionError:
             objects.append(True)

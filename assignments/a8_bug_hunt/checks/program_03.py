@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kmha.course.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named, others_of
-from kmha.verify.diagnosing.chain import Trial
+from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.verify.chains import Trial
 
 MISTAKE = "mask-inverted"
 HIDDEN = "hidden = ~mask[:, None]"

@@ -1,8 +1,8 @@
 """What is checked of `program_07`; the mistake in it is `causal-wrong-corner`."""
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named, others_of
-from kmha.verify.diagnosing.chain import Trial
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.verify.chains import Trial
 
 MISTAKE = "causal-wrong-corner"
 TRIANGLE = "np.tri(rows, columns, dtype=bool)"

@@ -1,8 +1,8 @@
 """What is checked of `program_10`; the mistake in it is `merge-not-transposed`."""
 
-from kmha.course.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named, others_of
-from kmha.verify.diagnosing.chain import Trial
+from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.verify.chains import Trial
 
 MISTAKE = "merge-not-transposed"
 JOINED = "np.concatenate(results, axis=-1)"

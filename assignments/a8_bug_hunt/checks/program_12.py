@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kmha.course.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named, others_of
-from kmha.verify.diagnosing.chain import Trial
+from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.verify.chains import Trial
 
 MISTAKE = "dropout-at-inference"
 DROPPED = "np.where(keep, scores / (1 - rate), 0.0) if training else scores"

@@ -1,7 +1,7 @@
 """What is checked of `program_13`; the mistake in it is `norm-over-time`."""
 
-from kmha.course.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named
+from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named
 
 MISTAKE = "norm-over-time"
 MEAN = "total.mean(axis=1, keepdims=True)"

@@ -1,7 +1,7 @@
 """What is checked of `program_14`; the mistake in it is `residual-feed-forward-from-input`."""
 
-from kmha.course.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named
+from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named
 
 MISTAKE = "residual-feed-forward-from-input"
 RETURNED = "return norm(x + feed_forward)"

@@ -1,7 +1,7 @@
 """What is checked of `program_15`; the mistake in it is `positions-exponent-doubled-per-feature`."""
 
-from kmha.course.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.hunting import is_named
+from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.judging.bug_hunt import is_named
 
 MISTAKE = "positions-exponent-doubled-per-feature"
 EXPONENT = "(2 * (feature // 2) / width)"

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial
+from kmha.verify.chains.blocks import NORMS
 from kmha.verify.diagnosing import held
-from kmha.verify.diagnosing.chain import Trial
-from kmha.verify.diagnosing.chain_blocks import NORMS
 from kmha.verify.diagnosing.held import UnknownWeightsError, Variable
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import frameworks, naming
-from kmha.verify.diagnosing.chain import Trial
 from kmha.verify.diagnosing.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, MIDDLE, PADDING_SHAPES, SINGLE, TIME
 
 Parameters = dict[str, inspect.Parameter]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import ROLES, Trial
+from kmha.verify.chains.attention import ROLES, Trial
 
 ALL = (*ROLES, "attention_output")
 

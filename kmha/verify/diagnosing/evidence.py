@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.blocks import EPSILON
 from kmha.verify.diagnosing import measuring
-from kmha.verify.diagnosing.chain_blocks import EPSILON
 from kmha.verify.diagnosing.conventions import BATCH, HEADS
+from kmha.verify.diagnosing.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
 from kmha.verify.diagnosing.unexplained import plainness
-from kmha.verify.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
 from kmha.verify.mistakes import Mistake
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import ROLES
 from kmha.verify.diagnosing import forms, naming
-from kmha.verify.diagnosing.chain import ROLES
 
 ALL = (*ROLES, "attention_output")
 PACKED = ("packed", "attention_output")

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from kmha.verify.diagnosing.chain import ImpossibleError, run
+from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.diagnosing.measuring import Answer, Asked, Changes, distance, from_state, with_some_dropped
 from kmha.verify.mistakes import BANK, Mistake
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import tolerance
-from kmha.verify.diagnosing.chain import ImpossibleError, State, Trial, run
+from kmha.verify.chains.attention import ImpossibleError, State, Trial, run
 from kmha.verify.mistakes import Mistake
 
 Changes = Sequence[Mistake]

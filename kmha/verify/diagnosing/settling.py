@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import matching
-from kmha.verify.diagnosing.chain import Trial
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, Convention
 from kmha.verify.diagnosing.measuring import Asked, same_weights
 from kmha.verify.diagnosing.subjects import Subject

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial, causal
+from kmha.verify.chains.blocks import NORMS, weights_of
 from kmha.verify.diagnosing import frameworks, held, trials_blocks
 from kmha.verify.diagnosing.block_parts import Whole, attentions, grouped
 from kmha.verify.diagnosing.calling import by_role, meant, roles_of
-from kmha.verify.diagnosing.chain import Trial, causal
-from kmha.verify.diagnosing.chain_blocks import NORMS, weights_of
 from kmha.verify.diagnosing.conventions import PADDING_SHAPES
 from kmha.verify.diagnosing.held import UnknownWeightsError
 from kmha.verify.diagnosing.layer_sizes import letters

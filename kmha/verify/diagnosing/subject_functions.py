@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import ROLES, Trial
 from kmha.verify.diagnosing import forms, frameworks, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
     SubjectError,
@@ -23,7 +24,6 @@ from kmha.verify.diagnosing.calling import (
     masks,
     parameters,
 )
-from kmha.verify.diagnosing.chain import ROLES, Trial
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, SINGLE, Convention
 from kmha.verify.diagnosing.subjects import Subject
 from kmha.verify.diagnosing.trials import Accepts, Sizes

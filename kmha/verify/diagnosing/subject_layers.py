@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import held, reproduction, trials
 from kmha.verify.diagnosing.built import number_of_heads, weights_of
 from kmha.verify.diagnosing.calling import (
@@ -25,7 +26,6 @@ from kmha.verify.diagnosing.calling import (
     parameters,
     roles_of,
 )
-from kmha.verify.diagnosing.chain import Trial
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.layer_kinds import kind_of, oriented
 from kmha.verify.diagnosing.layer_sizes import fixed_sizes, held_sizes, letters

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial
+from kmha.verify.comparing.report import message
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.chain import Trial
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
 from kmha.verify.diagnosing.measuring import Answer, Asked
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.trials_attention import Maker
-from kmha.verify.report import message
 
 WITHOUT_SCORES = ("self-attention", "mask", "causal")  # are tried so too: a layer may have a quicker way then
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Trial
+from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing.trials_attention import RATE, Maker
 from kmha.verify.diagnosing.trials_sizes import Accepts, Sizes, draw_sizes, draw_weights
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.diagnosing import trials_extreme
-from kmha.verify.diagnosing.chain import Trial, causal
 from kmha.verify.diagnosing.trials_sizes import Accepts, Sizes, draw_weights
 
 RATE = 0.4  # of dropout

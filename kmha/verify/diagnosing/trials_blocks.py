@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import chain_blocks, chain_embedding, trials  # the two fill CHAINS
-from kmha.verify.diagnosing.chain import Trial
+from kmha.verify.chains import blocks, embedding
+from kmha.verify.chains.attention import Trial
+from kmha.verify.diagnosing import trials
 
-EPSILON = chain_blocks.EPSILON
+EPSILON = blocks.EPSILON
 # What inputs are multiplied by, so that variances are near 1e-6, and near 1e-12: there an epsilon shows.
 TINY, TINIEST = 1e-3, 1e-6
 MEAN = 5.0  # of the inputs of one trial, so that a mean that is not subtracted shows
@@ -100,7 +101,7 @@ def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) 
     for layer, shape in (("dense1", (sizes.width, sizes.inner)), ("dense2", (sizes.inner, sizes.width))):
         weights[f"ffn/{layer}/kernel"] = rng.normal(size=shape) / math.sqrt(shape[0])
         weights[f"ffn/{layer}/bias"] = rng.normal(size=shape[1])
-    for layer in filter(None, chain_blocks.NORMS[chain]):
+    for layer in filter(None, blocks.NORMS[chain]):
         weights[f"{layer}/gamma"] = rng.uniform(0.5, 2.0, sizes.width)
         weights[f"{layer}/beta"] = rng.normal(size=sizes.width)
     return weights
@@ -233,4 +234,4 @@ class _Maker:
     def embedding(self, name: str, ids: np.ndarray) -> Trial:
         query = np.zeros((*ids.shape, self.sizes.width))
         more = {"ids": ids, "pad_id": self.accepts.pad_id}
-        return Trial(name, query, query, query, self.weights(), chain=chain_embedding.NAME, more=more)
+        return Trial(name, query, query, query, self.weights(), chain=embedding.NAME, more=more)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Trial, run
+from kmha.verify.chains.attention import Trial, run
 
 SPREAD = 3e4  # of the logits
 CLOSE = 12.0  # two logits whose difference could be of rounding

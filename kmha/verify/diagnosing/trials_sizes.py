@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import ROLES
+from kmha.verify.chains.attention import ROLES
 
 # H and O: no two of 1, H, O, √O, O², H·O and O/H are the same, so that each wrong scale is another one.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import patterns
-from kmha.verify.diagnosing.chain import Trial
 from kmha.verify.diagnosing.measuring import Asked, apart
 from kmha.verify.diagnosing.subjects import Subject
 from kmha.verify.diagnosing.trials import Sizes

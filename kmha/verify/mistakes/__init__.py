@@ -1,4 +1,4 @@
-"""The bank of known mistakes: each a named change of one step of the chain in `kmha.verify.diagnosing.chain`.
+"""The bank of known mistakes: each a named change of one step of the chain in `kmha.verify.chains.attention`.
 
 To add one, write an entry into the module of its step, such as
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import ROLES, Change, ImpossibleError, State, Step, project
+from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step, project
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the biases are added, or the converted weights"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, State, Step, causal, softmax
+from kmha.verify.chains.attention import Change, State, Step, causal, softmax
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the causal mask is made"

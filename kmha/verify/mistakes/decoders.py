@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step, Trial
-from kmha.verify.diagnosing.chain_blocks import weights_of
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
+from kmha.verify.chains.blocks import weights_of
 from kmha.verify.mistakes.entry import add
 from kmha.verify.mistakes.residuals import as_if, only
 

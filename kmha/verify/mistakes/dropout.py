@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step, softmax
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, softmax
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the scores go through dropout"

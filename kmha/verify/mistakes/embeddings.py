@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import State, Step
+from kmha.verify.chains.attention import State, Step
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Vaswani et al. 2017, section 3.4"

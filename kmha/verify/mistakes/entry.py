@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kmha.verify.diagnosing.chain import ATTENTION, CHAINS, Change
+from kmha.verify.chains.attention import ATTENTION, CHAINS, Change
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -16,7 +16,7 @@ class Mistake:
         says: one plain sentence that says what is wrong.
         look: where to look for it.
         source: where people meet it: a seed, a thread with its number, a section of a paper.
-        changes: by the name of a step of a chain in `kmha.verify.diagnosing.chain`, what stands in its place.
+        changes: by the name of a step of a chain in `kmha.verify.chains.attention`, what stands in its place.
     """
 
     id: str

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step
-from kmha.verify.diagnosing.chain_blocks import ACTIVATIONS, dense
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step
+from kmha.verify.chains.blocks import ACTIVATIONS, dense
 from kmha.verify.mistakes.entry import add
 from kmha.verify.mistakes.residuals import as_if, before_last, only
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import ROLES, Change, ImpossibleError, State, Step
+from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the projections are split into heads"

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from kmha.verify.diagnosing.chain import ATTENTION
-from kmha.verify.diagnosing.chain_blocks import within
+from kmha.verify.chains.attention import ATTENTION
+from kmha.verify.chains.blocks import within
 from kmha.verify.mistakes.entry import Mistake
 
 WHICH = {1: "self-attention", 2: "second attention"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step, Trial
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the mask gets the axis of heads"

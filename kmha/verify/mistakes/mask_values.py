@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, State, Step, softmax
+from kmha.verify.chains.attention import Change, State, Step, softmax
 from kmha.verify.mistakes.entry import add
 
 LOOK = "the line that applies the mask to the logits"

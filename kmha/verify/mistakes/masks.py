@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step, Trial, causal
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial, causal
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Vaswani et al. 2017, section 3.2.3"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step, matmul
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, matmul
 from kmha.verify.mistakes.entry import add
 
 LOOK = "where the heads are put side by side"

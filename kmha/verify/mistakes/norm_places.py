@@ -6,8 +6,8 @@ After the residual connections in Vaswani et al. 2017, section 3.1; before the s
 
 from typing import Any
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step
-from kmha.verify.diagnosing.chain_blocks import NORMS
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step
+from kmha.verify.chains.blocks import NORMS
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Vaswani et al. 2017, section 3.1"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, ImpossibleError, State, Step
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Ba et al. 2016, section 3"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, State, Step
-from kmha.verify.diagnosing.chain_embedding import interleaved
+from kmha.verify.chains.attention import Change, State, Step
+from kmha.verify.chains.embedding import interleaved
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Vaswani et al. 2017, section 3.5"

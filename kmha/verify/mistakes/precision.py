@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, State, Step
+from kmha.verify.chains.attention import Change, State, Step
 from kmha.verify.mistakes.entry import add
 
 LOOK = "the dtype in which logits and mask are computed"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, State, Step, matmul
+from kmha.verify.chains.attention import Change, State, Step, matmul
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Vaswani et al. 2017, section 3.2.1"

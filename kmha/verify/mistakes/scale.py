@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import ImpossibleError, State, Step
+from kmha.verify.chains.attention import ImpossibleError, State, Step
 from kmha.verify.mistakes.entry import add
 
 LOOK = "the line that scales the product of query and key"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Change, State, softmax
+from kmha.verify.chains.attention import Change, State, softmax
 from kmha.verify.mistakes.entry import add
 
 PAPER = "Vaswani et al. 2017, section 3.2.1"

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.comparing.report import said
 from kmha.verify.probing import scores as attention_scores
 from kmha.verify.probing.calls import Outputs, Subject
 from kmha.verify.probing.inputs import CannotTry, Inputs
 from kmha.verify.probing.report import Property
-from kmha.verify.report import said
 
 Keep = Callable[[np.ndarray], np.ndarray | None]
 

@@ -12,9 +12,9 @@ import numpy as np
 from keras import ops
 
 from kmha.layers import masking
+from kmha.verify.comparing.running import backend_module
 from kmha.verify.probing.inputs import CannotTry, Inputs, Slot
 from kmha.verify.probing.sublayers import find, is_keras, layers_of, parameters_of, paths, wrapped
-from kmha.verify.running import backend_module
 
 Outputs = dict[str, np.ndarray]
 SCORES = "return_attention_scores"

@@ -5,9 +5,9 @@ import keras
 import numpy as np
 import pytest
 
+from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import calling
 from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.chain import Trial
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.trials import Accepts
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from kmha.verify.diagnosing.chain import Trial, run
+from kmha.verify.chains.attention import Trial, run
 from kmha.verify.diagnosing.conventions import ALL, SINGLE, Convention, adapted, completed
 from kmha.verify.diagnosing.trials_sizes import Sizes, draw_weights
 

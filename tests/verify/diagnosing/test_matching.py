@@ -3,9 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from kmha.verify.bank.self_test import pretend
+from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing import matching
-from kmha.verify.diagnosing.banking import pretend
-from kmha.verify.diagnosing.chain import run
 from kmha.verify.diagnosing.measuring import Answer, Asked
 from kmha.verify.diagnosing.trials import Accepts, draw
 from kmha.verify.mistakes import BANK

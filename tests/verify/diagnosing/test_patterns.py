@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from kmha.verify.chains.attention import Trial, run, softmax
 from kmha.verify.diagnosing import patterns
-from kmha.verify.diagnosing.chain import Trial, run, softmax
 from kmha.verify.diagnosing.measuring import Answer, Asked
 
 B, T, S, H, O = 3, 4, 5, 2, 7

@@ -3,8 +3,8 @@ import fractions
 import numpy as np
 import pytest
 
+from kmha.verify.chains.attention import Trial, run
 from kmha.verify.diagnosing import reproduction
-from kmha.verify.diagnosing.chain import Trial, run
 from kmha.verify.diagnosing.measuring import Answer, Asked
 
 

@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import run
+from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE, TIME
 from kmha.verify.diagnosing.subject_functions import FunctionSubject
 from kmha.verify.diagnosing.subjects import Subject, quietly, said

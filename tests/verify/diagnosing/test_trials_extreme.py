@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import run
+from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.trials import Accepts, draw
 
 EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)

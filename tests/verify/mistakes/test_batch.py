@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import ImpossibleError, run
+from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.mistakes import BANK, batch
 
 

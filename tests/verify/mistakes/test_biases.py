@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import ImpossibleError
+from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.mistakes import biases
 
 ROLES = ("query", "key", "value", "attention_output")

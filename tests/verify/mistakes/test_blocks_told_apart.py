@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import tolerance
-from kmha.verify.diagnosing.chain import ATTENTION, ImpossibleError, run
+from kmha.verify.chains.attention import ATTENTION, ImpossibleError, run
 from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
 

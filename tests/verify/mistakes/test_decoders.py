@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import ImpossibleError, run
-from kmha.verify.diagnosing.chain_blocks import weights_of
+from kmha.verify.chains.attention import ImpossibleError, run
+from kmha.verify.chains.blocks import weights_of
 from kmha.verify.mistakes import BANK
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kmha.core.positions import sinusoidal
-from kmha.verify.diagnosing.chain import run
+from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
 

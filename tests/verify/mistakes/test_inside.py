@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import run
+from kmha.verify.chains.attention import run
 from kmha.verify.mistakes import BANK
 from kmha.verify.mistakes.inside import alone_in
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import ImpossibleError, run
+from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.mistakes import BANK
 
 X = np.random.default_rng(3).normal(2.0, 0.1, (2, 3, 5))

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import run
+from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.chain import ImpossibleError, run
+from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.mistakes import BANK
 
 ENCODER = {

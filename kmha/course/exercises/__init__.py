@@ -1,0 +1,1 @@
+"""What an exercise is, and where the exercises are found."""

@@ -1,0 +1,155 @@
+"""An assignment as a notebook, made of the masters; and the answers in a notebook that comes back.
+
+The cells of an exercise are its text, its code and its check, with the metadata by which nbgrader knows a solution, a
+test with its points, and what may not be changed (https://nbgrader.readthedocs.io, schema 3). The cells come back in
+other forms: some editors drop metadata, and learners add cells, magics and second tries. What counts is what a kernel
+that ran them in order would have: the last definition of the exercise's name among its cells, and what that uses.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kmha.course.exercises import cells, extras
+from kmha.course.exercises.content import Assignment, Item
+
+SCHEMA = 3  # of nbgrader's metadata
+CODE, STATEMENTS = 256 << 10, 5_000  # in all code cells: letters, and statements that are not within another
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+_MAGIC = re.compile(r"^[ \t]*(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
+
+
+def student(assignment: Assignment) -> Any:
+    """What a learner gets: a notebook with the starters.
+
+    Raises:
+        MissingPackageError: nbformat is not installed.
+    """
+    return _notebook(assignment, {item.name: item.master.starter for item in assignment.items})
+
+
+def solved(assignment: Assignment) -> Any:
+    """The same with the solutions."""
+    return _notebook(assignment, {item.name: item.master.solution for item in assignment.items})
+
+
+def sources(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, str]:
+    """The answers in a notebook, by the exercises' names.
+
+    Args:
+        notebook: as JSON gives it; what it holds is not trusted.
+        assignment: whose exercises are looked for.
+
+    Raises:
+        ValueError: it is no notebook, or its code is too long.
+    """
+    titles = {item.master.title: item.name for item in assignment.items}
+    names = {item.name for item in assignment.items}
+    own: dict[str, list[str]] = {}
+    every: list[tuple[str | None, str]] = []
+    current, size = None, 0
+    for kind, id, source in _cells(notebook):
+        if kind != "code":
+            current = next((titles[title] for title in _headings(source) if title in titles), current)
+            continue
+        size += len(source)
+        if size > CODE:
+            raise ValueError(f"its code cells hold more than {CODE >> 10} KiB.")
+        current = id if id in names else current
+        code = _without_magics(source)
+        every.append((current, code))
+        if current is not None:
+            own.setdefault(current, []).append(code)
+    known = cells.parsed((code for _, code in every), STATEMENTS)
+    found = {}
+    for item in assignment.items:
+        name = item.name
+        others = [code for of, code in every if of != name]
+        wanted = cells.defined(item.master.starter)
+        answer = cells.gathered([*others, *own.get(name, [])], name, *wanted, known=known)
+        if answer is None and name in own:
+            answer = own[name][0]  # it cannot be parsed, or defines something else: whoever runs it says so
+        if answer is not None:
+            found[name] = answer
+    return found
+
+
+def _notebook(assignment: Assignment, codes: Mapping[str, str]) -> Any:
+    v4 = extras.load("nbformat").v4
+    opening = v4.new_markdown_cell(assignment.text.rstrip("\n"), id="opening", metadata=_locked("opening"))
+    parts = [cell for item in assignment.items for cell in _of_item(v4, item, codes[item.name])]
+    metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}, "kmha": {"assignment": assignment.id}}
+    return v4.new_notebook(cells=[opening, *parts], metadata=metadata)
+
+
+def _of_item(v4: Any, item: Item, code: str) -> Iterator[Any]:
+    # Cells have ids, so that the same masters give the same file.
+    number = item.name.replace("_", "-")[:50]
+    text = item.master.text
+    yield v4.new_markdown_cell(text, id=f"text-{number}", metadata=_locked(f"text-{item.name}"))
+    code = _without_imports(code, item)
+    solution = _marked(item.name, solution=True, cell_type="code")
+    yield v4.new_code_cell(code.rstrip("\n"), id=f"code-{number}", metadata=solution)
+    check = f'from kmha.course import check\n\ncheck("{item.id}")'
+    test = _marked(f"check-{item.name}", grade=True, locked=True, cell_type="code", points=item.spec.points)
+    yield v4.new_code_cell(check, id=f"check-{number}", metadata=test)
+
+
+def _locked(id: str) -> dict[str, Any]:
+    return _marked(id, locked=True, cell_type="markdown")
+
+
+def _marked(
+    id: str, *, grade: bool = False, solution: bool = False, locked: bool = False, **more: Any
+) -> dict[str, Any]:
+    about = {"grade": grade, "grade_id": id, "locked": locked, "schema_version": SCHEMA, "solution": solution}
+    return {"nbgrader": {**about, "task": False, **more}}
+
+
+def _without_imports(code: str, item: Item) -> str:
+    """What an exercise needs of those before stands in the cells before: there is no file of that name."""
+    for name in item.spec.needs:
+        code = re.sub(rf"^from {name} import ({name})\b.*$", rf"# {name}: as you wrote it above", code, flags=re.M)
+    return code
+
+
+def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Of every cell its kind, its id for nbgrader, and its text."""
+    found = notebook.get("cells") if isinstance(notebook, Mapping) else None
+    if not isinstance(found, list):
+        raise ValueError("it is no notebook: it has no cells.")
+    for cell in found:
+        if not isinstance(cell, Mapping):
+            continue
+        source, marked = cell.get("source"), cell.get("metadata")
+        for key in ("nbgrader", "grade_id"):
+            marked = marked.get(key) if isinstance(marked, Mapping) else None
+        if isinstance(source, list):
+            source = "".join(line for line in source if isinstance(line, str))
+        if isinstance(source, str):
+            # A notebook can hold half a character; a file cannot.
+            text = source.encode(errors="replace").decode()
+            yield str(cell.get("cell_type")), marked if isinstance(marked, str) else "", text
+
+
+def _headings(markdown: str) -> list[str]:
+    return [line.lstrip("# ").strip() for line in markdown.splitlines() if line.startswith("#")]
+
+
+def _without_magics(source: str) -> str:
+    """A cell as Python: without what only IPython understands. A cell in another language is none."""
+    if _parses(source):
+        return source
+    first, _, rest = source.lstrip().partition("\n")
+    if first.startswith("%%"):
+        return _without_magics(rest) if first.split()[0] in ("%%time", "%%timeit", "%%capture") else ""
+    return _MAGIC.sub("", source)
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Run an answer, compare its results with the solution's, mark it and name its mistake."""

@@ -1,0 +1,1 @@
+"""The learner's side: the workspace, the checks, the progress and the notebook's `check`."""

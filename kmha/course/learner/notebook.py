@@ -1,0 +1,103 @@
+"""`check` for notebooks: what was written in the cells is run as any other answer is, in a process of its own."""
+
+import atexit
+import dataclasses
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kmha.course.exercises import cells, content
+from kmha.course.exercises.content import Item, UnknownExerciseError
+from kmha.course.judging import rendering
+from kmha.course.judging.judging import judge
+from kmha.course.judging.marking import Grade
+from kmha.course.learner import workspace
+from kmha.course.learner.checking import built_on, fresh_seed, untouched
+from kmha.sandbox.pool import Pool
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """A grade that a notebook shows.
+
+    Attributes:
+        title: of the exercise.
+        grade: all that came out.
+        seed: that draws the same inputs again.
+    """
+
+    title: str
+    grade: Grade
+    seed: int
+
+    @property
+    def passed(self) -> bool:
+        return self.grade.passed
+
+    @property
+    def points(self) -> int:
+        return self.grade.points
+
+    def __repr__(self) -> str:
+        return rendering.text(self.title, self.grade, self.seed)
+
+    def _repr_html_(self) -> str:
+        return rendering.page(self.title, self.grade, self.seed)
+
+
+def check(name: str, seed: int | None = None) -> Result:
+    """Checks the function or class that the cells of this notebook define.
+
+    Args:
+        name: of the exercise: "a1.cross_kv".
+        seed: of the inputs; drawn anew by default.
+
+    Raises:
+        UnknownExerciseError: there is no such exercise, or more than one.
+        ValueError: no cell that was run defines it.
+    """
+    found = content.find(name)
+    if len(found) > 1:
+        raise UnknownExerciseError(f"{name!r} is {len(found)} exercises: {', '.join(item.id for item in found)}.")
+    (item,) = found
+    sources = _sources()
+    code = _answer(item, sources)
+    if code is None:
+        raise ValueError(f"no cell that was run defines `{item.name}`: run the one with your answer, then this one.")
+    seed = fresh_seed() if seed is None else seed
+    grade = judge(item, code, _pool().of(item.spec.uses), seed=seed, more=_others(item, sources))
+    folder = workspace.find(Path.cwd())
+    if folder is not None and not untouched(code, item):
+        folder.progress.attempt(item.id, grade.points, grade.passed)
+    return Result(item.spec.title, grade, seed)
+
+
+def _others(item: Item, sources: list[str]) -> dict[str, str]:
+    """The answers to the exercises that this one needs, as files beside it."""
+    found = {f"{other.name}.py": _answer(other, sources) for other in built_on(item)}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _answer(item: Item, sources: list[str]) -> str | None:
+    return cells.gathered(sources, item.name, *cells.defined(item.master.starter))
+
+
+def _sources() -> list[str]:
+    """The cells that were run, in order; in a script, its text."""
+    main: Any = sys.modules["__main__"]
+    history = getattr(main, "In", None)
+    if isinstance(history, list):
+        return [str(cell) for cell in history]
+    path = getattr(main, "__file__", None)
+    if path is None:
+        raise ValueError("there are no cells here: use it in a notebook, or run `kmha course check`.")
+    return [Path(path).read_text(encoding="utf-8")]
+
+
+@cache
+def _pool() -> Pool:
+    """Of this notebook: the second check is quick."""
+    pool = Pool()
+    atexit.register(pool.close)
+    return pool

@@ -1,0 +1,1 @@
+"""Measure how well the bank of mistakes and the diagnosis work."""

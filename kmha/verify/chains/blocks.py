@@ -1,0 +1,230 @@
+"""Encoder and decoder layers as chains of named steps, around the attention of `kmha.verify.chains.attention`.
+
+Chains "encoder" and "decoder"; what has a 2 in its name is of the decoder alone:
+
+| step | what it makes |
+| --- | --- |
+| `block_weights` | the weights that are used, by their canonical names |
+| `norm_place` | "after" (post-norm: norm(x + sublayer(x))) or "before" (pre-norm: x + sublayer(norm(x))) |
+| `norm_axes`, `epsilon` | of the normalizations |
+| `centre`, `variance`, `deviation`, `affine` | functions, of which `normalize` is made |
+| `normalize` | a function of x, gamma and beta |
+| `norm1`, `norm2`, `last_norm` | functions of x: the normalization of each attention, and of the feed-forward network |
+| `add` | a function: the residual connection |
+| `activation` | a function: that of the feed-forward network |
+| `start` | x: (B, T, E) |
+| `input1` | what the first attention gets: x, or with pre-norm norm1(x) |
+| `call1` | the first attention's call: a `Trial`, whose query, key and value are `input1` |
+| `inside1` | the state of that attention's own chain |
+| `attention1`, `scores1` | its output (B, T, E), and the scores that it returns |
+| `residual1` | x + `attention1` |
+| `after1` | norm1(`residual1`), or with pre-norm `residual1`: block 1's output |
+| `query2`, `memory2` | the second attention's query, and its key and value |
+| `call2`, `inside2`, `attention2`, `scores2`, `residual2`, `after2` | as for the first |
+| `last_input` | what the feed-forward network gets |
+| `inner`, `activated`, `feed_forward` | its first layer, the activation of that, its second layer |
+| `last_residual`, `after_last` | as for the attentions |
+| `finished` | the same; it is also what is found under "output" |
+| `untouched` | whether the inputs are as they were |
+
+Attentions run with the same changes as the block, so that a mistake of the attention's steps is made in both, as in
+code that both use; `within` makes one for one of them alone. No step of a block has the name of a step of the
+attention, but for `untouched`.
+
+A trial gives x as `query`, and to a decoder the encoder's output (B, S, E) as `key` and `value`. `key_mask` is of the
+padding in x for an encoder; for a decoder it is of the padding in the encoder's output (the second attention hides it),
+and `query_mask` of that in x (the first one hides it); `causal` is for self-attention. `more` may hold "norm_first",
+"epsilon" and "activation".
+
+Weights, where E are the features of the block, F those in between in the feed-forward network, and D those of the
+encoder's output:
+
+| name | shape |
+| --- | --- |
+| mha/… of an encoder, mha1/…, mha2/… of a decoder | as of an attention: …/query/kernel (H, E, O), … |
+| mha2/key/kernel, mha2/value/kernel | (H, D, O) |
+| ffn/dense1/kernel, ffn/dense1/bias | (E, F), (F,) |
+| ffn/dense2/kernel, ffn/dense2/bias | (F, E), (E,) |
+| layernorm1/gamma, layernorm1/beta, layernorm2/…, layernorm3/… | (E,); the last of them is the feed-forward network's |
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chains.attention import CHAINS, Change, State, Step, Trial, matmul, run
+
+EPSILON = 1e-6  # of the normalizations, unless a trial says otherwise
+NORMS = {"encoder": ("layernorm1", "", "layernorm2"), "decoder": ("layernorm1", "layernorm2", "layernorm3")}
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "linear": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+def within(step: str, changes: Mapping[str, Change]) -> dict[str, Change]:
+    """The attention's `changes` made in one attention of a block alone: that of the step "inside1" or "inside2".
+
+    >>> sorted(within("inside2", {"scaled": lambda state, right: state["logits"]}))
+    ['inside2']
+    """
+    return {step: lambda state, right: right({**state, "changes": (*state["changes"], changes)})}
+
+
+def weights_of(weights: Mapping[str, np.ndarray], layer: str) -> dict[str, np.ndarray]:
+    """Those of one sublayer, by their names in it.
+
+    >>> sorted(weights_of({"mha/query/kernel": 1, "layernorm1/beta": 2}, "mha"))
+    ['query/kernel']
+    """
+    return {name.removeprefix(f"{layer}/"): array for name, array in weights.items() if name.startswith(f"{layer}/")}
+
+
+def _normalize(state: State) -> Callable:
+    def normalize(x: np.ndarray, gamma: Any = 1.0, beta: Any = 0.0) -> np.ndarray:
+        normal = state["centre"](x) / state["deviation"](state["variance"](x))
+        return state["affine"](normal, gamma, beta)
+
+    return normalize
+
+
+def _norm(which: int) -> Step:
+    def step(state: State) -> Callable:
+        layer = NORMS[state["trial"].chain][which]
+        weights = weights_of(state["block_weights"], layer)
+        return lambda x: state["normalize"](x, weights.get("gamma", 1.0), weights.get("beta", 0.0))
+
+    return step
+
+
+NORM: dict[str, Step] = {
+    "norm_place": lambda state: "before" if state["trial"].more.get("norm_first") else "after",
+    "norm_axes": lambda state: -1,
+    "epsilon": lambda state: state["trial"].more.get("epsilon", EPSILON),
+    "centre": lambda state: lambda x: x - x.mean(state["norm_axes"], keepdims=True),
+    "variance": lambda state: lambda x: x.var(state["norm_axes"], keepdims=True),
+    "deviation": lambda state: lambda variance: np.sqrt(variance + state["epsilon"]),
+    "affine": lambda state: lambda normal, gamma, beta: normal * gamma + beta,
+    "normalize": _normalize,
+}
+
+
+def _sublayer(residual: str, after: str, x: str, output: str, norm: str) -> dict[str, Step]:
+    """The steps of these names: the residual connection around a sublayer and, where the norm stands after it, that."""
+
+    def add(state: State) -> np.ndarray:
+        place = state["norm_place"]
+        start = state[norm](state[x]) if place == "replaced" else state[x]
+        return state["add"](start, state[norm](state[output]) if place == "inside" else state[output])
+
+    def normalize(state: State) -> np.ndarray:
+        result = state[residual]
+        return state[norm](result) if state["norm_place"] in ("after", "both") else result
+
+    return {residual: add, after: normalize}
+
+
+def _before(x: str, norm: str) -> Step:
+    """What a sublayer gets."""
+    return lambda state: state[norm](state[x]) if state["norm_place"] in ("before", "both", "replaced") else state[x]
+
+
+def _call(layer: str, query: str, memory: str, masks: Callable[[Trial], dict[str, Any]]) -> Step:
+    def step(state: State) -> Trial:
+        trial, weights = state["trial"], weights_of(state["block_weights"], layer)
+        options = {"dtype": trial.dtype, "fill": trial.fill, "added": trial.added, **masks(trial)}
+        return Trial(layer, state[query], state[memory], state[memory], weights, **options)
+
+    return step
+
+
+def _attention(number: int, call: Step) -> dict[str, Step]:
+    return {
+        f"call{number}": call,
+        f"inside{number}": lambda state: run(state[f"call{number}"], state["changes"]),
+        f"attention{number}": lambda state: state[f"inside{number}"]["output"],
+        f"scores{number}": lambda state: state[f"inside{number}"]["returned"],
+    }
+
+
+def _encoder_masks(trial: Trial) -> dict[str, Any]:
+    return {"mask": trial.mask, "causal": trial.causal, "key_mask": trial.key_mask, "query_mask": trial.key_mask}
+
+
+def _self_masks(trial: Trial) -> dict[str, Any]:
+    return {"causal": trial.causal, "key_mask": trial.query_mask, "query_mask": trial.query_mask}
+
+
+def _cross_masks(trial: Trial) -> dict[str, Any]:
+    return {"key_mask": trial.key_mask, "query_mask": trial.query_mask}
+
+
+def dense(state: State, x: np.ndarray, layer: str) -> np.ndarray:
+    """x times the kernel of ffn/`layer`, and its bias if it has one."""
+    weights = weights_of(state["block_weights"], f"ffn/{layer}")
+    return matmul(x, weights["kernel"]) + weights.get("bias", 0.0)
+
+
+def _finished(last: str) -> Step:
+    """A step "output" would be changed by the attention's mistakes of that name."""
+
+    def step(state: State) -> np.ndarray:
+        state["output"] = state[last]
+        return state[last]
+
+    return step
+
+
+def _feed_forward(before: str) -> dict[str, Step]:
+    return {
+        "last_input": _before(before, "last_norm"),
+        "inner": lambda state: dense(state, state["last_input"], "dense1"),
+        "activated": lambda state: state["activation"](state["inner"]),
+        "feed_forward": lambda state: dense(state, state["activated"], "dense2"),
+        **_sublayer("last_residual", "after_last", before, "feed_forward", "last_norm"),
+        "finished": _finished("after_last"),
+    }
+
+
+_START: dict[str, Step] = {
+    "block_weights": lambda state: dict(state["trial"].weights),
+    **NORM,
+    "norm1": _norm(0),
+    "norm2": _norm(1),
+    "last_norm": _norm(2),
+    "add": lambda state: lambda x, output: x + output,
+    "activation": lambda state: ACTIVATIONS[state["trial"].more.get("activation", "relu")],
+    "start": lambda state: state["trial"].query,
+    "input1": _before("start", "norm1"),
+}
+
+ENCODER: dict[str, Step] = {
+    **{name: step for name, step in _START.items() if name != "norm2"},
+    **_attention(1, _call("mha", "input1", "input1", _encoder_masks)),
+    **_sublayer("residual1", "after1", "start", "attention1", "norm1"),
+    **_feed_forward("after1"),
+    "untouched": lambda state: bool(state["inside1"]["untouched"]),
+}
+
+DECODER: dict[str, Step] = {
+    **_START,
+    **_attention(1, _call("mha1", "input1", "input1", _self_masks)),
+    **_sublayer("residual1", "after1", "start", "attention1", "norm1"),
+    "query2": _before("after1", "norm2"),
+    "memory2": lambda state: state["trial"].key,
+    **_attention(2, _call("mha2", "query2", "memory2", _cross_masks)),
+    **_sublayer("residual2", "after2", "after1", "attention2", "norm2"),
+    **_feed_forward("after2"),
+    "untouched": lambda state: bool(state["inside1"]["untouched"] and state["inside2"]["untouched"]),
+}
+
+
+CHAINS.update(encoder=ENCODER, decoder=DECODER)

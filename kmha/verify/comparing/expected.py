@@ -1,0 +1,131 @@
+"""What a case should give, by the reference: folds any axes into (B, T), joins the masks, unfolds the result."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+from kmha.verify import reference
+from kmha.verify.comparing.cases import Case
+from kmha.verify.comparing.running import backend_module
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """The reference's results, in the shapes of the layer's.
+
+    Attributes:
+        results: "output", "scores", and the gradients as "d query", "d query/kernel" and so on.
+        upstream: what the gradients are of: Σ output · upstream.
+        attending: boolean, the output's axes but the features: whether all heads have something to attend to.
+    """
+
+    results: dict[str, np.ndarray]
+    upstream: np.ndarray
+    attending: np.ndarray
+
+
+def of(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool = False) -> Expected:
+    """The expected results of a case.
+
+    Args:
+        case: the case.
+        kept: what dropout multiplies the scores by, in the shape of the layer's scores.
+        spare_empty_rows: whether rows with nothing to attend to are left out of the gradients' sum.
+    """
+    inputs, weights, upstream = case.inputs(), case.weights(), case.upstream()
+    allowed = _allowed(case)
+    attending = _unfold(case, np.all(np.any(allowed, axis=3), axis=1), case.rows)
+    if spare_empty_rows:
+        upstream = upstream * attending.reshape(attending.shape + (1,) * (upstream.ndim - attending.ndim))
+    folded = {name: _fold(case, array, array.shape[-1:]) for name, array in inputs.items()}
+    flat = {**weights, "attention_output/kernel": _flat(weights["attention_output/kernel"], 2)}
+    if case.use_bias:
+        flat["attention_output/bias"] = _flat(weights["attention_output/bias"], 0)
+    value = folded.get("value", folded["query"])
+    arguments = (folded["query"], folded.get("key", value), value, flat, allowed)
+    kept = None if kept is None else kept.reshape(allowed.shape)
+    features = upstream.shape[case.rank - 1 :]
+    output, scores = reference.attention(*arguments, kept)
+    gradients = reference.gradients(_flat(_fold(case, upstream, features), 2), *arguments, kept)
+    if "key" not in inputs:
+        gradients["value"] += gradients.pop("key")
+    if "value" not in inputs:
+        gradients["query"] += gradients.pop("value")
+    results = {"output": _unfold(case, output.reshape(*output.shape[:2], *features), case.rows)}
+    if case.return_scores:
+        results["scores"] = scores.reshape(scores_shape(case))
+    for name, gradient in gradients.items():
+        if name in inputs:
+            gradient = _unfold(case, gradient, case.rows if name == "query" else case.columns)
+        results[f"d {name}"] = gradient.reshape({**inputs, **weights}[name].shape)
+    return Expected(results, upstream, attending)
+
+
+def scores_shape(case: Case) -> tuple[int, ...]:
+    """(B, the axis that is not attended over, H, T, S)."""
+    return (*_batch(case), case.heads, *case.rows, *case.columns)
+
+
+def _batch(case: Case) -> tuple[int, ...]:
+    return (case.batch, case.between) if case.between else (case.batch,)
+
+
+def _flat(array: np.ndarray, keep: int) -> np.ndarray:
+    """`array` with all axes after the first `keep` made one."""
+    return array.reshape(*array.shape[:keep], -1)
+
+
+def _fold(case: Case, x: np.ndarray, features: tuple[int, ...]) -> np.ndarray:
+    """(B, positions, features) to (B', T, features): the axis that is not attended over joins the batch."""
+    if case.between and case.axis == 1:
+        x = np.swapaxes(x, 1, 2)
+    batch = int(np.prod(_batch(case)))
+    return x.reshape(batch, -1, *features)
+
+
+def _unfold(case: Case, x: np.ndarray, positions: tuple[int, ...]) -> np.ndarray:
+    """The inverse of `_fold`, for an array (B', T, …)."""
+    x = x.reshape(*_batch(case), *positions, *x.shape[2:])
+    return np.swapaxes(x, 1, 2) if case.between and case.axis == 1 else x
+
+
+def _allowed(case: Case) -> np.ndarray:
+    """Who may attend to whom, by all of a case's masks: (B', H, T, S)."""
+    rows, columns = int(np.prod(case.rows)), int(np.prod(case.columns))
+    batch = int(np.prod(_batch(case)))
+    allowed = np.ones((batch, case.heads, rows, columns), bool)
+    for name, mask in case.masks().items():
+        if name == "attention_mask":
+            allowed &= _broadcast(case, mask).reshape(allowed.shape)
+        else:
+            padding = _fold(case, mask, ())
+            if "query" in name:
+                allowed &= padding[:, None, :, None]
+            if "query" not in name or (case.self_attention and name.startswith("+")):  # one tensor carries one mask
+                allowed &= padding[:, None, None, :]
+    for t, s in np.ndindex(rows, columns):
+        if case.use_causal_mask and s > t:
+            allowed[:, :, t, s] = False
+        if case.sliding_window is not None and abs(t - s) >= case.sliding_window:
+            allowed[:, :, t, s] = False
+    return allowed
+
+
+def _broadcast(case: Case, mask: np.ndarray) -> np.ndarray:
+    """An attention mask with all axes of the scores, at their full size."""
+    shape = scores_shape(case)
+    positions = len(case.rows) + len(case.columns)
+    while mask.ndim < len(shape):
+        mask = np.expand_dims(mask, mask.ndim - positions)
+    return np.broadcast_to(mask, shape)
+
+
+def kept_by_dropout(case: Case, mode: str) -> np.ndarray | None:
+    """What Keras' dropout multiplies scores by at the case's seed and in this mode; `None` where nothing is dropped."""
+    if not (case.dropout and case.training):
+        return None
+    layer = keras.layers.Dropout(case.dropout, seed=case.seed, dtype=case.dtype)
+    ones = keras.ops.ones(scores_shape(case), dtype=layer.compute_dtype)
+    call = backend_module().in_mode(mode, lambda x: layer(x, training=True))
+    return keras.ops.convert_to_numpy(call(ones)).astype("float64")

@@ -1,0 +1,35 @@
+"""Forward and gradients in TensorFlow: eager, traced (`tf.function`) or compiled by XLA."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+def run(candidate: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """See `kmha.verify.comparing.running.Candidate.run`."""
+    variables = [weight.variable.value for weight in candidate.weights]
+
+    def step(*tensors: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            outputs = candidate.call(tensors)
+            loss = candidate.loss(outputs, tf.constant(upstream))
+        return outputs, tape.gradient(loss, [*tensors, *variables], unconnected_gradients="zero")
+
+    tensors = [tf.constant(array) for array in candidate.arrays()]
+    outputs, gradients = in_mode(mode, step)(*tensors)
+    return [_array(x) for x in outputs], [_array(x) for x in gradients]
+
+
+def in_mode(mode: str, function: Any) -> Any:
+    """`function` of tensors as it is, or traced, or compiled."""
+    if mode == "eager":
+        return function
+    traced = tf.function(function, autograph=False, jit_compile=mode == "xla")
+    # A concrete function, so that TensorFlow does not warn of many traces: each case has to have its own.
+    return lambda *tensors: traced.get_concrete_function(*tensors)(*tensors)
+
+
+def _array(x: Any) -> np.ndarray:
+    return tf.convert_to_tensor(x).numpy().astype("float64")

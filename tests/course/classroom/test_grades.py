@@ -1,0 +1,104 @@
+import csv
+import io
+import json
+
+import pytest
+
+from kmha.course.classroom import grades
+from kmha.course.judging import rendering
+from kmha.course.judging.marking import Grade, Outcome, refused
+from kmha.course.judging.naming import Named
+
+
+def _told(item, wrong=(), mistake=None, error=None, handed_in=True):
+    """As grading keeps it: `wrong` has the numbers of the checks that fail."""
+    checks = item.spec.checks
+    outcomes = tuple(
+        Outcome(check, 0 if number in wrong else check.points, "it differs." if number in wrong else None)
+        for number, check in enumerate(checks)
+    )
+    named = Named(mistake, f"{mistake} is what it does.") if mistake else None
+    grade = refused(item.id, item.spec, error) if error else Grade(item.id, outcomes, named)
+    told = rendering.as_dict(grade)
+    for check, each in zip(told["checks"], checks, strict=True):
+        check["visible"] = each.visible
+    return {**told, "title": item.spec.title, "handed_in": handed_in, "failed": False, "code": "code", "case": ""}
+
+
+@pytest.fixture(scope="module")
+def records(doubling):
+    twice, again = doubling.items
+
+    def record(one, other, notes=()):
+        return {"notes": list(notes), "exercises": {"a1.twice": one, "a1.again": other}}
+
+    nothing = _told(again, error="it was not handed in.", handed_in=False)
+    return {
+        "=anna": record(_told(twice), _told(again)),
+        "bob": record(_told(twice, (2, 5), "tripled"), nothing, ["x.py is left out: it is a link."]),
+        "cleo, the 2nd": record(_told(twice, (5,), "tripled"), _told(again, (0,))),
+        "dora": record(_told(twice, (3,), "changed"), _told(again, error="SyntaxError")),
+        "emil": record(_told(twice, (1, 2)), _told(again, (0,))),
+    }
+
+
+def test_rows(records, doubling):
+    found = grades.rows(records, [doubling])
+    assert [(row.student, row.of_assignments, row.total) for row in found] == [
+        ("=anna", {"a1": 37}, 37),
+        ("bob", {"a1": 12}, 12),
+        ("cleo, the 2nd", {"a1": 16}, 16),
+        ("dora", {"a1": 31}, 31),
+        ("emil", {"a1": 26}, 26),
+    ]
+    assert found[1].notes == ("x.py is left out: it is a link.",)
+    assert grades.possible([doubling]) == {"a1": 37}
+
+
+def test_csv_is_read_by_others_and_computes_nothing(records, doubling):
+    text = grades.as_csv(grades.rows(records, [doubling]), [doubling])
+    lines = list(csv.reader(io.StringIO(text)))
+    assert lines[0] == ["student", "a1", "total", "possible", "a1.twice", "a1.again"]
+    assert lines[1] == ["'=anna", "37", "37", "37", "32", "5"]
+    assert lines[3] == ["cleo, the 2nd", "16", "16", "37", "16", "0"]
+
+
+def test_json_has_all_but_the_answers(records, doubling):
+    found = json.loads(json.dumps(grades.as_json(records, [doubling], 9)))
+    assert (found["seed"], found["possible"]) == (9, {"a1": 37})
+    assert found["students"][1]["exercises"]["a1.twice"]["mistake"]["id"] == "tripled"
+    assert "code" not in found["students"][1]["exercises"]["a1.twice"]
+    assert found["common"][0]["id"] == "a1.twice"
+
+
+def test_mistakes_that_are_common(records):
+    twice, again = grades.common(records)
+    assert (twice.handed_in, twice.passed) == (5, 1)
+    assert twice.mistakes == (("tripled is what it does.", 2), ("changed is what it does.", 1))
+    shape, values = (
+        "the result has the right structure, shapes and dtypes",
+        "every element of the result is right",
+    )
+    assert twice.checks == ((shape, 1), (values, 1))
+    assert (again.handed_in, again.passed, again.mistakes, again.checks, again.errors) == (4, 1, (), ((values, 2),), 1)
+    assert grades.common({}) == []
+
+
+def test_what_gradescope_reads(records):
+    found = grades.gradescope(records["bob"])
+    assert found["score"] == 12
+    assert found["output"] == "x.py is left out: it is a link."
+    assert {frozenset(test) for test in found["tests"]} == {
+        frozenset({"name", "score", "max_score", "output", "visibility"})
+    }
+    values, hidden, again = found["tests"][2], found["tests"][5], found["tests"][6]
+    assert values == {
+        "name": "a1.twice: every element of the result is right",
+        "score": 0,
+        "max_score": 4,
+        "output": "it differs.\ntripled is what it does.",
+        "visibility": "visible",
+    }
+    assert (hidden["visibility"], hidden["output"]) == ("after_published", "it differs.")
+    assert (again["score"], again["output"]) == (0, "it was not handed in.")
+    assert sum(test["max_score"] for test in found["tests"]) == 37

@@ -1,0 +1,222 @@
+"""Classes are graded in this process, with one exercise that is quick."""
+
+import json
+import threading
+
+import pytest
+
+from kmha import files
+from kmha.course.classroom import grades, grading
+from kmha.course.classroom.grading import Run, file_names, grade, handed_in
+from kmha.course.classroom.submissions import places
+from kmha.course.exercises import content
+from kmha.course.judging.running import BrokenExerciseError
+
+ANSWERS = {
+    "right": "def twice(array):\n    return 2 * array\n",
+    "thrice": "def twice(array):\n    return 3 * array\n",
+    "raises": "def twice(array):\n    raise KeyError('<b>')\n",
+    "broken": "def twice(array:\n",
+    "prints": "print('hello')\ndef twice(array):\n    return array\n",
+}
+
+
+def _hand_in(folder, answers, place="a1_doubling/twice.py"):
+    for id, code in answers.items():
+        (folder / id / place).parent.mkdir(parents=True)
+        (folder / id / place).write_text(code)
+    return places(folder)
+
+
+def _run(tmp_path, doubling, **options):
+    return Run((doubling,), tmp_path / "results", **{"seed": 7, "jobs": 2, **options})
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory, doubling):
+    folder = tmp_path_factory.mktemp("class")
+    answers = {**ANSWERS, "starter": doubling.items[0].master.starter}
+    handed = _hand_in(folder / "in", answers)
+    (folder / "in" / "nothing").mkdir()
+    return grade(places(folder / "in") | handed, _run(folder, doubling))
+
+
+def test_points_mistakes_and_errors(records):
+    told = {id: record["exercises"]["a1.twice"] for id, record in records.items()}
+    assert {id: each["points"] for id, each in told.items()} == {**dict.fromkeys(told, 0), "right": 32, "thrice": 8 + 4}
+    assert told["thrice"]["mistake"] == {"id": "thrice-as-much", "says": "The factor is 3.", "source": "a thread"}
+    assert told["thrice"]["case"].startswith("array")
+    assert told["raises"]["checks"][1]["wrong"].startswith("KeyError: '<b>' (line 2")
+    assert told["broken"]["error"]["kind"] == "SyntaxError"
+    assert told["prints"]["printed"] == "hello\n"
+    assert told["nothing"]["error"]["says"] == grading.MISSING
+    assert told["starter"]["error"]["says"] == grading.UNTOUCHED
+    assert [check["visible"] for check in told["right"]["checks"]] == [True] * 5 + [False]
+    assert [id for id, each in told.items() if not each["handed_in"]] == ["nothing"]
+
+
+def test_what_an_exercise_needs_is_the_students_own(tmp_path, doubling):
+    again = "from twice import twice\ndef again(array):\n    return twice(twice(array))\n"
+    handed = _hand_in(tmp_path / "in", {"right": again, "thrice": again}, "a1/again.py")
+    for id in handed:
+        (tmp_path / "in" / id / "a1" / "twice.py").write_text(ANSWERS[id])
+    found = grade(handed, _run(tmp_path, doubling))
+    assert {id: record["exercises"]["a1.again"]["points"] for id, record in found.items()} == {"right": 5, "thrice": 0}
+
+
+def _counted(monkeypatch):
+    judged = []
+    judge = grading.judge
+    monkeypatch.setattr(
+        grading, "judge", lambda item, code, *rest, **more: judged.append(code) or judge(item, code, *rest, **more)
+    )
+    return judged
+
+
+def test_only_what_changed_is_graded_again(tmp_path, doubling, monkeypatch):
+    handed = _hand_in(tmp_path / "in", ANSWERS)
+    first = grade(handed, _run(tmp_path, doubling))
+    judged = _counted(monkeypatch)
+    assert grade(handed, _run(tmp_path, doubling)) == first
+    assert judged == []
+    changed = "def twice(array):\n    return array + array\n"
+    (handed["raises"] / "a1_doubling" / "twice.py").write_text(changed)
+    (tmp_path / "results" / "broken.json").write_text("{")
+    found = grade(handed, _run(tmp_path, doubling))
+    assert sorted(judged) == sorted([changed, ANSWERS["broken"]])
+    assert found["raises"]["exercises"]["a1.twice"]["points"] == 32
+    assert {**found, "raises": first["raises"]} == first
+    grade(handed, _run(tmp_path, doubling, seed=8))
+    assert len(judged) == 2 + len(ANSWERS)
+
+
+def test_other_checks_are_other_results(tmp_path, doubling, monkeypatch):
+    handed = _hand_in(tmp_path / "in", {"right": ANSWERS["right"]})
+    grade(handed, _run(tmp_path, doubling))
+    judged = _counted(monkeypatch)
+    path = doubling.folder / "checks" / "twice.py"
+    text = path.read_text()
+    path.write_text(text + "# another line\n")
+    try:
+        grade(handed, _run(tmp_path, doubling))
+    finally:
+        path.write_text(text)
+    assert len(judged) == 1
+
+
+def test_solutions_and_wrong_answers_run_once(tmp_path, doubling, monkeypatch):
+    from kmha.sandbox.sandbox import Sandbox
+
+    ran = []
+    run = Sandbox.run
+    monkeypatch.setattr(
+        Sandbox, "run", lambda self, name, code, *rest, **more: ran.append(code) or run(self, name, code, *rest, **more)
+    )
+    answers = {f"student{number}": f"def twice(array):\n    return {number} * array\n" for number in range(3, 9)}
+    grade(_hand_in(tmp_path / "in", answers), _run(tmp_path, doubling, seed=2**20))
+    solution = doubling.items[0].master.solution
+    assert ran.count(solution) == 2  # for the checks, and for the smallest case
+    assert ran.count(solution.replace("= 2", "= 3")) == 1
+    assert len(ran) == 3 + 2 * len(answers)
+
+
+def test_a_fault_of_ours_costs_nobody_else(tmp_path, doubling, monkeypatch):
+    judge = grading.judge
+
+    def fails(item, code, *rest, **more):
+        if "KeyError" in code:
+            raise ZeroDivisionError("ours")
+        return judge(item, code, *rest, **more)
+
+    monkeypatch.setattr(grading, "judge", fails)
+    handed = _hand_in(tmp_path / "in", ANSWERS)
+    found = grade(handed, _run(tmp_path, doubling))
+    assert [id for id, record in found.items() if record["failed"]] == ["raises"]
+    assert found["raises"]["exercises"]["a1.twice"]["error"]["says"] == "the grader failed: ZeroDivisionError: ours"
+    assert found["right"]["exercises"]["a1.twice"]["passed"]
+    monkeypatch.setattr(grading, "judge", judge)
+    assert not grade(handed, _run(tmp_path, doubling))["raises"]["failed"]
+
+
+def test_an_exercise_that_is_broken_stops_it(tmp_path, doubling, monkeypatch):
+    def fails(*arguments, **more):
+        raise BrokenExerciseError("a1.twice: its own solution fails")
+
+    monkeypatch.setattr(grading, "judge", fails)
+    with pytest.raises(BrokenExerciseError):
+        grade(_hand_in(tmp_path / "in", ANSWERS), _run(tmp_path, doubling))
+
+
+def test_stopping_ends_all_processes_and_leaves_whole_files(tmp_path, doubling):
+    answers = {
+        f"student{number}": f"import time; time.sleep({number})\n" + ANSWERS["right"] for number in range(0, 60, 10)
+    }
+
+    def stop(id):
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        grade(_hand_in(tmp_path / "in", answers), _run(tmp_path, doubling, seconds=60), stop)
+    assert threading.active_count() == before
+    (path,) = (tmp_path / "results").iterdir()
+    assert json.loads(path.read_text())["student"] == "student0"
+
+
+def test_files_have_names_that_every_system_takes():
+    ids = ["anna", "Anna", "../../etc/passwd", ".hidden", "ö ä", "x" * 300, "index", "<script>"]
+    names = file_names(ids)
+    assert names["anna"] == "anna"
+    assert len({name.casefold() for name in names.values()}) == len(ids)
+    assert all(name == name.strip(".") and "/" not in name and len(name) < 80 for name in names.values())
+    assert names["index"] != "index"
+
+
+def test_a_name_leaves_room_for_what_is_written_beside_it(tmp_path):
+    """A file's name has at most 255 bytes, and a letter can take 4 of them."""
+    (name,) = file_names(["\N{CJK UNIFIED IDEOGRAPH-20000}" * 90]).values()
+    files.write_json(tmp_path / f"{name}.json", {})
+    assert len(f".{name}.json.".encode()) + 16 < 255
+
+
+def test_the_assignments_that_were_handed_in(tmp_path, doubling):
+    other = content.Assignment("a2", "Other", doubling.folder, ())
+    handed = _hand_in(tmp_path / "in", {"anna": ANSWERS["right"]})
+    assert handed_in(handed, (other, doubling)) == (doubling,)
+    assert handed_in({}, (other, doubling)) == (other, doubling)
+
+
+@pytest.fixture(scope="module")
+def class_of_200(tmp_path_factory):
+    """Answers to an exercise of the first assignment: right ones, wrong ones, and some of their own."""
+    (item,) = content.find("a1.cross_kv", content.installed())
+    wrong = [each.text(item.master.solution) for each in item.spec.wrong]
+    # One of four is wrong, each in another way.
+    texts = [wrong[number // 4 % len(wrong)] if number % 4 == 3 else item.master.solution for number in range(200)]
+    folder = tmp_path_factory.mktemp("class") / "in"
+    answers = {f"student{number:03}": f"# {number}\n{texts[number]}" for number in range(200)}
+    assignment = content.Assignment("a1", "One exercise", item.folder, (item,))
+    return _hand_in(folder, answers, "a1_k_and_v/cross_kv.py"), assignment
+
+
+@pytest.mark.slow
+def test_200_submissions_interrupted_and_resumed_give_the_same_csv(tmp_path, class_of_200):
+    handed, assignment = class_of_200
+    done = []
+
+    def stop(id):
+        done.append(id)
+        if len(done) == 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grade(handed, _run(tmp_path / "halves", assignment), stop)
+    resumed = grade(handed, _run(tmp_path / "halves", assignment))
+    at_once = grade(handed, _run(tmp_path / "at-once", assignment, jobs=3))
+    texts = [grades.as_csv(grades.rows(each, [assignment]), [assignment]) for each in (resumed, at_once)]
+    assert texts[0] == texts[1]
+    assert len(texts[0].splitlines()) == 201
+    points = [record["exercises"]["a1.cross_kv"]["points"] for record in resumed.values()]
+    assert points == [0 if number % 4 == 3 else 10 for number in range(200)]
+    named = [record["exercises"]["a1.cross_kv"]["mistake"] for record in resumed.values()]
+    assert [told is not None for told in named] == [number % 4 == 3 for number in range(200)]

@@ -1,0 +1,65 @@
+import shutil
+
+import pytest
+
+from kmha.course.classroom import listing
+from kmha.course.exercises import content
+
+
+@pytest.fixture
+def copy(course, tmp_path):
+    return shutil.copytree(course, tmp_path / "assignments")
+
+
+def test_the_page(course):
+    text = listing.readme(course)
+    assert "1 assignments, 2 exercises, 37 points, about 0 hours" in text
+    assert "\n## [a1. Doubling](a1_doubling/README.md)\n\n37 points, about 5 minutes.\n" in text
+    row = "| [twice](a1_doubling/twice.py): Twice as much | 32 | 2 | 1 | What is twice as much? |\n"
+    assert row in text
+
+
+def test_what_is_in_a_cell_stays_in_it():
+    assert listing._cell("a | b\n  c") == "a \\| b c"
+
+
+def test_a_folder_that_is_as_it_must_be(copy):
+    assert [found.says for found in listing.verify(copy)] == [
+        "README.md does not say what the exercises say: kmha course verify --write-readme"
+    ]
+    assert listing.write(copy) == copy / "README.md"
+    assert list(listing.verify(copy)) == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ("README.md", "it has no README.md."),
+        ("again.py", "it has no again.py."),
+        ("checks/twice.py", "it has no checks/twice.py."),
+    ],
+)
+def test_files_that_are_missing(copy, missing, says):
+    (copy / "a1_doubling" / missing).unlink()
+    assert [found.says for found in listing.verify(copy)] == [says]
+
+
+def test_files_that_nothing_names(copy):
+    listing.write(copy)
+    (copy / "a1_doubling" / "more.py").write_text("")
+    (copy / "a1_doubling" / "checks" / "other.py").write_text("")
+    found = [(each.id, each.says) for each in listing.verify(copy)]
+    assert found == [
+        ("a1", "assignment.toml does not name checks/other.py."),
+        ("a1", "assignment.toml does not name more.py."),
+    ]
+
+
+def test_two_of_the_same_name(copy):
+    shutil.copytree(copy / "a1_doubling", copy / "a1_doubling_too")
+    listing.write(copy)
+    content.assignments.cache_clear()
+    listing.write(copy)
+    says = [(each.id, each.says) for each in listing.verify(copy)]
+    assert ("a1.again", "there are two exercises of this name.") in says
+    assert ("a1", "there are two assignments of this number.") in says

@@ -1,0 +1,170 @@
+import os
+import stat
+import zipfile
+from contextlib import ExitStack
+
+import pytest
+
+from kmha.course.classroom import unpacking
+from kmha.course.classroom.unpacking import LeftOutError, entries
+
+
+def _read(path, most=100):
+    """What is in it, by paths, and what was said."""
+    notes = []
+    with ExitStack() as opened:
+        return {str(entry.path): entry.read(most) for entry in entries(path, notes.append, opened)}, notes
+
+
+def _zip(path, *members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members:
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_folder(tmp_path):
+    for name in ("b/two.py", "one.py", ".hidden/no.py", "__pycache__/no.py", "b/.no.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert _read(tmp_path) == ({"b/two.py": b"b/two.py", "one.py": b"one.py"}, [])
+
+
+def test_an_archive_and_one_in_a_folder(tmp_path):
+    path = _zip(tmp_path / "a.zip", ("a1_x/one.py", "1"), ("__MACOSX/a1_x/one.py", "no"), (".git/x", "no"), ("d/", ""))
+    assert _read(path) == ({"a1_x/one.py": b"1"}, [])
+    assert _read(tmp_path) == ({"a1_x/one.py": b"1"}, [])
+
+
+def test_a_single_file(tmp_path):
+    (tmp_path / "a1.ipynb").write_text("{}")
+    assert _read(tmp_path / "a1.ipynb") == ({"a1.ipynb": b"{}"}, [])
+
+
+def test_no_more_is_read_than_was_asked_for(tmp_path):
+    path = _zip(tmp_path / "bomb.zip", ("bomb.py", "0" * 10_000_000))
+    assert path.stat().st_size < 20_000
+    assert _read(path, most=7) == ({"bomb.py": b"0000000"}, [])
+
+
+@pytest.mark.parametrize("name", ["../up.py", "/root.py", "a/../../up.py", "C:\\x.py", "a\\..\\..\\x.py"])
+def test_paths_that_lead_out_of_an_archive(tmp_path, name):
+    found, notes = _read(_zip(tmp_path / "a.zip", (name, "x"), ("good.py", "y")))
+    assert found == {"good.py": b"y"}
+    assert len(notes) == 1
+    assert notes[0].endswith("its path leads out of the archive.")
+
+
+def test_links_are_not_followed(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "solution.py").write_text("secret")
+    folder = tmp_path / "handed-in"
+    folder.mkdir()
+    (folder / "solution.py").symlink_to(tmp_path / "secret" / "solution.py")
+    (folder / "deeper").symlink_to(tmp_path / "secret")
+    link = zipfile.ZipInfo("solution.py")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    _zip(folder / "a.zip", (link, "../secret/solution.py"))
+    assert _read(folder) == (
+        {},
+        [
+            "solution.py is left out: it is a link, or no file.",
+            "deeper is left out: it is a link.",
+            "solution.py is left out: it is a link.",
+        ],
+    )
+
+
+def test_a_pipe_does_not_make_one_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    assert _read(tmp_path) == ({}, [])
+    with pytest.raises(LeftOutError, match="it is no file"):
+        _read(tmp_path / "pipe.py")
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with ExitStack() as opened:
+        (entry,) = entries(tmp_path / "gone.py", print, opened)
+        with pytest.raises(LeftOutError, match="No such file"):
+            entry.read(5)
+
+
+def test_limits(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpacking, "ENTRIES", 2)
+    monkeypatch.setattr(unpacking, "DEPTH", 1)
+    for name in ("1.py", "2.py", "3.py", "0/0/deep.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    assert _read(tmp_path) == (
+        {"1.py": b"", "2.py": b""},
+        ["0/0 is left out: it lies too deep.", "There are more than 2 files: the rest is left out."],
+    )
+    path = _zip(tmp_path / "a.zip", ("1.py", ""), ("2.py", ""), ("3.py", ""))
+    monkeypatch.setattr(unpacking, "MEMBERS", 2)
+    assert _read(path) == ({}, ["a.zip is left out: the archives hold more than 2 files."])
+    monkeypatch.setattr(unpacking, "ARCHIVE", 10)
+    assert _read(path)[1] == ["a.zip is left out: it has more than 0 MiB."]
+
+
+def test_an_archive_that_is_none(tmp_path):
+    (tmp_path / "a.zip").write_text("no archive")
+    assert _read(tmp_path) == ({}, ["a.zip is left out: File is not a zip file."])
+
+
+def test_an_archive_that_is_spoilt(tmp_path):
+    path = _zip(tmp_path / "a.zip", ("one.py", "something long enough to be compressed, compressed, compressed"))
+    data = bytearray(path.read_bytes())
+    data[45] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(LeftOutError, match="it cannot be read"):
+        _read(path)
+
+
+@pytest.mark.parametrize("name", ["", "\0abc.py"])
+def test_a_file_in_an_archive_without_a_name(tmp_path, name):
+    info = zipfile.ZipInfo("x")
+    info.filename = name
+    path = _zip(tmp_path / "a.zip", (info, "x"), ("good.py", "y"))
+    assert _read(path) == ({"good.py": b"y"}, ["A file in an archive is left out: it has no name."])
+
+
+def test_an_archive_that_breaks_what_opens_it(tmp_path, monkeypatch):
+    def breaks(archive):
+        raise IndexError("out of range")
+
+    _zip(tmp_path / "a.zip", ("one.py", "1"))
+    (tmp_path / "b.py").write_text("2")
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", breaks)
+    assert _read(tmp_path) == ({"b.py": b"2"}, ["a.zip is left out: out of range."])
+
+
+def test_limits_are_those_of_all_archives_together(tmp_path, monkeypatch):
+    for name in "abcd":
+        _zip(tmp_path / f"{name}.zip", (f"{name}1.py", ""), (f"{name}2.py", ""))
+    monkeypatch.setattr(unpacking, "ARCHIVES", 3)
+    found, notes = _read(tmp_path)
+    assert list(found) == ["a1.py", "a2.py", "b1.py", "b2.py", "c1.py", "c2.py"]
+    assert notes == ["d.zip is left out: there are more than 3 archives."]
+    monkeypatch.setattr(unpacking, "MEMBERS", 5)
+    found, notes = _read(tmp_path)
+    assert list(found) == ["a1.py", "a2.py", "b1.py", "b2.py"]
+    assert notes[0] == "c.zip is left out: the archives hold more than 5 files."
+
+
+def test_one_archive_is_open_at_a_time(tmp_path, monkeypatch):
+    made = []
+
+    class Noted(zipfile.ZipFile):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    for name in "abc":
+        _zip(tmp_path / f"{name}.zip", (f"{name}.py", name))
+    monkeypatch.setattr(unpacking.zipfile, "ZipFile", Noted)
+    with ExitStack() as opened:
+        found = list(entries(tmp_path, print, opened))
+        for entry in (*found, *reversed(found)):
+            assert entry.read(9).decode() == entry.path.stem
+            assert sum(archive.fp is not None for archive in made) == 1
+    assert all(archive.fp is None for archive in made)

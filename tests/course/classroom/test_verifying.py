@@ -1,0 +1,71 @@
+import re
+
+import pytest
+
+from kmha.course.classroom.verifying import Found, verify
+from kmha.course.exercises import content
+
+
+def test_exercises_that_are_as_they_must_be(doubling, sandbox):
+    for item in doubling.items:
+        assert list(verify(item, sandbox, 401)) == []
+
+
+@pytest.fixture
+def changed(course, tmp_path):
+    """`twice` with pieces of its files exchanged."""
+    number = iter(range(100))
+
+    def make(master=(), checks=()):
+        folder = tmp_path / str(next(number)) / "a1_doubling"
+        (folder / "checks").mkdir(parents=True)
+        (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
+        for path, pieces in (("twice.py", master), ("checks/twice.py", checks)):
+            text = (course / "a1_doubling" / path).read_text()
+            for old, new in pieces:
+                assert text.count(old) == 1, old
+                text = text.replace(old, new)
+            (folder / path).write_text(text)
+        return content.assignments(folder.parent)[0].items[0]
+
+    return make
+
+
+SOLUTION = "    factor_of_the_solution = 2\n    return factor_of_the_solution * np.asarray(array)\n"
+WRONG = 'Wrong("thrice-as-much", "The factor is 3.", {"of_the_solution = 2": "of_the_solution = 3"}, "a thread"),'
+
+
+GIVEN = "    ### STARTER\n    # return 2 * array\n    ### END SOLUTION"
+SHRINKS = [("it shrinks", "it shrank"), ("result[inputs", "-result[inputs")]
+TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(array)`.")]
+
+
+@pytest.mark.parametrize(
+    ("master", "checks", "says"),
+    [
+        ([("    ### END SOLUTION", GIVEN)], [], "its starter gets 32 points"),
+        ([], SHRINKS, "its solution fails the check 'what is positive grows': it shrank"),
+        ([(SOLUTION, "    1 / 0\n")], [(WRONG, "")], "its own solution fails: ZeroDivisionError"),
+        ([], [("= 3", "= 2.0")], "its wrong answer thrice-as-much gets full points."),
+        ([], [("of_the_solution = 3", "of_the_solution = 0 / 0")], None),
+        ([], [('"of_the_solution = 2"', '"of_no_solution = 2"')], "thrice-as-much: expected 'of_no_solution = 2' once"),
+        (
+            [],
+            [(WRONG, WRONG + WRONG.replace("thrice", "again"))],
+            "wrong answer again-as-much is named thrice-as-much.",
+        ),
+        ([], [(WRONG, WRONG + WRONG.replace("= 3", "= 5"))], "two of its wrong answers have the same id."),
+        ([], [("= 3", "= (")], "its wrong answer thrice-as-much cannot be run"),
+        ([("# # Twice", "# # Two times")], [], "is headed 'Two times as much', its checks say 'Twice as much'."),
+        ([("def twice(", "def double(")], [], "its starter does not define twice."),
+        ([], [("difficulty=1", "difficulty=4")], "its difficulty is 4, expected 1, 2 or 3."),
+        (TOLD, [], "hint 2 holds a line of the solution"),
+    ],
+)
+def test_what_is_wrong_with_an_exercise(changed, sandbox, master, checks, says):
+    found = list(verify(changed(master, checks), sandbox, 402))
+    if says is None:  # a wrong answer may also be one that raises
+        assert found == []
+        return
+    assert any(re.search(re.escape(says), each.says) for each in found), found
+    assert all(isinstance(each, Found) and each.id == "a1.twice" for each in found)

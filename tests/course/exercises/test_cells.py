@@ -1,0 +1,111 @@
+import json
+import time
+
+import pytest
+
+from kmha.course.exercises import cells
+from kmha.course.exercises.cells import defined, gathered, parsed
+
+
+@pytest.mark.parametrize(
+    ("sources", "text"),
+    [
+        (["def f(): return 1", "def f(): return 2"], "def f(): return 2\n"),
+        (["f(3)", "def f(x):\n    # a comment\n    return x"], "def f(x):\n    # a comment\n    return x\n"),
+        (["@g\ndef f(): pass", "def g(h): return h"], "def g(h): return h\n@g\ndef f(): pass\n"),
+        (["class f(B):\n    x = C", "class B: pass", "C = 3"], "class B: pass\nC = 3\nclass f(B):\n    x = C\n"),
+        (["def f(): return g()", "def g(): return f()"], "def g(): return f()\ndef f(): return g()\n"),
+        (["x = 1; y = 2", "def f(): return y"], "y = 2\ndef f(): return y\n"),
+        (["x = 1", "x += 1", "x = 7", "def f(): return x"], "x = 7\ndef f(): return x\n"),
+        (["x = 1", "x += 1", "def f(): return x"], "x = 1\nx += 1\ndef f(): return x\n"),
+        (["f = lambda x: x + y", "y = 3"], "y = 3\nf = lambda x: x + y\n"),
+        (["import numpy as np", "%magic", "from a import b, c", "def f(): return np, c"],
+         "import numpy as np\nfrom a import b, c\ndef f(): return np, c\n"),
+        (["x = 1; y = \"\"\"a\nb\"\"\"; z = 3", "def f(): return y, z"],
+         "y = 'a\\nb'\nz = 3\ndef f(): return y, z\n"),
+        (["x = 'a\x0cb\u2028c'\ny = 2", "def f(): return y"], "y = 2\ndef f(): return y\n"),
+        (["def f():\n    return [z for z in w]", "w = 1\nz = 2"], "w = 1\ndef f():\n    return [z for z in w]\n"),
+    ],
+)  # fmt: skip
+def test_the_last_definition_with_what_it_uses(sources, text):
+    assert gathered(sources, "f") == text
+
+
+def test_a_line_with_many_statements_and_a_long_chain_take_no_longer_than_others():
+    """Work that grows with the square of 3,000 would take minutes."""
+    line = ";".join(f"a{number}={number}" for number in range(3_000))
+    chain = "\n".join(f"b{number + 1}=b{number}" for number in range(3_000))
+    sum_of_all = "=".join(f"c{number}" for number in range(9_000)) + "=" + "+".join(["b3000"] * 300)
+    start = time.process_time()
+    assert gathered([line, chain, sum_of_all, "def f(): return a7, b2, c5"], "f").startswith(
+        "a7 = 7\nb1=b0\nb2=b1\nb3=b2"
+    )
+    assert time.process_time() - start < 10
+
+
+def test_the_statements_have_a_limit():
+    sources = ["a = 1; b = 2", "print(3)", "a = 1; b = 2", "def f(:"]
+    assert list(parsed(sources, 3)) == ["a = 1; b = 2", "print(3)", "def f(:"]
+    with pytest.raises(ValueError, match="more than 2 statements"):
+        parsed(sources, 2)
+
+
+def test_functions_side_by_side_have_a_limit():
+    """Python's own table of symbols looks through all functions for each name."""
+    wide = "class A:\n" + "\n".join(f"    x{number} = lambda: 0" for number in range(201))
+    assert gathered([wide.replace("    x200 = lambda: 0", "")], "A")
+    with pytest.raises(ValueError, match="more than 200 functions"):
+        gathered([wide], "A")
+
+
+def test_what_only_has_the_same_name_stays_out():
+    """Trying things out in a cell is no part of the answer."""
+    sources = ["def f(key):\n    value = key\n    return value", "key = slow()", "value = f(key)", "def slow(): 1 / 0"]
+    assert gathered(sources, "f") == sources[0] + "\n"
+
+
+def test_nothing_defines_it():
+    assert gathered(["x = 1", "def g(): pass", "def f(:\n"], "f") is None
+
+
+def test_other_names_that_are_wanted():
+    sources = ["import math", "def g(): return 1", "def f(): return 2", "def h(): return 3"]
+    assert gathered(sources, "f", "g", "math", "nowhere") == "import math\ndef g(): return 1\ndef f(): return 2\n"
+
+
+def test_names_that_a_text_defines():
+    assert defined("import os.path, a as b\nx: int = 3\ny, (z, *w) = q\nclass C: inner = 1\nprint(p)\n") == [
+        "b", "os", "x", "w", "y", "z", "C",
+    ]  # fmt: skip
+
+
+def _notebook(**more):
+    metadata = {"nbgrader": {"grade_id": "f"}}
+    own = {"cell_type": "code", "metadata": metadata, "source": ["def f():\n", "  1"], "outputs": [1], "id": "own"}
+    other = {"cell_type": "markdown", "metadata": {"nbgrader": {"grade_id": "text-f"}}, "source": "é", "id": "text"}
+    return json.dumps({"cells": [other, own], "nbformat": 4, **more})
+
+
+def test_the_starter_in_its_cell():
+    found = json.loads(cells.replaced(_notebook(metadata={"kept": True}), "f", "def f():\n    # é\n"))
+    assert found["cells"][1]["source"] == ["def f():\n", "    # é"]
+    assert found["cells"][1]["outputs"] == []
+    assert found["cells"][1]["id"] == "own"
+    assert found["cells"][0]["source"] == "é"
+    assert found["metadata"] == {"kept": True}
+
+
+def test_a_cell_that_there_is_not():
+    with pytest.raises(ValueError, match="it has no cell for g"):
+        cells.replaced(_notebook(), "g", "")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 3}', '{"cells": [3]}', "[" * 100_000])
+def test_what_is_no_notebook(text):
+    with pytest.raises(ValueError, match="it is no notebook"):
+        cells.notebook(text)
+
+
+@pytest.mark.parametrize("cell", [{}, {"metadata": []}, {"metadata": {"nbgrader": 3}}, {"metadata": {"nbgrader": {}}}])
+def test_a_cell_without_a_name(cell):
+    assert cells.grade_id(cell) is None

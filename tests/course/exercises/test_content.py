@@ -1,0 +1,164 @@
+import configparser
+from pathlib import Path
+
+import pytest
+
+from kmha.course.exercises import content
+from kmha.course.exercises.content import Item, UnknownExerciseError, assignments, find, items
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_assignments_of_a_folder(course):
+    (found,) = assignments(course)
+    assert (found.id, found.title, found.text) == ("a1", "Doubling", "# Doubling\n\nAn opening.\n")
+    assert [item.id for item in items(course)] == ["a1.twice", "a1.again"]
+    assert found.items[1].beside == found.items
+    assert not found.items[0].released
+
+
+def test_what_an_exercise_has(doubling):
+    twice = doubling.items[0]
+    assert twice.master.title == twice.spec.title == "Twice as much"
+    assert twice.spec.points == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [("a1", ["a1.twice", "a1.again"]), ("a1.again", ["a1.again"]), ("twice", ["a1.twice"])],
+)
+def test_exercises_by_name(course, name, ids):
+    assert [item.id for item in find(name, course)] == ids
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "ids"),
+    [
+        ("", "a1_doubling/again.py", ["a1.again"]),
+        ("", "./a1_doubling/again.py", ["a1.again"]),
+        ("", "again.py", ["a1.again"]),
+        ("a1_doubling", "again.py", ["a1.again"]),
+        ("", "a1_doubling", ["a1.twice", "a1.again"]),
+        ("", "a1_doubling/", ["a1.twice", "a1.again"]),
+        ("", "a1_doubling.ipynb", ["a1.twice", "a1.again"]),
+        ("a1_doubling", ".", ["a1.twice", "a1.again"]),
+    ],
+)
+def test_exercises_by_path(course, tmp_path, monkeypatch, place, name, ids):
+    (tmp_path / "a1_doubling").mkdir()
+    monkeypatch.chdir(tmp_path / place)
+    assert [item.id for item in find(name, course)] == ids
+
+
+def test_a_file_of_one_name_in_two_assignments(tmp_path, monkeypatch):
+    for folder in ("a1_one", "a2_two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "assignment.toml").write_text('title = "T"\nexercises = ["same"]\n')
+    monkeypatch.chdir(tmp_path)
+    assert [item.id for item in find("same.py", tmp_path)] == ["a1.same", "a2.same"]
+    assert [item.id for item in find("a2_two/same.py", tmp_path)] == ["a2.same"]
+    monkeypatch.chdir(tmp_path / "a2_two")
+    assert [item.id for item in find("same.py", tmp_path)] == ["a2.same"]
+
+
+@pytest.mark.parametrize("name", [".", "a1_doubling/other/twice.py", "a1_doubling/twice.py.bak-1", "a1_other/zzz.py"])
+def test_a_path_that_is_of_none(course, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownExerciseError, match="there is no exercise"):
+        find(name, course)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("a7.scaled", "a7.scaled_dot_product_attention"),
+        ("a7.dot_product", "a7.scaled_dot_product_attention or a4.scaled_dot_product_attention"),
+        ("crosskv", "a1.cross_kv"),
+        ("a1_k_and_v/cross_k.py", "a1.cross_kv"),
+        ("a7.encoder", "a7.Encoder or a7.EncoderLayer"),
+        ("split_", "a2.split_kernel or a4.split_heads"),
+    ],
+)
+def test_what_may_have_been_meant(name, near):
+    """Among all assignments, since some names are there twice; each once, at most three, the likeliest first."""
+    with pytest.raises(UnknownExerciseError) as error:
+        find(name, content.installed())
+    assert str(error.value) == f"there is no exercise {name!r}. Did you mean {near}?"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a1.twise", r"Did you mean a1.twice\?"),
+        ("twise", r"Did you mean a1.twice\?"),
+        ("zzz", "See: kmha course list"),
+        ("a9", "See: kmha course list"),
+        ("", "See: kmha course list"),
+    ],
+)
+def test_a_name_that_there_is_not(course, name, message):
+    with pytest.raises(UnknownExerciseError, match=message):
+        find(name, course)
+
+
+def test_checks_that_are_not_there(tmp_path):
+    with pytest.raises(UnknownExerciseError, match=r"a1.f has no .*checks"):
+        _ = Item("a1", "f", tmp_path).spec
+
+
+def test_checks_that_are_none(tmp_path):
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "f.py").write_text("EXERCISE = 3\n")
+    with pytest.raises(UnknownExerciseError, match="EXERCISE must be"):
+        _ = Item("a1", "f", tmp_path).spec
+
+
+def test_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert content.root() == content.installed()
+    kept = tmp_path / content.KEPT / "a1_doubling"
+    kept.mkdir(parents=True)
+    assert content.root() == content.installed()
+    (kept / "assignment.toml").write_text('title = "Doubling"\nexercises = []\n')
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    assert content.root() == tmp_path / content.KEPT
+
+
+def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
+    """The folder may be what a student handed in."""
+    folder = tmp_path / content.KEPT / "a1_doubling"
+    (folder / "checks").mkdir(parents=True)
+    (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
+    (folder / "twice.py").write_text("")
+    (folder / "checks" / "twice.py").write_text("raise KeyboardInterrupt('it was run')\n")
+    monkeypatch.chdir(tmp_path)
+    (item,) = items()
+    for part in ("spec", "master"):
+        with pytest.raises(UnknownExerciseError, match=r"twice\.checks cannot be read: .*Get the course anew"):
+            getattr(item, part)
+
+
+def test_they_are_nowhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "__file__", str(tmp_path / "a" / "b" / "c" / "content.py"))
+    monkeypatch.setattr(content.sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(UnknownExerciseError, match="install kmha again"):
+        content.installed()
+    shared = tmp_path / "share" / "kmha" / "assignments"
+    shared.mkdir(parents=True)
+    assert content.installed() == shared
+
+
+def test_all_of_them_are_installed():
+    """setup.cfg names every folder of assignments, since it cannot name them all at once."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    named = {folder: text.split() for folder, text in setup["options.data_files"].items()}
+    for path in sorted((ROOT / "assignments").glob("a*_*")):
+        inside = f"assignments/{path.name}"
+        assert named[f"share/kmha/{inside}"] == [f"{inside}/*.*"]
+        assert named[f"share/kmha/{inside}/checks"] == [f"{inside}/checks/*.*"]
+        deep = [each for each in path.rglob("*") if each.is_dir() and each.name != "__pycache__"]
+        assert deep == [path / "checks"]
+    assert len(named) == 1 + 2 * len(list((ROOT / "assignments").glob("a*_*")))

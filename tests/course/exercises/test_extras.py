@@ -1,0 +1,25 @@
+import sys
+
+import pytest
+
+from kmha.course.exercises import extras
+
+
+def test_what_is_there_is_loaded():
+    assert extras.load("json") is sys.modules["json"]
+
+
+def test_an_import_that_fails_inside_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "outer_of_two.py").write_text("import inner_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="inner_that_is_not_there") as caught:
+        extras.load("outer_of_two")
+    assert not isinstance(caught.value, extras.MissingPackageError)
+
+
+def test_what_is_missing_is_told_how_to_get(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(
+        extras.MissingPackageError, match=r"^jinja2 is not installed. Run: pip install 'kmha\[course\]'$"
+    ):
+        extras.load("jinja2")

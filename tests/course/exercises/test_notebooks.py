@@ -1,0 +1,153 @@
+import json
+import time
+
+import pytest
+
+from kmha.course.exercises import notebooks
+from kmha.course.judging.judging import judge
+
+nbformat = pytest.importorskip("nbformat")
+
+
+def _cell(source, id=None, kind="code"):
+    return {"cell_type": kind, "source": source, "metadata": {"nbgrader": {"grade_id": id}} if id else {}}
+
+
+def _sources(doubling, *cells):
+    return notebooks.sources({"cells": list(cells)}, doubling)
+
+
+def test_the_cells_of_a_learners_notebook(doubling):
+    notebook = notebooks.student(doubling)
+    nbformat.validate(notebook)
+    assert [(cell.cell_type, cell.metadata.nbgrader.grade_id) for cell in notebook.cells] == [
+        ("markdown", "opening"),
+        ("markdown", "text-twice"),
+        ("code", "twice"),
+        ("code", "check-twice"),
+        ("markdown", "text-again"),
+        ("code", "again"),
+        ("code", "check-again"),
+    ]
+    assert notebook.cells[0].source == "# Doubling\n\nAn opening."
+    assert "factor_of_the_solution" not in nbformat.writes(notebook)
+    assert "hint" not in nbformat.writes(notebook)
+
+
+def test_nbgrader_knows_solutions_and_tests_with_their_points(doubling):
+    cells = notebooks.student(doubling).cells
+    marks = [cell.metadata.nbgrader for cell in cells]
+    assert [mark.solution for mark in marks] == [False, False, True, False, False, True, False]
+    assert [mark.grade for mark in marks] == [False, False, False, True, False, False, True]
+    assert [mark.locked for mark in marks] == [True, True, False, True, True, False, True]
+    assert [mark.points for mark in marks if mark.grade] == [32, 5]
+    assert {mark.schema_version for mark in marks} == {3}
+    assert cells[3].source == 'from kmha.course import check\n\ncheck("a1.twice")'
+
+
+def test_the_same_masters_give_the_same_file(doubling):
+    assert nbformat.writes(notebooks.student(doubling)) == nbformat.writes(notebooks.student(doubling))
+
+
+def test_a_notebook_has_no_file_of_another_exercise(doubling):
+    assert notebooks.student(doubling).cells[5].source.startswith("# twice: as you wrote it above\n")
+
+
+def test_solutions_come_back_and_pass(doubling, sandbox):
+    found = notebooks.sources(json.loads(nbformat.writes(notebooks.solved(doubling))), doubling)
+    assert list(found) == ["twice", "again"]
+    for item in doubling.items:
+        assert judge(item, found[item.name], sandbox, seed=3, more={"twice.py": found["twice"]}).passed
+
+
+ANSWER = "def twice(array):\n    return 2 * array"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [_cell(ANSWER, "twice")],
+        [_cell(ANSWER.splitlines(keepends=True), "twice")],
+        [_cell("# Twice as much", kind="markdown"), _cell(ANSWER)],
+        [_cell("def twice(array):\n    raise NotImplementedError", "twice"), _cell(ANSWER)],
+        [_cell(ANSWER, "twice"), _cell("check('a1.twice')", "check-twice")],
+        [_cell("%matplotlib inline\n" + ANSWER, "twice")],
+        [_cell("%%time\n" + ANSWER, "twice")],
+        [_cell("!pip install kmha\ntwice?\nfiles = !ls\n" + ANSWER, "twice")],
+        [_cell("%%bash\ndef twice(array): 5", "twice"), _cell(ANSWER)],
+        [_cell("1 / 0"), _cell(ANSWER)],
+        [_cell(ANSWER, "twice"), _cell("print(twice(undefined))")],
+        [_cell(ANSWER, "twice"), _cell("# Four times as much", kind="markdown"), _cell("def again(x): pass")],
+    ],
+)
+def test_an_answer_is_found(doubling, cells):
+    assert _sources(doubling, *cells)["twice"].strip() == ANSWER
+
+
+def test_what_an_answer_uses_comes_with_it(doubling):
+    cells = [
+        _cell("import numpy as np\nimport math"),
+        _cell("factor = np.int64(2)"),
+        _cell("def twice(x): return factor * x"),
+    ]
+    assert _sources(doubling, *cells) == {
+        "twice": "import numpy as np\nfactor = np.int64(2)\ndef twice(x): return factor * x\n"
+    }
+
+
+def test_what_a_definition_needs_at_once_is_above_it(doubling):
+    """Each cell imports what it uses; the last import of a name is below the class that is made with it."""
+    cells = [
+        _cell("import collections\n\nclass Base(collections.UserDict):\n    pass", "twice"),
+        _cell("import collections\n\ndef again(x):\n    return collections.Counter, Base", "again"),
+    ]
+    assert _sources(doubling, *cells)["again"] == (
+        "import collections\nclass Base(collections.UserDict):\n    pass\n"
+        "def again(x):\n    return collections.Counter, Base\n"
+    )
+
+
+def test_what_cannot_be_parsed_is_handed_on_to_whoever_says_where(doubling):
+    assert _sources(doubling, _cell("def twice(array:\n    return", "twice")) == {
+        "twice": "def twice(array:\n    return"
+    }
+
+
+@pytest.mark.parametrize("notebook", [[], {}, {"cells": 3}, {"worksheets": []}, None, "text"])
+def test_what_is_no_notebook(doubling, notebook):
+    with pytest.raises(ValueError, match="it is no notebook"):
+        notebooks.sources(notebook, doubling)
+
+
+def test_cells_can_be_anything(doubling):
+    cells = [
+        3,
+        None,
+        {},
+        _cell(5),
+        _cell([5, "x"]),
+        {**_cell("x"), "metadata": 7},
+        {**_cell("y"), "metadata": {"nbgrader": []}},
+    ]
+    assert _sources(doubling, *cells) == {}
+    assert _sources(doubling, _cell("def twice(x):\n    return '\ud800'"))["twice"] == "def twice(x):\n    return '?'\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        ([_cell("#" * 150_000), _cell("#" * 150_000)], "its code cells hold more than 256 KiB"),
+        ([_cell("a=1;" * 3_000), _cell("b=1;" * 3_000)], "more than 5,000 statements"),
+    ],
+)
+def test_the_code_has_a_limit(doubling, cells, says):
+    assert _sources(doubling, cells[0]) == {}
+    with pytest.raises(ValueError, match=says):
+        _sources(doubling, *cells)
+
+
+def test_empty_lines_are_not_looked_at_again_and_again(doubling):
+    """Where magics are looked for; over so many lines, what each of them begins with would take minutes."""
+    start = time.process_time()
+    assert _sources(doubling, _cell("\n" * 100_000 + "def twice(:"), _cell("%magic\n\n" + ANSWER, "twice"))
+    assert time.process_time() - start < 10

@@ -1,0 +1,180 @@
+import contextlib
+from itertools import product
+
+import numpy as np
+import pytest
+
+from kmha.course.exercises import content
+from kmha.course.judging.comparing import same
+from kmha.course.judging.judging import judge
+from kmha.course.judging.marking import judged
+from kmha.course.judging.questions import plan
+from kmha.course.judging.running import run_solution
+from kmha.sandbox.sandbox import Answer
+from kmha.verify.chains.attention import ImpossibleError
+
+SEED = 201
+JUDGED = [
+    "a1.addons_forward",
+    "a1.cross_mask",
+    "a1.key_gradient",
+    "a2.head_ablation",
+    "a2.head_gradient",
+    "a2.prune_head",
+    "a2.split_kernel",
+    "a2.transpose_output",
+    "a2.transpose_qkv",
+    "a3.best_factors",
+    "a3.bilinear_form",
+    "a3.fold_biases",
+    "a3.key_bias",
+    "a3.ov_matrix",
+    "a4.mask_order",
+    "a4.merge_heads",
+    "a4.scaled_dot_product_attention",
+    "a4.split_heads",
+    "a5.saturation",
+    "a7.positional_encoding",
+    "a7.scaled_dot_product_attention",
+]
+
+
+def _judge(doubling, sandbox, code, place=0, **more):
+    return judge(doubling.items[place], code, sandbox, seed=SEED, **more)
+
+
+def _twice(line):
+    return f"import numpy as np\n\n\ndef twice(array):\n    {line}\n"
+
+
+def test_the_solution(doubling, sandbox):
+    grade = _judge(doubling, sandbox, doubling.items[0].master.solution)
+    assert (grade.points, grade.possible, grade.passed) == (32, 32, True)
+    assert (grade.named, grade.shown, grade.error, grade.printed) == (None, None, None, "")
+
+
+def test_the_starter(doubling, sandbox):
+    grade = _judge(doubling, sandbox, doubling.items[0].master.starter)
+    assert grade.points == 0
+    assert grade.outcomes[1].says.startswith("NotImplementedError: write this part (line ")
+
+
+def test_a_known_mistake(doubling, sandbox):
+    grade = _judge(doubling, sandbox, _twice("print('three'); return array + array + array"))
+    assert grade.named.id == "thrice-as-much"
+    assert grade.printed == "three\n"
+    assert 0 < grade.points < grade.possible
+    assert grade.shown.inputs["array"].size <= 9
+    assert (abs(grade.shown.result - 3 * grade.shown.inputs["array"]) < 1e-12).all()
+
+
+def test_a_mistake_that_is_not_known(doubling, sandbox):
+    grade = _judge(doubling, sandbox, _twice("return array * 4"))
+    assert grade.named is None
+    assert grade.shown is not None
+
+
+def test_without_explanations(doubling, sandbox):
+    grade = _judge(doubling, sandbox, _twice("return array * 3"), explain=False)
+    assert (grade.named, grade.shown) == (None, None)
+    assert not grade.passed
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import torch\n", "it imports torch in line 1"),
+        ("def twice(:\n", "invalid syntax"),
+        ("def other(): pass\n", "there is no `twice` in twice.py"),
+        ("1 / 0\n", "division by zero"),
+    ],
+)
+def test_what_cannot_be_run(doubling, sandbox, code, says):
+    grade = _judge(doubling, sandbox, code)
+    assert says in grade.error["says"]
+    assert grade.points == 0
+    assert {outcome.says for outcome in grade.outcomes} == {"not reached"}
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("array[...] = 2 * array; return array", {"unchanged"}),
+        ("return 2 * array[..., None]", {"signature", "shape", "values", "unchanged", "edge", "invariants"}),
+        ("return np.where(array > 0, 2 * array, array)", {"values", "edge"}),
+    ],
+)
+def test_what_a_mistake_costs(doubling, sandbox, line, lost):
+    grade = _judge(doubling, sandbox, _twice(line))
+    assert {outcome.check.layer for outcome in grade.outcomes if not outcome.points} == lost
+
+
+def test_the_learners_own_files(doubling, sandbox):
+    code = "from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n"
+    right, wrong = _twice("return 2 * array"), _twice("return 3 * array")
+    assert _judge(doubling, sandbox, code, 1, more={"twice.py": right}).passed
+    assert not _judge(doubling, sandbox, code, 1, more={"twice.py": wrong}).passed
+    assert _judge(doubling, sandbox, code, 1).error["kind"] == "ModuleNotFoundError"
+
+
+def test_the_time_that_it_may_take(doubling, sandbox):
+    grade = _judge(doubling, sandbox, _twice("while True: pass"), seconds=0.6, explain=False)
+    assert "it took longer than 0.6 seconds" in grade.outcomes[1].says
+
+
+def _spoilt(result, *, zeros):
+    """NaN in the place of every float, or of those that are 0."""
+    if isinstance(result, dict):
+        return {key: _spoilt(each, zeros=zeros) for key, each in result.items()}
+    if isinstance(result, list | tuple):
+        return [_spoilt(each, zeros=zeros) for each in result]
+    if np.asarray(result).dtype.kind != "f":
+        return result
+    return np.where(np.equal(result, 0) | (not zeros), np.nan, result)
+
+
+@pytest.mark.parametrize("id", JUDGED)
+def test_nan_passes_no_judge(sandbox, id):
+    """Every comparison with NaN is false, also that an answer is too far off."""
+    (item,) = content.find(id, content.installed())
+    checks = [check for check in item.spec.checks if check.layer not in ("signature", "shape", "unchanged")]
+    questions = plan(item.spec, SEED, checks)
+    right = run_solution(item, sandbox, questions).answers
+    spoilt = 0
+    for check, of in zip(checks, questions.of, strict=True):
+        for index, zeros in product(of, (False, True)):
+            expected = right[index].result
+            result = _spoilt(expected, zeros=zeros)
+            if not same(result, expected):
+                spoilt += 1
+                assert judged(check, questions.inputs(index), Answer(result), expected), check.says
+    assert spoilt
+
+
+@pytest.mark.parametrize(
+    ("shapes", "says"),
+    [
+        ([(1, 1, 1, 25_000)] * 3, "query: 25,000 elements, and at most 20,000"),
+        ([(1, 1, 150, 1)] * 3, "the scores: 22,500 elements"),
+        ([(2, 3, 4, 7), (2, 3, 5, 7), (2, 3, 5, 700)], "value: 21,000 elements"),
+        ([(2_000, 1, 1, 1), (1, 2_000, 1, 1), (1, 1, 1, 2_000)], "key and value"),
+        ([(2_000,), (2_000, 1), (2_000, 1, 1)], "four axes"),
+    ],
+)
+def test_what_is_computed_for_a_test_has_limits(shapes, says):
+    """It is computed outside of the sandbox."""
+    (item,) = content.find("a8.catches", content.installed())
+    with pytest.raises(ValueError, match=says):
+        item.spec.serve("7/0", *map(np.zeros, shapes))
+    with pytest.raises(ValueError, match="mask: 25,000"):
+        item.spec.serve("7/0", *[np.zeros((2, 3, 4, 5))] * 3, mask=np.ones(25_000, bool))
+
+
+def test_a_test_of_usual_sizes_is_within_them():
+    """Only a mistake that cannot be made with these sizes raises."""
+    (item,) = content.find("a8.catches", content.installed())
+    inputs = item.spec.checks[-1].draw(np.random.default_rng(1))
+    arrays = [np.ones((2, 8, length, 64)) for length in (10, 16, 16)]
+    for index in range(inputs["count"]):
+        with contextlib.suppress(ImpossibleError):
+            item.spec.serve(f"{inputs['seed']}/{index}", *arrays, mask=np.ones((2, 10, 16), bool))

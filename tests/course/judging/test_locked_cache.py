@@ -1,0 +1,41 @@
+import threading
+
+import pytest
+
+from kmha.course.judging.locked_cache import Once
+
+
+def test_several_threads_compute_it_once():
+    once, computed, found = Once(3), [], []
+    together = threading.Barrier(4)
+
+    def compute():
+        computed.append(threading.get_ident())
+        return "result"
+
+    def want():
+        together.wait(5)
+        found.append(once.of("key", compute))
+
+    threads = [threading.Thread(target=want) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert found == ["result"] * 4
+    assert len(computed) == 1
+
+
+def test_the_key_that_was_asked_for_longest_ago_goes_first():
+    once = Once(2)
+    for key in ("one", "two", "one", "three"):
+        once.of(key, lambda key=key: f"first {key}")
+    assert once.of("one", lambda: "second one") == "first one"
+    assert once.of("two", lambda: "second two") == "second two"
+
+
+def test_an_error_is_not_kept():
+    once = Once(2)
+    with pytest.raises(ZeroDivisionError):
+        once.of("key", lambda: 1 // 0)
+    assert once.of("key", lambda: 5) == 5

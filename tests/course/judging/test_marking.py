@@ -1,0 +1,110 @@
+"""Points of results, without a sandbox."""
+
+import numpy as np
+import pytest
+
+from kmha.course.exercises.exercise import Check, Exercise, sizes, standard
+from kmha.course.judging.marking import LONGEST, error_text, mark, refused
+from kmha.course.judging.questions import plan
+from kmha.sandbox.sandbox import Answer, Ran
+
+
+def draw(rng):
+    rows, columns = sizes(rng, 2)
+    return {"array": rng.normal(size=(rows, columns))}
+
+
+def _raises(inputs, result, expected):
+    raise ZeroDivisionError
+
+
+SPEC = Exercise(
+    title="Twice",
+    question="",
+    difficulty=1,
+    minutes=1,
+    checks=(
+        *standard(draw, signature=1, shape=2, values=4, unchanged=1),
+        Check("edge", "a judge that raises", 8, draw, judge=_raises),
+    ),
+    wrong=(),
+)
+PLAN = plan(SPEC, 7)
+SIGNATURE = Answer({"": ["array"]})
+EXPECTED = [SIGNATURE, *[Answer(2 * question["inputs"]["array"]) for question in PLAN.asked[1:]]]
+
+
+def _mark(*answers):
+    return mark("a0.twice", SPEC, PLAN, Ran(None, answers), EXPECTED)
+
+
+def _points(grade):
+    return [outcome.points for outcome in grade.outcomes]
+
+
+def test_right_results_get_all_but_what_cannot_be_judged():
+    grade = _mark(*EXPECTED)
+    assert _points(grade) == [1, 2, 4, 1, 0]
+    assert grade.outcomes[4].says == "it is not in the form expected."
+
+
+def test_form_is_worth_nothing_beside_wrong_values():
+    grade = _mark(SIGNATURE, *[Answer(3 * answer.result) for answer in EXPECTED[1:]])
+    assert _points(grade) == [0, 0, 0, 0, 0]
+    assert [outcome.says is None for outcome in grade.outcomes] == [True, True, False, True, False]
+
+
+def test_a_changed_input_costs_its_points():
+    grade = _mark(SIGNATURE, *[Answer(answer.result, changed=("array",)) for answer in EXPECTED[1:]])
+    assert _points(grade) == [1, 2, 4, 0, 0]
+    assert grade.outcomes[3].says == "it changes its argument array."
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        "text",
+        {("a",): 1},
+        [10**400, 1.0],
+        [[1.0], [1.0, 2.0]],
+        float("nan"),
+        {"": {"": {}}},
+        np.zeros((0, 3)),
+        [[]] * 5,
+        {str(key): key for key in range(10_000)},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_result_can_be_anything(result):
+    grade = _mark(Answer(result), *[Answer(result)] * (len(PLAN.asked) - 1))
+    assert grade.points == 0
+    assert all(len(outcome.says or "") <= LONGEST for outcome in grade.outcomes)
+
+
+def test_an_error_is_said_in_one_line():
+    error = {"kind": "ValueError", "says": "first\nsecond", "line": 3, "text": "raise"}
+    grade = _mark(SIGNATURE, *[Answer(error=error)] * (len(PLAN.asked) - 1))
+    assert grade.outcomes[1].says == "ValueError: first (line 3: raise)"
+
+
+def test_what_was_not_run_has_the_reason():
+    grade = refused("a0.twice", SPEC, "it imports scipy")
+    assert (grade.points, grade.possible, grade.error["says"]) == (0, 16, "it imports scipy")
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ("Exception encountered when calling M.call().\n\n\x1b[1mOnly inputs.\x1b[0m\n\nArguments:", "E: Only inputs."),
+        (
+            'in user code:\n\n    File "f.py", line 3, in call\n        g(x)\n\n    TypeError: no list\n',
+            "TypeError: no list",
+        ),
+        ("in user code:", "in user code:"),
+        ("one\ntwo", "E: one"),
+        ("", "E: "),
+    ],
+)
+def test_what_an_error_says_without_what_is_around_it(says, said):
+    assert error_text({"kind": "E", "says": says, "line": None, "text": ""}) == said

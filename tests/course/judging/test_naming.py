@@ -1,0 +1,102 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kmha.course.exercises.content import Item
+from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.judging import naming
+from kmha.course.judging.naming import Named, name
+from kmha.course.judging.questions import plan
+from kmha.course.judging.running import run, solution
+from kmha.sandbox.results import Answer
+from kmha.verify.chains.attention import Trial
+
+SEED = 301
+
+
+def _changed(item, **changes):
+    """The exercise with another spec, in place of what its file says."""
+    found = dataclasses.replace(item)
+    object.__setattr__(found, "spec", dataclasses.replace(item.spec, **changes))
+    return found
+
+
+def _named(doubling, sandbox, code):
+    return _named_in(doubling.items[0], sandbox, code)
+
+
+def _named_in(item, sandbox, code):
+    questions = plan(item.spec, SEED)
+    answers = run(item, code, questions, sandbox).answers
+    return name(item, questions, answers, solution(item, sandbox, SEED).answers, sandbox, SEED)
+
+
+def test_a_wrong_answer_is_known_by_its_results(doubling, sandbox):
+    found = _named(doubling, sandbox, "def twice(array):\n    return sum([array] * 3)\n")
+    assert found == Named("thrice-as-much", "The factor is 3.", "a thread")
+
+
+def test_others_are_not(doubling, sandbox):
+    for line in ("return array * 2.9", "return 2 * array", "raise ValueError", "array *= 3; return array"):
+        assert _named(doubling, sandbox, f"def twice(array):\n    {line}\n") is None
+
+
+def test_errors_are_alike_by_their_kind():
+    one, other, third = (Answer(error={"kind": kind, "says": says}) for kind, says in ("Aa", "Ab", "Ba"))
+    near = [1e-6]
+    assert not naming._alike([one], [third], near)
+    assert naming._alike([one], [other], near)
+    assert not naming._alike([one], [Answer(3)], near)
+    assert not naming._alike([Answer(3, changed=("a",))], [Answer(3)], near)
+
+
+def test_errors_alone_name_nothing(doubling, sandbox):
+    """They are alike whatever their cause: this one forgot an import."""
+    raises = Wrong("raises", "It uses what there is not.", "def twice(array):\n    return numpy.add(array, array)\n")
+    item = _changed(doubling.items[0], wrong=(raises,))
+    assert _named_in(item, sandbox, "def twice(array):\n    return two * array\n") is None
+
+
+def test_what_a_check_takes_for_equal_is_the_same_mistake(doubling, sandbox):
+    """Code that computes in half precision, or in another order, rounds otherwise."""
+    code = "def twice(array):\n    return array * 3 * (1 + 1e-4)\n"
+    assert _named(doubling, sandbox, code) is None
+    item = doubling.items[0]
+    checks = tuple(dataclasses.replace(check, tolerance=1e-3) for check in item.spec.checks)
+    assert _named_in(_changed(item, checks=checks), sandbox, code).id == "thrice-as-much"
+
+
+def _inputs(rng):
+    batch, heads, queries, keys, size = sizes(rng, 5)
+    shapes = {"query": queries, "key": keys, "value": keys}
+    return {role: rng.normal(size=(batch, heads, positions, size)) for role, positions in shapes.items()}
+
+
+def _attend(inputs, scale):
+    logits = np.einsum("BHTO,BHSO->BHTS", inputs["query"], inputs["key"]) * scale
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.einsum("BHTS,BHSO->BHTO", powers / powers.sum(-1, keepdims=True), inputs["value"])
+
+
+@pytest.mark.parametrize(("power", "id"), [(0.0, "scale-missing"), (-0.5, None), (-0.3, None)])
+def test_mistakes_of_the_bank(power, id):
+    """Attention without its scale is one of them; the right one is none, and neither is a scale that nobody takes."""
+
+    def bank(inputs):
+        return Trial("attention", inputs["query"], inputs["key"], inputs["value"])
+
+    item = Item("a0", "f", None)
+    vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), (), bank=bank)
+    questions = plan(item.spec, SEED)
+    sizes_of = [question["inputs"]["query"].shape[-1] for question in questions.asked]
+    answers = [Answer(_attend(questions.inputs(i), size**power)) for i, size in enumerate(sizes_of)]
+    expected = [Answer(_attend(questions.inputs(i), size**-0.5)) for i, size in enumerate(sizes_of)]
+    found = name(item, questions, answers, expected, None, SEED)
+    assert (found and found.id) == id
+
+
+def test_without_a_bank_there_is_nothing():
+    item = Item("a0", "f", None)
+    vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), ())
+    assert list(naming._of_bank(item, plan(item.spec, 1))) == []

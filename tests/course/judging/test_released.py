@@ -1,0 +1,96 @@
+import pytest
+
+from kmha.course.exercises import content
+from kmha.course.exercises.content import BAKED, UnknownExerciseError
+from kmha.course.judging import released
+from kmha.course.judging.judging import judge
+from kmha.course.judging.released import LATER, NOTHING, Baked
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, doubling, sandbox):
+    found = tmp_path_factory.mktemp("baked") / "a1_doubling"
+    found.mkdir()
+    for item in doubling.items:
+        released.bake(item, found / f"{item.name}{BAKED}", sandbox, 5)
+    for name in ("assignment.toml", "README.md"):
+        (found / name).write_bytes((doubling.folder / name).read_bytes())
+    return found
+
+
+@pytest.fixture(scope="module")
+def items(folder):
+    (assignment,) = content.assignments(folder.parent)
+    return assignment.items
+
+
+def _answer(factor, line=""):
+    return f"import numpy as np\ndef twice(array):\n    {line or 'pass'}\n    return {factor} * np.asarray(array)\n"
+
+
+def test_an_exercise_is_what_it_was_but_for_what_is_kept_back(items, doubling):
+    twice = items[0]
+    assert isinstance(twice, Baked)
+    assert (twice.master.text, twice.master.starter) == (
+        doubling.items[0].master.text,
+        doubling.items[0].master.starter,
+    )
+    assert twice.master.solution == twice.master.starter
+    assert twice.master.hints == doubling.items[0].master.hints
+    assert [check.says for check in twice.spec.checks] == [check.says for check in doubling.items[0].spec.checks[:5]]
+    assert (twice.spec.points, twice.all_points) == (16, 32)
+    assert twice.spec.wrong == ()
+    assert items[1].spec.needs == ("twice",)
+
+
+def test_the_file_holds_no_solution_no_hidden_check_and_no_wrong_answer(folder):
+    held = b"".join(path.read_bytes() for path in folder.iterdir())
+    for kept_back in (b"factor_of_the_solution", b"hidden", b"thrice", b"The factor is 3", b"only-once", b"it shrinks"):
+        assert kept_back not in held
+
+
+@pytest.mark.parametrize(
+    ("code", "points"),
+    [(_answer(2), [1, 2, 4, 1, 8]), (_answer(3), [0, 0, 0, 0, 0]), (_answer(2, "array += 0.5; array *= 1"), [0] * 5)],
+)
+def test_the_points_of_an_answer(items, sandbox, code, points):
+    grade = judge(items[0], code, sandbox, seed=9)
+    assert [outcome.points for outcome in grade.outcomes] == points
+    assert grade.passed is (sum(points) == 16)
+
+
+def test_what_a_judge_would_have_to_decide_is_left_undecided(items, sandbox):
+    assert judge(items[0], _answer(3), sandbox, seed=9).outcomes[4].says == LATER
+
+
+def test_the_learners_other_files_are_beside_it(items, sandbox):
+    code = "from twice import twice\ndef again(array):\n    return twice(twice(array))\n"
+    assert judge(items[1], code, sandbox, seed=9, more={"twice.py": _answer(2)}).passed
+    assert judge(items[1], code, sandbox, seed=9, more={"twice.py": _answer(3)}).points == 0
+
+
+def test_what_the_exercise_does_not_allow(items, sandbox):
+    grade = judge(items[0], "import scipy\n" + _answer(2), sandbox, seed=9)
+    assert not grade.passed
+    assert "it imports scipy in line 1" in grade.error["says"]
+
+
+def test_an_exercise_without_visible_checks_is_not_passed(items, sandbox, monkeypatch):
+    monkeypatch.setitem(items[1].held, "checks", [])
+    monkeypatch.delitem(vars(items[1]), "spec", raising=False)
+    grade = released.judge(items[1], "", sandbox)
+    assert (grade.passed, grade.error["says"]) == (False, NOTHING)
+    monkeypatch.delitem(vars(items[1]), "spec")
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"{}", b"\x02" + b"\0" * 7 + b"[]"])
+def test_a_file_that_is_not_ours(tmp_path, spoilt):
+    (tmp_path / f"twice{BAKED}").write_bytes(spoilt)
+    with pytest.raises(UnknownExerciseError, match="Get the course anew"):
+        _ = Baked("a1", "twice", tmp_path).spec
+
+
+def test_a_file_of_another_version(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(released, "VERSION", 2)
+    with pytest.raises(UnknownExerciseError, match="another version of kmha"):
+        _ = Baked("a1", "twice", folder).spec

@@ -1,0 +1,106 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from kmha.course.exercises.exercise import Check
+from kmha.course.judging import rendering
+from kmha.course.judging.marking import Grade, Outcome, Shown
+from kmha.course.judging.naming import Named
+
+CHECKS = [Check("values", says, points, lambda rng: {}) for says, points in (("the <values>", 4), ("the edge", 2))]
+RIGHT = Grade("a1.f", tuple(Outcome(check, check.points, None) for check in CHECKS))
+WRONG = Grade(
+    "a1.f",
+    (Outcome(CHECKS[0], 0, "1 of 6 elements differ & more."), Outcome(CHECKS[1], 2, None)),
+    named=Named("swapped", "<b>T</b> and S are swapped.", "a thread"),
+    printed="<script>alert(1)</script>\n",
+    shown=Shown({"query": np.array([[1.0, 2.5]]), "heads": 2}, (np.array([3, 4]), "<i>")),
+)
+BROKEN = Grade(
+    "a1.f",
+    tuple(Outcome(check, 0, "not reached") for check in CHECKS),
+    error={"kind": "SyntaxError", "says": "invalid <syntax>", "line": 3, "text": "def f(:"},
+)
+
+
+def test_a_pass_in_words():
+    assert rendering.text("The title", RIGHT, 7) == (
+        "a1.f, The title: 6 of 6 points\n\n  ok  4 of 4  the <values>\n  ok  2 of 2  the edge\n\n(seed 7)"
+    )
+
+
+def test_a_failure_in_words():
+    said = rendering.text("The title", WRONG, 7)
+    assert "  --  0 of 4  the <values>: 1 of 6 elements differ & more.\n  ok  2 of 2  the edge\n" in said
+    assert "The mistake:\n  <b>T</b> and S are swapped.\n" in said
+    assert "The smallest case that shows it:\n  query (1, 2) = [[1.  2.5]]\n  heads = 2\n" in said
+    assert "\n  your result[0] (2,) = [3 4]\n  your result[1] = '<i>'\n" in said
+    assert "It printed:\n  <script>alert(1)</script>\n" in said
+
+
+def test_what_could_not_be_run_in_words():
+    said = rendering.text("The title", BROKEN, 7)
+    assert "It could not be checked:\n  SyntaxError: invalid <syntax> (line 3: def f(:)\n" in said
+    assert "not reached" not in said
+
+
+def test_everything_is_escaped():
+    """In HTML no text of an answer is more than text."""
+    for grade in (WRONG, BROKEN):
+        page = rendering.page("<u>title</u>", grade, 7)
+        for tag in ("<script>", "<b>T</b>", "<i>", "<u>", "<syntax>", "<values>"):
+            assert tag not in page
+    page = rendering.page("<u>title</u>", WRONG, 7)
+    for text in ("&lt;script&gt;", "&lt;b&gt;T", "&#x27;&lt;i&gt;&#x27;", "&amp; more", "seed 7", "✗", "✓"):
+        assert text in page
+
+
+def test_as_json():
+    found = json.loads(json.dumps(rendering.as_dict(WRONG)))
+    assert (found["exercise"], found["points"], found["possible"], found["passed"]) == ("a1.f", 2, 6, False)
+    assert [check["wrong"] for check in found["checks"]] == ["1 of 6 elements differ & more.", None]
+    assert found["mistake"] == {"id": "swapped", "says": "<b>T</b> and S are swapped.", "source": "a thread"}
+    assert found["case"] == {"inputs": {"query": [[1.0, 2.5]], "heads": 2}, "result": [[3, 4], "<i>"], "differs": None}
+    assert json.loads(json.dumps(rendering.as_dict(BROKEN)))["error"]["line"] == 3
+    assert rendering.as_dict(RIGHT)["case"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.array([[1.0, 2.0], [3.0, 4.5]]), "[[1.  2. ]\n [3.  4.5]]"),
+        (np.zeros(41), "(41 elements)"),
+        (np.float64(0.5), "np.float64(0.5)"),
+        (None, "None"),
+        ("x" * 2000, "'" + "x" * 959 + "…"),
+        (np.array(3), "3"),
+    ],
+)
+def test_values(value, said):
+    assert rendering.value_text(value) == said
+
+
+def test_what_does_not_fit_into_a_line_goes_below_its_name():
+    shown = Shown({"mask": np.eye(2, dtype=int)}, {"scores": [np.ones((1, 1, 2))], "none": []})
+    assert rendering.case_text(shown).splitlines() == [
+        "mask (2, 2) =",
+        "    [[1 0]",
+        "     [0 1]]",
+        "your result['scores'][0] (1, 1, 2) = [[[1. 1.]]]",
+        "your result['none'] = []",
+    ]
+
+
+def test_where_it_differs():
+    shown = Shown({"heads": 2}, np.eye(2), ("result[0]", np.array([[True, False], [True, True]])))
+    assert rendering.case_text(shown).splitlines()[-3:] == ["where result[0] differs (■):", "    ■ ·", "    ■ ■"]
+    grade = dataclasses.replace(WRONG, shown=shown)
+    assert rendering.as_dict(grade)["case"]["differs"] == {"in": "result[0]", "at": [[True, False], [True, True]]}
+
+
+def test_what_was_said_is_not_said_again():
+    outcomes = tuple(Outcome(each.check, 0, "it raises") for each in WRONG.outcomes)
+    grade = dataclasses.replace(WRONG, outcomes=outcomes)
+    assert [says for _, says in rendering.outcomes(grade)] == ["it raises", *["as above"] * (len(outcomes) - 1)]

@@ -1,0 +1,106 @@
+import pytest
+
+from kmha.course.exercises import content
+from kmha.course.judging.questions import plan
+from kmha.course.learner import checking, workspace
+from kmha.course.learner.checking import built_on, check, first_open, fresh_seed, next_open, untouched
+from kmha.course.learner.progress import Record, WorkspaceError
+from kmha.sandbox.pool import Pool
+
+RIGHT = "def twice(array):\n    return 2 * array\n"
+WRONG = "def twice(array):\n    return 3 * array\n"
+
+
+@pytest.fixture
+def mine(course, tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "installed", lambda: course)
+    monkeypatch.chdir(tmp_path)
+    return workspace.start(tmp_path / "mine", content.assignments(course))[0]
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool() as found:
+        yield found
+
+
+def test_a_check_is_noted(doubling, mine, pool):
+    item = doubling.items[0]
+    found = check(item, mine, pool, 5)
+    assert (found.grade.points, found.seed, found.untouched) == (0, 5, True)
+    assert found.record == Record()
+    assert mine.progress.records() == {}
+    mine.path(item).write_text(WRONG)
+    found = check(item, mine, pool)
+    assert found.grade.named.id == "thrice-as-much"
+    assert (found.untouched, found.unready) == (False, ())
+    mine.path(item).write_text(RIGHT)
+    found = check(item, mine, pool)
+    assert found.grade.passed
+    assert mine.progress.record("a1.twice") == Record(attempts=2, points=32, passed=True) == found.record
+
+
+def test_what_another_answer_has_wrong(doubling, mine, pool):
+    twice, again = doubling.items
+    mine.path(again).write_text("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n")
+    mine.path(twice).write_text(WRONG)
+    assert check(again, mine, pool).unready == ("a1.twice",)
+    mine.path(twice).write_text(RIGHT)
+    found = check(again, mine, pool)
+    assert found.grade.passed
+    assert found.unready == ()
+
+
+def test_a_file_that_is_missing(doubling, mine, pool):
+    mine.path(doubling.items[0]).unlink()
+    with pytest.raises(WorkspaceError, match="is missing"):
+        check(doubling.items[0], mine, pool)
+    assert mine.progress.records() == {}
+
+
+def test_what_passes_by_accident_must_pass_again(doubling, mine, pool, monkeypatch):
+    """An answer that knows the inputs of one seed."""
+    item = doubling.items[0]
+    monkeypatch.setattr(checking, "fresh_seed", lambda: 6)
+    known = {question["inputs"]["array"].shape for question in plan(item.spec, 5).asked[1:]}
+    mine.path(item).write_text(f"def twice(array):\n    return array * (2 if array.shape in {known} else 3)\n")
+    assert check(item, mine, pool, 5).grade.passed
+    found = check(item, mine, pool, 5, confirm=True)
+    assert (found.seed, found.grade.passed) == (6, False)
+    mine.path(item).write_text(WRONG)
+    assert check(item, mine, pool, 5, confirm=True).seed == 5
+
+
+def test_seeds_are_drawn():
+    assert len({fresh_seed() for _ in range(20)}) > 15
+
+
+def test_what_is_next(doubling, mine):
+    twice, again = doubling.items
+    passed = Record(passed=True)
+    assert first_open({}).id == twice.id
+    assert first_open({twice.id: passed}).id == again.id
+    assert first_open({twice.id: passed, again.id: passed}) is None
+    assert next_open({}, twice).id == again.id
+    assert next_open({again.id: passed}, again).id == twice.id
+    assert next_open({twice.id: passed, again.id: passed}, again) is None
+
+
+def test_what_an_exercise_is_built_on(doubling):
+    twice, again = doubling.items
+    assert built_on(again) == [twice]
+    assert built_on(twice) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("", "", True),
+        ("# YOUR CODE HERE", "#  where do I begin?\n", True),
+        ('raise NotImplementedError("write this part")', "return array", False),
+        ("def twice(", "def twice((", False),
+    ],
+)
+def test_an_answer_that_is_the_starter(doubling, old, new, same):
+    item = doubling.items[0]
+    assert untouched(workspace.learners(item).replace(old, new, 1), item) == same

@@ -1,0 +1,88 @@
+import sys
+import types
+
+import pytest
+
+from kmha.course.exercises import content
+from kmha.course.exercises.content import UnknownExerciseError
+from kmha.course.learner import workspace
+from kmha.course.learner.notebook import Result, check
+
+RIGHT = "def twice(array):\n    return factor * array"
+
+
+@pytest.fixture
+def cells(course, tmp_path, monkeypatch):
+    """Stands for a notebook: sets the cells that were run."""
+    monkeypatch.setattr(content, "installed", lambda: course)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*sources, **more):
+        main = types.ModuleType("__main__")
+        vars(main).update({"In": [*sources]} if sources else {}, **more)
+        monkeypatch.setitem(sys.modules, "__main__", main)
+
+    return run
+
+
+def test_it_is_found_in_the_package():
+    import kmha.course
+
+    assert kmha.course.check is check
+    with pytest.raises(AttributeError, match=r"'kmha.course' has no attribute 'chek'\. It has: check"):
+        _ = kmha.course.chek
+
+
+def test_what_the_cells_define(cells):
+    cells("", "factor = 3", "import numpy", RIGHT, "print(1 / 0)", "factor = 2", "twice(3)")
+    found = check("a1.twice")
+    assert isinstance(found, Result)
+    assert (found.passed, found.points) == (True, 32)
+    assert repr(found).startswith("a1.twice, Twice as much: 32 of 32 points\n")
+    assert "32 of 32 points" in found._repr_html_()
+
+
+def test_a_mistake_is_named(cells):
+    cells("factor = 3", RIGHT)
+    found = check("twice", seed=3)
+    assert (found.passed, found.grade.named.id, found.seed) == (False, "thrice-as-much", 3)
+
+
+def test_exercises_that_use_each_other(cells):
+    cells("factor = 2", RIGHT, "def again(array):\n    return twice(twice(array))")
+    assert check("a1.again").passed
+    cells("factor = 3", RIGHT, "def again(array):\n    return twice(twice(array))")
+    assert not check("a1.again").passed
+
+
+def test_a_script(cells, tmp_path):
+    (tmp_path / "script.py").write_text(f"factor = 2\n\n\n{RIGHT}\n")
+    cells(__file__=str(tmp_path / "script.py"))
+    assert check("a1.twice").passed
+
+
+def test_it_is_noted_in_a_learners_folder(cells, course, tmp_path):
+    folder, _ = workspace.start(tmp_path, content.assignments(course))
+    cells("factor = 2", RIGHT)
+    check("a1.twice")
+    assert folder.progress.record("a1.twice").passed
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("a1.twise", UnknownExerciseError, "Did you mean a1.twice"),
+        ("a1", UnknownExerciseError, "'a1' is 2 exercises: a1.twice, a1.again"),
+        ("a1.twice", ValueError, "no cell that was run defines `twice`"),
+    ],
+)
+def test_what_cannot_be_checked(cells, name, error, message):
+    cells("x = 1")
+    with pytest.raises(error, match=message):
+        check(name)
+
+
+def test_where_there_are_no_cells(cells):
+    cells()
+    with pytest.raises(ValueError, match="there are no cells here"):
+        check("a1.twice")

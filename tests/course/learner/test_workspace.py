@@ -1,0 +1,201 @@
+import json
+import os
+
+import pytest
+
+from kmha.course.exercises.content import assignments
+from kmha.course.learner import workspace
+from kmha.course.learner.progress import STATE, Record, WorkspaceError
+from kmha.course.learner.workspace import FILES, NOTEBOOKS
+
+
+@pytest.fixture
+def files(course, tmp_path):
+    return workspace.start(tmp_path / "mine", assignments(course))[0]
+
+
+@pytest.fixture
+def notebooks(course, tmp_path):
+    pytest.importorskip("nbformat")
+    return workspace.start(tmp_path / "mine", assignments(course), NOTEBOOKS)[0]
+
+
+def test_a_folder_of_files(course, doubling, tmp_path):
+    made, added = workspace.start(tmp_path / "deep" / "mine", assignments(course))
+    assert made.form == FILES
+    assert [path.relative_to(made.root).as_posix() for path in added] == [
+        "README.md",
+        "a1_doubling/README.md",
+        "a1_doubling/twice.py",
+        "a1_doubling/again.py",
+    ]
+    text = made.path(doubling.items[0]).read_text()
+    assert text.startswith(
+        "# %% [markdown]\n# # Twice as much\n#\n# Doubles an array of shape (B, T).\n#\n# **Check it**"
+    )
+    assert "`kmha course check a1.twice`: 32 points, about 2 minutes." in text
+    assert text.endswith(doubling.items[0].master.starter)
+    readme = (made.root / "README.md").read_text()
+    assert "| [a1_doubling](a1_doubling) | Doubling | 2 | 37 | 5 |\n" in readme
+    assert "kmha course check a1.twice" in readme
+    assert "kmha course solution" in readme
+    assert "factor_of_the_solution" not in "".join(path.read_text() for path in added)
+    assert (made.root / "a1_doubling" / "README.md").read_text() == doubling.text
+
+
+def test_starting_again_adds_what_is_missing_and_nothing_else(course, doubling, files):
+    twice, again = doubling.items
+    files.path(twice).write_text("mine")
+    files.path(again).unlink()
+    files.progress.note(twice.id, points=3)
+    made, added = workspace.start(files.root, assignments(course))
+    assert added == [files.path(again)]
+    assert made == files
+    assert files.code(twice) == "mine"
+    assert files.progress.record(twice.id) == Record(points=3)
+    assert workspace.start(files.root, assignments(course))[1] == []
+
+
+def test_a_link_that_leads_nowhere_is_left_alone(course, doubling, tmp_path):
+    (tmp_path / "mine" / "a1_doubling").mkdir(parents=True)
+    link = tmp_path / "mine" / "a1_doubling" / "twice.py"
+    link.symlink_to("nowhere")
+    _, added = workspace.start(tmp_path / "mine", assignments(course))
+    assert link not in added
+    assert os.readlink(link) == "nowhere"
+
+
+def test_a_folder_with_something_else_in_it(course, tmp_path):
+    for name in ("essay.txt", "README.md"):
+        (tmp_path / name).write_text("mine")
+    workspace.start(tmp_path, assignments(course))
+    for name in ("essay.txt", "README.md"):
+        assert (tmp_path / name).read_text() == "mine"
+
+
+def test_the_other_form_needs_another_folder(course, files):
+    with pytest.raises(WorkspaceError, match="is a folder of files: start the notebooks in another folder"):
+        workspace.start(files.root, assignments(course), NOTEBOOKS)
+
+
+def test_it_is_found_from_within(files, tmp_path):
+    inner = files.root / "a1_doubling"
+    assert workspace.find(files.root) == workspace.find(inner) == files
+    assert workspace.find(tmp_path) is None
+
+
+def test_a_form_that_there_is_not(files):
+    (files.root / STATE).write_text('{"form": "scrolls"}')
+    with pytest.raises(WorkspaceError, match="Received: 'scrolls'"):
+        workspace.find(files.root)
+
+
+def test_the_other_answers(doubling, files):
+    twice, again = doubling.items
+    assert [*files.others(again)] == ["twice.py"]
+    files.path(twice).unlink()
+    assert files.others(again) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is missing. `kmha course start` puts it there again, and nothing else."),
+        (b"x = '\xe9'", "is not UTF-8, from byte 5 on"),
+        (b"#" * (5 << 20), "has more than 4 MiB"),
+    ],
+)
+def test_a_file_that_cannot_be_read(doubling, files, content, message):
+    path = files.path(doubling.items[0])
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(WorkspaceError) as error:
+        files.code(doubling.items[0])
+    assert str(error.value).startswith(str(path))
+    assert message in str(error.value)
+
+
+def test_a_folder_in_the_place_of_a_file(doubling, files):
+    path = files.path(doubling.items[0])
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(WorkspaceError, match="cannot be read: Is a directory"):
+        files.code(doubling.items[0])
+
+
+def test_reset_keeps_copies(doubling, files):
+    item = doubling.items[0]
+    files.progress.note(item.id, points=5, passed=True, hints=2, attempts=4)
+    copies = []
+    for text in ("first", "second"):
+        files.path(item).write_text(text)
+        copies.append(files.reset(item))
+    assert [copy.name for copy in copies] == ["twice.py.bak-1", "twice.py.bak-2"]
+    assert [copy.read_text() for copy in copies] == ["first", "second"]
+    assert files.code(item) == workspace.learners(item)
+    assert files.progress.record(item.id) == Record(attempts=4, hints=2)
+
+
+def test_an_answer_as_it_was_handed_out(doubling, files):
+    item = doubling.items[0]
+    assert files.fresh(item)
+    files.path(item).write_text(files.code(item) + "# a thought\n")
+    assert not files.fresh(item)
+    files.reset(item)
+    assert files.fresh(item)
+
+
+def test_an_answer_in_a_notebook_as_it_was_handed_out(doubling, notebooks):
+    twice, again = doubling.items
+    path = notebooks.path(again)
+    assert notebooks.fresh(twice)
+    assert notebooks.fresh(again)
+    path.write_text(path.read_text().replace("return array", "return 3 * array"))
+    assert [notebooks.fresh(twice), notebooks.fresh(again)] == [True, False]
+
+
+def test_reset_of_a_file_that_is_missing(doubling, files):
+    files.path(doubling.items[0]).unlink()
+    with pytest.raises(WorkspaceError, match="is missing"):
+        files.reset(doubling.items[0])
+
+
+def test_a_folder_of_notebooks(doubling, notebooks):
+    path = notebooks.root / "a1_doubling.ipynb"
+    assert {each.name for each in notebooks.root.iterdir()} == {STATE, "README.md", path.name}
+    assert "| [a1_doubling.ipynb](a1_doubling.ipynb) | Doubling |" in (notebooks.root / "README.md").read_text()
+    assert "factor_of_the_solution" not in path.read_text()
+    twice, again = doubling.items
+    assert notebooks.path(twice) == notebooks.path(again) == path
+    assert "def twice(array):" in notebooks.code(twice)
+    assert [*notebooks.others(again)] == ["twice.py"]
+    assert workspace.find(notebooks.root) == notebooks
+
+
+def test_reset_in_a_notebook(doubling, notebooks):
+    item = doubling.items[0]
+    path = notebooks.path(item)
+    started, before = path.read_text(), json.loads(path.read_text())
+    for cell in before["cells"]:
+        if cell["cell_type"] == "code":
+            cell["source"] = ["def twice(array):\n", "    return 'mine'\n"]
+    path.write_text(json.dumps(before))
+    copy = notebooks.reset(item)
+    assert json.loads(copy.read_text()) == before
+    after, first = json.loads(path.read_text())["cells"], json.loads(started)["cells"]
+    changed = [index for index, cell in enumerate(after) if cell != before["cells"][index]]
+    assert ["".join(after[index]["source"]) for index in changed] == ["".join(first[changed[0]]["source"])]
+    assert "NotImplementedError" in "".join(after[changed[0]]["source"])
+
+
+def test_a_notebook_that_is_none(doubling, notebooks):
+    item = doubling.items[0]
+    notebooks.path(item).write_text("{}")
+    for call in (notebooks.code, notebooks.reset):
+        with pytest.raises(WorkspaceError, match="it is no notebook"):
+            call(item)
+    notebooks.path(item).write_text('{"cells": []}')
+    for call in (notebooks.code, notebooks.reset):
+        with pytest.raises(WorkspaceError, match="no cell for"):
+            call(item)

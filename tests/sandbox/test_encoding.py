@@ -1,0 +1,145 @@
+import io
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from kmha.sandbox import encoding
+from kmha.sandbox.encoding import EncodingError, decode, encode
+
+
+def _message(tree, rest=b""):
+    head = json.dumps(tree).encode()
+    return struct.pack("<Q", len(head)) + head + rest
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        "text with ✓",
+        3,
+        -7,
+        2.5,
+        10**30,
+        float("inf"),
+        (1, "a", None),
+        [1, [2, (3.0,)]],
+        {"a": 1, 2: "b"},
+        {},
+        (),
+        [],
+    ],
+    ids=repr,
+)
+def test_plain_values_come_back(value):
+    found = decode(encode(value))
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_nan_comes_back():
+    assert np.isnan(decode(encode(float("nan"))))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8", "bool", "complex128", ">f4"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3, 5)])
+def test_arrays_come_back(dtype, shape):
+    array = np.arange(np.prod(shape), dtype="int64").reshape(shape).astype(dtype)
+    found = decode(encode({"array": array, "more": (array,)}))
+    for each in (found["array"], found["more"][0]):
+        assert each.dtype == array.dtype
+        assert each.shape == array.shape
+        np.testing.assert_array_equal(each, array)
+
+
+def test_arrays_that_are_not_contiguous():
+    array = np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1)[::2]
+    np.testing.assert_array_equal(decode(encode(array)), array)
+
+
+def test_an_array_that_comes_back_can_be_written_to():
+    found = decode(encode(np.zeros(3)))
+    found[1] = 5
+    assert found.tolist() == [0, 5, 0]
+
+
+def test_bfloat16_comes_as_float32():
+    import ml_dtypes
+
+    found = decode(encode(np.array([1.5, 2.5], ml_dtypes.bfloat16)))
+    assert found.dtype == np.float32
+    assert found.tolist() == [1.5, 2.5]
+
+
+class _Raising:
+    def __array__(self, *_, **__):
+        raise RuntimeError("no array for you")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (object(), "cannot send a object: expected arrays, numbers or text"),
+        (lambda: 1, "cannot send a function"),
+        (np.array(["a"]), "cannot send a ndarray"),
+        (np.array([None]), "cannot send a ndarray"),
+        ({"a": {1, 2}}, "cannot send a set"),
+        (_Raising(), "cannot send a _Raising: no array for you"),
+    ],
+)
+def test_what_cannot_be_sent(value, message):
+    with pytest.raises(EncodingError, match=message):
+        encode(value)
+
+
+def test_what_is_too_large(monkeypatch):
+    monkeypatch.setattr(encoding, "LARGEST", 1000)
+    with pytest.raises(EncodingError, match=r"too large: 1,000 at most"):
+        encode(np.zeros(200))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"short",
+        struct.pack("<Q", 1 << 62) + b"{}",
+        struct.pack("<Q", 2) + b"{}",
+        _message([1, 2]),
+        _message({"eval": "1 + 1"}),
+        _message({"plain": None}, b"more"),
+        _message({"number": "exit()"}),
+        _message({"array": ["<f8", [3], "float64"]}, b"\0" * 23),
+        _message({"array": ["<f8", [-1], "float64"]}),
+        _message({"array": ["|O", [1], "object"]}, b"\0" * 8),
+        _message({"array": ["<f8", [1 << 62, 1 << 62], "float64"]}),
+        _message({"array": ["<f8", "no shape", "float64"]}),
+        _message({"dict": [[{"list": []}, {"plain": None}]]}),
+        _message({"plain": None, "number": "1"}),
+    ],
+)
+def test_a_message_of_someone_else(message):
+    with pytest.raises(EncodingError, match="not a message of ours"):
+        decode(message)
+
+
+def test_a_message_that_is_nested_without_end():
+    head = b'{"list": [' * 100_000 + b"]}" * 100_000
+    with pytest.raises(EncodingError, match="not a message of ours"):
+        decode(struct.pack("<Q", len(head)) + head)
+
+
+def test_messages_with_their_length():
+    sink = io.BytesIO()
+    for message in (b"", b"hello", b"x" * 1000):
+        encoding.write(sink, message)
+    sink.seek(0)
+    assert [encoding.read(sink) for _ in range(4)] == [b"", b"hello", b"x" * 1000, None]
+
+
+def test_half_a_message_is_none():
+    assert encoding.read(io.BytesIO(struct.pack("<Q", 5) + b"hell")) is None
+    assert encoding.read(io.BytesIO(b"\0\0")) is None

@@ -1,0 +1,133 @@
+import os
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kmha.sandbox import fork_server
+from kmha.sandbox.encoding import encode, read, write
+
+
+def test_a_relay_sorts_answers_from_questions():
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    asked = []
+
+    def serve(message):
+        asked.append(message)
+        return b"reply"
+
+    relay = fork_server._Relay(reader, writer, serve, time.monotonic() + 9)
+    whole = struct.pack("<Q", 3) + b"one"
+    question = struct.pack("<Q", 4 | fork_server.ASKS) + b"asks"
+    relay.buffer += whole + question + whole[:5]
+    assert relay._messages()
+    assert relay.sent == [whole]
+    assert asked == [b"asks"]
+    assert os.read(far_reader, 100) == struct.pack("<Q", 5) + b"reply"
+    assert bytes(relay.buffer) == whole[:5]
+    for descriptor in (reader, writer, far_reader, far_writer):
+        os.close(descriptor)
+
+
+def test_whoever_has_gone_needs_no_reply():
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    os.close(far_reader)
+    relay = fork_server._Relay(reader, writer, lambda message: b"reply", time.monotonic() + 9)
+    relay.buffer += struct.pack("<Q", 4 | fork_server.ASKS) + b"asks"
+    assert relay._messages()
+    for descriptor in (reader, writer, far_writer):
+        os.close(descriptor)
+
+
+def _ended(before, folder):
+    """What a fork server leaves that has a task that waits, after some preparation."""
+    program = f"import os, signal\nfrom kmha.sandbox import fork_server, scratch\n{before}\nfork_server.main([])\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},
+    ) as process:
+        assert read(process.stdout) == b""
+        code = "import time\ntime.sleep(3)\ndef f(): return 1\n"
+        question = {"ask": None, "inputs": {}}
+        task = {"name": "f", "files": {"f.py": code}, "questions": [question], "seconds": 0.5}
+        write(process.stdin, encode(task))
+        assert read(process.stdout) is None
+    return list(folder.iterdir())
+
+
+@pytest.mark.parametrize("hook", ["before", "after_in_parent"])
+@pytest.mark.parametrize("who", ["==", "!="])
+def test_it_ends_also_in_the_middle_of_a_fork(hook, who, tmp_path):
+    """Python reports what hooks around a fork raise, and goes on: an exit that is an exception would not be one."""
+    before = f"""
+first = os.getpid()
+os.register_at_fork({hook}=lambda: os.getpid() {who} first and os.kill(os.getpid(), signal.SIGTERM))"""
+    assert _ended(before, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [("scratch", "make"), ("scratch", "remove"), ("fork_server", "_kill"), ("os", "pipe")]
+)
+def test_it_leaves_no_folder_when_it_ends_while_one_is_made_or_removed(place, name, tmp_path):
+    before = f"""
+real = {place}.{name}
+def disturbed(*arguments):
+    if {name!r} == "make":
+        folder = real()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return folder
+    os.kill(os.getpid(), signal.SIGTERM)
+    return real(*arguments)
+{place}.{name} = disturbed"""
+    assert _ended(before, tmp_path) == []
+
+
+# It joins no words, which it would find then.
+SEARCH = """import re
+def f(first, second):
+    first, second, found = first.encode(), second.encode(), 0
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            start, end, kind = re.match("(\\w+)-(\\w+) (\\S+)", line).groups()
+            if kind.startswith("rw"):
+                memory.seek(int(start, 16))
+                try:
+                    pieces = memory.read(int(end, 16) - int(start, 16)).split(first)
+                except OSError:
+                    continue
+                found += sum(piece.startswith(second) for piece in pieces[1:])
+    return found
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_fork_finds_in_its_memory_what_another_was_or_gave(sandbox):
+    solution = f"# {'of-the-solution-' * 9}\ndef f(): return 'and-its-result-' * 9\n"
+    assert sandbox.run("f", solution, [{"ask": None, "inputs": {}}]).answers[0].result == "and-its-result-" * 9
+    words = [("of-the-", "solution-"), ("and-its-", "result-"), ("its-own-", "words-")]
+    questions = [{"ask": None, "inputs": {"first": first, "second": second}} for first, second in words]
+    own = f"{SEARCH}# {'its-own-words-' * 9}\n"
+    found = [answer.result for answer in sandbox.run("f", own, questions).answers]
+    assert found[:2] == [0, 0]
+    assert found[2] >= 9
+
+
+def test_a_keeper_that_missed_the_first_signal_ends():
+    program = """import os, signal, time
+def told(*_):
+    told.count += 1
+    if told.count == 2: os._exit(0)
+told.count = 0
+signal.signal(signal.SIGTERM, told)
+print(flush=True)
+time.sleep(9)
+"""
+    start = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        fork_server._end_keeper(process.pid)
+    assert time.monotonic() - start < 8

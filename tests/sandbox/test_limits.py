@@ -1,0 +1,110 @@
+import platform
+import sys
+
+import pytest
+
+from kmha.sandbox import limits
+
+EVERYTHING = ["starting processes and using the network", "reading and changing your files"]
+
+
+def test_what_is_missing(monkeypatch):
+    monkeypatch.setattr(limits, "_seccomp_works", lambda: False)
+    monkeypatch.setattr(limits, "_landlock_works", lambda: False)
+    assert limits.missing() == EVERYTHING
+    monkeypatch.setattr(limits, "_seccomp_works", lambda: True)
+    assert limits.missing() == EVERYTHING[1:]
+    monkeypatch.setattr(limits, "_landlock_works", lambda: True)
+    assert limits.missing() == []
+
+
+def test_on_another_system(monkeypatch):
+    monkeypatch.setattr(limits.sys, "platform", "darwin")
+    assert limits.missing() == EVERYTHING
+
+
+def test_without_the_packages(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    monkeypatch.setattr(limits.importlib.util, "find_spec", lambda name: None)
+    assert limits.missing() == EVERYTHING
+
+
+def test_what_may_be_read_are_folders_of_python(tmp_path):
+    found = [*limits._python_folders()]
+    assert any("site-packages" in folder for folder in found)
+    assert sys.prefix not in found
+    assert not any(str(tmp_path).startswith(folder) for folder in found)
+
+
+def test_the_address_space():
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux tells")
+    assert limits._address_space() > 2**20
+
+
+CALLS = {"openat2": 437, "prctl": 157, "fcntl": 72, "openat": 257}  # of x86-64
+BEFORE = """import ctypes, fcntl, os, signal, struct
+path = ctypes.create_string_buffer(b"f.py")
+reader, writer = os.pipe()
+
+def call(*arguments):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(*map(ctypes.c_long, arguments)) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+def f():
+    {}
+"""
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fcntl.fcntl(reader, fcntl.F_SETOWN, os.getpid())",
+        "fcntl.fcntl(reader, 15, struct.pack('ii', 1, os.getpid()))",
+        "fcntl.ioctl(reader, 0x8901, struct.pack('i', os.getpid()))",
+        "fcntl.ioctl(reader, 0x8902, struct.pack('i', os.getpid()))",
+        "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+        "os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))",
+        "os.sched_setparam(0, os.sched_param(0))",
+        "os.setpriority(os.PRIO_PROCESS, 0, 19)",
+        # In its own folder Landlock lets it, so that it is refused also where Landlock would not look.
+        "os.open('f.py', os.O_RDONLY | os.O_TRUNC)",
+        "os.open('f.py', os.O_WRONLY | os.O_RDWR | os.O_TRUNC)",
+    ],
+)
+def test_what_reaches_other_processes_and_files_by_an_argument(sandbox, line):
+    ran = sandbox.run("f", BEFORE.format(line), [{"ask": None, "inputs": {}}])
+    assert ran.answers[0].error["says"].startswith("[Errno 1]"), ran.answers[0].error
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are those of x86-64")
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("call({prctl}, 1 << 40 | 1, signal.SIGTERM)", 1),
+        ("call({fcntl}, reader, 1 << 40 | 8, os.getpid())", 1),
+        ("call({openat}, -100, ctypes.addressof(path), 1 << 40 | os.O_TRUNC)", 1),
+        ("call({openat2}, -100, ctypes.addressof(path), 0, 24)", 38),
+    ],
+)
+def test_bits_that_the_kernel_drops_hide_nothing(sandbox, line, error):
+    ran = sandbox.run("f", BEFORE.format(line.format(**CALLS)), [{"ask": None, "inputs": {}}])
+    assert ran.answers[0].error["says"].startswith(f"[Errno {error}]"), ran.answers[0].error
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+def test_files_of_its_own_are_written_emptied_and_read(sandbox):
+    code = """import fcntl, os
+def f():
+    for text in ("one", "two"):
+        with open("own", "w") as file:
+            file.write(text)
+    with open("own", "r+") as file:
+        file.truncate(2)
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL))
+    return open("own").read()
+"""
+    assert sandbox.run("f", code, [{"ask": None, "inputs": {}}]).answers[0].result == "tw"

@@ -1,0 +1,82 @@
+"""What is read of the bytes that came out of a sandbox."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from kmha.sandbox.encoding import encode
+from kmha.sandbox.results import read
+
+
+def _message(value):
+    data = value if isinstance(value, bytes) else encode(value)
+    return struct.pack("<Q", len(data)) + data
+
+
+def _read(*messages, count=2, stopped="", status=0):
+    sent = np.frombuffer(b"".join(_message(each) for each in messages), np.uint8)
+    return read({"sent": sent, "stopped": stopped, "status": status}, count, 3.0)
+
+
+LOADED = {"error": None, "printed": "hello"}
+
+
+def test_answers_are_read_in_order():
+    ran = _read(
+        LOADED, {"result": np.arange(3), "printed": "x"}, {"error": {"kind": "E", "says": "s"}, "changed": ["a"]}
+    )
+    assert (ran.error, ran.printed) == (None, "hello")
+    assert ran.answers[0].result.tolist() == [0, 1, 2]
+    assert ran.answers[1].error == {"kind": "E", "says": "s", "text": "", "file": "", "line": None}
+    assert ran.answers[1].changed == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "status", "says"),
+    [
+        ("time", -9, "it took longer than 3 seconds"),
+        ("files", -9, "too many or too large files"),
+        ("output", -9, "it returned more than fits"),
+        ("", -11, r"signal 11"),
+        ("", 0, "it ended the process before it answered"),
+    ],
+)
+def test_why_nothing_more_came(stopped, status, says):
+    for messages, count in (((), 0), ((LOADED, {"result": 1}), 1)):
+        ran = _read(*messages, stopped=stopped, status=status)
+        assert says in (ran.answers[count].error if ran.answers else ran.error)["says"]
+
+
+def test_more_answers_than_questions_are_not_read():
+    assert [answer.result for answer in _read(LOADED, *[{"result": number} for number in range(5)]).answers] == [0, 1]
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"\xff" * 40, b"\0" * 40, encode([1, 2]), encode("text")], ids=len)
+def test_garbage_ends_what_is_read(garbage):
+    ran = _read(LOADED, {"result": 1}, garbage, {"result": 2})
+    assert ran.answers[0].result == 1
+    assert ran.answers[1].error is not None
+    assert _read(garbage).error is not None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"error": 3},
+        {"error": {"kind": [1], "says": {"a": 2}, "line": "x", "text": np.zeros(3), "file": None}},
+        {"changed": 5, "printed": ["x"]},
+        {"changed": [np.zeros(2), None, "n" * 10_000]},
+        {"printed": "p" * 1_000_000, "error": {"says": "s" * 1_000_000}},
+        {"printed": "\ud800"},
+    ],
+    ids=str,
+)
+def test_what_is_not_as_it_should_be_is_cut_to_size(message):
+    answer = _read(LOADED, message).answers[0]
+    assert isinstance(answer.printed.encode(), bytes)
+    assert len(answer.printed) < 5_000
+    assert all(isinstance(name, str) and len(name) <= 100 for name in answer.changed)
+    if answer.error is not None:
+        assert {type(value) for value in answer.error.values()} <= {str, type(None)}
+        assert all(len(value or "") < 5_000 for value in answer.error.values())

@@ -1,0 +1,76 @@
+import os
+
+import pytest
+
+from kmha.sandbox import scratch
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Where scratch folders are made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def _nest(folder, depth):
+    here = os.getcwd()
+    os.chdir(folder)
+    for _ in range(depth):
+        os.mkdir("d")
+        os.chdir("d")
+    (open("last", "w")).close()
+    os.chdir(here)
+
+
+def test_what_is_in_it_is_counted(place):
+    folder = scratch.make()
+    assert not scratch.too_much(folder)
+    (folder / "sub").mkdir()
+    for number in range(scratch.FILES - 1):
+        (folder / "sub" / str(number)).touch()
+    assert not scratch.too_much(folder)
+    (folder / "link").symlink_to(folder)
+    assert scratch.too_much(folder)
+
+
+def test_sizes_are_summed(place):
+    folder = scratch.make()
+    for number in range(2):
+        with open(folder / str(number), "wb") as file:
+            file.truncate(scratch.WRITTEN // 2)
+    assert not scratch.too_much(folder)
+    (folder / "more").write_text("x")
+    assert scratch.too_much(folder)
+
+
+def test_folders_that_paths_are_too_short_for(place, monkeypatch):
+    monkeypatch.setattr(scratch, "FILES", 10_000)
+    folder = scratch.make()
+    _nest(folder, 2_200)
+    assert scratch.too_much(folder)
+    scratch.remove(folder)
+    assert list(place.iterdir()) == []
+
+
+def test_it_is_removed_whatever_is_in_it(place):
+    outside = place / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    folder = scratch.make()
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "1").touch()
+    (folder / "to-a-folder").symlink_to(outside)
+    (folder / "to-nothing").symlink_to("nowhere")
+    os.mkfifo(folder / "a" / "pipe")
+    (folder / "a" / "b").chmod(0)
+    scratch.remove(folder)
+    assert [path.name for path in place.iterdir()] == ["outside"]
+    assert (outside / "kept").exists()
+
+
+def test_one_that_is_gone(place):
+    folder = scratch.make()
+    folder.rmdir()
+    assert not scratch.too_much(folder)
+    scratch.remove(folder)
+    assert list(place.iterdir()) == []

@@ -1,0 +1,86 @@
+import io
+import struct
+
+import numpy as np
+import pytest
+
+from kmha.sandbox import worker_api
+from kmha.sandbox.encoding import decode, encode
+
+
+def _reply(value):
+    message = encode(value)
+    return struct.pack("<Q", len(message)) + message
+
+
+def test_what_is_computed_elsewhere(monkeypatch):
+    monkeypatch.setattr(worker_api, "_ends", {})
+    sent = []
+    replies = _reply({"result": np.arange(3), "error": None}) + _reply({"result": None, "error": "it does not fit"})
+    worker_api.connect(sent.append, io.BytesIO(replies))
+    function = worker_api.remote("attend")
+    assert function(2, mask=None).tolist() == [0, 1, 2]
+    assert decode(sent[0]) == {"name": "attend", "places": (2,), "names": {"mask": None}}
+    with pytest.raises(ValueError, match="it does not fit"):
+        function(3)
+    assert function.__name__ == "attention"
+
+
+def test_a_figure():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawn, (left, right) = plt.subplots(1, 2)
+    image = left.imshow(np.arange(6.0).reshape(2, 3), vmin=-1, vmax=7)
+    drawn.colorbar(image)
+    left.set(title="head 0", xlabel="keys", ylabel="queries")
+    right.pcolormesh(np.arange(20.0).reshape(4, 5))
+    one, two = worker_api.figure(drawn)["panels"]
+    plt.close(drawn)
+    np.testing.assert_array_equal(one["image"], np.arange(6.0).reshape(2, 3))
+    assert one["limits"] == [-1, 7]
+    assert (one["title"], one["x"], one["y"]) == ("head 0", "keys", "queries")
+    np.testing.assert_array_equal(two["image"], np.arange(20.0).reshape(4, 5))
+
+
+def test_set_weights_names_what_is_not_there():
+    class Layer:
+        kernel = np.zeros((2, 3))
+
+    with pytest.raises(AttributeError, match="Layer has no attribute `bias`, where weights are to go"):
+        worker_api.set_weights(Layer(), {"bias": np.zeros(3)})
+    with pytest.raises(ValueError, match=r"`kernel` has the shape \(2, 3\), expected \(3, 2\)"):
+        worker_api.set_weights(Layer(), {"kernel": np.zeros((3, 2))})
+
+
+@pytest.mark.tensorflow
+def test_weights_by_paths():
+    import keras
+
+    outer = keras.Sequential([keras.layers.Dense(3)])
+    outer.build((None, 2))
+    outer.inner = outer.layers[0]
+    worker_api.set_weights(outer, {"inner.kernel": np.full((2, 3), 2.0), "inner": [np.ones((2, 3)), np.full(3, 5.0)]})
+    np.testing.assert_array_equal(outer.inner.kernel, np.ones((2, 3)))
+    worker_api.set_weights(outer, {"inner.bias": np.full(3, 7.0)})
+    np.testing.assert_array_equal(outer.inner.bias, np.full(3, 7.0))
+
+
+@pytest.mark.tensorflow
+def test_tensors():
+    import keras
+
+    found = worker_api.tensors({"array": np.ones((2, 3)), "ids": np.arange(3), "mask": np.ones(2, bool), "heads": 4})
+    assert keras.backend.standardize_dtype(found["array"].dtype) == "float32"
+    assert keras.backend.standardize_dtype(found["ids"].dtype) == "int64"
+    assert keras.backend.standardize_dtype(found["mask"].dtype) == "bool"
+    assert found["heads"] == 4
+
+
+@pytest.mark.tensorflow
+def test_gradients():
+    """Of the sum of (2 a + b)² and c²: 4 (2 a + b), 2 (2 a + b); of what is not used, none."""
+    rng = np.random.default_rng(3)
+    given = {name: rng.normal(size=(2, 3)) for name in ("a", "b", "c", "d")}
+    found = worker_api.gradients(lambda a, b, c, d: (2 * a + b, c), given, ["a", "b", "d"])
+    np.testing.assert_allclose(found["a"], 4 * (2 * given["a"] + given["b"]), rtol=1e-12)
+    np.testing.assert_allclose(found["b"], 2 * (2 * given["a"] + given["b"]), rtol=1e-12)
+    assert found["d"] is None

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from kmha.layers.embedding import PositionalEncoding, TokenEmbedding
+from kmha.verify import tolerance
+from kmha.verify.chains.attention import run
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_right_embedding_is_our_layers(seed):
+    for trial in draw_block(seed, BlockAccepts("embedding")):
+        table = trial.weights["embedding/embeddings"]
+        embedding = TokenEmbedding(*table.shape, dtype="float64")
+        embedding.build()
+        embedding.embeddings.assign(table)
+        ids = trial.more["ids"]
+        expected = PositionalEncoding(max_length=12, dtype="float64")(embedding(ids))
+        assert tolerance.is_close(run(trial)["output"], np.asarray(expected), "float64"), trial.name
+
+
+def test_one_element_by_the_formula():
+    trial = draw_block(5, BlockAccepts("embedding"))[0]
+    table, ids = trial.weights["embedding/embeddings"], trial.more["ids"]
+    width = table.shape[1]
+    output = run(trial)["output"]
+    sine = table[ids[1, 3], 4] * width**0.5 + np.sin(3 / 10000 ** (4 / width))
+    cosine = table[ids[1, 2], 3] * width**0.5 + np.cos(2 / 10000 ** (2 / width))
+    np.testing.assert_allclose([output[1, 3, 4], output[1, 2, 3]], [sine, cosine], rtol=1e-12)

@@ -1,0 +1,179 @@
+"""Verdicts, and the code that shows them. What is right, and which mistake is named: `diagnosing/test_subject_*.py`."""
+
+import re
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import kmha
+from kmha.verify import diagnose
+from kmha.verify.diagnosing import diagnosis
+from kmha.verify.diagnosing.subject_blocks import BlockSubject
+from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.subject_layers import LayerSubject
+
+
+@pytest.fixture(autouse=True)
+def _same_policy():
+    policy = keras.config.dtype_policy()
+    yield
+    keras.config.set_dtype_policy(policy)
+
+
+def _result(found, **scope):
+    """What the code that is shown leaves in `result`, run as a file of its own, and what it says is right."""
+    code = found.code()
+    scope |= {"__name__": "shown", "print": lambda *_: None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras', of a softmax over one key
+        exec(compile(code, "shown.py", "exec"), scope)  # noqa: S102 - the code that is shown
+    right = re.search(r"^# right: (.*)$", code, re.MULTILINE)[1]
+    result = scope["result"][0] if isinstance(scope["result"], tuple) else scope["result"]
+    result = result.detach().numpy() if hasattr(result, "detach") else np.asarray(result)
+    return result, np.array(__import__("json").loads(right))
+
+
+def _assert_shown(found, **scope):
+    result, right = _result(found, **scope)
+    assert result.shape == right.shape
+    assert not np.allclose(result, right, atol=1e-4)
+    np.testing.assert_allclose(result, found.smallest.answer.output.reshape(result.shape), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(right, found.smallest.right["output"].reshape(right.shape), rtol=1e-4, atol=1e-5)
+
+
+def test_a_right_one():
+    found = diagnose(kmha.MultiHeadAttention, arguments={"use_bias": False})
+    assert (found.verdict, found.right, found.ids, found.wrong, found.code()) == ("right", True, (), {}, "")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("block", ["EncoderLayer", "DecoderLayer"])
+def test_blocks(block):
+    assert diagnose(getattr(kmha.layers, block)).right
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        ("arrays", "core_unscaled", {}),
+        ("arrays", "cubed", {}),
+        ("arrays", "mask_after", {}),
+        ("arrays", "strict", {}),
+        ("arrays", "kernel_for_two", {}),
+        ("arrays", "of_two_places", {}),
+        ("jax_functions", "squared", {}),
+        ("torch_modules", "keys_mixed", {}),
+        ("torch_modules", "Linears", {"wrong": "multiplied"}),
+        ("torch_modules", "Causal", {"diagonal": 0}),
+        ("torch_modules", "Cloned", {"wrong": "not scaled"}),
+    ],
+)
+def test_the_code_that_is_shown_runs(candidate, module, name, arguments):
+    """In a namespace of its own: it imports what it uses."""
+    _assert_shown(diagnose(candidate(module, name), arguments=arguments))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Course", {"wrong": "mask inverted"}),
+        ("Course", {"wrong": "key's kernel for value"}),
+        ("Nameless", {"order": [3, 1, 0, 2], "scaled": False}),
+        ("HeadLists", {"wrong": "one value kernel"}),
+        ("Lists", {"scale": 2.0}),
+    ],
+)
+def test_the_code_of_a_layer_runs(candidate, name, arguments):
+    _assert_shown(diagnose(candidate("keras_layers", name), arguments=arguments))
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("second item", "only the batch's items 1 differ"),
+        ("permuted", "it is right but for the order along features"),
+        ("only where masked", "it differs only where the mask hides something"),
+    ],
+)
+def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, sentence):
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": how})
+    assert found.verdict == "unknown", found.ids
+    assert found.nearest.trials < len(found.asked)
+    assert any(sentence in each for each in found.clue.pattern), found.clue.pattern
+    _assert_shown(found)
+
+
+@pytest.mark.tensorflow
+def test_scores_that_are_wrong_are_shown(candidate):
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "constant over heads"})
+    assert any("constant over the heads" in each for each in found.clue.pattern)
+    result, right = _result(found)
+    np.testing.assert_allclose(result, right, atol=1e-5)
+    assert re.search(r"^# right scores: \[\[", found.code(), re.MULTILINE)
+
+
+@pytest.mark.tensorflow
+def test_a_layer_that_is_there_is_called_layer(candidate):
+    layer = candidate("keras_layers", "Nameless")(10, 2, scaled=False)
+    layer(np.ones((2, 3, 10)), np.ones((2, 4, 10)))
+    found = diagnose(layer)
+    assert "# layer: the one that was diagnosed" in found.code()
+    _assert_shown(found, layer=layer)
+
+
+def test_where_it_is_imported_from_can_be_told(candidate):
+    found = diagnose(candidate("arrays", "cubed"), source="candidates_arrays:cubed")
+    assert "from candidates_arrays import cubed\n" in found.code()
+    code = diagnose(lambda q, k, v: np.tanh(q)).code()
+    assert "# candidate: the one that was diagnosed" in code
+    assert "result = candidate(q=q, k=k, v=v)" in code
+
+
+def test_the_nearest_that_does_not_fit(candidate):
+    found = diagnose(candidate("arrays", "mask_after"))
+    assert found.matches[0].distance < 1e-9
+    assert found.nearest.trials < found.matches[0].trials
+    assert found.nearest.distance > 1e-3
+
+
+def test_how_far_it_is_from_right(candidate):
+    found = diagnose(candidate("arrays", "strict"))
+    assert set(found.wrong) == {one.trial.name for one in found.asked if one.trial.causal}
+    assert min(found.wrong.values()) > 1e-3
+
+
+def test_another_seed_gives_other_calls_and_the_same_verdict(candidate):
+    one, other = (diagnose(candidate("arrays", "strict"), seed=seed) for seed in (0, 1))
+    assert one.ids == other.ids == ("causal-strict",)
+    assert one.asked[0].trial.query.shape != other.asked[0].trial.query.shape or one.sizes != other.sizes
+
+
+@pytest.mark.parametrize(
+    ("thing", "mask", "message"),
+    [
+        (42, "attends", r"expected a layer or a function. Received: 42"),
+        (lambda q, k, v: q, "shows", r"mask must be 'attends' or 'hides'.*'adds'.*Received: 'shows'"),
+        (keras.layers.MultiHeadAttention(2, 3), "attends", r"has no weights yet"),
+    ],
+)
+def test_errors_teach(thing, mask, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(thing, mask=mask)
+
+
+def test_what_a_candidate_is_taken_for():
+    assert type(diagnosis.subject_of(keras.layers.MultiHeadAttention, {})) is LayerSubject
+    assert type(diagnosis.subject_of(kmha.layers.EncoderLayer, {})) is BlockSubject
+    assert type(diagnosis.subject_of(lambda q, k, v: q, {})) is FunctionSubject
+
+
+def test_progress_is_told(candidate):
+    told = []
+    diagnose(candidate("arrays", "cubed"), progress=told.append)
+    assert told[0] == "trying how it wants to be called"
+    assert "comparing it with every pair of them" in told
