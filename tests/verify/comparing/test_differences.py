@@ -55,8 +55,13 @@ def test_flash_attention():
 
 def test_dropout_at_inference():
     builtin, here = map(float, _both(differences.dropout_at_inference))
-    assert builtin > 0
+    assert builtin > 0.1
     assert here == 0
+
+
+def test_dropout_rounding():
+    """Where the built-in's two ways of computing round alike, as on processors with AMX, only ours can be asserted."""
+    assert float(_both(differences.dropout_rounding)[1]) == 0
 
 
 def test_mask_of_the_caller():
@@ -81,5 +86,7 @@ def test_quantized_and_saved():
 @pytest.mark.slow
 def test_all_are_shown():
     shown = list(differences.shown())
-    assert len(shown) == len(differences._ALL) == 13
-    assert all(difference.builtin != difference.here for difference in shown)
+    assert len(shown) == len(differences._ALL) == 14
+    on_every_processor = [difference for difference in shown if "on some processors only" not in difference.tried]
+    assert len(on_every_processor) == 13
+    assert all(difference.builtin != difference.here for difference in on_every_processor)
