@@ -43,7 +43,7 @@ def twice(array):
 # %% [markdown] tags=["hint"]
 # Three.
 '''
-CHECKS = """from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+CHECKS = """from kmha.course.exercises import Exercise, Wrong, sizes, standard
 
 
 def draw(rng):

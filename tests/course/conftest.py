@@ -28,7 +28,7 @@ def twice(array):
 # %% [markdown] tags=["hint"]
 # The third hint.
 '''
-TWICE_CHECKS = """from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+TWICE_CHECKS = """from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 
 def draw(rng):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 THIRD = "value = inputs[2] if len(inputs) == 3 else key"
 SCALE = "np.sqrt(query.shape[-1])"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
 CALL = "layer(query, value, key=key, attention_mask=mask, return_attention_scores=True)"
 

@@ -1,6 +1,6 @@
 """What is checked of `cross_kv`, and what people take K and V to be."""
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
 
 KEY = 'key = np.einsum("BSI,HIO->BSHO", enc_output, key_kernel)'
 VALUE = 'value = np.einsum("BSI,HIO->BSHO", enc_output, value_kernel)'

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 AVERAGE = "average = np.sum(scores * of_scores, axis=-1, keepdims=True)"
 LOGITS = "of_logits = scores * (of_scores - average)"

@@ -1,6 +1,6 @@
 """What is checked of `letter_meanings`, and the labels that a forum gave."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong
+from kmha.course.exercises import Check, Exercise, Wrong
 
 FIXED = 'if step == "mix":\n        meanings["I"] = "head size"'
 LAST = 'if step == "output":\n        meanings.update(I="head size", O="output features")'

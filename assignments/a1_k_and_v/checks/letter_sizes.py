@@ -1,6 +1,6 @@
 """What is checked of `letter_sizes`, and how equations are misread."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PROJECTIONS = ("...NI , HIO -> ...NHO", "...MI , HIO -> ...MHO")
 UNSORTED = "...NIH,HIO->...NO"  # as the output's, with the head size first

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
 QUERY = '"W_q": (query_size, num_hiddens)'
 KEY = '"W_k": (key_size, num_hiddens)'

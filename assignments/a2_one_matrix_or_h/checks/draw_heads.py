@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
 SHOW = "panel.imshow(head, vmin=0, vmax=heads.max())"
 PICK = "heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]"

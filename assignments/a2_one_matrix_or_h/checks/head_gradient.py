@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 SUMS = 'sums = np.einsum("BTHO,BTHO->BH", mixed, of_mixed)'
 RESULT = "return np.mean(np.abs(sums), axis=0)"

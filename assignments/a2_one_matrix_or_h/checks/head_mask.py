@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 REPEAT = "np.repeat(rows, num_heads, axis=0)"
 LAST = "return np.repeat(mask, num_queries, axis=1) if valid_lens.ndim == 1 else mask"

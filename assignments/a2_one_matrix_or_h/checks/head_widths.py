@@ -1,6 +1,6 @@
 """What is checked of `head_widths`."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
 WIDTH = "width, more = num_hiddens // num_heads, int(bias)"
 REMAINDER = (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 SIZE = "size = len(output_kernel) // num_heads"
 GONE = "gone = np.arange(head * size, (head + 1) * size)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 SPLIT = "np.swapaxes(flat.reshape(features, num_heads, width // num_heads), 0, 1)"
 JOIN = "np.swapaxes(kernels, 0, 1).reshape(rows, num_heads * size)"

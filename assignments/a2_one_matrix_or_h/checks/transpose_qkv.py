@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 SPLIT = "x.reshape(batch, positions, num_heads, size)"
 FOLD = "np.swapaxes(split, 1, 2).reshape(batch * num_heads, positions, size)"

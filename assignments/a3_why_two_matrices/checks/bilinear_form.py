@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 FORM = '"HIO,HJO->HIJ", query_kernel, key_kernel'
 BILINEAR = '"BTI,HIJ,BSJ->BHTS", query, bilinear, key'

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 MOVED = 'np.einsum("HO,HOE->E", value_bias, output_kernel)'
 QUERY = "query_bias.copy()"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 FOLDED = "folded = kernel @ head_kernels"
 PRINTED = "x @ kernel @ folded_head, queries @ head"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 CHANGE = 'change = np.einsum("BHTO,HO->BHT", queries, key_bias)'
 WITHOUT = "without = queries @ np.swapaxes(keys, -1, -2)"

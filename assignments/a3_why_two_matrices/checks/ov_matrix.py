@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 MATRICES = "matrices = value_kernel @ output_kernel"
 MIXED = '"BHTS,BSI->BHTI", scores, value'

@@ -1,6 +1,6 @@
 """What is checked of `parameter_counts`."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PAIR = "one_pair = 2 * features * size"
 BILINEAR = "one_bilinear = features * features"

@@ -1,6 +1,6 @@
 """What is checked of `rank_of_bilinear`: heads of different ranks and very different scales."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PRODUCT = "bilinear = query_kernel @ np.swapaxes(key_kernel, -1, -2)"
 COMPARED = "singular > tolerance * singular[:, :1]"

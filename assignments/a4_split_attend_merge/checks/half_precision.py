@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 CAST = "query, key, value = (array.astype(np.float32) for array in (query, key, value))"
 LOGITS = "logits = (query / query.shape[-1] ** 0.5) @ np.swapaxes(key, -1, -2)"

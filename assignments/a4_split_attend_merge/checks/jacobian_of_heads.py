@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 HEADS = "heads = kernel.reshape(features, num_heads, width // num_heads)"
 JACOBIAN = "jacobian = np.transpose(heads, (1, 2, 0))"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 HIDDEN = "hidden = ~mask[:, None]"
 FIRST = "(logits - taken_off) / np.sqrt(size)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 MASKED = "masked = np.where(mask[:, None], logits, -np.inf)"
 LARGEST = "largest = masked.max(axis=-1, keepdims=True)"

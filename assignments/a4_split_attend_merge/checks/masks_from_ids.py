@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PADDING = "padding = (ids != 0)[:, None, :]"
 LOOK = "look_ahead = np.tril(np.ones((positions, positions), bool))"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 TRANSPOSE = "heads = np.transpose(array, (0, 2, 1, 3))"
 RETURN = "return heads.reshape(batch, positions, num_heads * size)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 from kmha.verify.chains import Trial
 
 SCALED = "scaled = logits / np.sqrt(query.shape[-1])"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 RESHAPE = "array.reshape(batch, positions, num_heads, width // num_heads)"
 RETURN = "return np.transpose(heads, (0, 2, 1, 3))"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes
+from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
 WORDS = tuple(f"{letter}{number}" for letter in "abcd" for number in range(4))
 GRID = "panels = figure.subplots(rows, columns, squeeze=False)"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PRINTED = json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8"))
 CUT = "cut = query.reshape(batch, positions, heads, width // heads)"

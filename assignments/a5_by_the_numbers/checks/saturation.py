@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 ARGUMENT = "argument = np.stack([logits, logits / np.sqrt(size)])"
 POWERS = "powers = np.exp(argument - argument.max(axis=-1, keepdims=True))"

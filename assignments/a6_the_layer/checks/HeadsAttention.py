@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 KEY = "key = value if key is None else key\n        mask"
 MASK = 'mask = None if attention_mask is None else ops.cast(attention_mask, "bool")'

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 EMBEDDED = "x = self.embedding(x) * self.embedding_dim**0.5"
 POSITIONS = "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)"

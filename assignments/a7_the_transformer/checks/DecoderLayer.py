@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 FIRST = "attention1, scores1 = self.mha1(x, x, attention_mask=look_ahead_mask, **options)"
 BLOCK1 = "block1 = self.layernorm1(x + attention1)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 ATTENTION = "attention = self.mha(x, x, attention_mask=mask, training=training)"
 BLOCK1 = "block1 = self.layernorm1(x + attention)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 ENCODED = "enc_output = self.encoder(input_sentence, training=training, mask=enc_padding_mask)"
 MASKS = 'masks = {"look_ahead_mask": look_ahead_mask, "padding_mask": dec_padding_mask}'

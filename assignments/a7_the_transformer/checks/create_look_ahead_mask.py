@@ -1,6 +1,6 @@
 """What is checked of `create_look_ahead_mask`, and the triangles that hide something else."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 COMPARED, LAST = "allowed = position[None, :] <= position[:, None]", "return allowed[None]"
 

@@ -1,6 +1,6 @@
 """What is checked of `create_padding_mask`, and the other conventions."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 COMPARED, LAST = "allowed = np.not_equal(ids, 0)", "return allowed[:, None, :]"
 

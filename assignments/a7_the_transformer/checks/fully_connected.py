@@ -1,6 +1,6 @@
 """What is checked of `fully_connected`, and where activations go wrong."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 FIRST = 'first = keras.layers.Dense(fully_connected_dim, activation="relu")'
 SECOND = "second = keras.layers.Dense(embedding_dim)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
 
 PAIR, POWER, LAST = "pair = k // 2", "power = np.power(10000.0, 2 * pair / d)", "return positions / power"
 

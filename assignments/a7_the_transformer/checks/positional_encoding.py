@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 ANGLES = "angles = get_angles(np.arange(positions)[:, None], np.arange(d)[None, :], d)"
 ZEROS = "encoding = np.zeros((positions, d))"

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong
-from kmha.course.judging.comparing import same
+from kmha.course.exercises import Check, Exercise, Wrong
+from kmha.course.judging import same
 from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 

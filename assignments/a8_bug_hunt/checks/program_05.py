@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.judging import bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "mask-tiled"
@@ -34,7 +34,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -79,7 +79,7 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=others_of(
+    bank_result=bank_without(
         MISTAKE, lambda output: np.swapaxes(output, 1, 2).reshape(output.shape[0], output.shape[2], -1)
     ),
 )

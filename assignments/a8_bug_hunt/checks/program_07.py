@@ -1,7 +1,7 @@
 """What is checked of `program_07`; the mistake in it is `causal-wrong-corner`."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.judging import bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "causal-wrong-corner"
@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
         Check("edge", "more queries than keys", 1, more_queries),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -85,5 +85,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=others_of(MISTAKE),
+    bank_result=bank_without(MISTAKE),
 )

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.judging import bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "padding-on-queries"
@@ -39,7 +39,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -84,5 +84,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=others_of(MISTAKE),
+    bank_result=bank_without(MISTAKE),
 )

@@ -1,7 +1,7 @@
 """What is checked of `program_10`; the mistake in it is `merge-not-transposed`."""
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.judging import bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "merge-not-transposed"
@@ -35,7 +35,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -79,5 +79,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=others_of(MISTAKE),
+    bank_result=bank_without(MISTAKE),
 )

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.judging import bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "dropout-at-inference"
@@ -46,7 +46,7 @@ EXERCISE = Exercise(
         Check(
             "edge", "it is right in all modes: at inference, in training, in training with the rate 0", 2, draw, modes
         ),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(
@@ -91,5 +91,5 @@ EXERCISE = Exercise(
         ),
     ),
     bank=trial,
-    bank_result=others_of(MISTAKE),
+    bank_result=bank_without(MISTAKE),
 )

@@ -1,7 +1,7 @@
 """What is checked of `program_14`; the mistake in it is `residual-feed-forward-from-input`."""
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.judging import mistake_is_named
 
 MISTAKE = "residual-feed-forward-from-input"
 RETURNED = "return norm(x + feed_forward)"
@@ -28,7 +28,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(

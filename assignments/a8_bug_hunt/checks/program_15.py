@@ -1,7 +1,7 @@
 """What is checked of `program_15`; the mistake in it is `positions-exponent-doubled-per-feature`."""
 
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
-from kmha.course.judging.bug_hunt import is_named
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.judging import mistake_is_named
 
 MISTAKE = "positions-exponent-doubled-per-feature"
 EXPONENT = "(2 * (feature // 2) / width)"
@@ -23,7 +23,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        is_named(draw),
+        mistake_is_named(draw),
     ),
     wrong=(
         Wrong(

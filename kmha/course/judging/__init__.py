@@ -1,1 +1,9 @@
-"""Run an answer, compare its results with the solution's, mark it and name its mistake."""
+"""Run an answer, compare its results with the solution's, mark it, and name its mistake.
+
+The names below are for the checks of an exercise (`assignments/*/checks`).
+"""
+
+from kmha.course.judging.bug_hunt import bank_without, mistake_is_named
+from kmha.course.judging.comparing import same
+
+__all__ = ["bank_without", "mistake_is_named", "same"]

@@ -3,13 +3,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kmha.course.judging.bug_hunt import is_named, others_of
+from kmha.course.judging.bug_hunt import bank_without, mistake_is_named
 from kmha.verify.chains.attention import Trial, run
 from kmha.verify.mistakes import BANK
 
 
 def test_the_name_is_compared_and_not_told():
-    check = is_named(lambda rng: {}, points=3)
+    check = mistake_is_named(lambda rng: {}, points=3)
     assert check.points == 3
     assert check.ask(SimpleNamespace(MISTAKE="scale-missing"), {}) == "scale-missing"
     assert check.judge({}, "scale-missing", "scale-missing") is None
@@ -22,7 +22,7 @@ def test_all_are_named_but_one(id):
     rng = np.random.default_rng(0)
     trial = Trial("asked", *(rng.normal(size=(2, 3, length, 7)) for length in (4, 5, 5)))
     wrong, right = run(trial, [BANK[id].changes]), run(trial)
-    result = others_of("scale-missing", lambda output: output[0])
+    result = bank_without("scale-missing", lambda output: output[0])
     expected = right if id == "scale-missing" else wrong
     np.testing.assert_array_equal(result(wrong), expected["output"][0])
     np.testing.assert_array_equal(result(right), right["output"][0])

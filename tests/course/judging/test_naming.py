@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.exercises.content import Item
-from kmha.course.exercises.exercise import Exercise, Wrong, sizes, standard
 from kmha.course.judging import naming
 from kmha.course.judging.naming import Named, name
 from kmha.course.judging.questions import plan
