@@ -14,9 +14,10 @@ import numpy as np
 from kmha.verify import tolerance
 from kmha.verify.comparing import draw, expected
 from kmha.verify.comparing.cases import Case
-from kmha.verify.comparing.report import Measurement, Report, said
+from kmha.verify.comparing.report import Measurement, Report
 from kmha.verify.comparing.running import MODES, WIDEST, Candidate, Results
 from kmha.verify.comparing.shrink import shrunk
+from kmha.verify.wording import error_text
 
 Progress = Callable[[int, int], None]
 
@@ -160,7 +161,7 @@ def _built(layer_class: Any, case: Case) -> Candidate | str:
     try:
         return Candidate(layer_class, case)
     except Exception as error:
-        return said(error)
+        return error_text(error)
 
 
 def _run(candidate: Candidate | str, mode: str, upstream: np.ndarray) -> Results | str:
@@ -170,7 +171,7 @@ def _run(candidate: Candidate | str, mode: str, upstream: np.ndarray) -> Results
     try:
         return candidate.run(mode, upstream)
     except Exception as error:
-        return said(error)
+        return error_text(error)
 
 
 def _differences(

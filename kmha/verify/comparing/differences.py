@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from kmha.layers import MultiHeadAttention
-from kmha.verify.comparing.report import said
+from kmha.verify.wording import error_text
 
 BUILTIN = keras.layers.MultiHeadAttention
 
@@ -195,4 +195,4 @@ def _told(show: Callable[[Any], str], layer_class: Any) -> str:
     try:
         return show(layer_class)
     except ValueError as error:
-        return said(error).split(". ")[0]
+        return error_text(error).split(". ")[0]

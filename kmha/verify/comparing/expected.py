@@ -5,9 +5,8 @@ import dataclasses
 import keras
 import numpy as np
 
-from kmha.verify import reference
+from kmha.verify import backends, reference
 from kmha.verify.comparing.cases import Case
-from kmha.verify.comparing.running import backend_module
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,5 +126,5 @@ def kept_by_dropout(case: Case, mode: str) -> np.ndarray | None:
         return None
     layer = keras.layers.Dropout(case.dropout, seed=case.seed, dtype=case.dtype)
     ones = keras.ops.ones(scores_shape(case), dtype=layer.compute_dtype)
-    call = backend_module().in_mode(mode, lambda x: layer(x, training=True))
+    call = backends.current().in_mode(mode, lambda x: layer(x, training=True))
     return keras.ops.convert_to_numpy(call(ones)).astype("float64")

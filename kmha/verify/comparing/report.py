@@ -1,9 +1,7 @@
 """What a comparison found: a row for each feature, the failures, and code that shows the smallest one."""
 
 import dataclasses
-import itertools
 import math
-import re
 from typing import Any
 
 from kmha.verify import tolerance
@@ -200,26 +198,6 @@ def features(case: Case, modes: set[str]) -> list[str]:
         COMPILED: "xla" in modes,
     }
     return [name for name, has in present.items() if has] or [FEATURES[0]]
-
-
-def message(error: BaseException) -> list[str]:
-    """The lines of an error's message, without what Keras puts around them.
-
-    >>> message(ValueError("Exception encountered when calling Dense.call().\\n\\n\\x1b[1mno input\\x1b[0m\\n"))
-    ['no input']
-    """
-    try:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    except Exception:  # an error of a stranger's may not even have a text
-        return []
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    inner = [line for line in lines if not line.startswith("Exception encountered when")]
-    return list(itertools.takewhile(lambda line: not line.startswith("Arguments received by"), inner)) or lines
-
-
-def said(error: BaseException) -> str:
-    """The error's kind and its message."""
-    return f"{type(error).__name__}: {' '.join(message(error))}"
 
 
 def _call(case: Case) -> str:

@@ -1,7 +1,6 @@
 """Builds a layer for a case and runs it, forward and backward, on whichever backend Keras has."""
 
 import dataclasses
-import importlib
 from typing import Any
 
 import keras
@@ -11,6 +10,7 @@ from keras.src.backend import get_keras_mask, set_keras_mask
 from kmha.core import planning
 from kmha.interchange import keras as keras_layout
 from kmha.interchange.canonical import INTO_HEADS
+from kmha.verify import backends
 from kmha.verify.comparing.cases import Case
 
 # What each backend can run. JAX compiles with XLA whenever it compiles; torch is not traced.
@@ -38,11 +38,6 @@ class Weight:
         return array.transpose(1, 0, 2) if self.exchanged else array
 
 
-def backend_module() -> Any:
-    """`run_tensorflow`, `run_jax` or `run_torch`, whichever Keras computes with."""
-    return importlib.import_module(f"kmha.verify.run_{keras.backend.backend()}")
-
-
 class Candidate:
     """A layer built for a case, with the case's weights, ready to be run."""
 
@@ -68,7 +63,7 @@ class Candidate:
             variable.assign(start)
         path = self.case.path if keras.backend.backend() == "tensorflow" else ""
         with planning.wished(path):
-            outputs, gradients = backend_module().run(self, mode, self._as_float(upstream))
+            outputs, gradients = backends.current().run(self, mode, self._as_float(upstream))
         results = dict(zip(("output", "scores"), outputs, strict=False))
         count = len(self.inputs)
         results.update({f"d {name}": gradient for name, gradient in zip(self.inputs, gradients, strict=False)})

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
-from kmha.verify.comparing.report import message
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.calling import SubjectError
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
 from kmha.verify.diagnosing.measuring import Answer, Asked
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.trials_attention import Maker
+from kmha.verify.wording import error_lines
 
 WITHOUT_SCORES = ("self-attention", "mask", "causal")  # are tried so too: a layer may have a quicker way then
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output
@@ -211,4 +211,4 @@ def quietly() -> Iterator[None]:
 
 def said(error: BaseException) -> str:
     """An error in one line."""
-    return f"{type(error).__name__}: {(message(error) or [''])[0]}"
+    return f"{type(error).__name__}: {(error_lines(error) or [''])[0]}"

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.comparing.report import said
 from kmha.verify.probing import scores as attention_scores
 from kmha.verify.probing.calls import Outputs, Subject
 from kmha.verify.probing.inputs import CannotTry, Inputs
 from kmha.verify.probing.report import Property
+from kmha.verify.wording import error_text
 
 Keep = Callable[[np.ndarray], np.ndarray | None]
 
@@ -93,7 +93,7 @@ class Baseline:
         except CannotTry as reason:
             return Property(name, None, None, str(reason), expected)
         except Exception as error:  # of the layer's own, which need not take what it is given here
-            return Property(name, None, None, f"the call raised {shortened(said(error))}", expected)
+            return Property(name, None, None, f"the call raised {shortened(error_text(error))}", expected)
         where = f"{effect.where} changes {because}" if effect.where else because
         return Property(name, effect.size <= self.tolerance, effect.size, where, expected)
 

@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from kmha.layers import masking
-from kmha.verify.comparing.running import backend_module
+from kmha.verify import backends
 from kmha.verify.probing.inputs import CannotTry, Inputs, Slot
 from kmha.verify.probing.sublayers import find, is_keras, layers_of, parameters_of, paths, wrapped
 
@@ -162,7 +162,7 @@ class Subject:
         )
         self.restore()
         flat = np.concatenate([x.reshape(-1) for x in upstream.values()]).astype(dtype)
-        return backend_module().run(candidate, "eager", flat)[1]
+        return backends.current().run(candidate, "eager", flat)[1]
 
     def _tensor(self, slot: Slot, given: np.ndarray, carried: np.ndarray | None) -> Any:
         if not is_keras(self.thing):

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 
 from kmha.verify import tolerance
-from kmha.verify.comparing.report import said
 from kmha.verify.probing import internals, properties
 from kmha.verify.probing.baseline import Baseline
 from kmha.verify.probing.calls import NotCalled, Subject
@@ -14,6 +13,7 @@ from kmha.verify.probing.inputs import Inputs
 from kmha.verify.probing.reading import read
 from kmha.verify.probing.report import Probes, Property
 from kmha.verify.probing.sublayers import describe
+from kmha.verify.wording import error_text
 
 
 def probe(
@@ -119,8 +119,8 @@ def _first_call(subject: Subject, given: Inputs) -> None:
         raise
     except Exception as error:
         raise ValueError(
-            f"{describe(subject.thing)} cannot be called with {_shapes(given)}: {said(error).rstrip('.')}. Give all "
-            "inputs of its call, in their order or by name, such as probe(layer, query, value, attention_mask=…)."
+            f"{describe(subject.thing)} cannot be called with {_shapes(given)}: {error_text(error).rstrip('.')}. "
+            "Give all inputs of its call, in their order or by name, such as probe(layer, query, value, attention_mask=…)."
         ) from error
     if not any(x.ndim and x.shape[0] == given.batch for x in outputs.values()):
         shapes = ", ".join(f"{name} {x.shape}" for name, x in outputs.items()) or "nothing that is an array"

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from kmha.verify.comparing.cases import Case
-from kmha.verify.comparing.report import FEATURES, Measurement, Report, features, message, said
+from kmha.verify.comparing.report import FEATURES, Measurement, Report, features
 
 
 def _report(*relatives, case=None):
@@ -63,28 +63,3 @@ def test_json_has_no_infinities():
     assert again["failures"][0]["relative"] is None
     assert "from package.module import Layer" in again["code"]
     assert "Case(heads=1)" in again["code"]
-
-
-class Mute(ValueError):
-    def __str__(self):
-        raise TypeError
-
-
-@pytest.mark.parametrize(
-    ("error", "lines"),
-    [
-        (ValueError("first\n  second\n"), ["first", "second"]),
-        (
-            ValueError(
-                "Exception encountered when calling X.call().\n\n\x1b[1mno\nway\x1b[0m\n\nArguments received by X"
-            ),
-            ["no", "way"],
-        ),
-        (ValueError("Exception encountered when waking up"), ["Exception encountered when waking up"]),
-        (RecursionError(), []),
-        (Mute(), []),
-    ],
-)
-def test_what_an_error_says(error, lines):
-    assert message(error) == lines
-    assert said(error) == f"{type(error).__name__}: {' '.join(lines)}"

@@ -7,7 +7,7 @@ import torch
 
 
 def run(candidate: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """See `kmha.verify.comparing.running.Candidate.run`."""
+    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.Candidate.run`."""
     tensors = [torch.tensor(x, requires_grad=True) for x in candidate.arrays()]
     outputs = candidate.call(tensors)
     loss = candidate.loss(outputs, torch.tensor(upstream))

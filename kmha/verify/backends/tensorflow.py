@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def run(candidate: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """See `kmha.verify.comparing.running.Candidate.run`."""
+    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.Candidate.run`."""
     variables = [weight.variable.value for weight in candidate.weights]
 
     def step(*tensors: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def run(candidate: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """See `kmha.verify.comparing.running.Candidate.run`."""
+    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.Candidate.run`."""
     variables = [weight.variable for weight in candidate.weights]
     frozen = [(variable, variable.value) for variable in candidate.layer.non_trainable_variables]
 
