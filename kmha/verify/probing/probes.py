@@ -120,7 +120,7 @@ def _first_call(subject: Subject, given: Inputs) -> None:
     except Exception as error:
         raise ValueError(
             f"{describe(subject.thing)} cannot be called with {_shapes(given)}: {error_text(error).rstrip('.')}. "
-            "Give all inputs of its call, in their order or by name, such as probe(layer, query, value, attention_mask=…)."
+            "Give all inputs of its call, in order or by name, such as probe(layer, query, value, attention_mask=…)."
         ) from error
     if not any(x.ndim and x.shape[0] == given.batch for x in outputs.values()):
         shapes = ", ".join(f"{name} {x.shape}" for name, x in outputs.items()) or "nothing that is an array"
