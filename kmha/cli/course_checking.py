@@ -10,7 +10,7 @@ from kmha.cli.common import screen
 from kmha.cli.course_common import command
 from kmha.course.judging import rendering
 from kmha.course.learner import checking
-from kmha.course.learner.checking import Checked
+from kmha.course.learner.checking import CheckResult
 from kmha.sandbox.pool import Pool
 
 
@@ -38,11 +38,11 @@ def run(exercise: str | None, seed: int | None, json_file: Path | None) -> int:
     return int(not all(checked.grade.passed for checked in every))
 
 
-def as_dict(checked: Checked) -> dict[str, object]:
+def as_dict(checked: CheckResult) -> dict[str, object]:
     """As JSON has it."""
     return {**rendering.as_dict(checked.grade), "seed": checked.seed, "seconds": round(checked.seconds, 3)}
 
 
-def _foremost(every: list[Checked]) -> Checked:
+def _foremost(every: list[CheckResult]) -> CheckResult:
     """The first that is not passed: what to do next is about that."""
     return next((checked for checked in every if not checked.grade.passed), every[-1])

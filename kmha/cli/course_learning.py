@@ -14,7 +14,7 @@ from rich.text import Text
 from kmha.cli import course_common
 from kmha.cli.common import screen
 from kmha.cli.course_common import agreed, command, meant
-from kmha.course.exercises import content
+from kmha.course.exercises import content, handout
 from kmha.course.exercises.content import Item
 from kmha.course.judging.rendering import count
 from kmha.course.learner import checking, workspace
@@ -29,7 +29,7 @@ def start(folder: Path | None, notebooks: bool) -> int:
     """Makes a learner's folder, and says what to do next."""
     here = workspace.find(Path.cwd())
     place = folder or (here.root if here else FOLDER)
-    form = workspace.NOTEBOOKS if notebooks else None
+    form = handout.NOTEBOOKS if notebooks else None
     try:
         around = workspace.find(place.resolve())
         if around is not None and around.root != place.resolve():
@@ -135,7 +135,7 @@ def hint(exercise: str | None) -> int:
         if not item.released:
             out.print(f"If they do not help: kmha course solution {item.id}")
         return 0
-    folder.progress.note(item.id, hints=taken + 1)
+    folder.progress.update(item.id, hints=taken + 1)
     out.print(f"[bold]{item.id}, hint {taken + 1} of {len(hints)}[/]\n")
     out.print(Markdown(hints[taken]))
     return 0
@@ -153,7 +153,7 @@ def solution(exercise: str | None, yes: bool) -> int:
         question = f"{item.id} is not passed yet. Show its solution? That is noted."
         if not yes and not agreed(question):
             return 1
-        folder.progress.note(item.id, solution=True)
+        folder.progress.update(item.id, solution=True)
     code = item.master.solution
     if sys.stdout.isatty():
         screen().print(Syntax(code, "python", background_color="default", word_wrap=True))
@@ -168,7 +168,7 @@ def reset(exercise: str, yes: bool) -> int:
     folder = course_common.workspace()
     item = meant(exercise, folder)
     path = shown(folder.path(item))
-    if folder.fresh(item):
+    if folder.is_pristine(item):
         screen().print(f"{item.id} is as it was handed out: there is nothing to reset.")
         return 0
     if not yes and not agreed(f"Put the starter of {item.id} back into {path}? What is there is kept in a copy."):

@@ -10,28 +10,28 @@ from kmha.cli.course_learning import bar, points_of, shown
 from kmha.course.judging import rendering
 from kmha.course.judging.marking import Grade, Outcome, error_text
 from kmha.course.learner import checking
-from kmha.course.learner.checking import Checked
+from kmha.course.learner.checking import CheckResult
 from kmha.course.learner.workspace import Workspace
 from kmha.sandbox import limits
 
 PRINTED = 12  # lines of what an answer printed
 
 
-def show(out: Console, checked: Checked, folder: Workspace) -> None:
+def show(out: Console, checked: CheckResult, folder: Workspace) -> None:
     """All that there is to say of one exercise."""
     grade = checked.grade
     colour = "green" if grade.passed else "red" if grade.points == 0 else "yellow"
     out.print(f"[bold {colour}]{escape(rendering.headline(checked.item.spec.title, grade))}[/]")
-    if checked.untouched:
+    if checked.is_starter:
         path = escape(shown(folder.path(checked.item)))
         out.print(f"  It is as it was handed out. Read the text and write what is missing in [bold]{path}[/].")
     else:
         _details(out, grade)
-    for id in checked.unready:
+    for id in checked.not_passed:
         out.print(f"  It uses your answer to [bold]{id}[/], which is not passed yet: check that one first.")
 
 
-def advise(out: Console, checked: Checked, folder: Workspace) -> None:
+def advise(out: Console, checked: CheckResult, folder: Workspace) -> None:
     """What to do next."""
     item, records = checked.item, folder.progress.records()
     seed = "" if item.released else f"seed {checked.seed} · "  # there are the same inputs each time
@@ -52,7 +52,7 @@ def advise(out: Console, checked: Checked, folder: Workspace) -> None:
     out.print(f"Next: [bold]{following.id}[/], {escape(following.spec.title)}, about {minutes} ({path})")
 
 
-def total(out: Console, every: list[Checked]) -> None:
+def total(out: Console, every: list[CheckResult]) -> None:
     """The sum of several exercises."""
     got, possible = sum(each.grade.points for each in every), sum(each.grade.possible for each in every)
     passed = sum(each.grade.passed for each in every)
@@ -63,7 +63,7 @@ def total(out: Console, every: list[Checked]) -> None:
 def unprotected(out: Console, folder: Workspace) -> None:
     """What this system cannot keep the code from: once in a folder."""
     missing = limits.missing()
-    if missing and folder.progress.once("unprotected"):
+    if missing and folder.progress.first_time("unprotected"):
         out.print(
             f"[dim]Your code runs in a process of its own; here that does not keep it from {' or '.join(missing)}.[/]"
         )

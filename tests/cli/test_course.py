@@ -243,7 +243,7 @@ def test_what_another_answer_has_wrong(begun, answer):
         ("def twice(:\n", "It could not be checked: SyntaxError: invalid syntax (line 1: def twice(:)"),
         ("import torch\n", "it imports torch in line 1"),
         ("print('[bold]')\n1 / 0\n", "ZeroDivisionError: division by zero (line 2: 1 / 0)"),
-        ("\xe9", "is not UTF-8"),
+        ("\xe9", "is not valid UTF-8"),
     ],
 )
 def test_an_answer_that_cannot_be_run(begun, text, said):
@@ -253,7 +253,7 @@ def test_an_answer_that_cannot_be_run(begun, text, said):
 
 def test_a_file_that_is_missing(begun):
     Path("a1_doubling/twice.py").unlink()
-    assert "is missing. `kmha course start` puts it there again" in begun("check", status=1)
+    assert "is missing. Run `kmha course start` to restore missing files." in begun("check", status=1)
     begun("start")
     begun("check", status=1)
 

@@ -21,11 +21,11 @@ from kmha import __version__, files
 from kmha.course.classroom import submissions
 from kmha.course.classroom.submissions import Submission
 from kmha.course.exercises.content import Assignment, Item
+from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
 from kmha.course.judging.judging import judge
 from kmha.course.judging.marking import Grade, refused
 from kmha.course.judging.running import BrokenExerciseError
-from kmha.course.learner.checking import untouched
 from kmha.sandbox.pool import Pool
 from kmha.sandbox.sandbox import SandboxError, StoppedError
 
@@ -182,7 +182,7 @@ class _Worker(threading.Thread):
     def _judged(self, item: Item, code: str | None, submission: Submission) -> Grade:
         if code is None:
             return refused(item.id, item.spec, MISSING)
-        if untouched(code, item):
+        if is_starter(code, item):
             return refused(item.id, item.spec, UNTOUCHED)
         of_assignment = {other.id: f"{other.name}.py" for other in item.beside}
         more = {of_assignment[id]: text for id, text in submission.answers.items() if id in of_assignment}

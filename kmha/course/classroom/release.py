@@ -19,15 +19,14 @@ from pathlib import Path
 
 from kmha import files
 from kmha.course.errors import CourseError
-from kmha.course.exercises import content, extras
+from kmha.course.exercises import content, extras, handout
 from kmha.course.exercises.content import BAKED, KEPT, Assignment, Item
 from kmha.course.judging import released
 from kmha.course.judging.released import Baked
 from kmha.course.judging.running import BrokenExerciseError, solutions_needed
-from kmha.course.learner import workspace
 from kmha.sandbox.pool import Pool
 
-FORMS = (workspace.FILES, workspace.NOTEBOOKS)
+FORMS = (handout.FILES, handout.NOTEBOOKS)
 
 
 class ReleaseError(CourseError, ValueError):
@@ -50,7 +49,7 @@ def release(
         assignments: that learners get, with their solutions.
         pool: of sandboxes, in which the solutions are run.
         seed: of the inputs that learners' answers are checked with.
-        forms: `workspace.FILES`, `workspace.NOTEBOOKS`, or both.
+        forms: `handout.FILES`, `handout.NOTEBOOKS`, or both.
         progress: called before each exercise.
 
     Raises:
@@ -62,7 +61,7 @@ def release(
     _check_free(folder)
     if any(isinstance(item, Baked) for assignment in assignments for item in assignment.items):
         raise ReleaseError("this is a released course, without solutions: it cannot be released again.")
-    if workspace.NOTEBOOKS in forms:
+    if handout.NOTEBOOKS in forms:
         extras.load("nbformat")
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
@@ -72,7 +71,7 @@ def release(
             _bake(kept / assignment.folder.name, assignment, pool, seed, progress)
         for form in forms:
             shutil.copytree(kept, beside / form / KEPT)
-            workspace.start(beside / form, content.assignments(beside / form / KEPT), form)
+            handout.write_missing(beside / form, form, content.assignments(beside / form / KEPT))
         files.write_text(beside / "README.md", _readme(content.assignments(kept), forms))
         shutil.rmtree(kept)
         beside.chmod(0o755)

@@ -16,7 +16,7 @@ from kmha.course.classroom.unpacking import Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
 from kmha.course.exercises import notebooks
 from kmha.course.exercises.content import Assignment, Item
-from kmha.course.learner.checking import untouched
+from kmha.course.exercises.handout import is_starter
 
 CODE, NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file that is read
 NOTEBOOKS = 40  # that are looked at: what an answer uses is looked for in all cells, which takes a second
@@ -122,9 +122,9 @@ class _Reader:
         found = dict(self.of_files)
         for id, code in self.of_notebooks.items():
             item = self.items[id]
-            if id not in found or untouched(found[id], item):
+            if id not in found or is_starter(found[id], item):
                 found[id] = code
-            elif not untouched(code, item):
+            elif not is_starter(code, item):
                 self.note(f"{id} has an answer in a file and one in a notebook: that of the file counts.")
         return {id: found[id] for id in self.items if id in found}
 
@@ -151,9 +151,9 @@ class _Reader:
             before = self.of_notebooks.get(id)
             if len(code.encode()) > CODE:
                 self.note(f"{entry.path}: {id} is left out: it is too large.")
-            elif before is None or untouched(before, self.items[id]):
+            elif before is None or is_starter(before, self.items[id]):
                 self.of_notebooks[id] = code
-            elif not untouched(code, self.items[id]):
+            elif not is_starter(code, self.items[id]):
                 self.note(f"{entry.path}: {id} is left out: it is in another notebook, too.")
 
 

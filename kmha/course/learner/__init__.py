@@ -1,1 +1,1 @@
-"""The learner's side: the workspace, the checks, the progress and the notebook's `check`."""
+"""The learner's side: their folder, checks, progress, and `check` in notebooks."""

@@ -1,4 +1,4 @@
-"""`check` for notebooks: what was written in the cells is run as any other answer is, in a process of its own."""
+"""Check the answer in a notebook's cells, in a sandbox like any other answer."""
 
 import atexit
 import dataclasses
@@ -9,22 +9,23 @@ from typing import Any
 
 from kmha.course.exercises import cells, content
 from kmha.course.exercises.content import Item, UnknownExerciseError
+from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
 from kmha.course.judging.judging import judge
 from kmha.course.judging.marking import Grade
 from kmha.course.learner import workspace
-from kmha.course.learner.checking import built_on, fresh_seed, untouched
+from kmha.course.learner.checking import dependencies, fresh_seed
 from kmha.sandbox.pool import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Result:
-    """A grade that a notebook shows.
+class NotebookGrade:
+    """A grade, displayed by a notebook.
 
     Attributes:
-        title: of the exercise.
-        grade: all that came out.
-        seed: that draws the same inputs again.
+        title: Title of the exercise.
+        grade: The grade.
+        seed: Seed that draws the same inputs again.
     """
 
     title: str
@@ -46,36 +47,38 @@ class Result:
         return rendering.page(self.title, self.grade, self.seed)
 
 
-def check(name: str, seed: int | None = None) -> Result:
-    """Checks the function or class that the cells of this notebook define.
+def check(name: str, seed: int | None = None) -> NotebookGrade:
+    """Check the function or class that the cells of this notebook define.
 
     Args:
-        name: of the exercise: "a1.cross_kv".
-        seed: of the inputs; drawn anew by default.
+        name: Name of the exercise: "a1.cross_kv".
+        seed: Seed of the inputs; random by default.
 
     Raises:
-        UnknownExerciseError: there is no such exercise, or more than one.
-        ValueError: no cell that was run defines it.
+        UnknownExerciseError: No exercise has this name, or more than one does.
+        ValueError: No cell that was run defines it.
     """
     found = content.find(name)
     if len(found) > 1:
-        raise UnknownExerciseError(f"{name!r} is {len(found)} exercises: {', '.join(item.id for item in found)}.")
+        raise UnknownExerciseError(
+            f"{name!r} matches {len(found)} exercises: {', '.join(item.id for item in found)}. Name one."
+        )
     (item,) = found
     sources = _sources()
     code = _answer(item, sources)
     if code is None:
-        raise ValueError(f"no cell that was run defines `{item.name}`: run the one with your answer, then this one.")
+        raise ValueError(f"no cell that was run defines `{item.name}`. Run the cell with your answer, then this one.")
     seed = fresh_seed() if seed is None else seed
     grade = judge(item, code, _pool().of(item.spec.uses), seed=seed, more=_others(item, sources))
     folder = workspace.find(Path.cwd())
-    if folder is not None and not untouched(code, item):
-        folder.progress.attempt(item.id, grade.points, grade.passed)
-    return Result(item.spec.title, grade, seed)
+    if folder is not None and not is_starter(code, item):
+        folder.progress.add_attempt(item.id, grade.points, grade.passed)
+    return NotebookGrade(item.spec.title, grade, seed)
 
 
 def _others(item: Item, sources: list[str]) -> dict[str, str]:
-    """The answers to the exercises that this one needs, as files beside it."""
-    found = {f"{other.name}.py": _answer(other, sources) for other in built_on(item)}
+    """Return the answers to the exercises that this one needs, by file name."""
+    found = {f"{other.name}.py": _answer(other, sources) for other in dependencies(item)}
     return {name: text for name, text in found.items() if text is not None}
 
 
@@ -84,20 +87,19 @@ def _answer(item: Item, sources: list[str]) -> str | None:
 
 
 def _sources() -> list[str]:
-    """The cells that were run, in order; in a script, its text."""
+    """Return the cells that were run, in order, or the text of a script."""
     main: Any = sys.modules["__main__"]
     history = getattr(main, "In", None)
     if isinstance(history, list):
         return [str(cell) for cell in history]
     path = getattr(main, "__file__", None)
     if path is None:
-        raise ValueError("there are no cells here: use it in a notebook, or run `kmha course check`.")
+        raise ValueError("there are no notebook cells here. Call `check` in a notebook, or run `kmha course check`.")
     return [Path(path).read_text(encoding="utf-8")]
 
 
 @cache
 def _pool() -> Pool:
-    """Of this notebook: the second check is quick."""
     pool = Pool()
     atexit.register(pool.close)
     return pool

@@ -1,4 +1,4 @@
-"""What a learner has achieved so far, in a file of the learner's folder.
+"""A learner's progress, kept in a file of their folder.
 
 >>> Record(points=3).begun, Record(attempts=1).begun
 (False, True)
@@ -12,23 +12,21 @@ from typing import Any
 from kmha import files
 from kmha.course.errors import CourseError
 
-STATE = ".kmha-course.json"
-
 
 class WorkspaceError(CourseError, ValueError):
-    """The learner's folder, or a file in it, is not as it must be; the message says what to do."""
+    """The learner's folder, or a file in it, is invalid; the message says how to repair it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What has been achieved in an exercise.
+    """A learner's record for one exercise.
 
     Attributes:
-        attempts: how often it was checked.
-        points: the most that it got.
-        passed: whether it got them all.
-        hints: how many were asked for.
-        solution: whether it was asked for before the exercise was passed.
+        attempts: Number of checks.
+        points: Most points in any check.
+        passed: Whether a check ever gave full points.
+        hints: Number of hints shown.
+        solution: Whether the learner asked for the solution before passing.
     """
 
     attempts: int = 0
@@ -39,58 +37,54 @@ class Record:
 
     @property
     def begun(self) -> bool:
-        """Whether it was ever checked."""
+        """Whether the exercise was ever checked."""
         return self.attempts > 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The file with the records; it is read anew each time, since another process may have written it.
+    """The file of records. It is read on each access, since another process may have written it.
 
     Attributes:
-        path: of it.
+        path: Path of the file.
     """
 
     path: Path
 
-    def create(self, form: str) -> None:
-        """Writes it with no records."""
-        files.write_json(self.path, {"version": 1, "form": form, "exercises": {}, "said": []})
-
     def form(self) -> Any:
-        """Of the folder: whether it has files or notebooks."""
+        """Return the form of the folder: files or notebooks."""
         return self._state().get("form")
 
     def records(self) -> dict[str, Record]:
-        """Of every exercise that was begun, by its id."""
+        """Return the records of all exercises that were begun, by their ids; the last changed comes last."""
         return self._records(self._state())
 
     def record(self, id: str) -> Record:
-        """Of one exercise."""
+        """Return the record of one exercise."""
         return self.records().get(id, Record())
 
-    def note(self, id: str, **changes: Any) -> Record:
-        """Changes the record of an exercise."""
+    def update(self, id: str, **changes: Any) -> Record:
+        """Change fields of an exercise's record, and return the new record."""
         state = self._state()
         record = dataclasses.replace(self._records(state).get(id, Record()), **changes)
-        state.setdefault("exercises", {}).pop(id, None)  # what was noted last comes last
+        state.setdefault("exercises", {}).pop(id, None)  # so that the last changed comes last
         state["exercises"][id] = dataclasses.asdict(record)
         files.write_json(self.path, state)
         return record
 
-    def attempt(self, id: str, points: int, passed: bool) -> Record:
-        """Notes a check: the most points count, and what was once passed stays so."""
+    def add_attempt(self, id: str, points: int, passed: bool) -> Record:
+        """Record a check. The best points count, and an exercise that was passed once stays passed."""
         before = self.record(id)
         best = max(points, before.points)
-        return self.note(id, attempts=before.attempts + 1, points=best, passed=passed or before.passed)
+        return self.update(id, attempts=before.attempts + 1, points=best, passed=passed or before.passed)
 
-    def once(self, name: str) -> bool:
-        """Whether something is to be said that is said once in a folder: the first time."""
+    def first_time(self, name: str) -> bool:
+        """Return True on the first call with this name in a folder, for notices that are shown once."""
         state = self._state()
-        said = state.setdefault("said", [])
-        if name in said:
+        names = state.setdefault("said", [])
+        if name in names:
             return False
-        said.append(name)
+        names.append(name)
         files.write_json(self.path, state)
         return True
 
@@ -98,10 +92,10 @@ class Progress:
         try:
             state = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise self._spoilt(str(error)) from None
-        lists = isinstance(state, dict) and isinstance(state.get("said", []), list)
-        if not lists or not isinstance(state.get("exercises", {}), dict):
-            raise self._spoilt("it is not as it was written")
+            raise self._unreadable(str(error)) from None
+        valid = isinstance(state, dict) and isinstance(state.get("said", []), list)
+        if not valid or not isinstance(state.get("exercises", {}), dict):
+            raise self._unreadable("its content is not what kmha wrote")
         return dict(state)
 
     def _records(self, state: dict[str, Any]) -> dict[str, Record]:
@@ -110,12 +104,12 @@ class Progress:
         for id, each in state.get("exercises", {}).items():
             known = {name: each[name] for name in fields if isinstance(each, dict) and name in each}
             if not isinstance(each, dict) or any(type(value) is not fields[name] for name, value in known.items()):
-                raise self._spoilt(f"what it says of {id} is not as it was written")
+                raise self._unreadable(f"its entry for {id} is not what kmha wrote")
             found[id] = Record(**known)
         return found
 
-    def _spoilt(self, why: str) -> WorkspaceError:
+    def _unreadable(self, reason: str) -> WorkspaceError:
         return WorkspaceError(
-            f"{self.path} cannot be read: {why}. Rename it and run `kmha course start` there: your answers stay, and "
-            "`kmha course check` counts them again."
+            f"{self.path} cannot be read: {reason}. Rename it and run `kmha course start` in that folder. You keep "
+            "your answers, and `kmha course check` records them again."
         )

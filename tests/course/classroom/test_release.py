@@ -8,10 +8,11 @@ pytest.importorskip("nbformat")
 from kmha.course.classroom import release
 from kmha.course.exercises import content
 from kmha.course.exercises.content import UnknownExerciseError
+from kmha.course.exercises.handout import NOTEBOOKS
 from kmha.course.judging.released import Baked
 from kmha.course.judging.running import BrokenExerciseError
 from kmha.course.learner.checking import check
-from kmha.course.learner.workspace import NOTEBOOKS, Workspace, find
+from kmha.course.learner.workspace import Workspace, find
 from kmha.sandbox.pool import Pool
 
 

@@ -3,7 +3,7 @@ import pytest
 from kmha.course.exercises import content
 from kmha.course.judging.questions import plan
 from kmha.course.learner import checking, workspace
-from kmha.course.learner.checking import built_on, check, first_open, fresh_seed, next_open, untouched
+from kmha.course.learner.checking import check, dependencies, first_open, fresh_seed, next_open
 from kmha.course.learner.progress import Record, WorkspaceError
 from kmha.sandbox.pool import Pool
 
@@ -27,13 +27,13 @@ def pool():
 def test_a_check_is_noted(doubling, mine, pool):
     item = doubling.items[0]
     found = check(item, mine, pool, 5)
-    assert (found.grade.points, found.seed, found.untouched) == (0, 5, True)
+    assert (found.grade.points, found.seed, found.is_starter) == (0, 5, True)
     assert found.record == Record()
     assert mine.progress.records() == {}
     mine.path(item).write_text(WRONG)
     found = check(item, mine, pool)
     assert found.grade.named.id == "thrice-as-much"
-    assert (found.untouched, found.unready) == (False, ())
+    assert (found.is_starter, found.not_passed) == (False, ())
     mine.path(item).write_text(RIGHT)
     found = check(item, mine, pool)
     assert found.grade.passed
@@ -44,11 +44,11 @@ def test_what_another_answer_has_wrong(doubling, mine, pool):
     twice, again = doubling.items
     mine.path(again).write_text("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n")
     mine.path(twice).write_text(WRONG)
-    assert check(again, mine, pool).unready == ("a1.twice",)
+    assert check(again, mine, pool).not_passed == ("a1.twice",)
     mine.path(twice).write_text(RIGHT)
     found = check(again, mine, pool)
     assert found.grade.passed
-    assert found.unready == ()
+    assert found.not_passed == ()
 
 
 def test_a_file_that_is_missing(doubling, mine, pool):
@@ -86,21 +86,7 @@ def test_what_is_next(doubling, mine):
     assert next_open({twice.id: passed, again.id: passed}, again) is None
 
 
-def test_what_an_exercise_is_built_on(doubling):
+def test_what_an_exercise_is_dependencies(doubling):
     twice, again = doubling.items
-    assert built_on(again) == [twice]
-    assert built_on(twice) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("", "", True),
-        ("# YOUR CODE HERE", "#  where do I begin?\n", True),
-        ('raise NotImplementedError("write this part")', "return array", False),
-        ("def twice(", "def twice((", False),
-    ],
-)
-def test_an_answer_that_is_the_starter(doubling, old, new, same):
-    item = doubling.items[0]
-    assert untouched(workspace.learners(item).replace(old, new, 1), item) == same
+    assert dependencies(again) == [twice]
+    assert dependencies(twice) == []

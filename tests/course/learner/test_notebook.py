@@ -6,7 +6,7 @@ import pytest
 from kmha.course.exercises import content
 from kmha.course.exercises.content import UnknownExerciseError
 from kmha.course.learner import workspace
-from kmha.course.learner.notebook import Result, check
+from kmha.course.learner.notebook import NotebookGrade, check
 
 RIGHT = "def twice(array):\n    return factor * array"
 
@@ -36,7 +36,7 @@ def test_it_is_found_in_the_package():
 def test_what_the_cells_define(cells):
     cells("", "factor = 3", "import numpy", RIGHT, "print(1 / 0)", "factor = 2", "twice(3)")
     found = check("a1.twice")
-    assert isinstance(found, Result)
+    assert isinstance(found, NotebookGrade)
     assert (found.passed, found.points) == (True, 32)
     assert repr(found).startswith("a1.twice, Twice as much: 32 of 32 points\n")
     assert "32 of 32 points" in found._repr_html_()
@@ -72,7 +72,7 @@ def test_it_is_noted_in_a_learners_folder(cells, course, tmp_path):
     ("name", "error", "message"),
     [
         ("a1.twise", UnknownExerciseError, "Did you mean a1.twice"),
-        ("a1", UnknownExerciseError, "'a1' is 2 exercises: a1.twice, a1.again"),
+        ("a1", UnknownExerciseError, "'a1' matches 2 exercises: a1.twice, a1.again"),
         ("a1.twice", ValueError, "no cell that was run defines `twice`"),
     ],
 )
@@ -84,5 +84,5 @@ def test_what_cannot_be_checked(cells, name, error, message):
 
 def test_where_there_are_no_cells(cells):
     cells()
-    with pytest.raises(ValueError, match="there are no cells here"):
+    with pytest.raises(ValueError, match="there are no notebook cells here"):
         check("a1.twice")

@@ -3,22 +3,23 @@ import re
 
 import pytest
 
+from kmha.course.exercises.handout import write_state
 from kmha.course.learner.progress import Progress, Record, WorkspaceError
 
 
 @pytest.fixture
 def progress(tmp_path):
     found = Progress(tmp_path / "state.json")
-    found.create("files")
+    write_state(found.path, "files")
     return found
 
 
 def test_what_is_noted_is_kept(progress):
     assert progress.records() == {}
     assert progress.record("a1.f") == Record()
-    progress.note("a1.f", hints=2)
-    progress.note("a1.g", solution=True)
-    progress.note("a1.f", points=3)
+    progress.update("a1.f", hints=2)
+    progress.update("a1.g", solution=True)
+    progress.update("a1.f", points=3)
     again = Progress(progress.path)
     assert again.records() == {"a1.g": Record(solution=True), "a1.f": Record(points=3, hints=2)}
     assert [*again.records()] == ["a1.g", "a1.f"]
@@ -27,12 +28,12 @@ def test_what_is_noted_is_kept(progress):
 
 def test_the_best_of_all_attempts_counts(progress):
     for points, passed in ((3, False), (10, True), (0, False)):
-        progress.attempt("a1.f", points, passed)
+        progress.add_attempt("a1.f", points, passed)
     assert progress.record("a1.f") == Record(attempts=3, points=10, passed=True)
 
 
 def test_what_is_said_once(progress):
-    assert [progress.once(name) for name in ("one", "two", "one", "two")] == [True, True, False, False]
+    assert [progress.first_time(name) for name in ("one", "two", "one", "two")] == [True, True, False, False]
 
 
 def test_what_another_version_has_noted_is_left_out(progress):
@@ -58,5 +59,5 @@ def test_what_another_version_has_noted_is_left_out(progress):
 def test_a_file_that_is_spoilt_is_left_as_it_is(progress, text):
     progress.path.write_text(text, encoding="latin-1")
     with pytest.raises(WorkspaceError, match=f"{re.escape(str(progress.path))} cannot be read: .* Rename it"):
-        progress.attempt("a1.f", 3, False)
+        progress.add_attempt("a1.f", 3, False)
     assert progress.path.read_text(encoding="latin-1") == text

@@ -4,9 +4,9 @@ import os
 import pytest
 
 from kmha.course.exercises.content import assignments
+from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE, starter_file
 from kmha.course.learner import workspace
-from kmha.course.learner.progress import STATE, Record, WorkspaceError
-from kmha.course.learner.workspace import FILES, NOTEBOOKS
+from kmha.course.learner.progress import Record, WorkspaceError
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_starting_again_adds_what_is_missing_and_nothing_else(course, doubling, 
     twice, again = doubling.items
     files.path(twice).write_text("mine")
     files.path(again).unlink()
-    files.progress.note(twice.id, points=3)
+    files.progress.update(twice.id, points=3)
     made, added = workspace.start(files.root, assignments(course))
     assert added == [files.path(again)]
     assert made == files
@@ -74,7 +74,7 @@ def test_a_folder_with_something_else_in_it(course, tmp_path):
 
 
 def test_the_other_form_needs_another_folder(course, files):
-    with pytest.raises(WorkspaceError, match="is a folder of files: start the notebooks in another folder"):
+    with pytest.raises(WorkspaceError, match=r"is a folder of files\. Start the notebooks in another folder"):
         workspace.start(files.root, assignments(course), NOTEBOOKS)
 
 
@@ -100,8 +100,8 @@ def test_the_other_answers(doubling, files):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is missing. `kmha course start` puts it there again, and nothing else."),
-        (b"x = '\xe9'", "is not UTF-8, from byte 5 on"),
+        (None, "is missing. Run `kmha course start` to restore missing files."),
+        (b"x = '\xe9'", "is not valid UTF-8 at byte 5."),
         (b"#" * (5 << 20), "has more than 4 MiB"),
     ],
 )
@@ -126,33 +126,33 @@ def test_a_folder_in_the_place_of_a_file(doubling, files):
 
 def test_reset_keeps_copies(doubling, files):
     item = doubling.items[0]
-    files.progress.note(item.id, points=5, passed=True, hints=2, attempts=4)
+    files.progress.update(item.id, points=5, passed=True, hints=2, attempts=4)
     copies = []
     for text in ("first", "second"):
         files.path(item).write_text(text)
         copies.append(files.reset(item))
     assert [copy.name for copy in copies] == ["twice.py.bak-1", "twice.py.bak-2"]
     assert [copy.read_text() for copy in copies] == ["first", "second"]
-    assert files.code(item) == workspace.learners(item)
+    assert files.code(item) == starter_file(item)
     assert files.progress.record(item.id) == Record(attempts=4, hints=2)
 
 
 def test_an_answer_as_it_was_handed_out(doubling, files):
     item = doubling.items[0]
-    assert files.fresh(item)
+    assert files.is_pristine(item)
     files.path(item).write_text(files.code(item) + "# a thought\n")
-    assert not files.fresh(item)
+    assert not files.is_pristine(item)
     files.reset(item)
-    assert files.fresh(item)
+    assert files.is_pristine(item)
 
 
 def test_an_answer_in_a_notebook_as_it_was_handed_out(doubling, notebooks):
     twice, again = doubling.items
     path = notebooks.path(again)
-    assert notebooks.fresh(twice)
-    assert notebooks.fresh(again)
+    assert notebooks.is_pristine(twice)
+    assert notebooks.is_pristine(again)
     path.write_text(path.read_text().replace("return array", "return 3 * array"))
-    assert [notebooks.fresh(twice), notebooks.fresh(again)] == [True, False]
+    assert [notebooks.is_pristine(twice), notebooks.is_pristine(again)] == [True, False]
 
 
 def test_reset_of_a_file_that_is_missing(doubling, files):
