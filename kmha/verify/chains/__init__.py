@@ -1,5 +1,6 @@
-"""Attention, blocks and embeddings as chains of named steps, which a mistake changes one at a time."""
+"""Attention, blocks and embeddings as chains of named steps. A mistake is a change of one or more of them."""
 
-from kmha.verify.chains.attention import ImpossibleError, Trial, run
+from kmha.verify.chains import blocks, embedding  # noqa: F401 - each adds its chains to CHAINS
+from kmha.verify.chains.attention import CHAINS, Change, ImpossibleError, State, Step, Trial, run
 
-__all__ = ["ImpossibleError", "Trial", "run"]
+__all__ = ["CHAINS", "Change", "ImpossibleError", "State", "Step", "Trial", "run"]

@@ -54,7 +54,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import CHAINS, Change, State, Step, Trial, matmul, run
+from kmha.verify.chains.attention import CHAINS, State, Step, Trial, matmul, run
 
 EPSILON = 1e-6  # of the normalizations, unless a trial says otherwise
 NORMS = {"encoder": ("layernorm1", "", "layernorm2"), "decoder": ("layernorm1", "layernorm2", "layernorm3")}
@@ -68,15 +68,6 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
 }
-
-
-def within(step: str, changes: Mapping[str, Change]) -> dict[str, Change]:
-    """The attention's `changes` made in one attention of a block alone: that of the step "inside1" or "inside2".
-
-    >>> sorted(within("inside2", {"scaled": lambda state, right: state["logits"]}))
-    ['inside2']
-    """
-    return {step: lambda state, right: right({**state, "changes": (*state["changes"], changes)})}
 
 
 def weights_of(weights: Mapping[str, np.ndarray], layer: str) -> dict[str, np.ndarray]:

@@ -1,24 +1,23 @@
-"""The bank of known mistakes: each a named change of one step of the chain in `kmha.verify.chains.attention`.
+"""The bank of known mistakes. Each is a named change of one or more steps of a chain in `kmha.verify.chains`.
 
 To add one, write an entry into the module of its step, such as
 
-    @mistake(
+    register(
         "scale-missing",
-        step="scaled",
-        says="The logits are not divided by √O.",
-        look="the line after the product of query and key",
-        source="Vaswani et al. 2017, section 3.2.1",
+        "You did not scale the logits. Divide them by √O before the softmax.",
+        "the line after the product of query and key",
+        "Vaswani et al. 2017, section 3.2.1",
+        scaled=lambda state, right: state["logits"],
     )
-    def _unscaled(state, right):
-        return state["logits"]
 
-`state` holds the results of all steps so far by name, `state["trial"]` the call; `right(state)` is what the right step
-would give. A change that is impossible with some sizes (its code would raise there) raises `ImpossibleError`, or lets
-NumPy raise. That is all: `kmha diagnose` knows it from then on, and the tests hold that it is told from every other.
+with the id, the text for the author, where to look, the source, and the changed step. `state` holds the results of all
+steps so far by name, and `state["trial"]` the call; `right(state)` computes the right step. A change that some sizes
+make impossible (the code that makes this mistake would raise there) raises `ImpossibleError`, or lets NumPy raise.
+That is all: `kmha diagnose` then knows the mistake, and the tests check that no other gives the same numbers.
 
 >>> from kmha.verify.mistakes import BANK
->>> BANK["scale-missing"].says
-'The logits are not divided by √O.'
+>>> BANK["scale-missing"].look
+'the line that scales the product of query and key'
 """
 
 from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
@@ -34,16 +33,13 @@ from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
     mask_values,
     masks,
     merging,
-    norm_places,
     norms,
     positions,
-    precision,
     products,
     projections,
     residuals,
-    scale,
     softmaxes,
 )
-from kmha.verify.mistakes.entry import BANK, Mistake, add, mistake
+from kmha.verify.mistakes.entry import BANK, Mistake, register
 
-__all__ = ["BANK", "Mistake", "add", "mistake"]
+__all__ = ["BANK", "Mistake", "register"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, ImpossibleError, State, Step
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.1: an item's queries meet its own keys"
 
@@ -36,7 +36,7 @@ def _positions_first(state: State, right: Step) -> Any:
     return _transposed(state, right)
 
 
-add(
+register(
     "batch-for-positions",
     "Batch and positions are exchanged: the items of the batch attend to each other.",
     "which axis is the batch (batch_first)",
@@ -62,7 +62,7 @@ def _unflattened(state: State, right: Step) -> Any:
     return mixed.reshape(heads, batch, rows // batch, size).swapaxes(0, 1)
 
 
-add(
+register(
     "batch-as-one-sequence",
     "All items are laid into one sequence: everybody attends to the whole batch.",
     "the reshape before the product of query and key",
@@ -82,35 +82,35 @@ def _first(*roles: str) -> Any:
     return change
 
 
-add(
+register(
     "batch-first-key-value",
     "The first item's key and value are used for the whole batch.",
     "an index or a broadcast over the batch",
     PAPER,
     inputs=_first("key", "value"),
 )
-add(
+register(
     "batch-first-value",
     "The first item's value is used for the whole batch.",
     "an index or a broadcast over the batch",
     PAPER,
     inputs=_first("value"),
 )
-add(
+register(
     "batch-reversed-key-value",
     "Key and value come from another item: the batch runs the other way.",
     "the order of the batch in query and key, as in beam search",
     PAPER,
     inputs=lambda state, right: {**right(state), **{role: right(state)[role][::-1] for role in ("key", "value")}},
 )
-add(
+register(
     "batch-averaged-scores",
     "The scores are averaged over the batch: every item gets the same.",
     "an axis of a mean or a sum over the scores",
     PAPER,
     scores=lambda state, right: np.broadcast_to(right(state).mean(0, keepdims=True), right(state).shape),
 )
-add(
+register(
     "batch-centred",
     "The batch's average is taken off the inputs.",
     "a normalization over the batch in the place of over the features",
@@ -118,7 +118,7 @@ add(
     inputs=lambda state, right: {role: array - array.mean(0, keepdims=True) for role, array in right(state).items()},
 )
 
-add(
+register(
     "input-changed",
     "An input is changed in place: its owner finds other numbers in it after the call.",
     "assignments such as `x *= …` and `x[…] = …` to arguments",
@@ -137,7 +137,7 @@ def _scaled_in_place(state: State, right: Step) -> Any:
     return {role: arrays[role] * scale if arrays[role] is trial.query else arrays[role] for role in ROLES}
 
 
-add(
+register(
     "input-scaled",
     "The query is scaled in place: where key and value are the same array, they are scaled too.",
     "assignments such as `query /= …`",

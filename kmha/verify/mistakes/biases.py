@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step, project
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 LOOK = "where the biases are added, or the converted weights"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
@@ -63,7 +63,7 @@ for _id, _says, _roles in (
     ),
     ("bias-missing-all", "All biases are forgotten.", (*ROLES, "attention_output")),
 ):
-    add(_id, _says, LOOK, FORGOTTEN, weights=_without(*_roles))
+    register(_id, _says, LOOK, FORGOTTEN, weights=_without(*_roles))
 
 
 def _size_first(bias: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ for _id, _says, _change in (
         _each(_first_head, *ROLES),
     ),
 ):
-    add(_id, _says, LOOK, PAPER, weights=_change)
+    register(_id, _says, LOOK, PAPER, weights=_change)
 
 
 def _swapped(one: str, other: str) -> Change:
@@ -99,7 +99,7 @@ def _swapped(one: str, other: str) -> Change:
 
 
 for _one, _other in (("query", "key"), ("query", "value"), ("key", "value")):
-    add(
+    register(
         f"bias-{_one}-{_other}-swapped",
         f"The biases of {_one} and {_other} are swapped.",
         LOOK,
@@ -129,28 +129,28 @@ def _times(state: State, count: int) -> np.ndarray:
     return state["merged"] + count * _bias(state, "attention_output")
 
 
-add(
+register(
     "bias-before-projection",
     "The biases of query, key and value are added before the product with the kernel in place of after it.",
     LOOK,
     PAPER,
     biased=_before,
 )
-add(
+register(
     "bias-per-item",
     "The biases of query, key and value are added once for every item of the batch: B times.",
     LOOK,
     PAPER,
     biased=_per_item,
 )
-add(
+register(
     "bias-output-per-item",
     "The output's bias is added once for every item of the batch: B times.",
     LOOK,
     PAPER,
     output=lambda state, right: _times(state, state["trial"].query.shape[0]),
 )
-add(
+register(
     "bias-output-per-head",
     "The output's bias is added in every head: H times.",
     "the sum over the heads, where each is projected by itself",
@@ -164,7 +164,7 @@ def _averaged(state: State, right: Step) -> Any:
     return right(state) / state["heads"]["query"].shape[1]
 
 
-add(
+register(
     "bias-output-averaged",
     "The output is averaged over the heads, its bias with it.",
     "the sum over the heads",

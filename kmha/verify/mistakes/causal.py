@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, causal, softmax
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 LOOK = "where the causal mask is made"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
@@ -73,14 +73,14 @@ for _name, _says, _source, _of in (
         lambda rows, columns: np.eye(rows, columns, dtype=bool),
     ),
 ):
-    add(f"causal-{_name}", _says, LOOK, _source, allowed=_mask(_of))
+    register(f"causal-{_name}", _says, LOOK, _source, allowed=_mask(_of))
 
 
 def _always(state: State, right: Step) -> Any:
     return dataclasses.replace(state["trial"], causal=True).allowed()[:, None]
 
 
-add(
+register(
     "causal-always",
     "A causal mask is used where none was asked for.",
     "where it is decided whether the mask is causal (in cross-attention it must not be)",
@@ -100,7 +100,7 @@ def _others(state: State, right: Step) -> Any:
     return dataclasses.replace(state["trial"], causal=False).allowed()[:, None]
 
 
-add(
+register(
     "causal-zeroes-logits",
     "The future's logits become 0 in place of -∞ (tril of the logits): they keep a share of exp(0).",
     LOOK,
@@ -108,7 +108,7 @@ add(
     scaled=lambda state, right: right(state) * _past(state),
     allowed=_others,
 )
-add(
+register(
     "causal-after-softmax",
     "The future's scores become 0 after the softmax (tril of the scores): rows sum to less than one.",
     LOOK,

@@ -11,7 +11,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
 from kmha.verify.chains.blocks import weights_of
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 from kmha.verify.mistakes.residuals import as_if, only
 
 PAPER = "Vaswani et al. 2017, section 3.2.3"
@@ -67,7 +67,7 @@ for _id, _says, _source, _changes in (
         {"memory2": _normed_memory},
     ),
 ):
-    add(f"decoder-{_id}", _says, CALL, _source, **_changes)
+    register(f"decoder-{_id}", _says, CALL, _source, **_changes)
 
 
 def _called(**fields: Any) -> Change:
@@ -165,7 +165,7 @@ for _id, _says, _source, _changes in (
 ):
     if "call2" not in _changes:  # a decoder's
         _changes = {**_changes, "call2": lambda state, right: right(state)}
-    add(f"decoder-masks-{_id}", _says, "which mask goes to which attention", _source, **_changes)
+    register(f"decoder-masks-{_id}", _says, "which mask goes to which attention", _source, **_changes)
 
 
 def _skipped(block: str) -> Change:
@@ -245,4 +245,4 @@ for _id, _says, _look, _source, _changes in (
         {"block_weights": _attention_weights(("mha1", "mha2"), ("mha2", "mha1")), "call2": _same},
     ),
 ):
-    add(f"decoder-{_id}", _says, _look, _source, **_changes)
+    register(f"decoder-{_id}", _says, _look, _source, **_changes)

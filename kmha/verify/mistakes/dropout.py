@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, softmax
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 LOOK = "where the scores go through dropout"
 SCALING = "what the scores that are kept are multiplied by"
@@ -126,14 +126,14 @@ for _name, _says, _look, _source, _change in (
         _renormalised,
     ),
 ):
-    add(f"dropout-{_name}", _says, _look, _source, dropped=_change)
+    register(f"dropout-{_name}", _says, _look, _source, dropped=_change)
 
 
 def _undropped(state: State, right: Step) -> Any:
     return state["scores"]
 
 
-add(
+register(
     "dropout-on-logits",
     "Dropout is on the logits in place of the scores: those that are dropped become 0 and keep a share of exp(0).",
     LOOK,
@@ -141,7 +141,7 @@ add(
     scaled=lambda state, right: right(state) * kept_of(state),
     dropped=_undropped,
 )
-add(
+register(
     "dropout-as-mask",
     "Dropout is a mask of the logits: rows sum to one, and what is kept is not divided by 1 - rate.",
     LOOK,
@@ -160,7 +160,7 @@ def _on_mixed(state: State, right: Step) -> Any:
     return mixed * kept[..., : mixed.shape[-1]]
 
 
-add(
+register(
     "dropout-on-mixed",
     "Dropout is on what the scores have mixed in place of on the scores.",
     LOOK,
@@ -206,4 +206,4 @@ for _name, _says, _source, _change in (
         lambda state, right: np.broadcast_to(right(state)[:, :1], right(state).shape),
     ),
 ):
-    add(f"returned-{_name}", _says, "what is returned as scores", _source, returned=_change)
+    register(f"returned-{_name}", _says, "what is returned as scores", _source, returned=_change)

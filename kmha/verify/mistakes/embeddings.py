@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import State, Step
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.4"
 LOOK = "the line that scales the embedding"
@@ -61,7 +61,7 @@ for _id, _says, _source, _change in (
         lambda state, right: math.sqrt(state["table"].shape[0]),
     ),
 ):
-    add(f"embedding-{_id}", _says, LOOK, _source, factor=_change)
+    register(f"embedding-{_id}", _says, LOOK, _source, factor=_change)
 
 for _id, _says, _source, _of in (
     (
@@ -83,7 +83,7 @@ for _id, _says, _source, _of in (
         lambda x, encoded, factor: (x + encoded) / factor,
     ),
 ):
-    add(
+    register(
         f"embedding-{_id}",
         _says,
         "the order of scaling and adding the positions",
@@ -133,4 +133,4 @@ for _id, _says, _source, _changes in (
         {"looked_up": lambda state, right: np.broadcast_to(right(state)[:1], right(state).shape)},
     ),
 ):
-    add(f"embedding-{_id}", _says, "where the ids are looked up", _source, **_changes)
+    register(f"embedding-{_id}", _says, "where the ids are looked up", _source, **_changes)

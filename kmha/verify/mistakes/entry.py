@@ -1,22 +1,22 @@
-"""What a mistake is, and how the modules of this folder add theirs to the bank."""
+"""The entries of the bank: what a mistake is, and how a module registers one."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+import difflib
+from collections.abc import Mapping
 
-from kmha.verify.chains.attention import ATTENTION, CHAINS, Change
+from kmha.verify.chains import CHAINS, Change
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mistake:
-    """A named change of one step.
+    """A named change of one or more steps.
 
     Attributes:
-        id: such as "scale-missing".
-        says: one plain sentence that says what is wrong.
-        look: where to look for it.
-        source: where people meet it: a seed, a thread with its number, a section of a paper.
-        changes: by the name of a step of a chain in `kmha.verify.chains.attention`, what stands in its place.
+        id: Name, such as "scale-missing".
+        says: What the author of the code did, and what to do instead.
+        look: Where to look for it, to follow "Look at".
+        source: Where people make it: a thread with its number, a section of a paper, a seed.
+        changes: The changed steps, by the names of steps of a chain in `kmha.verify.chains`.
     """
 
     id: str
@@ -31,33 +31,46 @@ class Mistake:
         return next(iter(self.changes))
 
     def chains(self) -> tuple[str, ...]:
-        """The chains that have its steps; a block has those of the attention inside it too."""
-        found = []
-        for name, steps in CHAINS.items():
-            inside = ATTENTION.keys() if "inside1" in steps else set()
-            if self.changes.keys() <= steps.keys() | inside:
-                found.append(name)
-        return tuple(found)
+        """Return the chains that have all of its steps."""
+        return tuple(name for name in CHAINS if self.changes.keys() <= _steps_of(name))
 
 
 BANK: dict[str, Mistake] = {}
 
 
-def mistake(id: str, step: str, says: str, look: str, source: str) -> Callable[[Change], Change]:
-    """A decorator: the change below it stands in the place of `step`, and is in the bank."""
+def register(id: str, says: str, look: str, source: str, **changes: Change) -> None:
+    """Put a mistake into the bank.
 
-    def added(change: Change) -> Change:
-        if id in BANK:
-            raise ValueError(f"the bank has a mistake `{id}` already: choose another id.")
-        BANK[id] = Mistake(id, says, look, source, {step: change})
-        return change
+    Args:
+        id: Name that no other mistake has.
+        says: What the author of the code did, and what to do instead.
+        look: Where to look for it.
+        source: Where people make it.
+        **changes: The changed steps: `register(..., scaled=lambda state, right: state["logits"])`.
 
-    return added
+    Raises:
+        ValueError: The id is taken, or no chain has all of the steps.
+    """
+    if id in BANK:
+        raise ValueError(f"the bank already has a mistake {id!r}. Choose another id.")
+    new = Mistake(id, says, look, source, changes)
+    if not (changes and new.chains()):
+        raise ValueError(_no_chain(new))
+    BANK[id] = new
 
 
-def add(id: str, says: str, look: str, source: str, **changes: Any) -> None:
-    """The same for a change that is one expression, or of several steps at once: `add(..., scaled=lambda …)`."""
-    for step, change in changes.items():
-        mistake(id, step, says, look, source)(change)
-        del BANK[id]
-    BANK[id] = Mistake(id, says, look, source, changes)
+def _steps_of(chain: str) -> set[str]:
+    """The steps of a chain; a block also runs the steps of the attention inside it."""
+    steps = set(CHAINS[chain])
+    return steps | set(CHAINS["attention"]) if "inside1" in steps else steps
+
+
+def _no_chain(mistake: Mistake) -> str:
+    known = set().union(*map(_steps_of, CHAINS))
+    for step in mistake.changes:
+        if step not in known:
+            near = difflib.get_close_matches(step, known, n=1)
+            fix = f"Did you mean {near[0]!r}?" if near else f"The steps are {', '.join(sorted(known))}."
+            return f"the mistake {mistake.id!r} changes the step {step!r}, which no chain has. {fix}"
+    steps = ", ".join(map(repr, mistake.changes)) or "no step"
+    return f"the mistake {mistake.id!r} changes {steps}, and no single chain has all of these steps."

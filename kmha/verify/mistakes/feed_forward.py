@@ -4,7 +4,7 @@ from typing import Any
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step
 from kmha.verify.chains.blocks import ACTIVATIONS, dense
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 from kmha.verify.mistakes.residuals import as_if, before_last, only
 
 PAPER = "Vaswani et al. 2017, section 3.3"
@@ -41,7 +41,7 @@ for _name, _id, _says, _source in (
     ("sigmoid", "sigmoid", "The feed-forward network's activation is a sigmoid, not {}.", PAPER),
 ):
     _says = _says.format("the one that was asked for")
-    add(f"feed-forward-activation-{_id}", _says, ACTIVATION, _source, activation=_activation(_name))
+    register(f"feed-forward-activation-{_id}", _says, ACTIVATION, _source, activation=_activation(_name))
 
 
 def _then_activation(state: State, right: Step) -> Any:
@@ -80,7 +80,7 @@ for _id, _says, _source, _changes in (
         {"last_input": _then_activation},
     ),
 ):
-    add(f"feed-forward-activation-{_id}", _says, ACTIVATION, _source, **_changes)
+    register(f"feed-forward-activation-{_id}", _says, ACTIVATION, _source, **_changes)
 
 
 def _without_bias(layer: str) -> Change:
@@ -183,4 +183,4 @@ for _id, _says, _look, _source, _changes in (
         {"last_input": as_if(after2="after1"), "after2": lambda state, right: right(state)},
     ),
 ):
-    add(f"feed-forward-{_id}", _says, _look, _source, **_changes)
+    register(f"feed-forward-{_id}", _says, _look, _source, **_changes)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 LOOK = "where the projections are split into heads"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
@@ -31,7 +31,7 @@ def _size_first(array: np.ndarray) -> np.ndarray:
     return array.reshape(batch, positions, size, heads).transpose(0, 3, 1, 2)
 
 
-add(
+register(
     "heads-reshaped",
     "The heads are split by a reshape without a transpose: positions and features are mixed.",
     LOOK,
@@ -46,7 +46,7 @@ def _merged_so(state: State, right: Step) -> Any:
     return state["mixed"].reshape(right(state).shape)
 
 
-add(
+register(
     "heads-reshaped-and-merged",
     "The heads are split, and merged, by reshapes without a transpose: a head is made of neighbouring positions.",
     LOOK,
@@ -55,14 +55,14 @@ add(
     joined=_merged_so,
 )
 for _role in ROLES:
-    add(
+    register(
         f"heads-reshaped-{_role}",
         f"The heads of the {_role} alone are split by a reshape without a transpose.",
         LOOK,
         "reczoo/FuxiCTR#30",
         heads=_roles(_reshaped, (_role,)),
     )
-add(
+register(
     "heads-size-first",
     "The features are split as (O, H) in place of (H, O): a head gets every H-th feature.",
     LOOK,
@@ -81,7 +81,7 @@ def _unmasked(state: State, right: Step) -> Any:
     return np.ones((1, 1, 1, 1), bool)
 
 
-add(
+register(
     "heads-attend-to-heads",
     "The heads are not moved before the positions: at every position the heads attend to each other.",
     LOOK,
@@ -102,28 +102,28 @@ def _head(index: int, roles: tuple[str, ...] = ROLES) -> Change:
     return change
 
 
-add(
+register(
     "heads-all-first",
     "Every head computes what the first computes.",
     "the loop over the heads",
     PAPER,
     heads=_head(0),
 )
-add(
+register(
     "heads-all-last",
     "Every head computes what the last computes: a loop's variable is read after the loop.",
     "the loop over the heads",
     PAPER,
     heads=_head(-1),
 )
-add(
+register(
     "heads-one-key-value",
     "All heads share the first head's key and value.",
     LOOK,
     PAPER,
     heads=_head(0, ("key", "value")),
 )
-add(
+register(
     "heads-one-query",
     "All heads share the first head's query.",
     LOOK,
@@ -148,7 +148,7 @@ def _split_input(state: State, right: Step) -> Any:
     return result
 
 
-add(
+register(
     "heads-split-input",
     "The input's features are split into heads before projecting: a head sees only its part of them.",
     "whether the split is before the projections",
@@ -173,7 +173,7 @@ def _split_input_first(state: State, right: Step) -> Any:
     return right({**state, "weights": weights})
 
 
-add(
+register(
     "heads-split-input-one-kernel",
     "The input's features are split into heads before projecting, and all parts go through one small kernel.",
     "whether the split is before the projections",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 LOOK = "where the mask gets the axis of heads"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
@@ -65,7 +65,7 @@ for _id, _says, _source, _order in (
         lambda batch, heads: np.repeat(np.arange(batch) + 1, heads),
     ),
 ):
-    add(_id, _says, LOOK, _source, allowed=_reordered(_order))
+    register(_id, _says, LOOK, _source, allowed=_reordered(_order))
 
 
 def _first_head(state: State, right: Step) -> Any:
@@ -137,7 +137,7 @@ for _id, _says, _source, _change in (
         _of_mask(lambda mask: np.broadcast_to(mask.all(0), mask.shape)),
     ),
 ):
-    add(_id, _says, LOOK, _source, allowed=_change)
+    register(_id, _says, LOOK, _source, allowed=_change)
 
 
 def _items_as_heads(state: State, right: Step) -> Any:
@@ -161,14 +161,14 @@ def _laid(mask: np.ndarray, state: State) -> np.ndarray:
     return np.broadcast_to(mask, shape)
 
 
-add(
+register(
     "mask-items-as-heads",
     "The mask has no axis of heads: where there are as many items as heads, head number b gets item b's mask.",
     LOOK,
     "lucidrains/graph-transformer-pytorch#2",
     allowed=_items_as_heads,
 )
-add(
+register(
     "padding-items-as-queries",
     "The padding mask (B, S) has no axes of heads and queries: with as many queries as items, query b gets item b's.",
     "where the padding mask gets its axes",
@@ -213,4 +213,4 @@ for _id, _says, _source, _of in (
         lambda mask: mask[:, ::-1],
     ),
 ):
-    add(_id, _says, "where the padding mask is computed", _source, allowed=_lengths(_of))
+    register(_id, _says, "where the padding mask is computed", _source, allowed=_lengths(_of))

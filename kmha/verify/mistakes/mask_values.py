@@ -1,11 +1,16 @@
-"""Mistakes in what a mask does to the logits: which number is added or filled in, and when."""
+"""Mistakes in what a mask does to the logits: which number is added or filled in, and when.
+
+The last four show in float16 alone, whose largest number is 65,504. The chain computes in float64, so these changes
+round to float16 what would have overflowed. Rounding errors are not mistakes here; infinities and NaN are.
+"""
 
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, softmax
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
+from kmha.verify.mistakes.masks import allowed_without, parts_of
 
 LOOK = "the line that applies the mask to the logits"
 PAPER = "Vaswani et al. 2017, section 3.2.3: illegal connections are set to -∞"
@@ -121,7 +126,7 @@ for _id, _says, _source, _change in (
         lambda state, right: np.where(state["scaled"] == 0, state["trial"].fill, right(state)),
     ),
 ):
-    add(_id, _says, LOOK, _source, masked=_change)
+    register(_id, _says, LOOK, _source, masked=_change)
 
 
 def _divided(scores: np.ndarray) -> np.ndarray:
@@ -166,7 +171,7 @@ for _id, _says, _source, _change in (
         _empty_is_nan,
     ),
 ):
-    add(_id, _says, "the order of mask and softmax", _source, scores=_change)
+    register(_id, _says, "the order of mask and softmax", _source, scores=_change)
 
 
 def _zero_keys(state: State, right: Step) -> Any:
@@ -176,7 +181,7 @@ def _zero_keys(state: State, right: Step) -> Any:
     return right(state) & (some[:, :, None, :] if key.ndim == 4 else some[:, None, None, :])
 
 
-add(
+register(
     "mask-from-zero-keys",
     "Keys whose features are all 0 are taken for padding, whatever the mask says.",
     "where the padding mask is computed",
@@ -195,8 +200,6 @@ def _without_padding(state: State, roles: tuple[str, ...]) -> dict[str, np.ndarr
 
 
 def _unpadded(state: State, _: Step) -> np.ndarray:
-    from kmha.verify.mistakes.masks import allowed_without
-
     return allowed_without(state, "key_mask")
 
 
@@ -208,7 +211,7 @@ def _zeroed_heads(role: str) -> Change:
     return change
 
 
-add(
+register(
     "padding-zeroes-inputs",
     "The input is set to 0 at padding, and attended all the same.",
     "where the padding mask is used",
@@ -217,7 +220,7 @@ add(
     allowed=_unpadded,
 )
 for _role in ("key", "value"):
-    add(
+    register(
         f"padding-zeroes-{_role}",
         f"The {_role} is set to 0 at padding, and padding keeps its share of the softmax.",
         "where the padding mask is used",
@@ -225,3 +228,75 @@ for _role in ("key", "value"):
         heads=_zeroed_heads(_role),
         allowed=_unpadded,
     )
+
+DTYPE = "the dtype in which logits and mask are computed"
+
+
+def _half(array: Any) -> np.ndarray:
+    """Rounded to float16, what is too large becoming infinite."""
+    return np.asarray(array).astype("float16").astype("float64")
+
+
+def _in_half(change: Change) -> Change:
+    return lambda state, right: change(state, right) if state["trial"].dtype == "float16" else right(state)
+
+
+def _plain(state: State, right: Step) -> Any:
+    """The softmax of what is not all finite: ∞ - ∞ is NaN."""
+    masked = state["masked"]
+    powers = np.exp(masked - masked.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _overflowing(state: State, right: Step) -> Any:
+    logits = right(state)
+    return np.where(np.abs(logits) > 65519, np.sign(logits) * np.inf, logits)
+
+
+register(
+    "half-logits-overflow",
+    "In float16 query · key overflows before it is scaled: rows are NaN.",
+    "whether the query is scaled before the product, or the product computed in float32",
+    "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
+    logits=_in_half(_overflowing),
+    scores=_in_half(_plain),
+)
+
+
+def _times_infinity(state: State, right: Step) -> Any:
+    """(1 - mask) · -1e9, where -1e9 is -∞: 0 · -∞ is NaN."""
+    return state["scaled"] + np.where(state["allowed"], np.nan, -np.inf) if state["trial"].masked else right(state)
+
+
+register(
+    "half-mask-times-infinity",
+    "In float16 -1e9 is -∞, and (1 - mask) · -∞ is NaN wherever nothing is hidden.",
+    DTYPE,
+    "google/flax#982, openai/gpt-2#122",
+    masked=_in_half(_times_infinity),
+    scores=_in_half(_plain),
+)
+register(
+    "half-mask-infinite",
+    "In float16 -1e9 is -∞: a row with nothing to attend to is NaN.",
+    DTYPE,
+    "facebookresearch/fairseq#3575, tatp22/linformer-pytorch#19",
+    scores=_in_half(_plain),
+)
+
+
+def _least_twice(state: State, right: Step) -> Any:
+    """-65,504 for each of two masks, one added to the other: -∞ where both hide."""
+    hidden = sum((np.where(part, 0.0, 1.0) for part in parts_of(state["trial"])), np.zeros(()))
+    hidden = np.broadcast_to(hidden, state["trial"].allowed().shape)[:, None]
+    return np.where(hidden > 1, -np.inf, np.where(hidden == 1, -65504.0, state["scaled"]))
+
+
+register(
+    "half-mask-twice",
+    "In float16 two masks of -65,504 each are added: -∞ where both hide, and a row of these is NaN.",
+    DTYPE,
+    "NVIDIA-NeMo/Automodel#2658",
+    masked=_in_half(_least_twice),
+    scores=_in_half(_plain),
+)

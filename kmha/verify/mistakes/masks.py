@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial, causal
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.3"
 
@@ -59,7 +59,7 @@ for _id, _says, _source, _change in (
         _either,
     ),
 ):
-    add(_id, _says, "where the masks are made and combined", _source, allowed=_change)
+    register(_id, _says, "where the masks are made and combined", _source, allowed=_change)
 
 
 def _without_first(trial: Trial, name: str, others: tuple[str, ...]) -> bool:
@@ -123,7 +123,7 @@ for _id, _says, _source, _change in (
         _replaced("key_mask", "causal"),
     ),
 ):
-    add(_id, _says, "where the masks are combined", _source, allowed=_change)
+    register(_id, _says, "where the masks are combined", _source, allowed=_change)
 
 
 def _query_mask(trial: Trial, fit: bool = False) -> np.ndarray:
@@ -175,4 +175,4 @@ for _id, _says, _source, _change in (
         _on_rows,
     ),
 ):
-    add(_id, _says, "where the padding mask gets its axes", _source, allowed=_change)
+    register(_id, _says, "where the padding mask gets its axes", _source, allowed=_change)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, matmul
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 LOOK = "where the heads are put side by side"
 KERNEL = "the output projection"
@@ -108,7 +108,7 @@ for _name, _says, _source, _of in (
         lambda mixed: _side_by_side(mixed[:, ::-1]),
     ),
 ):
-    add(f"merge-{_name}", _says, LOOK, _source, joined=_joined(_of), merged=_core_too(lambda merged: merged))
+    register(f"merge-{_name}", _says, LOOK, _source, joined=_joined(_of), merged=_core_too(lambda merged: merged))
 
 
 def _kernel(state: State) -> np.ndarray:
@@ -152,9 +152,9 @@ for _id, _says, _source, _change in (
         lambda state, right: right(state) / _kernel(state).shape[0],
     ),
 ):
-    add(_id, _says, KERNEL, _source, merged=_change)
+    register(_id, _says, KERNEL, _source, merged=_change)
 
-add(
+register(
     "merge-projection-missing",
     "There is no output projection: the heads side by side are the output.",
     KERNEL,
@@ -169,7 +169,7 @@ def _activated(state: State, right: Step) -> Any:
     return np.maximum(right(state), 0.0)
 
 
-add(
+register(
     "merge-rectified",
     "The output goes through a relu.",
     "the activation of the output projection",
@@ -186,7 +186,7 @@ def _bias_first(state: State, right: Step) -> Any:
     return right({**state, "joined": state["joined"] + bias})
 
 
-add(
+register(
     "merge-bias-first",
     "The output's bias is added before the output's kernel in place of after it.",
     KERNEL,

@@ -1,4 +1,8 @@
-"""Mistakes in the layer normalization of a block (Ba et al. 2016, arXiv 1607.06450, equations 3 and 4)."""
+"""Mistakes in the layer normalizations of a block: where they stand, and their formula.
+
+They stand after the residual connections in Vaswani et al. 2017, section 3.1, and before the sublayers in Xiong et al.
+2020, arXiv 2002.04745. The formula is that of Ba et al. 2016, arXiv 1607.06450, equations 3 and 4.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +10,123 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step
-from kmha.verify.mistakes.entry import add
+from kmha.verify.chains.blocks import NORMS
+from kmha.verify.mistakes.entry import register
 
-PAPER = "Ba et al. 2016, section 3"
+VASWANI = "Vaswani et al. 2017, section 3.1"
+
+
+def _place(place: str) -> Change:
+    def change(state: State, right: Step) -> Any:
+        if right(state) == place:
+            raise ImpossibleError("that is where it should be")
+        return place
+
+    return change
+
+
+for _id, _says, _source, _to in (
+    (
+        "norm-before",
+        "The normalizations stand before the sublayers (pre-norm) in place of after the residual connections.",
+        "hkproj/pytorch-transformer#14, d2l-ai/d2l-en#803",
+        "before",
+    ),
+    (
+        "norm-after",
+        "The normalizations stand after the residual connections (post-norm) in place of before the sublayers.",
+        "harvardnlp/annotated-transformer#13",
+        "after",
+    ),
+    ("norm-both", "There is a normalization before each sublayer and after its residual connection.", VASWANI, "both"),
+    ("norm-never", "All normalizations are missing.", VASWANI, "never"),
+    (
+        "norm-inside-residual",
+        "Only what a sublayer gives is normalized, before the residual connection: x + norm(sublayer(x)).",
+        "keitakurita/Practical_NLP_in_PyTorch#1, harvardnlp/annotated-transformer#110",
+        "inside",
+    ),
+    (
+        "norm-replaces-input",
+        "x is overwritten by its normalization before the sublayer, so that the residual connection adds the latter.",
+        "OpenNMT/OpenNMT-py#1375",
+        "replaced",
+    ),
+):
+    register(
+        _id, _says, "the order of sublayer, residual connection and normalization", _source, norm_place=_place(_to)
+    )
+
+register(
+    "norm-twice",
+    "Every normalization is applied twice.",
+    "how often the normalizations are called",
+    VASWANI,
+    normalize=lambda state, right: lambda x, gamma, beta: right(state)(right(state)(x, gamma, beta), gamma, beta),
+)
+register(
+    "norm-last-twice",
+    "What the block gives is normalized once more by the last normalization.",
+    "what stands after the last residual connection",
+    "harvardnlp/annotated-transformer#1",
+    after_last=lambda state, right: state["last_norm"](right(state)),
+)
+
+WHICH = "which normalization is called where"
+SHARED = "bentrevett/pytorch-seq2seq#100, allenai/OLMo#222, henry9zhr/QANet-pytorch#7"
+PLACES = {"norm1": (0, "self-attention"), "norm2": (1, "second attention"), "last_norm": (2, "feed-forward network")}
+
+
+def _taken(*taken: tuple[str, str]) -> Change:
+    """A change of `block_weights`: for each (a, b), the norm a gets the weights of b."""
+
+    def change(state: State, right: Step) -> Any:
+        weights, layers = right(state), NORMS[state["trial"].chain]
+        new = {}
+        for one, other in taken:
+            for part in ("gamma", "beta"):
+                new[f"{layers[PLACES[one][0]]}/{part}"] = weights[f"{layers[PLACES[other][0]]}/{part}"]
+        return {**weights, **new}
+
+    return change
+
+
+def _and_norm2(*places: str) -> dict[str, Change]:
+    """So that a mistake of the second attention's normalization is one of decoders only."""
+    return {"norm2": lambda state, right: right(state)} if "norm2" in places else {}
+
+
+for _step, (_, _which) in PLACES.items():
+    _id = {"norm1": "attention", "norm2": "cross", "last_norm": "feed-forward"}[_step]
+    register(
+        f"norm-missing-{_id}",
+        f"The normalization of the {_which} is missing.",
+        WHICH,
+        VASWANI,
+        **{_step: lambda state, right: lambda x: x},
+    )
+    for _other, (_, _whose) in PLACES.items():
+        if _other == _step:
+            continue
+        register(
+            f"norm-shared-{_step}-{_other}".replace("_norm", "").replace("norm1", "1").replace("norm2", "2"),
+            f"The normalization of the {_which} is that of the {_whose}: they share their weights.",
+            WHICH,
+            SHARED,
+            block_weights=_taken((_step, _other)),
+            **_and_norm2(_step, _other),
+        )
+for _one, _other in (("norm1", "norm2"), ("norm1", "last_norm"), ("norm2", "last_norm")):
+    register(
+        f"norm-swapped-{_one}-{_other}".replace("_norm", "").replace("norm1", "1").replace("norm2", "2"),
+        f"The normalizations of the {PLACES[_one][1]} and of the {PLACES[_other][1]} are exchanged.",
+        WHICH,
+        SHARED,
+        block_weights=_taken((_one, _other), (_other, _one)),
+        **_and_norm2(_one, _other),
+    )
+
+BA = "Ba et al. 2016, section 3"
 FORMULA = "the formula of the normalization"
 
 for _name, _axes, _says, _source in (
@@ -33,7 +151,7 @@ for _name, _axes, _says, _source in (
     ),
     ("everything", (0, 1, 2), "The normalization runs over the whole array.", "OpenNMT/OpenNMT-tf#6"),
 ):
-    add(
+    register(
         f"norm-over-{_name}",
         _says,
         "the axis of the normalization",
@@ -55,12 +173,12 @@ for _text, _says, _source in (
     ("1e-3", "as in Keras' default", "keras.layers.LayerNormalization, `epsilon=0.001`"),
     ("1e-5", "as in torch's default", "keras-team/keras-hub#642, huggingface/candle#271"),
     ("1e-6", "as in the course's blocks", "huggingface/candle#271"),
-    ("1e-7", "as keras.config.epsilon() gives", PAPER),
-    ("1e-8", "as the optimizers have it", PAPER),
+    ("1e-7", "as keras.config.epsilon() gives", BA),
+    ("1e-8", "as the optimizers have it", BA),
     ("1e-12", "as in BERT", "keras-team/keras-hub#642"),
-    ("0", "which means that there is none", PAPER),
+    ("0", "which means that there is none", BA),
 ):
-    add(
+    register(
         f"norm-epsilon-{_text}",
         f"The normalizations' epsilon is {_text}, {_says}.",
         "the epsilon of the normalizations",
@@ -84,7 +202,7 @@ for _id, _says, _source, _of in (
     (
         "norm-without-root",
         "The normalization divides by the variance, not by its root.",
-        PAPER,
+        BA,
         lambda variance, epsilon: variance + epsilon,
     ),
     (
@@ -96,17 +214,17 @@ for _id, _says, _source, _of in (
     (
         "norm-not-divided",
         "The normalization subtracts the mean, and does not divide by the standard deviation.",
-        PAPER,
+        BA,
         lambda variance, epsilon: 1.0,
     ),
     (
         "norm-multiplied",
         "The normalization multiplies by the standard deviation in place of dividing.",
-        PAPER,
+        BA,
         lambda variance, epsilon: 1 / np.sqrt(variance + epsilon),
     ),
 ):
-    add(_id, _says, FORMULA, _source, deviation=_deviation(_of))
+    register(_id, _says, FORMULA, _source, deviation=_deviation(_of))
 
 
 def _count(x: np.ndarray, axes: Any) -> int:
@@ -143,20 +261,20 @@ for _id, _says, _source, _changes in (
     (
         "norm-variance-summed",
         "The squares are summed in place of averaged: the variance is larger by the number of features.",
-        PAPER,
+        BA,
         {"variance": _sum},
     ),
     (
         "norm-variance-around-zero",
         "The variance is the mean of the squares: the mean is not taken off before squaring.",
-        PAPER,
+        BA,
         {"variance": _around_zero},
     ),
-    ("norm-not-centred", "The normalization does not subtract the mean.", PAPER, {"centre": _not_centred}),
+    ("norm-not-centred", "The normalization does not subtract the mean.", BA, {"centre": _not_centred}),
     (
         "norm-root-mean-square",
         "The normalization divides by the root of the mean square, and subtracts no mean (RMSNorm).",
-        "Zhang & Sennrich 2019, arXiv 1910.07467, against " + PAPER,
+        "Zhang & Sennrich 2019, arXiv 1910.07467, against " + BA,
         {"centre": _not_centred, "variance": _around_zero},
     ),
     (
@@ -166,7 +284,7 @@ for _id, _says, _source, _changes in (
         {"centre": _not_centred, "variance": lambda state, right: lambda x: np.ones(x.shape[-1])},
     ),
 ):
-    add(_id, _says, FORMULA, _source, **_changes)
+    register(_id, _says, FORMULA, _source, **_changes)
 
 GAIN = "the gain and the bias of the normalization"
 
@@ -189,10 +307,10 @@ for _id, _says, _formula in (
     ("norm-gain-bias-swapped", "Gain and bias are swapped.", lambda right, n, gamma, beta: right(n, beta, gamma)),
     ("norm-gain-divides", "The gain divides.", lambda right, n, gamma, beta: right(n, 1 / gamma, beta)),
 ):
-    add(
+    register(
         _id,
         f"The normalizations' formula is wrong: {_says[0].lower()}{_says[1:]}",
         GAIN,
-        PAPER,
+        BA,
         affine=_affine(_formula),
     )

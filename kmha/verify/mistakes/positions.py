@@ -8,7 +8,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step
 from kmha.verify.chains.embedding import interleaved
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.5"
 
@@ -24,7 +24,7 @@ for _id, _says, _source, _of in (
         lambda embedded, encoded: embedded * 0 + encoded,
     ),
 ):
-    add(
+    register(
         f"positions-{_id}",
         _says,
         "the line that adds the positions",
@@ -79,7 +79,7 @@ for _id, _says, _source, _change in (
         lambda state, right: interleaved(np.radians(state["angles"])),
     ),
 ):
-    add(f"positions-{_id}", _says, "where the sines and cosines are filled in", _source, encoded=_change)
+    register(f"positions-{_id}", _says, "where the sines and cosines are filled in", _source, encoded=_change)
 
 
 def _exponents(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
@@ -167,13 +167,13 @@ for _id, _says, _source, _of in (
         lambda j, d: -(j // 2 * 2) * (-math.log(10000.0) / d // 2) / math.log(10000.0),
     ),
 ):
-    add(f"positions-exponent-{_id}", _says, "the exponent of the angles", _source, exponents=_exponents(_of))
+    register(f"positions-exponent-{_id}", _says, "the exponent of the angles", _source, exponents=_exponents(_of))
 
 for _base, _source in (
     (1000.0, "maxjcohen/transformer#62"),
     (100000.0, PAPER),
 ):
-    add(
+    register(
         f"positions-base-{_base:.0f}",
         f"The angles' base is {_base:,.0f} in place of 10,000.",
         "the number that is taken to the power of 2i/d",
@@ -214,14 +214,14 @@ for _id, _says, _source, _change in (
         lambda state, right: state["ids"].astype(float),
     ),
 ):
-    add(f"positions-{_id}", _says, "where the positions are counted", _source, places=_change)
+    register(f"positions-{_id}", _says, "where the positions are counted", _source, places=_change)
 
 
 def _padding(state: State) -> np.ndarray:
     return (state["ids"] == state["trial"].more.get("pad_id", 0))[..., None]
 
 
-add(
+register(
     "positions-not-at-padding",
     "No positions are added where the token is padding.",
     "the line that adds the positions",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.2"
 CROSS = "Vaswani et al. 2017, section 3.2.3"
@@ -103,7 +103,7 @@ for _id, _says, _source, _roles in (
         {"key": "query"},
     ),
 ):
-    add(_id, _says, INPUTS, _source, inputs=_given(_roles, _id in CORE))
+    register(_id, _says, INPUTS, _source, inputs=_given(_roles, _id in CORE))
 
 KERNELS = "which kernel is used, or saved, for which role"
 for _id, _says, _source, _roles in (
@@ -142,7 +142,7 @@ for _id, _says, _source, _roles in (
         {"key": "query", "value": "query"},
     ),
 ):
-    add(_id, _says, KERNELS, _source, weights=_weights(_roles))
+    register(_id, _says, KERNELS, _source, weights=_weights(_roles))
 
 
 def _transposed(roles: tuple[str, ...]) -> Change:
@@ -178,35 +178,35 @@ def _unprojected(roles: tuple[str, ...]) -> Change:
 
 
 for _role in ROLES:
-    add(
+    register(
         f"kernel-transposed-{_role}",
         f"The {_role}'s kernel is used as (out, in) in place of (in, out).",
         "the product with the kernel, or a converted weight that was not transposed",
         "rasbt/LLMs-from-scratch#857",
         weights=_transposed((_role,)),
     )
-    add(
+    register(
         f"projection-missing-{_role}",
         f"The {_role} is not projected: the input itself is split into heads.",
         f"the {_role}'s projection",
         "seed 000",
         biased=_unprojected((_role,)),
     )
-add(
+register(
     "kernels-transposed",
     "The kernels of query, key and value are used as (out, in) in place of (in, out).",
     "the products with the kernels, or converted weights that were not transposed",
     "rasbt/LLMs-from-scratch#857",
     weights=_transposed(ROLES),
 )
-add(
+register(
     "projections-missing",
     "Query, key and value are not projected: the inputs themselves are split into heads.",
     "the projections",
     "seed 000",
     biased=_unprojected(ROLES),
 )
-add(
+register(
     "projections-rectified",
     "Query, key and value go through a relu after their projections.",
     "the activation of the projections",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.1"
 LOOK = "the line that adds the residual connection"
@@ -100,9 +100,9 @@ for _name, _everywhere_says, _says, _source, _one_source, _of in (
         lambda x, output: x,
     ),
 ):
-    add(f"residual-{_name}", _everywhere_says, LOOK, _source, add=_everywhere(_of))
+    register(f"residual-{_name}", _everywhere_says, LOOK, _source, add=_everywhere(_of))
     for _sublayer, _step, _which in SUBLAYERS:
-        add(f"residual-{_name}-{_sublayer}", _says.format(_which), LOOK, _one_source, **{_step: _here(_of)})
+        register(f"residual-{_name}-{_sublayer}", _says.format(_which), LOOK, _one_source, **{_step: _here(_of)})
 
 for _name, _says, _of in (
     ("averaged", "The residual connections average in place of adding.", lambda x, output: (x + output) / 2),
@@ -110,7 +110,7 @@ for _name, _says, _of in (
     ("subtracted", "The residual connections subtract what the sublayers give.", lambda x, output: x - output),
     ("rectified", "A relu follows every residual connection.", lambda x, output: np.maximum(x + output, 0.0)),
 ):
-    add(f"residual-{_name}", _says, LOOK, PAPER, add=_everywhere(_of))
+    register(f"residual-{_name}", _says, LOOK, PAPER, add=_everywhere(_of))
 
 
 def _last_from(**steps: str) -> Change:
@@ -204,9 +204,9 @@ for _id, _says, _source, _step, _change in (
         only(False, as_if(after1="residual1")),
     ),
 ):
-    add(_id, _says, LOOK, _source, **{_step: _change})
+    register(_id, _says, LOOK, _source, **{_step: _change})
 
-add(
+register(
     "residual-feed-forward-from-block1",
     "The feed-forward network's residual connection adds block 1's output, not the second attention's part.",
     LOOK,

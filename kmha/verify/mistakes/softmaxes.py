@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, softmax
-from kmha.verify.mistakes.entry import add
+from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.1"
 
@@ -65,7 +65,7 @@ for _name, _axes, _says, _source in (
         PAPER,
     ),
 ):
-    add(f"softmax-over-{_name}", _says, "the axis of the softmax", _source, scores=_over(_axes))
+    register(f"softmax-over-{_name}", _says, "the axis of the softmax", _source, scores=_over(_axes))
 
 
 def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -189,7 +189,7 @@ for _name, _says, _source, _change in (
         lambda state, right: _shifted(state["masked"]),
     ),
 ):
-    add(f"softmax-{_name}", _says, "the softmax", _source, scores=_change)
+    register(f"softmax-{_name}", _says, "the softmax", _source, scores=_change)
 
 
 def _with_one(masked: np.ndarray) -> np.ndarray:

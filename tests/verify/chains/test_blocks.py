@@ -5,13 +5,18 @@ import pytest
 from kmha.layers import DecoderLayer, EncoderLayer
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import ATTENTION, CHAINS, run
-from kmha.verify.chains.blocks import DECODER, ENCODER, within
+from kmha.verify.chains.blocks import DECODER, ENCODER
 from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
 
 # TensorFlow's own gelu rounds √2 to float32, which is 1e-8 off.
 GELU = {"gelu": lambda x: x * (1 + keras.ops.erf(x / 2**0.5)) / 2}
 UNSCALED = {"scaled": lambda state, right: state["logits"]}
 SETTINGS = [(False, 1e-6, "relu"), (True, 1e-3, "gelu"), (True, 1e-6, "silu"), (False, 1e-5, "tanh")]
+
+
+def within(step, changes):
+    """The attention's `changes` made in one attention of a block alone: that of the step "inside1" or "inside2"."""
+    return {step: lambda state, right: right({**state, "changes": (*state["changes"], changes)})}
 
 
 def made(trial):

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from kmha.verify.mistakes import BANK, Mistake, add, mistake
+from kmha.verify.mistakes import BANK, Mistake, register
 
 
 @pytest.fixture
@@ -15,39 +15,57 @@ def unchanged():
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_a_mistake_is_added_by_a_decorator():
-    @mistake("new-one", step="scaled", says="It is new.", look="here", source="nowhere")
-    def _new(state, right):
+def test_a_mistake_of_one_step():
+    def unscaled(state, right):
         return state["logits"]
 
+    register("new-one", "You made it new.", "here", "nowhere", scaled=unscaled)
     one = BANK["new-one"]
-    assert (one.id, one.step, one.says, one.look, one.source) == ("new-one", "scaled", "It is new.", "here", "nowhere")
-    assert one.changes["scaled"] is _new
+    assert (one.id, one.step, one.says) == ("new-one", "scaled", "You made it new.")
+    assert (one.look, one.source) == ("here", "nowhere")
+    assert one.changes["scaled"] is unscaled
     assert "attention" in one.chains()
 
 
 @pytest.mark.usefixtures("unchanged")
 def test_a_mistake_of_several_steps():
     changes = {"scaled": lambda state, right: 1, "output": lambda state, right: 2}
-    add("new-two", "It is new.", "here", "nowhere", **changes)
+    register("new-two", "You made it new.", "here", "nowhere", **changes)
     assert dict(BANK["new-two"].changes) == changes
     assert BANK["new-two"].step == "scaled"
 
 
 @pytest.mark.usefixtures("unchanged")
 def test_no_id_twice():
-    for again in (
-        lambda: add("scale-missing", "It is old.", "here", "nowhere", scaled=lambda state, right: 1),
-        lambda: mistake("scale-missing", "scaled", "It is old.", "here", "nowhere")(lambda state, right: 1),
-    ):
-        with pytest.raises(ValueError, match="the bank has a mistake `scale-missing` already"):
-            again()
-    assert BANK["scale-missing"].says != "It is old."
+    with pytest.raises(ValueError, match="the bank already has a mistake 'scale-missing'"):
+        register("scale-missing", "You made it old.", "here", "nowhere", scaled=lambda state, right: 1)
+    assert BANK["scale-missing"].says != "You made it old."
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (["scaledd"], "changes the step 'scaledd', which no chain has. Did you mean 'scaled'?"),
+        (["scaled", "qqq"], "changes the step 'qqq', which no chain has. The steps are activated, "),
+        (["scaled", "angles"], "changes 'scaled', 'angles', and no single chain has all of these steps."),
+        ([], "changes no step, "),
+    ],
+)
+@pytest.mark.usefixtures("unchanged")
+def test_steps_that_no_chain_has(steps, message):
+    with pytest.raises(ValueError, match=re.escape(f"the mistake 'new-one' {message}")):
+        register("new-one", "It is new.", "here", "nowhere", **{step: lambda state, right: 1 for step in steps})
+    assert "new-one" not in BANK
 
 
 def test_a_mistake_belongs_to_the_chains_that_have_its_steps():
-    change = {"no such step": lambda state, right: 1}
-    assert Mistake("none", "It is of no chain.", "here", "nowhere", change).chains() == ()
+    def chains(*steps):
+        return Mistake("none", "", "here", "nowhere", {step: lambda state, right: 1 for step in steps}).chains()
+
+    assert chains("no such step") == ()
+    assert chains("scaled") == ("attention", "encoder", "decoder")
+    assert chains("inside1") == ("encoder", "decoder")
+    assert chains("inside2") == ("decoder",)
 
 
 def test_ids_are_words_with_hyphens():
