@@ -1,7 +1,7 @@
 """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer.
 
-`import kmha` imports nothing else; the names below arrive when they are first used, and the layers are registered with
-Keras as soon as Keras itself is imported, so that saved models load without `custom_objects`.
+`import kmha` is cheap: it imports each public name when the name is first used. As soon as Keras itself is imported,
+kmha registers its layers with Keras, so that saved models load without `custom_objects`.
 """
 
 import importlib
@@ -9,27 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
+from kmha import lazy
+
 if TYPE_CHECKING:
-    from kmha import layers, show, translation, verify
+    from kmha import interchange, layers, show, translation, verify
     from kmha.interchange.models import convert_model
     from kmha.layers import MultiHeadAttention
 
 __version__ = "0.1.0"
-__all__ = ["MultiHeadAttention", "__version__", "convert_model", "layers", "show", "translation", "verify"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "MultiHeadAttention":
-        return importlib.import_module("kmha.layers").MultiHeadAttention
-    if name == "convert_model":
-        return importlib.import_module("kmha.interchange.models").convert_model
-    if name in __all__:
-        return importlib.import_module(f"kmha.{name}")
-    raise AttributeError(f"module 'kmha' has no attribute {name!r}. It has: {', '.join(__all__)}.")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__ = [
+    "MultiHeadAttention",
+    "__version__",
+    "convert_model",
+    "interchange",
+    "layers",
+    "show",
+    "translation",
+    "verify",
+]
+__getattr__, __dir__ = lazy.attributes(
+    __name__,
+    {
+        "MultiHeadAttention": "layers",
+        "convert_model": "interchange.models",
+        **dict.fromkeys(("interchange", "layers", "show", "translation", "verify"), ""),
+    },
+)
 
 
 @wrapt.when_imported("keras")

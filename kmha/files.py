@@ -1,48 +1,68 @@
-"""Files that are there whole or not at all."""
+"""Write files atomically: a reader finds the old file or the complete new one."""
 
+import contextlib
 import json
 import os
-import tempfile
+import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes beside `path` and renames, so that an interrupted run leaves what was there before.
+    """Write a file beside `path` and rename it, so that an interrupted run leaves the old file as it was.
 
-    Through a link it writes where that leads. A device or a pipe, such as /dev/stdout, gets the bytes as they come.
+    A new file gets the permissions that the umask allows; a replaced one keeps its own. A symbolic link is followed.
+    A device or a pipe, such as /dev/stdout, receives the bytes directly.
     """
     if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
         with path.open("ab") as device:
             device.write(data)
         return
     path = path.resolve()
-    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # The owner needs to write to the new file, even if the old one is read-only.
+    mode = stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR if path.exists() else 0o666
+    beside = _name_beside(path)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        flush(Path(beside))
-        os.chmod(beside, 0o644)
-        os.replace(beside, path)
+        replace(path, beside)
     except BaseException:
-        os.unlink(beside)
+        beside.unlink()
         raise
 
 
-def flush(path: Path) -> None:
-    """Has the system put a file on the disk before anything is renamed to its name, for the power may fail."""
-    descriptor = os.open(path, os.O_RDWR)
+def replace(path: Path, beside: Path) -> None:
+    """Rename the finished file `beside` to `path`, with the permissions of the file that it replaces."""
+    descriptor = os.open(beside, os.O_RDWR)
     try:
-        os.fsync(descriptor)
+        os.fsync(descriptor)  # a power failure after the rename must not leave an empty file
     finally:
         os.close(descriptor)
+    with contextlib.suppress(FileNotFoundError):
+        beside.chmod(stat.S_IMODE(path.stat().st_mode))
+    os.replace(beside, path)
+
+
+def folder_beside(path: Path) -> Path:
+    """Create an empty folder that can be filled and then renamed to `path`; its permissions are those of `path`."""
+    beside = _name_beside(path)
+    beside.mkdir()
+    if path.exists():
+        beside.chmod(stat.S_IMODE(path.stat().st_mode))
+    return beside
 
 
 def write_text(path: Path, text: str) -> None:
-    """As `write_bytes`, in UTF-8."""
+    """Write a text in UTF-8; see `write_bytes`."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """As `write_bytes`, indented."""
+    """Write a value as indented JSON; see `write_bytes`."""
     write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def _name_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")

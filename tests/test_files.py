@@ -17,7 +17,45 @@ def test_text_is_utf_8(tmp_path):
     path = tmp_path / "table.md"
     files.write_text(path, "2 × 12 → –\n")
     assert path.read_bytes().decode("utf-8") == "2 × 12 → –\n"
-    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.fixture(params=[0o022, 0o077, 0o002])
+def umask(request):
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def _mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_a_new_file_obeys_the_umask(tmp_path, umask):
+    path = tmp_path / "grades.json"
+    files.write_json(path, {"ann": 3})
+    assert _mode(path) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
+def test_a_replaced_file_keeps_its_mode(tmp_path, umask, mode):
+    path, link = tmp_path / "grades.json", tmp_path / "link.json"
+    path.write_text("before")
+    path.chmod(mode)
+    files.write_text(path, "after")
+    assert (path.read_text(), _mode(path)) == ("after", mode)
+    link.symlink_to(path)
+    files.write_text(link, "again")
+    assert (path.read_text(), _mode(path)) == ("again", mode)
+
+
+def test_what_replaces_a_private_file_is_private_from_the_start(tmp_path, umask, monkeypatch):
+    path = tmp_path / "grades.json"
+    path.write_text("before")
+    path.chmod(0o600)
+    modes = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: modes.append(os.fstat(descriptor).st_mode & 0o777))
+    files.write_text(path, "after")
+    assert modes == [0o600]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path):
@@ -46,3 +84,11 @@ def test_through_a_link_and_into_a_pipe(tmp_path):
     os.close(reader)
     assert pipe.is_fifo()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "link.json", "pipe"]
+
+
+def test_a_folder_beside_has_the_permissions_of_the_folder_that_it_replaces(tmp_path, umask):
+    folder = tmp_path / "release"
+    new = files.folder_beside(folder)
+    assert (_mode(new), new.parent) == (0o777 & ~umask, tmp_path)
+    folder.mkdir(0o700)
+    assert _mode(files.folder_beside(folder)) == 0o700

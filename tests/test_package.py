@@ -1,9 +1,8 @@
+import importlib
 import subprocess
 import sys
 
 import pytest
-
-import kmha
 
 
 def _python(*code):
@@ -48,7 +47,31 @@ def test_any_module_can_be_imported_first(module):
     )
 
 
-def test_dir_lists_what_there_is():
-    assert set(kmha.__all__) <= set(dir(kmha))
-    for name in kmha.__all__:
-        assert getattr(kmha, name) is not None
+@pytest.mark.parametrize("room", ["kmha", "kmha.course", "kmha.interchange", "kmha.verify"])
+def test_dir_lists_the_public_names_alone(room):
+    """Where names are imported when they are first used, `dir` knows them before, and nothing else after."""
+    code = "import importlib", f"module = importlib.import_module({room!r})", "names = dir(module)"
+    code += ("for name in module.__all__: assert getattr(module, name) is not None, name",)
+    code += "assert dir(module) == names, dir(module)", "assert sorted(module.__all__) == names, names"
+    _python(*code)
+
+
+@pytest.mark.parametrize("room", ["kmha", "kmha.course", "kmha.interchange", "kmha.verify"])
+def test_a_name_that_is_not_there(room):
+    module = importlib.import_module(room)
+    with pytest.raises(
+        AttributeError, match=f"module '{room}' has no attribute 'multihead'. It has: .*{module.__all__[-1]}"
+    ):
+        module.multihead  # noqa: B018
+
+
+def test_the_rooms_are_there_after_a_bare_import():
+    uses = (
+        "kmha.interchange.convert",
+        "kmha.layers.Encoder",
+        "kmha.show.heatmap",
+        "kmha.translation",
+        "kmha.verify.probe",
+    )
+    for use in uses:
+        _python("import kmha", use)

@@ -16,8 +16,9 @@ Reading(layout='torch', prefix='', heads=(1, 2, 3, 6), same_as=())
 (3, 6, 2)
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kmha import lazy
 
 if TYPE_CHECKING:
     from kmha.interchange.conversion import Converted, convert, from_canonical, to_canonical
@@ -55,8 +56,4 @@ __all__ = [
     "to_canonical",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"kmha.interchange.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'kmha.interchange' has no attribute {name!r}. It has: {', '.join(__all__)}.")
+__getattr__, __dir__ = lazy.attributes(__name__, _HOMES)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kmha.files import flush
+from kmha import files
 
 CHECKPOINTS, STATE, SUFFIX = "checkpoints", "state.npz", ".weights.h5"
 
@@ -19,8 +19,7 @@ def save(model: Any, path: Path) -> None:
     beside = path.with_name(f".{os.getpid()}{SUFFIX}")
     try:
         model.save_weights(beside)
-        flush(beside)
-        os.replace(beside, path)
+        files.replace(path, beside)
     finally:
         beside.unlink(missing_ok=True)
 

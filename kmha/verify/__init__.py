@@ -6,8 +6,9 @@
 (True, 3)
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kmha import lazy
 
 if TYPE_CHECKING:
     from kmha.verify.comparing.cases import Case
@@ -17,23 +18,19 @@ if TYPE_CHECKING:
     from kmha.verify.probing.probes import probe
     from kmha.verify.probing.report import Probes
 
-# `reference` must stay importable without Keras, so the rest arrives when it is first used.
-_HOMES = {
-    "Case": "comparing.cases",
-    "Diagnosis": "diagnosing.diagnosis",
-    "Probes": "probing.report",
-    "Report": "comparing.report",
-    "compare": "comparing.comparison",
-    "diagnose": "diagnosing.diagnosis",
-    "expect": "comparing.comparison",
-    "probe": "probing.probes",
-    "run": "comparing.comparison",
-}
 __all__ = ["Case", "Diagnosis", "Probes", "Report", "compare", "diagnose", "expect", "probe", "run"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        module = importlib.import_module(f"kmha.verify.{_HOMES[name]}")
-        return getattr(module, name)
-    raise AttributeError(f"module 'kmha.verify' has no attribute {name!r}. It has: {', '.join(__all__)}.")
+# Lazy, because `reference` must be importable without Keras.
+__getattr__, __dir__ = lazy.attributes(
+    __name__,
+    {
+        "Case": "comparing.cases",
+        "Diagnosis": "diagnosing.diagnosis",
+        "Probes": "probing.report",
+        "Report": "comparing.report",
+        "compare": "comparing.comparison",
+        "diagnose": "diagnosing.diagnosis",
+        "expect": "comparing.comparison",
+        "probe": "probing.probes",
+        "run": "comparing.comparison",
+    },
+)

@@ -13,7 +13,6 @@ in a learner's hands.
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -64,7 +63,7 @@ def release(
     if handout.NOTEBOOKS in forms:
         extras.load("nbformat")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    beside = files.folder_beside(folder)
     try:
         kept = beside / KEPT
         for assignment in assignments:
@@ -74,7 +73,6 @@ def release(
             handout.write_missing(beside / form, form, content.assignments(beside / form / KEPT))
         files.write_text(beside / "README.md", _readme(content.assignments(kept), forms))
         shutil.rmtree(kept)
-        beside.chmod(0o755)
         os.replace(beside, folder)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
