@@ -1,40 +1,41 @@
 # %% [markdown]
 # # The whole layer in six equations
 #
-# **The question.** Where in the layer Q, K and V come into being is told by nothing but its code. What does the old
-# Addons layer compute, from its list of inputs to its output, and where in it are the three?
+# **The question.** Where in the layer do Q, K and V come into being? Only the code tells. So follow the old Addons
+# layer from its list of inputs to its output, write down what it computes, and find the three on the way.
 #
-# **The idea.** Six steps. Query, key and value are each multiplied by a kernel of their own; only what comes out is Q,
-# K and V. Every query position is compared with every source position by a dot product over the head size O, divided
-# by √O. A softmax over the *source* positions makes weights of these logits: for each head and query position they sum
-# to one. The weights mix the values. An output kernel, which has a part for every head, turns what all heads found
-# into E features, and the heads are summed over. No concatenation is written anywhere: a sum over heads and head size
-# *is* the product of the concatenated heads with one matrix.
+# **The idea.** There are six steps. Three projections come first: query, key and value are each multiplied by a kernel
+# of their own, and only the results are Q, K and V. The fourth step compares every query position with every source
+# position: a dot product over the head size O, divided by √O. A softmax over the *source* positions turns these logits
+# into weights, which sum to one for each head and query position. In the fifth step the weights mix the values. The
+# sixth step is the output kernel, which has a part for every head. It turns the results of all heads into E features
+# and sums over the heads. You need no concatenation: a sum over heads and head size *is* the product of the
+# concatenated heads with one matrix.
 #
-# The layer is called with a list: `[query, key, value]`, or `[query, key]`, and then the key is the value too. For the
+# You call the layer with a list: `[query, key, value]`, or `[query, key]`, and then the key is also the value. For the
 # decoder's second attention, `[target, enc_output]` is enough.
 #
-# **The shapes.** Query (B, T, I); key and value (B, S, I); three kernels (H, I, O); logits (B, H, T, S); what the
-# weights have mixed (B, T, H, O); output kernel (H, O, E); output (B, T, E). There are no biases, no mask and no
-# dropout here. Logits may be as large as some thousands.
+# **The shapes.** The query is (B, T, I); key and value are (B, S, I). The three kernels are (H, I, O). The logits are
+# (B, H, T, S), the mixed values (B, T, H, O), the output kernel (H, O, E) and the output (B, T, E). There are no
+# biases, no mask and no dropout here. The logits may reach several thousand.
 #
-# **One line, worked.** One head, O = 4, one query whose dot products with two keys are 0 and 2·ln 3 ≈ 2.197. Divided
-# by √4 = 2 they are 0 and ln 3, the exponentials 1 and 3, so the weights are 0.25 and 0.75.
+# **Worked example.** Take one head with O = 4, and one query whose dot products with two keys are 0 and 2·ln 3 ≈ 2.197.
+# Divided by √4 = 2 they are 0 and ln 3. Their exponentials are 1 and 3, so the weights are 0.25 and 0.75.
 
 # %%
 import numpy as np
 
 
 def addons_forward(inputs, query_kernel, key_kernel, value_kernel, output_kernel):
-    """Multi-head attention as the Addons layer computes it, without biases, mask and dropout.
+    """Return the multi-head attention of the Addons layer, without biases, mask or dropout.
 
     Args:
-        inputs: a list, [query, key, value] or [query, key]: (B, T, I), (B, S, I) and (B, S, I). Without value, the key
-            is the value.
-        query_kernel: (H, I, O).
-        key_kernel: (H, I, O).
-        value_kernel: (H, I, O).
-        output_kernel: (H, O, E).
+        inputs: List [query, key, value] or [query, key], with shapes (B, T, I), (B, S, I) and (B, S, I). Without a
+            value, the key is the value.
+        query_kernel: Query kernel, (H, I, O).
+        key_kernel: Key kernel, (H, I, O).
+        value_kernel: Value kernel, (H, I, O).
+        output_kernel: Output kernel, (H, O, E).
 
     Returns:
         The output, (B, T, E).
@@ -54,14 +55,14 @@ def addons_forward(inputs, query_kernel, key_kernel, value_kernel, output_kernel
 
 
 # %% [markdown] tags=["hint"]
-# Take the list apart first: two or three arrays. Then three projections, one like the other, each with its own kernel.
-# Keep the head axis through everything that follows until the last step.
+# First take the list apart: it holds two or three arrays. Then come three projections, all alike, each with its own
+# kernel. Keep the head axis until the last step.
 
 # %% [markdown] tags=["hint"]
-# The logits have four axes, batch, head, query position, source position: O is summed over. The softmax is over the
-# last of them; take off the row's largest logit before `np.exp`. Then the source positions are summed over in the mix.
+# The logits have four axes: batch, head, query position, source position. O is summed over. The softmax goes over the
+# last axis. Subtract the largest logit of each row before `np.exp`. The mix then sums over the source positions.
 
 # %% [markdown] tags=["hint"]
-# With letters: logits from BTHO and BSHO to BHTS, times 1/√O with O from the projected query's last axis;
-# exponentials, divided by their sum over S with `keepdims=True`; the mix back to BTHO; at last both H and O are summed
-# over with the output kernel.
+# With letters: the logits go from BTHO and BSHO to BHTS. Multiply them by 1/√O, where O is the last axis of the
+# projected query. Take the exponentials and divide them by their sum over S, with `keepdims=True`. The mix goes back to
+# BTHO. The last step uses the output kernel and sums over both H and O.

@@ -1,31 +1,32 @@
 # %% [markdown]
 # # K and V of the decoder's second attention
 #
-# **The question.** The course draws K and V as arrows that leave the encoder. The code passes `key=enc_output`. But
-# the encoder returns one array, no K and no V. So which is it: is `enc_output` K?
+# **The question.** The course draws K and V as two arrows that leave the encoder. The code passes `key=enc_output`. But
+# the encoder returns a single array, neither K nor V. So is `enc_output` K? Find out by making K and V yourself.
 #
-# **The idea.** No: an argument's name says which *role* an array plays, not what becomes of it. The layer holds one
-# kernel for each role, and the first thing it does is to multiply each input by its own: K is `enc_output` times the
-# *decoder layer's* key kernel, V is `enc_output` times its value kernel. Both kernels are trained with the decoder
-# layer, and every decoder layer has its own pair: six layers make six different K out of the same `enc_output`.
+# **The idea.** No, `enc_output` is not K. An argument's name tells you which *role* an array plays, not that the array
+# is used as it is. The layer holds one kernel for each role, and first of all it multiplies each input by the kernel of
+# its role. K is `enc_output` times the *decoder layer's* key kernel, and V is `enc_output` times its value kernel. Both
+# kernels are trained with the decoder layer. Every decoder layer has its own pair, so six layers make six different K
+# from the same `enc_output`.
 #
 # **The shapes.** `enc_output` is (B, S, I): B sentences, S source positions, I features. A kernel is (H, I, O): for
-# each of H heads a matrix from I features to O. K and V keep the positions and get a head axis: (B, S, H, O).
+# each of the H heads, a matrix from I features to O. K and V keep the positions and gain a head axis: (B, S, H, O).
 #
-# **One line, worked.** One sentence, one position, I = 2: `enc_output = [[[1, 2]]]`. One head with O = 1 and the key
-# kernel `[[[3], [10]]]` gives K = 1·3 + 2·10 = 23.
+# **Worked example.** Take one sentence with one position and I = 2: `enc_output = [[[1, 2]]]`. With one head, O = 1 and
+# the key kernel `[[[3], [10]]]`, K is 1·3 + 2·10 = 23.
 
 # %%
 import numpy as np
 
 
 def cross_kv(enc_output, key_kernel, value_kernel):
-    """Keys and values as the decoder's second attention makes them.
+    """Return the keys and values of the decoder's second attention.
 
     Args:
-        enc_output: what the encoder returned, (B, S, I).
-        key_kernel: of the decoder layer, (H, I, O).
-        value_kernel: of the decoder layer, (H, I, O).
+        enc_output: Output of the encoder, (B, S, I).
+        key_kernel: Key kernel of the decoder layer, (H, I, O).
+        value_kernel: Value kernel of the decoder layer, (H, I, O).
 
     Returns:
         K and V, each (B, S, H, O).
@@ -38,13 +39,13 @@ def cross_kv(enc_output, key_kernel, value_kernel):
 
 
 # %% [markdown] tags=["hint"]
-# K has an axis for heads, and `enc_output` has none. So something must happen to `enc_output` before it is K: which
-# array that you are given has a head axis?
+# K has a head axis, and `enc_output` has none. So something must happen to `enc_output` before it becomes K. Which of
+# the arrays that you are given has a head axis?
 
 # %% [markdown] tags=["hint"]
-# For every head, every position's I features are multiplied by that head's (I, O) matrix. The I features are summed
-# over; B, S, H and O stay. `np.einsum` takes exactly such a description.
+# Each head multiplies the I features of every position by its own (I, O) matrix. This sums over I. B, S, H and O stay.
+# `np.einsum` takes exactly this kind of description.
 
 # %% [markdown] tags=["hint"]
-# Write the letters of the two inputs, then those of the result: I is in both inputs and not in the result. Do the same
-# once more with the value kernel, and return both in a tuple.
+# Write the letters of the two inputs, then the letters of the result. I is in both inputs but not in the result. Do the
+# same with the value kernel, and return both arrays as a tuple.

@@ -1,41 +1,42 @@
 # %% [markdown]
 # # The key kernel learns
 #
-# **The question.** If `enc_output` is not K, then K comes from a matrix that is trained. But the keys are only
-# compared, they are never mixed into the output. Where does the gradient of that matrix come from?
+# **The question.** If `enc_output` is not K, then a trained matrix makes K from it. But the keys are only compared with
+# the queries. They are never mixed into the output. So where does the gradient of that matrix come from? Follow it from
+# the loss back to the key kernel.
 #
-# **The idea.** The output depends on the keys through the weights of the mix. A change of the key kernel changes K,
-# then the logits, then the scores, then what is mixed, then the loss: the gradient comes back along the same path, one
-# step at a time. With A the scores of a row, and G the gradient of the loss with respect to A, the softmax passes back
-# A · (G − Σₛ A·G), element by element: each score's gradient counts only as far as it differs from the row's weighted
-# average. So the gradient vanishes where there is nothing to choose, as with a single source position or with equal
-# values, and it fades where one score is nearly 1 (`a5.saturation`).
+# **The idea.** The output depends on the keys through the weights of the mix. If you change the key kernel, K changes,
+# then the logits, the scores, the mix and the loss. The gradient comes back along the same path, one step at a time.
+# Let A be one row of scores, and let G be the gradient of the loss with respect to A. The softmax passes back A · (G −
+# Σₛ A·G), element by element. So the gradient of each score counts only as far as it differs from the row's weighted
+# average. The gradient vanishes where there is nothing to choose: with a single source position, or with equal values.
+# And it fades where one score is nearly 1 (see `a5.saturation`).
 #
-# **The shapes.** Query heads (B, T, H, O), value heads (B, S, H, O), `enc_output` (B, S, I), key kernel (H, I, O). K
-# is (B, S, H, O), logits and scores are (B, H, T, S), mixed is (B, T, H, O), and the gradient has the kernel's shape,
-# (H, I, O).
+# **The shapes.** The query heads are (B, T, H, O), the value heads (B, S, H, O), `enc_output` (B, S, I) and the key
+# kernel (H, I, O). K is (B, S, H, O), logits and scores are (B, H, T, S), and the mixed values are (B, T, H, O). The
+# gradient has the shape of the kernel, (H, I, O).
 #
-# **One line, worked.** One head, one query, two source positions with scores 0.25 and 0.75. If G is 4 at the first and
-# 0 at the second, the average is 0.25·4 = 1, and the logits' gradients are 0.25·(4 − 1) = 0.75 and 0.75·(0 − 1) =
-# −0.75.
+# **Worked example.** Take one head, one query, and two source positions with scores 0.25 and 0.75. Let G be 4 at the
+# first position and 0 at the second. The average is 0.25·4 = 1. The gradients of the logits are 0.25·(4 − 1) = 0.75 and
+# 0.75·(0 − 1) = −0.75.
 
 # %%
 import numpy as np
 
 
 def key_gradient(enc_output, query, value, key_kernel, upstream):
-    """The gradient of a loss with respect to the key kernel of the decoder's second attention.
+    """Return the gradient of a loss with respect to the key kernel of the decoder's second attention.
 
-    K is made of `enc_output` by the key kernel; the logits are query · K / √O; the scores are their softmax over the
-    source positions; mixed is what the scores make of the value, (B, T, H, O). There is no mask. The loss is the sum
-    over all elements of upstream · mixed, so that `upstream` is its gradient with respect to mixed.
+    The key kernel makes K from `enc_output`. The logits are query · K / √O. The scores are their softmax over the
+    source positions. The scores mix the values, which gives `mixed`, (B, T, H, O). There is no mask. The loss is the
+    sum over all elements of upstream · mixed, so `upstream` is its gradient with respect to `mixed`.
 
     Args:
-        enc_output: (B, S, I).
-        query: already projected into heads, (B, T, H, O).
-        value: already projected into heads, (B, S, H, O).
-        key_kernel: (H, I, O).
-        upstream: (B, T, H, O).
+        enc_output: Output of the encoder, (B, S, I).
+        query: Query, already projected into heads, (B, T, H, O).
+        value: Value, already projected into heads, (B, S, H, O).
+        key_kernel: Key kernel, (H, I, O).
+        upstream: Gradient of the loss with respect to `mixed`, (B, T, H, O).
 
     Returns:
         The gradient, (H, I, O).
@@ -55,13 +56,14 @@ def key_gradient(enc_output, query, value, key_kernel, upstream):
 
 
 # %% [markdown] tags=["hint"]
-# Go forward first: K, logits, scores. Then backward, with the gradient of each: of the scores, of the logits, of K, of
-# the kernel. Every backward step of a product is a product again: the gradient that came, times the other factor.
+# Go forward first: K, logits, scores. Then go backward and find the gradient of each: the scores, the logits, K, the
+# kernel. The backward step of a product is again a product: multiply the incoming gradient by the other factor.
 
 # %% [markdown] tags=["hint"]
-# The scores' gradient is the dot product of `upstream` and the value over O, with the axes of the scores. Then comes
-# the softmax, with the formula of the text; the sum in it is over the source positions.
+# The gradient of the scores is the dot product of `upstream` and the value over O. It has the axes of the scores. Then
+# comes the softmax, with the formula of the text. The sum in that formula goes over the source positions.
 
 # %% [markdown] tags=["hint"]
-# K's gradient sums the logits' gradient times the query over the query positions, and has the scale once. The kernel's
-# sums K's gradient times `enc_output` over batch and source positions: the letters of the result are HIO.
+# For the gradient of K, multiply the gradient of the logits by the query, sum over the query positions, and apply the
+# scale once. For the gradient of the kernel, multiply the gradient of K by `enc_output` and sum over batch and source
+# positions. The letters of the result are HIO.

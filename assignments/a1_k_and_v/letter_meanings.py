@@ -1,16 +1,17 @@
 # %% [markdown]
-# # What every letter means
+# # What does each letter mean?
 #
-# **The question.** A forum explains the letters of the Addons layer: N and M are said to count the features of query
-# and key, O to be the width of the output. Is that so?
+# **The question.** A forum explains the letters of the Addons layer like this: N and M count the features of query and
+# key, and O is the width of the output. Is that right? If you misread one letter, you misread the whole layer, so go
+# through its equations letter by letter.
 #
-# **The idea.** Ask of every axis what one step along it is. In the query (…, N, I) one step along N goes to the next
-# *position*: N counts positions, and so does M for key and value. Features are counted by I. O is what a head makes of
-# the I features, its head size; the output's width appears only when the heads have been put together again. And a
-# letter is valid only within its equation: the layer uses some of its letters again, in later equations, for axes that
-# mean something else.
+# **The idea.** For every axis, ask what one step along it means. In the query (…, N, I), one step along N takes you to
+# the next *position*. So N counts positions, and so does M for key and value. I counts the features. O is the number of
+# features that a head makes from those I, its head size. The width of the output appears only when the heads are put
+# back together. And a letter is valid only within its own equation: the layer reuses some letters in later equations
+# for axes that mean something else.
 #
-# The layer's six equations, by the name of the step:
+# These are the layer's six equations, by the name of the step:
 #
 # | step | equation | left operand | right operand |
 # | --- | --- | --- | --- |
@@ -22,24 +23,24 @@
 # | "output" | `...NHI , HIO -> ...NO` | the result of "mix" | the output kernel |
 #
 # **The shapes.** There are six meanings: "heads", "query positions", "source positions" (the positions of key and
-# value), "input features" (the width of the layer's query, key or value), "head size" (the width of one head), "output
-# features" (the width of the layer's output).
+# value), "input features" (the width of the layer's query, key or value), "head size" (the width of one head) and
+# "output features" (the width of the layer's output).
 #
-# **One line, worked.** "logits": H is "heads", N is "query positions", M is "source positions"; O, which is summed
-# over, is the last axis of what "query" and "key" made, the "head size".
+# **Worked example.** In "logits", H is "heads", N is "query positions" and M is "source positions". O is summed over.
+# It is the last axis of the results of "query" and "key", so it is the "head size".
 
 # %%
 
 
 def letter_meanings(step):
-    """What the letters mean in an equation of the layer.
+    """Return the meaning of each letter in one equation of the layer.
 
     Args:
-        step: "query", "key", "value", "logits", "mix" or "output", as in the table.
+        step: One of "query", "key", "value", "logits", "mix" and "output", as in the table.
 
     Returns:
-        A dict: for every letter of the step's equation one of "heads", "query positions", "source positions",
-        "input features", "head size" and "output features". The dots are not in it.
+        A dict from every letter of the step's equation to one of "heads", "query positions", "source positions", "input
+        features", "head size" and "output features". It has no entry for the dots.
     """
     ### BEGIN SOLUTION
     letters = {"query": "NIHO", "key": "MIHO", "value": "MIHO", "logits": "NHOM", "mix": "HNMI", "output": "NHIO"}
@@ -53,15 +54,15 @@ def letter_meanings(step):
 
 
 # %% [markdown] tags=["hint"]
-# Begin with "query": its left operand is the layer's query, (batch, positions, features), and the kernel has an axis
-# for heads, one for what comes in and one for what goes out of a head. "key" and "value" are the same for other
+# Begin with "query". Its left operand is the layer's query, (batch, positions, features). Its kernel has an axis for
+# the heads, one for what goes into a head, and one for what comes out. "key" and "value" are the same, with other
 # positions.
 
 # %% [markdown] tags=["hint"]
-# Then follow the axes. What is the third axis of the "value" step's result? It is the right operand of "mix", where
-# that axis has another letter. It cannot have got another meaning on the way.
+# Then follow the axes. What is the last axis of the result of "value"? That result is the right operand of "mix", where
+# the axis has another letter. Its meaning cannot have changed on the way.
 
 # %% [markdown] tags=["hint"]
-# In the last two equations I is no longer what it was in the first three: the features of the inputs have long been
-# summed over. In "output" the kernel's last axis is what the whole layer gives, and the other letters are those of the
-# left operand.
+# In the last two equations, I no longer means what it meant in the first three. The input features were summed over
+# long before. In "output", the kernel's last axis is the width of what the whole layer returns. The other letters are
+# those of the left operand.

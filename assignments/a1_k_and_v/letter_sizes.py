@@ -1,38 +1,42 @@
 # %% [markdown]
-# # How large is every letter
+# # How large is each letter?
 #
-# **The question.** The old Addons layer is written with equations such as `"...NI , HIO -> ...NHO"`. Reading them, a
-# learner came to the conclusion that N, M and O are the same number. What do the letters stand for, and who decides
-# how large each is?
+# **The question.** The old Addons layer is written with equations such as `"...NI , HIO -> ...NHO"`. A learner who read
+# them concluded that N, M and O are the same number. Are they? Find out what the letters stand for and what decides the
+# size of each.
 #
-# **The idea.** A letter names an axis. Its size is read off the shape of an operand, so an equation and two shapes say
-# everything: the size of every letter, the shape of the result, and what is summed. Two letters may happen to have the
-# same size in one call, as 64 positions and a head size of 64; they are two letters all the same, and in the next call
-# they differ. A letter that is on the left of the arrow and not on its right is summed over; to be in both operands
-# does not make it so. The dots stand for all the axes that have no letter: they are the first ones, there may be none,
-# one or several, and they come out as they went in. Blanks mean nothing.
+# **The idea.** A letter names an axis. You read its size off the shape of an operand. So an equation and two shapes
+# tell you everything: the size of every letter, the shape of the result, and what is summed.
 #
-# **The shapes.** Each operand's letters belong to the *last* axes of its shape, in their order.
+# - Two letters may happen to have the same size in one call, such as 64 positions and a head size of 64. They are still
+#   two letters, and in the next call their sizes may differ.
+# - A letter that stands to the left of the arrow but not to its right is summed over. Being in both operands is not
+#   enough.
+# - The dots stand for all axes that have no letter. These come first in the shape. There may be none, one or several,
+#   and they leave the equation as they entered it.
+# - Blanks mean nothing.
 #
-# **One line, worked.** `"...NI , HIO -> ...NHO"` with (32, 10, 512) and (8, 512, 64): N is 10, I is 512, H is 8, O is
-# 64; the dots are (32,), so the result has the shape (32, 10, 8, 64), and "I" is summed over.
+# **The shapes.** The letters of an operand belong to the *last* axes of its shape, in the same order.
+#
+# **Worked example.** Take `"...NI , HIO -> ...NHO"` with (32, 10, 512) and (8, 512, 64). N is 10, I is 512, H is 8 and
+# O is 64. The dots are (32,), so the result has the shape (32, 10, 8, 64). "I" is summed over.
 
 # %%
 
 
 def letter_sizes(equation, left_shape, right_shape):
-    """What an equation of `einsum` says about two shapes.
+    """Return what an equation of `einsum` tells you about two shapes.
 
     Args:
-        equation: such as "...NI , HIO -> ...NHO": two operands, an arrow, a result. Every letter stands once in an
-            operand. "..." may be at the beginning of an operand, and is then at the beginning of the result too; where
-            both operands have it, it stands for the same axes.
-        left_shape: of the first operand, a tuple of integers.
-        right_shape: of the second operand, a tuple of integers.
+        equation: Equation such as "...NI , HIO -> ...NHO": two operands, an arrow, a result. A letter appears at most
+            once in each operand. An operand may begin with "...", and then the result does too. If both operands have
+            the dots, they stand for the same axes.
+        left_shape: Shape of the first operand, a tuple of integers.
+        right_shape: Shape of the second operand, a tuple of integers.
 
     Returns:
-        Three things: a dict from every letter to its size; the result's shape, a tuple of integers; and the
-        letters that are summed over, as one string in alphabetical order ("" where there are none).
+        Three things: a dict from every letter to its size; the shape of the result, a tuple of integers; and the
+            letters that are summed over, as one string in alphabetical order ("" if there are none).
     """
     ### BEGIN SOLUTION
     operands, result = equation.replace(" ", "").split("->")
@@ -51,13 +55,14 @@ def letter_sizes(equation, left_shape, right_shape):
 
 
 # %% [markdown] tags=["hint"]
-# Take the blanks out and cut the equation at the arrow, then the left side at the comma. What is left are three
-# strings, two of which belong to shapes.
+# Remove the blanks. Cut the equation at the arrow, then cut its left side at the comma. You now have three strings. Two
+# of them belong to shapes.
 
 # %% [markdown] tags=["hint"]
-# An operand with k letters and a shape of n numbers: the letters belong to the last k numbers, and the first n − k are
-# what the dots stand for. Walk through letters and numbers side by side and note each pair in the dict.
+# Suppose an operand has k letters and its shape has n numbers. The letters belong to the last k numbers, and the dots
+# stand for the first n − k. Walk along letters and numbers side by side, and put each pair into the dict.
 
 # %% [markdown] tags=["hint"]
-# The result's shape is the dots' numbers, followed by the noted size of each letter of the result, in the result's
-# order. Summed over are the noted letters that the result does not have: a difference of two sets, sorted and joined.
+# The shape of the result is the numbers of the dots, followed by the size of each letter of the result, in the order of
+# the result. The letters that are summed over are those in your dict that are not in the result: take the difference of
+# two sets, sort it, and join it.

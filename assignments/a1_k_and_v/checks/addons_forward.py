@@ -1,4 +1,4 @@
-"""What is checked of `addons_forward`; the mistakes of the bank are compared too."""
+"""Checks of `addons_forward`, which also compare it with the mistakes of the bank."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ SOFTMAX = (
 
 
 def some(rng, three):
-    """Larger numbers than a normal draw, so that the scores are far from equal."""
+    """Draw numbers that are large enough for clearly unequal scores."""
     batch, rows, columns, features, heads, size, width = sizes(rng, 7)
     inputs = [rng.normal(size=(batch, positions, features)) for positions in (rows, columns, columns)]
     kernels = {f"{role}_kernel": rng.normal(size=(heads, features, size)) / 2 for role in ("query", "key", "value")}
@@ -25,20 +25,20 @@ def draw(rng):
 
 
 def draw_two(rng):
-    """T = S: no shape tells whose positions are mixed."""
+    """Draw inputs with T = S, so that no shape reveals whose positions are mixed."""
     found = some(rng, three=False)
     _, key = found["inputs"]
     return {**found, "inputs": [rng.normal(size=key.shape), key]}
 
 
 def draw_large(rng):
-    """Logits of some thousands, whose exponentials overflow."""
+    """Draw logits of several thousand, whose exponentials overflow."""
     found = some(rng, three=True)
     return {**found, "query_kernel": found["query_kernel"] * 1e3}
 
 
 def reordered(answer, inputs):
-    """With the source positions in the opposite order, and the query positions too."""
+    """Compute the output as it is, with the source positions reversed, and with the query positions reversed."""
     query, key, value = inputs["inputs"]
     plain = answer.addons_forward(**inputs)
     source = answer.addons_forward(**{**inputs, "inputs": [query, key[:, ::-1], value[:, ::-1]]})
@@ -49,11 +49,11 @@ def reordered(answer, inputs):
 def order(inputs, result, expected):
     plain = result["plain"]
     if np.shape(plain) != np.shape(expected["plain"]):
-        return "the output has not the shape (B, T, E)."
+        return "the output does not have the shape (B, T, E)."
     if not np.allclose(result["source"], plain):
-        return "the output changes when key and value have their positions in another order, both the same."
+        return "the output changes when the positions of key and value are both put into the same new order."
     if not np.allclose(result["target"], plain[:, ::-1]):
-        return "with the query's positions reversed, the output is not the reversed output."
+        return "reversing the positions of the query does not reverse the output."
     return None
 
 
@@ -69,20 +69,20 @@ def trial(inputs):
 
 EXERCISE = Exercise(
     title="The whole layer in six equations",
-    question="Where in the layer are Q, K and V, and what becomes of them? (seed 000, a course's forum)",
+    question="Where in the layer are Q, K and V, and what happens to them? (seed 000, a course's forum)",
     difficulty=2,
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1, values=6, unchanged=1),
-        Check("edge", "a list of two: the key is the value", 3, draw_two),
+        Check("edge", "with a list of two, the key is the value", 3, draw_two),
         Check("invariants", "the order of the source positions makes no difference", 1, draw, reordered, order),
-        Check("edge", "logits of some thousands give finite numbers", 2, draw_large),
+        Check("edge", "logits of several thousand give finite numbers", 2, draw_large),
     ),
     wrong=(
         Wrong(
             "inputs-key-value-swapped",
-            "The list is read as [query, value, key]: that is the order of the built-in layer's arguments; the list of "
-            "this layer has the key before the value.",
+            "You read the list as [query, value, key]. That is the order of the built-in layer's arguments. In this "
+            "layer's list the key comes before the value.",
             {
                 "query, key = inputs[0], inputs[1]": "query, key = inputs[0], inputs[-1]",
                 THIRD: "value = inputs[1]",
@@ -91,59 +91,60 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "inputs-value-is-key",
-            "The value of the list is not used: the key is the value only where the list has two arrays.",
+            "You never used the value in the list. The key stands in for the value only if the list has two arrays.",
             {THIRD: "value = key"},
             "Khaliladib11/Transformer-from-scratch#1",
         ),
         Wrong(
             "missing-value-is-query",
-            "Where the value is missing, the query is put in its place: its positions are not those that the "
-            "scores are "
-            "about. What is mixed belongs to the key.",
+            "You used the query where the value is missing. The scores are about the positions of the key, so use the "
+            "key.",
             {THIRD: "value = inputs[2] if len(inputs) == 3 else query"},
             "tensorflow/tensorflow#34809",
         ),
         Wrong(
             "always-three",
-            "A list of two cannot be taken apart into three.",
+            "You always unpacked the list into three arrays. Handle a list of two as well: then the key is the value.",
             {
                 "query, key = inputs[0], inputs[1]\n    " + THIRD: "query, key, value = inputs",
             },
         ),
         Wrong(
             "scale-missing",
-            "The logits are not divided by √O.",
+            "You did not divide the logits by √O.",
             {" / " + SCALE: ""},
             "PAIR-code/tiny-transformers#71",
         ),
         Wrong(
             "scale-features",
-            "The logits are divided by √I, the root of the input's features: a dot product of two heads has O terms, "
-            "not I.",
+            "You divided the logits by √I, the root of the number of input features. A dot product of two heads has O "
+            "terms, so divide by √O.",
             {SCALE: "np.sqrt(inputs[0].shape[-1])"},
             "FareedKhan-dev/train-llm-from-scratch#3, karpathy/ng-video-lecture#6",
         ),
         Wrong(
             "softmax-over-queries",
-            "The softmax runs over the queries: for a query the weights do not sum to one.",
+            "You took the softmax over the queries. For each query, the weights of the source positions must sum to "
+            "one.",
             {SOFTMAX: SOFTMAX.replace("axis=-1", "axis=-2")},
             "labmlai/annotated_deep_learning_paper_implementations#146",
         ),
         Wrong(
             "softmax-overflow",
-            "The exponentials of large logits overflow, and ∞/∞ is NaN: nothing is taken off the logits before.",
+            "The exponentials of your large logits overflow, and ∞/∞ is NaN. Subtract the largest logit of each row "
+            "first.",
             {"np.exp(logits - logits.max(axis=-1, keepdims=True))": "np.exp(logits)"},
             "pytorch/executorch#18407",
         ),
         Wrong(
             "kernels-key-for-value",
-            "The value is projected with the key's kernel: each role has its own.",
+            "You projected the value with the key kernel. Each role has its own kernel.",
             {"value, value_kernel)": "value, key_kernel)"},
             "yflyzhang/AnnotatedTransformer#1",
         ),
         Wrong(
             "mix-key",
-            "The scores mix the keys: keys are compared, values are mixed.",
+            "You mixed the keys with the scores. Keys are compared; values are mixed.",
             {"scores, value)": "scores, key)"},
             "fchollet/deep-learning-with-python-notebooks#261",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `call_builtin`: with a layer that has the built-in's arguments, and NumPy inside."""
+"""Checks of `call_builtin`, with a layer that has the built-in's arguments and computes in NumPy."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def draw_one_source(rng):
 
 
 def draw_equal(rng):
-    """T = S, so that no shape gives an exchange of query and key away."""
+    """Draw inputs with T = S, so that no shape reveals that query and key were exchanged."""
     (size,) = sizes(rng, 1, least=4)
     arrays = {name: rng.normal(size=(2, size, size + 1)) for name in ("query", "key", "value")}
     return {**arrays, "mask": np.tril(np.ones((2, size, size), bool))}
@@ -60,7 +60,7 @@ def ask(answer, inputs):
 
 
 EXERCISE = Exercise(
-    title="In which order the built-in layer takes its arguments",
+    title="In what order does the built-in layer take its arguments?",
     question="Which of `mha(x, enc_output, enc_output)` is the key? (seed 000; keras-team/keras#19257)",
     difficulty=1,
     minutes=10,
@@ -68,61 +68,62 @@ EXERCISE = Exercise(
         Check("signature", "it has the arguments of the starter", 1),
         Check("shape", "it returns the output and the scores", 1, draw, ask),
         Check("values", "each array plays its role", 5, draw, ask),
-        Check("values", "T = S, and a mask that hides what comes later", 2, draw_equal, ask),
-        Check("edge", "key and value are one array, as in the decoder's second attention", 1, draw_one_source, ask),
+        Check("values", "T = S, with a mask that hides later positions", 2, draw_equal, ask),
+        Check(
+            "edge", "key and value are the same array, as in the decoder's second attention", 1, draw_one_source, ask
+        ),
     ),
     wrong=(
         Wrong(
             "inputs-key-value-swapped",
-            "Key and value are exchanged: by place, the second argument is the value and the third the key.",
+            "You exchanged key and value. By place, the second argument is the value and the third is the key.",
             {CALL: CALL.replace("query, value, key=key", "query, key, value")},
             "keras-team/keras#19257",
         ),
         Wrong(
             "inputs-value-is-key",
-            "The value is not used: the key is given as the second argument, which is the value, and nothing "
-            "as the key.",
+            "You never passed the value. You gave the key as the second argument, which is the value, and gave no key.",
             {CALL: CALL.replace("query, value, key=key", "query, key")},
         ),
         Wrong(
             "inputs-key-is-value",
-            "The key is not used: without a key, the layer compares the queries with the value.",
+            "You never passed the key. Without a key, the layer compares the queries with the value.",
             {CALL: CALL.replace("query, value, key=key", "query, value")},
         ),
         Wrong(
             "order-of-a-tutorial",
-            "The arguments come in the order v, k, q of a tutorial's own layer: the built-in takes the first "
-            "for the query.",
+            "You passed the arguments in the order v, k, q, as a tutorial's own layer takes them. The built-in layer "
+            "takes the first argument as the query.",
             {CALL: CALL.replace("query, value, key=key", "value, key, query")},
             "the layer of TensorFlow's first Transformer tutorial",
         ),
         Wrong(
             "mask-as-fourth",
-            "The mask is given by its place: the fourth argument is no longer the attention mask, but the query's "
-            "padding mask.",
+            "You passed the mask by its place. In Keras 3 the fourth argument is the padding mask of the query, not "
+            "the attention mask.",
             {CALL: CALL.replace("value, key=key, attention_mask=mask", "value, key, mask")},
             "the order of Keras 2",
         ),
         Wrong(
             "mask-inverted",
-            "The mask is inverted: for the built-in True means attend; a tutorial's masks had 1 where to hide.",
+            "You inverted the mask. For the built-in layer, True means attend; a tutorial's masks had 1 where to hide.",
             {CALL: CALL.replace("=mask", "=~mask")},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-argument-ignored",
-            "The mask is not handed on.",
+            "You did not pass the mask on.",
             {CALL: CALL.replace("attention_mask=mask, ", "")},
         ),
         Wrong(
             "scores-not-asked-for",
-            "The layer is not asked for its scores: it returns the output alone.",
+            "You did not ask the layer for its scores, so it returns only the output.",
             {CALL: CALL.replace(", return_attention_scores=True", "")},
         ),
         Wrong(
             "causal-always",
-            "A look-ahead mask is laid over the mask that was given: in the decoder's second attention every source "
-            "position may be looked at.",
+            "You added a look-ahead mask to the mask that was given. In the decoder's second attention every target "
+            "position may look at the whole source.",
             {CALL: CALL.replace("=mask", "=mask, use_causal_mask=True")},
             "zhouhaoyi/Informer2020#38",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `cross_kv`, and what people take K and V to be."""
+"""Checks of `cross_kv`, and what people take K and V to be."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 
@@ -7,7 +7,7 @@ VALUE = 'value = np.einsum("BSI,HIO->BSHO", enc_output, value_kernel)'
 
 
 def draw(rng):
-    """Pairwise different sizes, so that K and `enc_output` cannot be taken for each other."""
+    """Draw inputs of pairwise different sizes, so that K and `enc_output` cannot be confused."""
     batch, positions, features, heads, size = sizes(rng, 5)
     return {
         "enc_output": rng.normal(size=(batch, positions, features)),
@@ -25,45 +25,45 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "key-is-enc-output",
-            "K is `enc_output` itself: `key=enc_output` names the input that K is made of, not K. The layer multiplies "
-            "it by its key kernel first.",
+            "You returned `enc_output` itself as K. `key=enc_output` names the input that K is made from. The layer "
+            "first multiplies it by its key kernel.",
             {KEY: "key = enc_output"},
             "seed 000",
         ),
         Wrong(
             "value-is-enc-output",
-            "V is `enc_output` itself: the layer has a kernel for the values too.",
+            "You returned `enc_output` itself as V. The layer has a kernel for the values too: multiply by it first.",
             {VALUE: "value = enc_output"},
             "seed 000",
         ),
         Wrong(
             "key-and-value-are-enc-output",
-            "Both K and V are `enc_output` itself: that is what the layer is given; what it does first is to multiply "
-            "it by a kernel for each.",
+            "You returned the layer's input, `enc_output`, as both K and V. The layer first multiplies it by one "
+            "kernel to get K and by another to get V.",
             {KEY: "key = enc_output", VALUE: "value = enc_output"},
             "seed 000",
         ),
         Wrong(
             "one-kernel",
-            "V is made with the key's kernel: each role has its own.",
+            "You used the key kernel to make V. Each role has its own kernel: make V with the value kernel.",
             {VALUE: VALUE.replace(", value_kernel", ", key_kernel")},
         ),
         Wrong(
             "kernels-exchanged",
-            "K is made with the value's kernel and V with the key's, or they are returned in reverse: the "
-            "order is K, V.",
+            "You exchanged K and V: either each was made with the other's kernel, or they are returned in reverse. "
+            "Return K first, then V.",
             {KEY: KEY.replace("key_", "value_"), VALUE: VALUE.replace("value_", "key_")},
         ),
         Wrong(
             "heads-first",
-            "The head axis stands before the positions: here the result is (B, S, H, O); heads move to the front only "
-            "for the scores.",
+            "You put the head axis before the positions. The result here is (B, S, H, O); the heads move to the front "
+            "only later, for the scores.",
             {KEY: KEY.replace("->BSHO", "->BHSO"), VALUE: VALUE.replace("->BSHO", "->BHSO")},
         ),
         Wrong(
             "heads-summed",
-            "The heads are summed: H is missing from the result's letters, and a letter that is missing is "
-            "summed over.",
+            "You summed over the heads. A letter that is missing from the result is summed over, and H is missing "
+            "from yours.",
             {KEY: KEY.replace("->BSHO", "->BSO"), VALUE: VALUE.replace("->BSHO", "->BSO")},
         ),
     ),

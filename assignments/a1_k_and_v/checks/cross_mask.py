@@ -1,4 +1,4 @@
-"""What is checked of `cross_mask`, and the masks that are taken in its place."""
+"""Checks of `cross_mask`, and the masks that people use instead."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ RIGHT = "np.expand_dims(source != padding, axis=1)"
 
 
 def filled(rng, batch, positions, padding, before):
-    """Sentences of different lengths, none empty, and filled up."""
+    """Return non-empty sentences of different lengths, filled up with padding."""
     tokens = rng.integers(5, 30, size=(batch, positions))
     lengths = rng.integers(1, max(positions, 2), size=batch)
     hidden = np.arange(positions) >= lengths[:, None]
@@ -30,14 +30,14 @@ def draw_before(rng):
 
 
 def draw_other(rng):
-    """Another padding token than 0, and 0 as a word."""
+    """Draw inputs whose padding token is not 0, and in which 0 is a word."""
     found = some(rng, int(rng.integers(1, 4)), before=False)
     found["source"][:, 0] = 0
     return found
 
 
 def attended(answer, inputs):
-    """Attention with the mask, before and after the source's padding has other contents."""
+    """Attend with the mask twice, before and after changing the contents of the source's padding."""
     rng = np.random.default_rng(1)
     source, target = inputs["source"], inputs["target"]
     query, key = rng.normal(size=(*target.shape, 6)), rng.normal(size=(*source.shape, 6))
@@ -53,77 +53,76 @@ def attended(answer, inputs):
 
 def same(inputs, result, expected):
     if not np.all(np.isfinite(result[0])):
-        return "with this mask some query has nothing to attend to, and its output is NaN."
+        return "with this mask some query has nothing to attend to, so its output is NaN."
     if not np.allclose(result[0], result[1]):
-        return "the output changes when other numbers stand at the source's padding."
+        return "the output changes with the contents of the source's padding."
     return None
 
 
 EXERCISE = Exercise(
     title="The mask of the decoder's second attention",
-    question="Which mask belongs to the second attention: look-ahead, the target's padding, the source's? (seed 000's "
-    "course; keras-team/keras-io#1046)",
+    question="Which mask belongs to the second attention: the look-ahead mask, the target's padding or the source's? "
+    "(seed 000's course; keras-team/keras-io#1046)",
     difficulty=1,
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=3, unchanged=1),
-        Check("edge", "sentences that are filled up at their beginning", 1, draw_before),
-        Check("edge", "another padding token than 0", 1, draw_other),
-        Check("invariants", "what stands at the source's padding makes no difference", 2, draw, attended, same),
+        Check("edge", "sentences with padding at the beginning", 1, draw_before),
+        Check("edge", "a padding token other than 0", 1, draw_other),
+        Check("invariants", "the contents of the source's padding make no difference", 2, draw, attended, same),
     ),
     wrong=(
         Wrong(
             "padding-of-query-for-keys",
-            "The mask is made of the target: its padding says nothing about source positions, of which there are "
-            "another number.",
+            "You made the mask from the target. The target's padding says nothing about source positions, and there "
+            "may be more or fewer of those.",
             {RIGHT: "(target != padding)[:, None, :]"},
             "keras-team/keras-io#1046, fchollet/deep-learning-with-python-notebooks#209",
         ),
         Wrong(
             "padding-inverted",
-            "The mask is inverted: here True means attend.",
+            "You inverted the mask. Here True means attend.",
             {"source != padding": "source == padding"},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "causal-always",
-            "A look-ahead mask is laid over it: the source has no future, every target position may see all of it.",
+            "You added a look-ahead mask. The source has no future to hide: every target position may see all of it.",
             {RIGHT: RIGHT + " & np.tril(np.ones((target.shape[1], source.shape[1]), bool))"},
             "zhouhaoyi/Informer2020#38",
         ),
         Wrong(
             "padding-on-queries",
-            "The source's padding is laid along the queries' axis, (B, S, 1): whole rows are hidden in place "
-            "of columns.",
+            "You laid the source's padding along the query axis, (B, S, 1). That hides whole rows instead of columns.",
             {", axis=1)": ", axis=2)"},
             "lsdefine/attention-is-all-you-need-keras#16",
         ),
         Wrong(
             "padding-of-both",
-            "The target's padding hides rows: queries at padding have nothing to attend to. What they give is "
-            "not read, "
-            "and their softmax has nothing to divide by.",
+            "You also hid the rows at the target's padding. Nobody reads the output of these queries, and with "
+            "nothing to attend to, their softmax has nothing to divide by.",
             {RIGHT: RIGHT + " & (target != padding)[:, :, None]"},
         ),
         Wrong(
             "without-query-axis",
-            "The mask is (B, S): there is no axis for the query positions, along which it is to be the same.",
+            "Your mask is (B, S), without an axis for the query positions. Add one of size 1.",
             {RIGHT: "source != padding"},
         ),
         Wrong(
             "head-axis-too",
-            "The mask has an axis for heads as well, (B, 1, 1, S), as that of a course: here it has three axes.",
+            "You added an axis for the heads as well, (B, 1, 1, S), as one course does. Here the mask has three axes.",
             {", axis=1)": ", axis=(1, 2))"},
             "seed 000's course",
         ),
         Wrong(
             "padding-is-zero",
-            "The tokens are compared with 0, whatever the padding token is.",
+            "You compared the tokens with 0. Compare them with the padding token that you are given.",
             {"source != padding": "source != 0"},
         ),
         Wrong(
             "padding-at-the-end",
-            "Words are counted and that many first positions allowed: a sentence may be filled up at its beginning.",
+            "You counted the words and allowed that many first positions. A sentence may also have its padding at the "
+            "beginning.",
             {
                 RIGHT: "(np.arange(source.shape[1]) < (source != padding).sum(axis=1)[:, None])[:, None, :]",
             },
@@ -131,7 +130,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-as-floats",
-            "The mask is of floats: boolean is asked for, where True cannot be read the other way round.",
+            "Your mask holds floats. Return booleans: their True cannot be read the other way round.",
             {RIGHT: RIGHT + " * 1.0"},
         ),
     ),

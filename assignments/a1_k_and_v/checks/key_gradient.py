@@ -1,4 +1,4 @@
-"""What is checked of `key_gradient`: its values, differences of the loss, and where it must vanish."""
+"""Checks of `key_gradient`: its values, finite differences of the loss, and cases where it must vanish."""
 
 import numpy as np
 
@@ -25,13 +25,13 @@ def draw(rng):
 
 
 def draw_alone(rng):
-    """One source position: its score is 1 whatever its key is."""
+    """Draw a single source position: its score is 1, whatever its key is."""
     batch, rows, features, heads, size = sizes(rng, 5)
     return some(rng, batch, rows, 1, features, heads, size)
 
 
 def draw_alike(rng):
-    """All source positions have the same value: it does not matter which is attended to."""
+    """Draw the same value at all source positions, so that it does not matter which one is attended to."""
     found = draw(rng)
     found["value"] = np.repeat(found["value"][:, :1], found["value"].shape[1], axis=1)
     return found
@@ -52,7 +52,7 @@ def differences(inputs, result, expected):
         direction = rng.normal(size=kernel.shape)
         change = (loss(inputs, kernel + step * direction) - loss(inputs, kernel - step * direction)) / (2 * step)
         if not abs(change - np.sum(direction * np.asarray(result))) <= 1e-5 * np.abs(expected).sum():
-            return "a small step of the kernel changes the loss by something else than this gradient says."
+            return "a small step of the kernel does not change the loss as this gradient predicts."
     return None
 
 
@@ -60,7 +60,7 @@ def vanishes(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     return (
-        None if np.abs(result).max() < 1e-9 else "here the kernel has no effect on the loss, and the gradient is not 0."
+        None if np.abs(result).max() < 1e-9 else "here the kernel has no effect on the loss, but the gradient is not 0."
     )
 
 
@@ -72,12 +72,12 @@ def moving(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="The key kernel learns",
-    question="Is the matrix that makes K of `enc_output` trained, and by what? (seed 000, a course's forum)",
+    question="Is the matrix that makes K from `enc_output` trained, and by what? (seed 000, a course's forum)",
     difficulty=3,
     minutes=35,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("gradient", "it says how a small step of the kernel changes the loss", 3, draw, judge=differences),
+        Check("gradient", "it predicts how a small step of the kernel changes the loss", 3, draw, judge=differences),
         Check("invariants", "it is not zero", 1, draw, judge=moving),
         Check("edge", "with one source position there is nothing to learn", 1, draw_alone, judge=vanishes),
         Check(
@@ -87,69 +87,69 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "key-has-no-gradient",
-            "The gradient is zero, as if K were `enc_output` and nothing of the decoder were in it: the loss "
-            "depends on "
+            "You returned zero, as if K were `enc_output` and contained nothing of the decoder. The loss depends on "
             "the key kernel through the scores.",
             {LAST: "return np.zeros_like(key_kernel)"},
             "seed 000",
         ),
         Wrong(
             "softmax-of-one-element",
-            "The softmax passes back the score times its gradient, without the row's average: a larger logit "
-            "also makes "
-            "all other scores of its row smaller.",
+            "You passed back the score times its gradient, without the row's average. A larger logit also makes all "
+            "other scores of its row smaller: subtract the average first.",
             {LOGITS: "of_logits = scores * of_scores"},
         ),
         Wrong(
             "softmax-as-sigmoid",
-            "The derivative A·(1 − A) is that of a sigmoid: in a softmax every score depends on every logit of "
-            "its row.",
+            "You used A·(1 − A), the derivative of a sigmoid. In a softmax, every score depends on every logit of its "
+            "row.",
             {LOGITS: "of_logits = scores * (1 - scores) * of_scores"},
         ),
         Wrong(
             "softmax-skipped",
-            "The scores' gradient is taken for the logits': the softmax between them is left out.",
+            "You used the gradient of the scores as that of the logits. Go back through the softmax between them.",
             {LOGITS: "of_logits = of_scores"},
         ),
         Wrong(
             "average-unweighted",
-            "The average in the softmax's gradient is the plain mean of the row: it must be weighted by the scores.",
+            "You subtracted the plain mean of the row. Weight the average by the scores.",
             {AVERAGE: "average = np.mean(of_scores, axis=-1, keepdims=True)"},
         ),
         Wrong(
             "average-divided-again",
-            "The weighted sum is divided by the number of source positions: the scores sum to one, so that the sum is "
-            "the average already.",
+            "You divided the weighted sum by the number of source positions. The scores sum to one, so the weighted "
+            "sum already is the average.",
             {AVERAGE: AVERAGE.replace("np.sum", "np.mean")},
         ),
         Wrong(
             "average-over-queries",
-            "The average in the softmax's gradient is taken over the query positions: a row is over source positions.",
+            "You took the average over the query positions. A row of scores goes over the source positions.",
             {"of_scores, axis=-1, keepdims": "of_scores, axis=-2, keepdims"},
         ),
         Wrong(
             "scale-missing",
-            "The scale 1/√O is missing on the way back: the logits have it as a factor, and so has their gradient.",
+            "You left out the scale 1/√O on the way back. It is a factor of the logits, so it is also a factor of the "
+            "gradient.",
             {KEY: KEY.replace(" * scale", "")},
         ),
         Wrong(
             "gradient-of-the-key",
-            "The gradient of K is returned: one step is missing, from K to the kernel.",
+            "You returned the gradient of K. One step is missing: from K to the kernel.",
             {LAST: "return of_key"},
         ),
         Wrong(
             "gradient-of-value-kernel",
-            "This is the gradient of the value's kernel: through what is mixed, not through the scores.",
+            "You returned the gradient of the value kernel, which goes through the mix. The key kernel's gradient "
+            "goes through the scores.",
             {KEY: 'of_key = np.einsum("BHTS,BTHO->BSHO", scores, upstream)'},
         ),
         Wrong(
             "gradient-averaged",
-            "The gradient is averaged over the batch: the loss is a sum, and so is its gradient.",
+            "You averaged the gradient over the batch. The loss is a sum, and so is its gradient.",
             {LAST: LAST + " / len(enc_output)"},
         ),
         Wrong(
             "kernel-transposed",
-            "The gradient has the axes (H, O, I): it must have those of the kernel.",
+            "Your gradient has the axes (H, O, I). It must have the axes of the kernel, (H, I, O).",
             {LAST: LAST.replace("->HIO", "->HOI")},
         ),
     ),
