@@ -1,19 +1,20 @@
 # %% [markdown]
 # # What each head looks at
 #
-# **The question.** An exercise of the textbook asks to show the weights of several heads. Is it enough to reshape the
-# scores to batch, heads, queries and keys and to draw them, and are these then the weights of each head? Yes, both:
-# each head has a softmax of its own, and so its own weights; only W_o mixes the heads.
+# **The question.** An exercise of the textbook asks you to show the weights of several heads. Can you just reshape the
+# scores to batch, heads, queries and keys, and draw them? And are these really the weights of each head? Yes, twice:
+# each head has a softmax of its own, and so its own weights. Only W_o mixes the heads. So draw them, in a picture from
+# which you can compare the heads.
 #
-# **The idea.** A picture of one sentence has a panel for each head, a row for each query, a column for each key.
-# Pictures are read by comparing colours, so one colour must mean one number in all panels: the same limits for every
-# head. If each panel chooses its own limits, a head that spreads its weights evenly looks as decided as one that looks
-# at a single word.
+# **The idea.** A picture of one sentence has a panel for each head, with a row for each query and a column for each
+# key. You read it by comparing colours. So one colour must mean one number in all panels: every head needs the same
+# limits. If each panel chooses its own limits, a head that spreads its weights evenly looks as decided as one that
+# looks at a single word.
 #
-# **The shapes.** The scores are (B·H, T, S), item b's head h at b·H + h. One item's panels are H images of (T, S).
+# **The shapes.** The scores are (B·H, T, S), with head h of item b at b·H + h. The panels of one item are H images of
+# (T, S).
 #
-# **One line, worked.** With B = 2, H = 3 the scores are (6, T, S); the panels of item 1 show numbers 3, 4 and 5 of
-# them.
+# **Worked example.** With B = 2 and H = 3 the scores are (6, T, S). The panels of item 1 show entries 3, 4 and 5.
 
 # %%
 import matplotlib.pyplot as plt
@@ -21,18 +22,18 @@ import numpy as np
 
 
 def draw_heads(scores, num_heads, item):
-    """A picture of all heads of one item.
+    """Draw all heads of one item.
 
     Args:
-        scores: (B·H, T, S); item b's head h is at b·H + h.
-        num_heads: H; there may be only one.
-        item: which item of the batch, from 0.
+        scores: Scores, (B·H, T, S). Head h of item b is at b·H + h.
+        num_heads: Number of heads (H). There may be only one.
+        item: Index of the item in the batch, from 0.
 
     Returns:
-        A matplotlib figure with one axes for each head, in their order. Each shows that head's (T, S) as an image
-        (`imshow`, `pcolormesh` or `matshow`), queries from top to bottom; its title is "Head 1" for the first, "Head 2"
-        for the next; its labels are "Keys" (x) and "Queries" (y). All have the same limits of colour, from 0 to the
-        largest score of the item or to 1. A colour bar may be there or not.
+        A matplotlib figure with one axes for each head, in their order. Each axes shows the (T, S) scores of its head
+        as an image (`imshow`, `pcolormesh` or `matshow`), with the queries from top to bottom. The title is "Head 1"
+        for the first head, "Head 2" for the next. The labels are "Keys" (x) and "Queries" (y). All images have the same
+        colour limits: from 0 to the largest score of the item, or from 0 to 1. A colour bar is optional.
     """
     ### BEGIN SOLUTION
     heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]
@@ -47,13 +48,13 @@ def draw_heads(scores, num_heads, item):
 
 
 # %% [markdown] tags=["hint"]
-# Take batch and heads apart first, and pick the item. What is left is (H, T, S). `plt.subplots` gives a figure and as
+# First separate batch and heads, and pick the item. What is left is (H, T, S). `plt.subplots` gives you a figure and as
 # many axes as you ask for.
 
 # %% [markdown] tags=["hint"]
-# `imshow` takes `vmin` and `vmax`, the numbers that get the first and the last colour. If you do not say them, each
-# image takes its own least and largest number. `imshow` puts row 0 at the top; `pcolormesh` puts it at the bottom.
+# `imshow` takes `vmin` and `vmax`, the numbers of the first and the last colour. If you do not set them, each image
+# uses its own smallest and largest number. `imshow` puts row 0 at the top; `pcolormesh` puts it at the bottom.
 
 # %% [markdown] tags=["hint"]
-# With one head `plt.subplots` returns a single axes and not an array of them, unless it is told `squeeze=False`: then
-# it is always (rows, columns). Loop over its first row, draw, set title and labels, and return the figure.
+# With one head, `plt.subplots` returns a single axes instead of an array. With `squeeze=False` it always returns an
+# array (rows, columns). Loop over its first row, draw, set title and labels, and return the figure.

@@ -1,38 +1,40 @@
 # %% [markdown]
 # # How much does a head matter: without it
 #
-# **The question.** Another exercise asks how to measure which heads matter. A reader proposes a softmax over what the
-# heads put out. Does it say how important each is?
+# **The question.** Another exercise asks how to measure which heads matter. A reader proposes a softmax over the
+# outputs of the heads. Does it say how important each head is? Find out with a measure that does.
 #
-# **The idea.** No. It compares numbers that nothing makes comparable: what a head puts out is multiplied by its own
-# part of the output kernel, which may turn large numbers into nothing or small ones into much, and a large number is
-# not a useful one. What can be measured is what goes wrong without the head. Set its output to zero, leave all others
-# as they are, and compute the loss again: the head's importance is by how much the loss rises. It may be negative:
-# then the model does better without.
+# **The idea.** No, it does not. It compares numbers that are not comparable. The output of each head is multiplied by
+# its own part of the output kernel, which may turn large numbers into nothing, or small ones into much. And a large
+# number need not be a useful one. What you can measure is the damage that is done without the head: an *ablation*. Set
+# the head's output to zero, leave all other heads as they are, and compute the loss again. The importance of the head
+# is the rise of the loss. It may be negative: then the model does better without the head.
 #
-# **The shapes.** What the heads have mixed is (B, T, H, O), the output kernel (H, O, E), output and target (B, T, E).
-# The loss is the mean of the squared differences, a number; the importance (H,).
+# **The shapes.** The mixed values of the heads are (B, T, H, O), the output kernel is (H, O, E), and output and target
+# are (B, T, E). The loss is one number, the mean of the squared differences. The importance is (H,).
 #
-# **One line, worked.** One position, E = 1, two heads that contribute 3 and 1 to the output 4; target 5. The loss is
-# 1. Without the first head it is (1 − 5)² = 16, without the second (3 − 5)² = 4: the importance is [15, 3].
+# **Worked example.** Take one position, E = 1, and two heads that contribute 3 and 1 to the output 4. The target is 5,
+# so the loss is 1. Without the first head the loss is (1 − 5)² = 16; without the second it is (3 − 5)² = 4. The
+# importance is [15, 3].
 
 # %%
 import numpy as np
 
 
 def head_ablation(mixed, output_kernel, target):
-    """By how much the loss rises without each head.
+    """Return the rise of the loss without each head.
 
-    The output is what the output kernel makes of `mixed`, with the heads summed; the loss is the mean over all elements
-    of (output − target)².
+    The output is the product of `mixed` with the output kernel, summed over the heads. The loss is the mean over all
+    elements of (output − target)².
 
     Args:
-        mixed: what each head's scores have mixed, (B, T, H, O).
-        output_kernel: (H, O, E).
-        target: (B, T, E).
+        mixed: Mixed values of each head, (B, T, H, O).
+        output_kernel: Output kernel, (H, O, E).
+        target: Target of the output, (B, T, E).
 
     Returns:
-        (H,): for each head the loss with that head's part of `mixed` set to zero, less the loss with all heads.
+        The importance of each head, (H,): the loss with that head's part of `mixed` set to zero, minus the loss with
+        all heads.
     """
 
     ### BEGIN SOLUTION
@@ -50,12 +52,12 @@ def head_ablation(mixed, output_kernel, target):
 
 
 # %% [markdown] tags=["hint"]
-# Write the loss as a function of what the heads have mixed, and call it once for all heads and once without each.
+# Write the loss as a function of the mixed values. Call it once with all heads, and once without each head.
 
 # %% [markdown] tags=["hint"]
-# To leave a head out, set one index of the head axis to zero, in a copy: the array that you were given must stay as it
-# is, and the next head must be left out alone.
+# To leave a head out, set one index of the head axis to zero, in a copy. The array that you were given must stay as it
+# is, and each head must be left out alone.
 
 # %% [markdown] tags=["hint"]
-# For each head: copy, set the third axis's entry to 0, compute the loss, subtract the loss with all heads. Collect H
-# numbers in an array.
+# For each head: copy the array, set that entry of the third axis to 0, compute the loss, and subtract the loss with all
+# heads. Collect the H numbers in an array.

@@ -1,43 +1,46 @@
 # %% [markdown]
 # # How much does a head matter: by its gradient
 #
-# **The question.** Leaving out each head takes one more loss for each. With 12 layers of 12 heads that is 144. Is
-# there a number that says about the same, from one backward pass?
+# **The question.** If you leave out each head in turn, you need one more loss for each head. With 12 layers of 12
+# heads, that is 144. Can a single backward pass give you a number that says about the same?
 #
-# **The idea.** Put a factor before each head's output, ξ = 1 for every head. To leave the head out is to take its ξ to
-# 0; the derivative of the loss with respect to ξ at 1 says how the loss begins to change on that way. By the chain
-# rule it is the sum of the head's output times the loss's gradient with respect to that output. Michel et al. (2019,
-# section 4.1) take the absolute value of this sum for every example, since a head that helps one sentence and harms
-# another matters to both, and then the mean over the examples.
+# **The idea.** Put a factor ξ before the output of each head, with ξ = 1. To leave the head out is to take its ξ to 0.
+# The derivative of the loss with respect to ξ, at 1, says how the loss begins to change on the way there. By the chain
+# rule, this derivative is the sum of the head's output times the gradient of the loss with respect to that output.
+# Michel et al. (2019, section 4.1) take the absolute value of this sum for every example, because a head that helps one
+# sentence and harms another matters to both. Then they take the mean over the examples.
 #
-# It makes no difference where the head's output is taken, before the output kernel or after it: the sum of output
+# It makes no difference whether you take the head's output before the output kernel or after it: the sum of output
 # times gradient is the same.
 #
-# **The shapes.** What the heads have mixed is (B, T, H, O), the output kernel (H, O, E), output and target (B, T, E).
-# Each example has its own loss, and the importance is (H,).
+# **The shapes.** The mixed values of the heads are (B, T, H, O), the output kernel is (H, O, E), and output and target
+# are (B, T, E). Each example has its own loss. The importance is (H,).
 #
-# **One line, worked.** One position, E = 1, two heads that contribute 3 and 1 to the output 4; target 5. The loss is
-# (4 − 5)², its gradient with respect to the output 2·(4 − 5) = −2. The sums are 3·(−2) = −6 and 1·(−2) = −2: the
-# importance is [6, 2].
+# **Worked example.** Take one position, E = 1, and two heads that contribute 3 and 1 to the output 4. The target is 5.
+# The loss is (4 − 5)², and its gradient with respect to the output is 2·(4 − 5) = −2. The sums are 3·(−2) = −6 and
+# 1·(−2) = −2, so the importance is [6, 2].
 
 # %%
 import numpy as np
 
 
 def head_gradient(mixed, output_kernel, target):
-    """How much the loss of an example depends on a factor before each head.
+    """Return how strongly a factor before each head changes the loss of an example.
 
-    The output is what the output kernel makes of `mixed`, with the heads summed. The loss of an example is the mean
-    over its T·E elements of (output − target)².
+    The output is the product of `mixed` with the output kernel, summed over the heads. The loss of an example is the
+    mean over its T·E elements of (output − target)².
+
+    For each example and head, multiply the head's output by the gradient of the example's loss with respect to it, and
+    sum over positions and features. The importance of a head is the mean over the batch of the absolute values of these
+    sums.
 
     Args:
-        mixed: what each head's scores have mixed, (B, T, H, O).
-        output_kernel: (H, O, E).
-        target: (B, T, E).
+        mixed: Mixed values of each head, (B, T, H, O).
+        output_kernel: Output kernel, (H, O, E).
+        target: Target of the output, (B, T, E).
 
     Returns:
-        (H,): of the sum, over positions and features, of a head's output times the gradient of the example's loss with
-        respect to it, the absolute value for each example; of these, the mean over the batch.
+        The importance of each head, (H,).
     """
     ### BEGIN SOLUTION
     output = np.einsum("BTHO,HOE->BTE", mixed, output_kernel)
@@ -49,12 +52,13 @@ def head_gradient(mixed, output_kernel, target):
 
 
 # %% [markdown] tags=["hint"]
-# First the gradient with respect to the output: that of a mean of squares, where the mean is over the T·E elements of
-# one example. It has the output's shape.
+# Begin with the gradient with respect to the output. The loss is a mean of squares over the T·E elements of one
+# example. Its gradient has the shape of the output.
 
 # %% [markdown] tags=["hint"]
-# Back through the output kernel: E is summed over, and head and head size appear. What comes has the shape of `mixed`.
+# Go back through the output kernel: this sums over E and brings in the heads and the head size. The result has the
+# shape of `mixed`.
 
 # %% [markdown] tags=["hint"]
-# Multiply it with `mixed` and sum over T and O: that leaves (B, H). Only now comes the absolute value, and after it
-# the mean over the batch. In another order it is another number.
+# Multiply it by `mixed` and sum over T and O. That leaves (B, H). Only now take the absolute value, and then the mean
+# over the batch. In another order you get another number.

@@ -1,33 +1,33 @@
 # %% [markdown]
 # # One large kernel is h small ones
 #
-# **The question.** The formulas have h matrices for the queries, the class has one, called W_q. Where are the others?
-# Some conclude that it is one huge head and not several.
+# **The question.** The formulas have h matrices for the queries. The class has a single one, called W_q. Where are the
+# others? Some readers conclude that the class has one huge head instead of several. Find the h matrices inside the one.
 #
-# **The idea.** The h small matrices stand side by side in the large one. One output column of a product depends on one
-# column of the matrix and on no other, so X times the large matrix is X times each small one, with the results side by
-# side: the same numbers, computed at once. The first O columns are head 0's, the next O are head 1's, and so on. It is
-# h *heads* and not one large one because of what comes after: each takes a softmax of its own.
+# **The idea.** The h small matrices stand side by side in the large one. Each output column of a product depends on
+# only one column of the matrix. So X times the large matrix gives the results of X times each small one, side by side:
+# the same numbers, computed at once. The first O columns belong to head 0, the next O to head 1, and so on. These are h
+# *heads*, not one large one, because of what comes after: each head takes a softmax of its own.
 #
-# **The shapes.** The flat kernel is (I, H·O). Split it is (H, I, O): for each head a matrix from the I input features
-# to its O.
+# **The shapes.** The flat kernel is (I, H·O). Once split, it is (H, I, O): for each head, a matrix from the I input
+# features to its O.
 #
-# **One line, worked.** I = 1, two heads with O = 3: `[[1, 2, 3, 4, 5, 6]]` splits into `[[1, 2, 3]]` and `[[4, 5,
-# 6]]`.
+# **Worked example.** With I = 1 and two heads of size O = 3, `[[1, 2, 3, 4, 5, 6]]` splits into `[[1, 2, 3]]` and `[[4,
+# 5, 6]]`.
 
 # %%
 import numpy as np
 
 
 def split_kernel(flat, num_heads):
-    """The kernels of all heads, out of one.
+    """Split one kernel into the kernels of all heads.
 
     Args:
-        flat: (I, H·O); the columns of head 0 come first, then those of head 1, and so on.
-        num_heads: H.
+        flat: Flat kernel, (I, H·O). The columns of head 0 come first, then those of head 1, and so on.
+        num_heads: Number of heads (H).
 
     Returns:
-        (H, I, O).
+        The kernels, (H, I, O).
     """
     ### BEGIN SOLUTION
     features, width = flat.shape
@@ -36,13 +36,13 @@ def split_kernel(flat, num_heads):
 
 
 def join_kernels(kernels):
-    """One kernel out of those of all heads: the opposite of `split_kernel`.
+    """Join the kernels of all heads into one: the inverse of `split_kernel`.
 
     Args:
-        kernels: (H, I, O).
+        kernels: Kernels of all heads, (H, I, O).
 
     Returns:
-        (I, H·O).
+        The flat kernel, (I, H·O).
     """
     ### BEGIN SOLUTION
     num_heads, rows, size = kernels.shape
@@ -51,13 +51,13 @@ def join_kernels(kernels):
 
 
 # %% [markdown] tags=["hint"]
-# Only the columns are cut; every row stays whole. So the first step leaves the axis I alone and makes two axes of the
-# other. That is three axes already, in an order that is not yet the one asked for.
+# You cut only the columns; every row stays whole. So the first step leaves the axis I alone and makes two axes of the
+# other one. That gives three axes, but not yet in the order that you need.
 
 # %% [markdown] tags=["hint"]
-# A reshape never moves numbers: it reads them in their order and writes other brackets. H·O columns, head by head,
-# become (H, O). To bring an axis to another place takes a transpose (`np.transpose`, `np.swapaxes`, `np.moveaxis`).
+# A reshape never moves a number. It reads the numbers in order and puts new brackets around them. The H·O columns, head
+# by head, become (H, O). To move an axis to another place you need a transpose: `np.transpose`, `np.swapaxes` or
+# `np.moveaxis`.
 
 # %% [markdown] tags=["hint"]
-# Split: reshape to (I, H, O), then exchange the first two axes. Join: do the opposite of each step, the last one
-# first.
+# To split, reshape to (I, H, O), then exchange the first two axes. To join, undo these steps, the last one first.

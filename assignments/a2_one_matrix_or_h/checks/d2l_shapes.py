@@ -1,4 +1,4 @@
-"""What is checked of `d2l_shapes`, by groups of shapes."""
+"""Checks of `d2l_shapes`, grouped by shapes."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ SCORES = '"scores": (folded, rows, columns)'
 
 
 def draw(rng):
-    """All widths different, and three of them no multiples of the heads."""
+    """Draw pairwise different widths. The three input widths are no multiples of the number of heads."""
     batch, rows, columns, heads, size = sizes(rng, 5)
     widths = [int(width) for width in rng.permutation(heads * np.array([size - 1, size + 1, size + 2]) + 1)]
     return {
@@ -26,7 +26,7 @@ def draw(rng):
 
 
 def draw_example(rng):
-    """The textbook's own example: all widths are 100, and there are five heads."""
+    """Draw the textbook's own example: all widths are 100, and there are five heads."""
     batch, rows, columns = sizes(rng, 3)
     return {
         "query_shape": (batch, rows, 100),
@@ -38,7 +38,7 @@ def draw_example(rng):
 
 
 def of(*names):
-    """A judge that looks at these shapes alone."""
+    """Return a judge that looks only at these shapes."""
 
     def judge(inputs, result, expected):
         for name in names or expected:
@@ -61,14 +61,15 @@ EXERCISE = Exercise(
         Check("signature", "it has the arguments of the starter", 1),
         Check("values", "the four matrices", 3, draw, judge=of("W_q", "W_k", "W_v", "W_o")),
         Check("values", "the split", 2, draw, judge=of("queries", "split queries", "split keys", "split values")),
-        Check("values", "scores and what they mix", 2, draw, judge=of("scores", "mixed")),
+        Check("values", "the scores and the mixed values", 2, draw, judge=of("scores", "mixed")),
         Check("values", "the joined heads and the output", 1, draw, judge=of("joined", "output")),
         Check("edge", "the textbook's example, where all widths are 100", 1, draw_example, judge=of()),
     ),
     wrong=(
         Wrong(
             "inputs-of-num-hiddens",
-            "The matrices receive num_hiddens features, as the comment says: each receives the width of its own input.",
+            "You gave the matrices num_hiddens input features, as the comment says. Each matrix takes the width of "
+            "its own input.",
             {
                 QUERY: QUERY.replace("query_size", "num_hiddens"),
                 KEY: KEY.replace("key_size", "num_hiddens"),
@@ -78,7 +79,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "query-keeps-its-width",
-            "The query is as wide after W_q as before: then it could not be compared with keys of another width.",
+            "You kept the width of the query after W_q. Then you could not compare it with keys of another width: W_q "
+            "leads to num_hiddens.",
             {
                 QUERY: QUERY.replace("num_hiddens", "query_size"),
                 PROJECTED: PROJECTED.replace("num_hiddens", "query_size"),
@@ -87,7 +89,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "kernel-transposed",
-            "The matrices are given as (out, in), as `nn.Linear` stores them: here they are meant as (in, out).",
+            "You gave the matrices as (out, in), as `nn.Linear` stores them. Give them as (in, out) here.",
             {
                 QUERY: '"W_q": (num_hiddens, query_size)',
                 KEY: '"W_k": (num_hiddens, key_size)',
@@ -97,8 +99,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "width-for-every-head",
-            "The matrices are H times too wide, as if each head had num_hiddens features: all heads together "
-            "have them.",
+            "You made the matrices H times too wide, as if each head had num_hiddens features. That is the width of "
+            "all heads together.",
             {
                 QUERY: '"W_q": (query_size, num_hiddens * num_heads)',
                 KEY: '"W_k": (key_size, num_hiddens * num_heads)',
@@ -108,39 +110,40 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-not-in-batch",
-            "The heads are missing from the batch axis: after the split there are B·H items.",
+            "You left the heads out of the batch axis. After the split there are B·H items.",
             {SIZES: SIZES.replace("batch * num_heads", "batch")},
         ),
         Wrong(
             "heads-not-narrower",
-            "Each head is num_hiddens wide: the split moves numbers, it makes no new ones.",
+            "You made each head num_hiddens wide. The split moves numbers; it does not make new ones.",
             {SIZES: SIZES.replace(" // num_heads", "")},
         ),
         Wrong(
             "size-of-the-query",
-            "The head size is query_size divided by the heads: what is split is the product, which is "
-            "num_hiddens wide.",
+            "You divided query_size by the number of heads. The layer splits the product, which is num_hiddens wide.",
             {SIZES: SIZES.replace("num_hiddens //", "query_size //")},
             "seed 001",
         ),
         Wrong(
             "scores-with-a-head-axis",
-            "The scores have an axis for heads, (B, H, T, S): here the heads stay in the batch until they are joined.",
+            "You gave the scores an axis for the heads, (B, H, T, S). In this layer the heads stay in the batch until "
+            "they are joined.",
             {SCORES: '"scores": (batch, num_heads, rows, columns)'},
         ),
         Wrong(
             "scores-transposed",
-            "The scores have a row for every key: they have a row for every query, and a column for every key.",
+            "You gave the scores a row for every key. They have a row for every query and a column for every key.",
             {SCORES: '"scores": (folded, columns, rows)'},
         ),
         Wrong(
             "scores-of-queries",
-            "The scores are as wide as they are high: there may be another number of keys than of queries.",
+            "You made the scores as wide as they are high. The number of keys may differ from the number of queries.",
             {SCORES: '"scores": (folded, rows, rows)'},
         ),
         Wrong(
             "output-as-the-query",
-            "The output is as wide as the query was: this layer's last matrix leads from num_hiddens to num_hiddens.",
+            "You gave the output the width of the query. The last matrix of this layer leads from num_hiddens to "
+            "num_hiddens.",
             {
                 LAST: '"W_o": (num_hiddens, query_size)',
                 '"output": (batch, rows, num_hiddens)': '"output": (batch, rows, query_size)',

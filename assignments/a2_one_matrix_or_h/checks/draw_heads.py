@@ -1,4 +1,4 @@
-"""What is checked of `draw_heads`: what the figure shows."""
+"""Checks of `draw_heads`: the contents of the figure."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SUBPLOTS = "plt.subplots(1, num_heads, squeeze=False, figsize=(3 * num_heads, 3)
 
 
 def some(rng, heads, batch, rows, columns):
-    """Heads that are sharp to a different degree, so that each would choose other colours."""
+    """Draw heads that differ in sharpness, so that each would choose its own colours."""
     logits = rng.normal(size=(batch, heads, rows, columns)) * (1 + 2 * np.arange(heads))[:, None, None]
     scores = np.exp(logits)
     scores = (scores / scores.sum(axis=-1, keepdims=True)).reshape(batch * heads, rows, columns)
@@ -22,19 +22,19 @@ def draw(rng):
 
 
 def draw_one(rng):
-    """One head: there is no list of axes."""
+    """Draw a single head, for which there is no list of axes."""
     return some(rng, 1, *sizes(rng, 3, least=3, most=6))
 
 
 def shown(answer, inputs):
-    """Every panel with an image; `down` where its first row is drawn above its last one."""
+    """Describe every panel with an image. `down` says whether its first row is drawn above its last one."""
     figure = answer.draw_heads(**inputs)
     meshes = {
         axes: [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
         for axes in figure.axes
     }
     for mesh in [each for found in meshes.values() for each in found if each.colorbar]:
-        mesh.colorbar.ax.set_label("<colorbar>")  # one that was placed by hand has no label
+        mesh.colorbar.ax.set_label("<colorbar>")  # a colour bar that was placed by hand has no label
     found = []
     for axes in [axes for axes, drawn in meshes.items() if drawn and axes.get_label() != "<colorbar>"]:
         mesh, (low, high) = meshes[axes][0], axes.get_ylim()
@@ -45,7 +45,9 @@ def shown(answer, inputs):
         found.append(bool((first - last) * (high - low) > 0))
     names = ("image", "limits", "title", "x", "y")
     panels = worker_api.figure(figure)["panels"]
-    if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):  # allowed too: the same mistakes are named
+    if all(
+        np.allclose(panel["limits"], [0, 1]) for panel in panels
+    ):  # 0 to 1 is allowed too, and the same mistakes must be named
         largest = inputs["scores"].reshape(-1, inputs["num_heads"], *inputs["scores"].shape[1:])[inputs["item"]].max()
         panels = [{**panel, "limits": [0.0, float(largest)]} for panel in panels]
     return [{**{name: panel[name] for name in names}, "down": down} for panel, down in zip(panels, found, strict=True)]
@@ -53,11 +55,11 @@ def shown(answer, inputs):
 
 def images(inputs, result, expected):
     if len(result) != len(expected):
-        return f"it has {len(result)} axes with an image, and there are {len(expected)} heads."
+        return f"it has {len(result)} axes with an image, expected one for each of the {len(expected)} heads."
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
         if np.shape(panel["image"]) != np.shape(right["image"]):
             shape = np.shape(panel["image"])
-            return f"panel {number} shows an image of shape {shape}, and the scores are {np.shape(right['image'])}."
+            return f"panel {number} shows an image of shape {shape}, expected {np.shape(right['image'])}."
         if not np.allclose(panel["image"], right["image"], atol=1e-6):
             return f"panel {number} does not show the scores of head {number} of this item."
         if not panel["down"]:
@@ -68,18 +70,18 @@ def images(inputs, result, expected):
 def colours(inputs, result, expected):
     limits = np.array([panel["limits"] for panel in result])
     if not len(limits):
-        return "no axes has an image."
+        return "no axes shows an image."
     if not np.allclose(limits, limits[0]):
-        return "the panels have different limits of colour."
+        return "the panels have different colour limits."
     least, largest = limits[0]
     if abs(least) > 1e-9 or largest < max(panel["image"].max() for panel in expected) - 1e-9 or largest > 1 + 1e-9:
-        return f"the colours go from {least:.3g} to {largest:.3g}."
+        return f"the colour limits are {least:.3g} and {largest:.3g}."
     return None
 
 
 def words(inputs, result, expected):
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
-        for name, called in (("title", "title"), ("x", "label of x"), ("y", "label of y")):
+        for name, called in (("title", "title"), ("x", "x label"), ("y", "y label")):
             if panel[name].strip() != right[name]:
                 return f"panel {number} has the {called} {panel[name]!r}."
     return None
@@ -87,12 +89,12 @@ def words(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="What each head looks at",
-    question="How are the attention weights of each head drawn? (seed 001, a textbook's forum: exercise 1)",
+    question="How do you draw the attention weights of each head? (seed 001, a textbook's forum: exercise 1)",
     difficulty=2,
     minutes=20,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("values", "every panel shows its head's scores", 3, draw, shown, images, times=2),
+        Check("values", "every panel shows the scores of its head", 3, draw, shown, images, times=2),
         Check("invariants", "one colour means one number in all panels", 3, draw, shown, colours, times=2),
         Check("values", "titles and labels", 2, draw, shown, words, times=2),
         Check("edge", "one head", 1, draw_one, shown, images, times=1),
@@ -100,27 +102,30 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "own-colours",
-            "Each panel has limits of colour of its own: the same colour means another number in every head.",
+            "You let each panel choose its own colour limits, so the same colour means another number in every head. "
+            "Set the same limits for all.",
             {SHOW: "panel.imshow(head)"},
         ),
         Wrong(
             "colours-up-to-own-largest",
-            "Each panel's colours end at its own head's largest score: the heads cannot be compared.",
+            "You ended each panel's colours at its own head's largest score, so the heads cannot be compared. Use the "
+            "largest score of the item, or 1.",
             {SHOW: "panel.imshow(head, vmin=0, vmax=head.max())"},
         ),
         Wrong(
             "scores-transposed",
-            "The images are transposed: rows are to be queries, columns keys.",
+            "You transposed the images. Rows are queries, columns are keys.",
             {SHOW: SHOW.replace("(head,", "(head.T,")},
         ),
         Wrong(
             "upside-down",
-            "The first query is at the bottom: queries run from top to bottom; `pcolormesh` draws row 0 lowest.",
+            "You drew the first query at the bottom. Queries run from top to bottom; `pcolormesh` draws row 0 lowest, "
+            "so turn its axis around.",
             {SHOW: SHOW.replace("imshow", "pcolormesh")},
         ),
         Wrong(
             "labels-exchanged",
-            "The labels are exchanged: the columns are the keys.",
+            "You exchanged the labels. The columns are the keys.",
             {
                 'panel.set_xlabel("Keys")': 'panel.set_xlabel("Queries")',
                 'panel.set_ylabel("Queries")': 'panel.set_ylabel("Keys")',
@@ -128,28 +133,29 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-before-batch",
-            "The first axis is taken apart as (H, B): the panels show heads of several sentences.",
+            "You split the first axis as (H, B), so the panels show heads of several sentences. Split it as (B, H).",
             {PICK: "heads = np.reshape(scores, (num_heads, -1, *scores.shape[1:]))[:, item]"},
         ),
         Wrong(
             "always-the-first-item",
-            "The first item is drawn, whichever is asked for.",
+            "You always drew the first item. Draw the one that is asked for.",
             {PICK: PICK.replace("[item]", "[0]")},
         ),
         Wrong(
             "heads-averaged",
-            "Every panel shows the average of the heads: then there is nothing to see of any of them.",
+            "You drew the average of the heads in every panel. Then nobody can see any single head.",
             {SHOW: SHOW.replace("(head,", "(heads.mean(axis=0),")},
             "pytorch/pytorch#34537",
         ),
         Wrong(
             "one-head-has-no-list",
-            "With one head the axes are no array, and cannot be looped over or indexed.",
+            "With one head, `plt.subplots` returned a single axes, which you cannot loop over or index. Ask it not to "
+            "squeeze.",
             {SUBPLOTS: SUBPLOTS.replace("squeeze=False, ", ""), "zip(axes[0], heads": "zip(axes, heads"},
         ),
         Wrong(
             "titles-from-zero",
-            "The titles count from 0.",
+            "You counted the titles from 0. The first head is “Head 1”.",
             {"strict=True), 1)": "strict=True), 0)"},
         ),
     ),

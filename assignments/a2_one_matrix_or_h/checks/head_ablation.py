@@ -1,4 +1,4 @@
-"""What is checked of `head_ablation`, and what is taken for a head's importance."""
+"""Checks of `head_ablation`, and what people mistake for the importance of a head."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ LOSS = "return np.mean(np.square(output - target))"
 
 
 def draw(rng):
-    """Heads that matter to a different degree; outputs near the target."""
+    """Draw heads that matter to different degrees, with outputs near the target."""
     batch, rows, heads, size, width = sizes(rng, 5)
     mixed = rng.normal(size=(batch, rows, heads, size)) * rng.uniform(0.3, 3, size=(heads, 1))
     kernel = rng.normal(size=(heads, size, width)) * rng.uniform(0.3, 2, size=(heads, 1, 1))
@@ -21,7 +21,7 @@ def draw(rng):
 
 
 def draw_silent(rng):
-    """One head has large numbers, and an output kernel of zeros."""
+    """Draw one head with large numbers and an output kernel of zeros."""
     found = draw(rng)
     found["mixed"][:, :, 0] *= 10
     found["output_kernel"][0] = 0
@@ -32,7 +32,7 @@ def silent(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     if not abs(float(result[0])) <= 1e-9:
-        return "a head whose output kernel is zero is given an importance: nothing of it reaches the output."
+        return "a head whose output kernel is zero has an importance other than 0, although nothing of it reaches the output."
     return None
 
 
@@ -43,12 +43,13 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "a head that does not reach the output has the importance 0", 2, draw_silent, judge=silent),
+        Check("invariants", "a head that does not reach the output has importance 0", 2, draw_silent, judge=silent),
     ),
     wrong=(
         Wrong(
             "softmax-over-outputs",
-            "A softmax is taken over the heads' outputs: it says which numbers are large, not which are needed.",
+            "You took a softmax over the outputs of the heads. It says which numbers are large, not which heads are "
+            "needed. Leave each head out and compare the losses.",
             {
                 RESULT: "powers = np.exp(mixed - mixed.max(axis=2, keepdims=True))\n"
                 "    return np.mean(powers / powers.sum(axis=2, keepdims=True), axis=(0, 1, 3))"
@@ -57,13 +58,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "size-of-output",
-            "The size of a head's output is taken for its importance: the output kernel may turn it into nothing.",
+            "You took the size of a head's output for its importance. The output kernel may turn a large output into "
+            "nothing. Leave each head out and compare the losses.",
             {RESULT: "return np.sqrt(np.mean(np.square(mixed), axis=(0, 1, 3)))"},
             "seed 001",
         ),
         Wrong(
             "heads-left-out-together",
-            "The heads are left out one after the other, and stay out: each is to be left out alone.",
+            "You left the heads out one after the other and never put them back. Leave out each head alone.",
             {
                 "rises = []": "rises, without = [], mixed.copy()",
                 "        " + COPY + "\n": "",
@@ -71,13 +73,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "input-changed",
-            "Heads are set to zero in the array that was given: its owner finds zeros in it, and so does the "
-            "next loss.",
+            "You set heads to zero in the array that you were given. Its owner now finds zeros in it, and so does the "
+            "next loss. Work on a copy.",
             {COPY: "without = mixed"},
         ),
         Wrong(
             "input-changed-in-turn",
-            "Heads are set to zero in the array that was given, and stay so: each is to be left out alone, in a copy.",
+            "You set heads to zero in the array that you were given, and they stay zero. Leave out each head alone, "
+            "in a copy.",
             {
                 "rises = []": "rises, whole = [], loss(mixed)",
                 COPY: "without = mixed",
@@ -86,32 +89,33 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "sign-exchanged",
-            "The difference is the wrong way round: a head that is needed gets a negative importance.",
+            "You took the difference the wrong way round: a head that is needed gets a negative importance.",
             {RISE: "rises.append(loss(mixed) - loss(without))"},
         ),
         Wrong(
             "loss-not-compared",
-            "The loss without a head is returned, and not by how much it is larger than that with all heads.",
+            "You returned the loss without each head. Subtract the loss with all heads.",
             {RISE: "rises.append(loss(without))"},
         ),
         Wrong(
             "only-that-head",
-            "All heads but one are left out: that says how well a head does alone.",
+            "You left out all heads but one. That says how well a head does alone. Leave out one head and keep the "
+            "others.",
             {COPY: "without = np.zeros_like(mixed)", ZERO: "without[:, :, head] = mixed[:, :, head]"},
         ),
         Wrong(
             "feature-left-out",
-            "A feature of all heads is left out in place of a head: the head axis is the third.",
+            "You left out one feature of all heads instead of one head. The head axis is the third.",
             {ZERO: "without[..., head % mixed.shape[3]] = 0"},
         ),
         Wrong(
             "loss-summed",
-            "The loss is a sum: asked for is the mean over all elements.",
+            "You summed the squared differences. The loss is their mean over all elements.",
             {LOSS: LOSS.replace("np.mean", "np.sum")},
         ),
         Wrong(
             "head-averaged-out",
-            "The head is replaced by its average over the positions: asked for is zero in its place.",
+            "You replaced the head by its average over the positions. Replace it by zero.",
             {ZERO: "without[:, :, head] = mixed[:, :, head].mean(axis=1, keepdims=True)"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `head_gradient`: against the solution, and against differences of the loss."""
+"""Checks of `head_gradient`, against the solution and against finite differences of the loss."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ OUTPUT = "of_output = 2 * (output - target) / target[0].size"
 
 
 def draw(rng):
-    """The first example's output is too large and all others' too small, so that the heads' sums differ in sign."""
+    """Draw heads whose sums differ in sign: the first example's output is too large, and all others' are too small."""
     batch, rows, heads, size, width = sizes(rng, 5)
     mixed = rng.normal(size=(batch, rows, heads, size)) * rng.uniform(0.3, 3, size=(heads, 1))
     kernel = rng.normal(size=(heads, size, width))
@@ -20,7 +20,7 @@ def draw(rng):
 
 
 def draw_right(rng):
-    """The output is the target already: nothing would make the loss smaller."""
+    """Draw a target that equals the output, so that nothing would make the loss smaller."""
     found = draw(rng)
     return {**found, "target": np.einsum("BTHO,HOE->BTE", found["mixed"], found["output_kernel"])}
 
@@ -38,7 +38,7 @@ def differences(inputs, result, expected):
         one = np.eye(heads)[head] * step
         change = np.abs(losses(inputs, 1 + one) - losses(inputs, 1 - one)).mean() / (2 * step)
         if not abs(change - result[head]) <= 1e-5 * np.abs(expected).max():
-            return f"a small change of the factor before head {head} changes the losses by something else than this."
+            return f"a small change of the factor before head {head} does not change the losses by this much."
     return None
 
 
@@ -48,25 +48,26 @@ def zero(inputs, result, expected):
     return (
         None
         if np.abs(result).max() < 1e-9
-        else "the output is the target, every gradient is 0, and the importance is not."
+        else "the output is the target and every gradient is 0, but the importance is not."
     )
 
 
 EXERCISE = Exercise(
     title="How much does a head matter: by its gradient",
-    question="How does one measure a head, if not by a softmax over the outputs? (seed 001, exercise 2; Michel et "
+    question="How can you measure a head, if not with a softmax over the outputs? (seed 001, exercise 2; Michel et "
     "al. 2019, section 4.1)",
     difficulty=3,
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("gradient", "it says how a factor before a head changes the losses", 2, draw, judge=differences),
-        Check("edge", "where the output is the target, no head matters", 1, draw_right, judge=zero),
+        Check("gradient", "it predicts how a factor before a head changes the losses", 2, draw, judge=differences),
+        Check("edge", "if the output is the target, no head matters", 1, draw_right, judge=zero),
     ),
     wrong=(
         Wrong(
             "softmax-over-outputs",
-            "A softmax is taken over the heads' outputs: it says which numbers are large, not which are needed.",
+            "You took a softmax over the outputs of the heads. It says which numbers are large, not which heads are "
+            "needed. Multiply each head's output by its gradient.",
             {
                 RESULT: "powers = np.exp(mixed - mixed.max(axis=2, keepdims=True))\n"
                 "    return np.mean(powers / powers.sum(axis=2, keepdims=True), axis=(0, 1, 3))"
@@ -75,52 +76,52 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "absolute-of-every-element",
-            "The absolute value is taken of every element, before the sum: what one position takes away "
-            "another may give "
-            "back, and only the sum is the derivative.",
+            "You took the absolute value of every element, before the sum. What one position takes away, another may "
+            "give back, and only the sum is the derivative. Sum first.",
             {SUMS: 'sums = np.einsum("BTHO->BH", np.abs(mixed * of_mixed))'},
         ),
         Wrong(
             "absolute-after-the-mean",
-            "The absolute value is taken after the mean over the batch: examples that a head helps and harms cancel.",
+            "You took the absolute value after the mean over the batch. Then an example that a head helps and one "
+            "that it harms cancel out.",
             {RESULT: "return np.abs(np.mean(sums, axis=0))"},
         ),
         Wrong(
             "absolute-missing",
-            "The sums are averaged with their signs: examples that a head helps and harms cancel.",
+            "You averaged the sums with their signs. Then an example that a head helps and one that it harms cancel "
+            "out. Take the absolute values first.",
             {RESULT: "return np.mean(sums, axis=0)"},
         ),
         Wrong(
             "gradient-alone",
-            "The gradient is summed without the head's output as a factor: that says how sensitive the loss "
-            "is, and not "
-            "how much this head uses it.",
+            "You summed the gradient without the head's output as a factor. That says how sensitive the loss is, not "
+            "how much it depends on this head.",
             {SUMS: 'sums = np.einsum("BTHO->BH", of_mixed)'},
         ),
         Wrong(
             "output-alone",
-            "The head's output is summed without the gradient: the loss is not in it at all.",
+            "You summed the head's output without the gradient. Then the loss plays no part in it.",
             {SUMS: 'sums = np.einsum("BTHO->BH", mixed)'},
         ),
         Wrong(
             "loss-of-the-whole-batch",
-            "The loss is averaged over the whole batch: each example has its own loss, or the numbers get smaller with "
-            "every example more.",
+            "You averaged the loss over the whole batch, so the numbers shrink with every additional example. Each "
+            "example has its own loss.",
             {OUTPUT: OUTPUT.replace("target[0].size", "target.size")},
         ),
         Wrong(
             "loss-summed",
-            "The loss is a sum: asked for is the mean over the elements of an example.",
+            "You summed the squared differences. The loss is their mean over the elements of an example.",
             {OUTPUT: OUTPUT.replace(" / target[0].size", "")},
         ),
         Wrong(
             "factor-two-missing",
-            "The derivative of a square is taken for the difference itself: a factor is missing.",
+            "You lost a factor: the derivative of a square is not just the difference.",
             {OUTPUT: OUTPUT.replace("2 * ", "")},
         ),
         Wrong(
             "normalised-over-heads",
-            "The importance is divided by its sum over the heads: shares are not what is asked for.",
+            "You divided the importance by its sum over the heads. Return the importance itself, not a share.",
             {RESULT: "found = np.mean(np.abs(sums), axis=0)\n    return found / np.maximum(found.sum(), 1e-30)"},
         ),
     ),

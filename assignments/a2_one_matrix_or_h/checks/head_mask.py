@@ -1,4 +1,4 @@
-"""What is checked of `head_mask`."""
+"""Checks of `head_mask`."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def draw_each(rng):
 
 
 def draw_one(rng):
-    """A batch of one item, where repeat and tile are the same."""
+    """Draw a batch of one item, for which repeat and tile are the same."""
     return some(rng, each_query=bool(rng.integers(2)), batch=1)
 
 
@@ -44,34 +44,34 @@ def alike(inputs, result, expected):
     if not np.array_equal(
         masks[:, 0].sum(axis=-1).astype(int)[:, 0], np.reshape(inputs["valid_lens"], (len(masks), -1))[:, 0]
     ):
-        return "an item's first query may attend to another number of keys than its length says."
+        return "the number of keys that an item's first query may attend to is not its length."
     return None
 
 
 EXERCISE = Exercise(
     title="A mask for every head",
-    question="How does a mask get to every head once they are in the batch? (seed 001's textbook; "
+    question="How does each head get its mask once the heads are in the batch? (seed 001's textbook; "
     "ArrowLuo/CLIP4Clip#22)",
     difficulty=2,
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=2, unchanged=1),
         Check("invariants", "all heads of an item have its mask", 1, draw, judge=alike),
-        Check("values", "lengths for each query", 3, draw_each),
+        Check("values", "each query has a length of its own", 3, draw_each),
         Check("edge", "a batch of one item", 1, draw_one),
     ),
     wrong=(
         Wrong(
             "mask-tiled",
-            "The lengths are tiled over the batch: heads get another item's mask. Each item's must be repeated "
+            "You tiled the lengths over the batch, so heads get the mask of another item. Repeat each item's length "
             "for its heads.",
             {REPEAT: "np.tile(rows, (num_heads, 1))"},
             "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
         ),
         Wrong(
             "lengths-flattened",
-            "The lengths are repeated without an axis: where each query has its own, they are flattened, and queries "
-            "become items.",
+            "You repeated the lengths without an axis. If each query has its own length, that flattens them, and "
+            "queries become items.",
             {
                 "    rows = valid_lens[:, None] if valid_lens.ndim == 1 else valid_lens\n    lengths = "
                 + REPEAT: "    lengths = np.repeat(valid_lens, num_heads)[:, None]",
@@ -80,50 +80,51 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-repeated-over-queries",
-            "The lengths are repeated along the queries: the heads are in the batch, the first axis.",
+            "You repeated the lengths along the queries. The heads are in the batch, which is the first axis.",
             {REPEAT: REPEAT.replace("axis=0", "axis=1")},
         ),
         Wrong(
             "mask-not-repeated",
-            "There is one mask for each item: B·H are needed, one for each head.",
+            "You made one mask for each item. You need B·H masks, one for each head.",
             {REPEAT: "rows"},
         ),
         Wrong(
             "mask-of-first-item",
-            "The first item's lengths are used for the whole batch.",
+            "You used the lengths of the first item for the whole batch. Each item has its own.",
             {REPEAT: "np.repeat(rows[:1], len(rows) * num_heads, axis=0)"},
         ),
         Wrong(
             "mask-one-key-more",
-            "One key too many is attended to: keys are counted from 0, and key number `length` is the first "
-            "that is hidden.",
+            "You allowed one key too many. Keys are counted from 0, so key number `length` is the first one that is "
+            "hidden.",
             {MASK: MASK.replace("<", "<=")},
         ),
         Wrong(
             "mask-inverted",
-            "The mask is inverted: here True means attend.",
+            "You inverted the mask. Here True means attend.",
             {MASK: MASK.replace("<", ">=")},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-from-the-end",
-            "The last keys are allowed in place of the first: lengths count from the beginning.",
+            "You allowed the last keys instead of the first. Lengths count from the beginning.",
             {MASK: MASK.replace("np.arange(num_keys)", "np.arange(num_keys)[::-1]")},
         ),
         Wrong(
             "mask-first-row-for-all",
-            "All queries of an item have its first query's length.",
+            "You gave all queries of an item the length of its first query. Each query has its own.",
             {"else valid_lens\n": "else np.repeat(valid_lens[:, :1], num_queries, axis=1)\n"},
             "autosome-ru/vigg_ribonanza#1",
         ),
         Wrong(
             "mask-of-one-row",
-            "Where there is one length for each item, the mask has one row only: T are asked for.",
+            "You returned a mask with a single row for items with one length. Return T rows.",
             {LAST: "return mask"},
         ),
         Wrong(
             "mask-tiled-for-each-query",
-            "Lengths for each query are flattened before they are repeated: queries and heads are mixed up.",
+            "You flattened the lengths of the queries before you repeated them, which mixes up queries and heads. "
+            "Repeat along axis 0.",
             {REPEAT: "np.repeat(rows, num_heads).reshape(-1, rows.shape[1])"},
         ),
     ),

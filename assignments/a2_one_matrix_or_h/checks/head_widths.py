@@ -1,4 +1,4 @@
-"""What is checked of `head_widths`."""
+"""Checks of `head_widths`."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
@@ -27,7 +27,7 @@ def draw_bias(rng):
 
 
 def draw_five(rng):
-    """The textbook's example, also with queries of another width."""
+    """Draw the textbook's example, with queries of its width or of another."""
     return {**some(rng, bias=False), "query_size": int(rng.choice([100, 30])), "num_hiddens": 100, "num_heads": 5}
 
 
@@ -48,12 +48,12 @@ def refuses(inputs, result, expected):
     if result == expected:
         return None
     if result:
-        return f"it raises {result}: a ValueError is asked for."
-    return "a num_hiddens that the heads do not divide is accepted, without a ValueError."
+        return f"it raises {result}, expected a ValueError."
+    return "it accepts a num_hiddens that num_heads does not divide. Expected a ValueError."
 
 
 def of(*names):
-    """A judge that looks at these numbers alone."""
+    """Return a judge that looks only at these numbers."""
 
     def judge(inputs, result, expected):
         for name in names or expected:
@@ -68,23 +68,23 @@ def of(*names):
 
 EXERCISE = Exercise(
     title="p_q h = p_o, and what it costs",
-    question="Does p_q h = p_o contradict five heads, and have h heads h times the parameters? (seed 001, a "
+    question="Does p_q h = p_o contradict five heads, and do h heads have h times the parameters? (seed 001, a "
     "textbook's forum)",
     difficulty=1,
     minutes=15,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("values", "the widths of one head and of all", 2, draw, judge=of("p_q", "p_k", "p_v", "p_o")),
+        Check("values", "the widths of one head and of all heads", 2, draw, judge=of("p_q", "p_k", "p_v", "p_o")),
         Check("values", "the h small projections and the large one", 2, draw, judge=of("small", "large")),
         Check("values", "the whole layer", 1, draw, judge=of("layer")),
         Check("values", "with biases", 2, draw_bias, judge=of()),
         Check("edge", "five heads and num_hiddens = 100", 1, draw_five, judge=of()),
-        Check("edge", "heads that do not divide num_hiddens", 1, draw_remainder, refused, refuses),
+        Check("edge", "a num_heads that does not divide num_hiddens", 1, draw_remainder, refused, refuses),
     ),
     wrong=(
         Wrong(
             "width-is-query-size",
-            "p_q is set to query_size: that is the width before the projection, p_q the one after it.",
+            "You set p_q to query_size. That is the width before the projection; p_q is the width after it.",
             {
                 '"p_q": width': '"p_q": query_size',
                 '"p_k": width': '"p_k": key_size',
@@ -94,7 +94,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "width-of-the-input-divided",
-            "The input's width is divided by the heads: what is divided is num_hiddens, whatever the input's width is.",
+            "You divided the width of the input by the number of heads. Divide num_hiddens instead, whatever the "
+            "width of the input is.",
             {
                 '"p_q": width': '"p_q": query_size // num_heads',
                 '"p_k": width': '"p_k": key_size // num_heads',
@@ -104,39 +105,39 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "width-not-divided",
-            "Each head is as wide as all together: p_q times h would be h times num_hiddens.",
+            "You made each head as wide as all heads together. Then p_q times h would be h times num_hiddens.",
             {WIDTH: WIDTH.replace(" // num_heads", "")},
             "seed 001",
         ),
         Wrong(
             "h-times-the-parameters",
-            "The h small projections are counted as h large ones: each of them is h times narrower.",
+            "You counted the h small projections as h large ones. Each of them is h times narrower.",
             {SMALL: '"small": num_heads * (query_size + more) * num_hiddens'},
             "seed 001",
         ),
         Wrong(
             "small-of-one-head",
-            "The small projection of one head is counted: asked for are all h of them together.",
+            "You counted the small projection of one head. Count all h of them together.",
             {SMALL: '"small": (query_size + more) * width'},
         ),
         Wrong(
             "large-as-one-head",
-            "The large projection is counted with the width of one head.",
+            "You counted the large projection with the width of one head. It leads to num_hiddens.",
             {LARGE: '"large": (query_size + more) * width'},
         ),
         Wrong(
             "biases-once",
-            "The small projections' biases are counted for one head only: each head has its own.",
+            "You counted the biases of the small projections for one head only. Each head has its own.",
             {SMALL: '"small": num_heads * query_size * width + more * width'},
         ),
         Wrong(
             "biases-one-number",
-            "The layer's projections are counted with one bias each: there is one for every output feature.",
+            "You counted a single bias for each projection of the layer. There is one for every output feature.",
             {"(size + more) * num_hiddens for": "size * num_hiddens + more for"},
         ),
         Wrong(
             "biases-per-input",
-            "A bias is counted for every input feature: there is one for every output feature.",
+            "You counted a bias for every input feature. There is one for every output feature.",
             {
                 SMALL: '"small": num_heads * query_size * (width + more)',
                 LARGE: '"large": query_size * (num_hiddens + more)',
@@ -145,24 +146,25 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "last-matrix-forgotten",
-            "The layer is counted without W_o.",
+            "You left W_o out of the layer. Count all four projections.",
             {INPUTS: "inputs = (query_size, key_size, value_size)"},
         ),
         Wrong(
             "inputs-taken-for-equal",
-            "The projections of key and value are counted with the query's width: each has that of its own input.",
+            "You counted the projections of key and value with the width of the query. Each has the width of its own "
+            "input.",
             {INPUTS: "inputs = (query_size, query_size, query_size, num_hiddens)"},
             "seed 001",
         ),
         Wrong(
             "remainder-dropped",
-            "A num_hiddens that the heads do not divide is rounded down without a word: some columns would be "
-            "in no head.",
+            "You rounded down silently when num_heads does not divide num_hiddens. Then some columns would belong to "
+            "no head: raise a ValueError.",
             {REMAINDER: ""},
         ),
         Wrong(
             "width-as-output",
-            "p_o is given the width of one head: it is that of all heads together.",
+            "You set p_o to the width of one head. It is the width of all heads together.",
             {'"p_o": num_hiddens': '"p_o": width'},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `prune_head`: against the solution, and that it is the layer with a head's output set to zero."""
+"""Checks of `prune_head`, against the solution and against the whole layer with one head's output set to zero."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ RESULT = "return (*inner, np.delete(output_kernel, gone, axis=0))"
 
 
 def some(rng, which=None):
-    """The output is wider than all heads together, so that its columns could be taken for its rows."""
+    """Draw an output that is wider than all heads together, so that its columns could be mistaken for its rows."""
     heads, size, *widths = sizes(rng, 5, least=2)
     heads = max(heads, 2)
     kernels = {
@@ -24,7 +24,7 @@ def some(rng, which=None):
 
 
 def draw(rng):
-    """Neither the first head nor the last, if there are three."""
+    """Draw neither the first head nor the last, if there are at least three."""
     found = some(rng)
     return {**found, "head": int(rng.integers(1, max(found["num_heads"] - 1, 2)))}
 
@@ -34,7 +34,7 @@ def draw_ends(rng):
 
 
 def attended(inputs, kernels, heads, without=None):
-    """The layer's output on arrays of its own, with a head's output set to zero or not."""
+    """Return the layer's output on arrays of its own, with one head's output set to zero if `without` is given."""
     query_kernel, key_kernel, value_kernel, output_kernel = (np.asarray(kernel) for kernel in kernels)
     rng = np.random.default_rng(4)
     query = rng.normal(size=(2, 3, len(query_kernel))) @ query_kernel
@@ -56,13 +56,13 @@ def as_without(inputs, result, expected):
         return f"the kernels have the shapes {', '.join(str(np.shape(kernel)) for kernel in result)}."
     if np.allclose(attended(inputs, result, heads - 1), attended(inputs, kernels, heads, without=head)):
         return None
-    return "the smaller layer does not give what the whole one gives with this head's output set to zero."
+    return "the smaller layer does not give what the whole layer gives with this head's output set to zero."
 
 
 EXERCISE = Exercise(
-    title="To remove a head",
-    question="Where in the large matrices is a head, and what has to go with it? (seed 001, of the h matrices; "
-    "Michel et al. 2019)",
+    title="Removing a head",
+    question="Where in the large matrices is a head, and what has to go with it? (seed 001, on the h matrices; Michel "
+    "et al. 2019)",
     difficulty=2,
     minutes=20,
     checks=(
@@ -79,7 +79,8 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "head-zeroed",
-            "The head's numbers are set to zero: that is the same function, in a layer that is as large as before.",
+            "You set the head's numbers to zero. That is the same function, but the layer is as large as before. "
+            "Remove the numbers.",
             {
                 INNER: "inner = [kernel * ~np.isin(np.arange(kernel.shape[1]), gone) for kernel in "
                 "(query_kernel, key_kernel, value_kernel)]",
@@ -88,47 +89,49 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "output-kernel-whole",
-            "The output kernel is as before: it still waits for the head that is gone, and its rows no longer fit.",
+            "You left the output kernel as it was. It still waits for the head that is gone: remove that head's rows.",
             {RESULT: "return (*inner, output_kernel)"},
         ),
         Wrong(
             "output-columns-removed",
-            "Columns of the output kernel are removed: they belong to output features. What receives a head are rows.",
+            "You removed columns of the output kernel. Its columns are output features; a head enters through its "
+            "rows.",
             {RESULT: RESULT.replace("axis=0", "axis=1")},
         ),
         Wrong(
             "other-rows-removed",
-            "The first head's rows of the output kernel are removed, whichever head goes.",
+            "You always removed the rows of the first head from the output kernel. Remove the rows of the head that "
+            "goes.",
             {RESULT: RESULT.replace("gone", "np.arange(size)")},
         ),
         Wrong(
             "heads-size-first",
-            "Every H-th column is removed: a head is O neighbouring columns.",
+            "You removed every H-th column. A head is O neighbouring columns.",
             {GONE: "gone = np.arange(head, len(output_kernel), num_heads)"},
         ),
         Wrong(
             "all-but-the-head-removed",
-            "The head is all that is left: it is the one that was to go.",
+            "You kept only the head that was to go. Keep all the others.",
             {
                 GONE: "gone = np.delete(np.arange(len(output_kernel)), np.arange(head * size, (head + 1) * size))",
             },
         ),
         Wrong(
             "heads-counted-from-one",
-            "The head before the one that was asked for is removed: they are counted from 0.",
+            "You removed the head before the right one. Heads are counted from 0.",
             {GONE: "gone = np.arange(head * size, (head + 1) * size) - size"},
         ),
         Wrong(
             "value-only",
-            "Query and key keep the head's columns: its scores would be computed for nothing, and the head size no "
-            "longer fits.",
+            "You left the head's columns in the query and key kernels. Its scores would be computed for nothing, and "
+            "the head size would no longer fit. Remove them there too.",
             {
                 INNER: "inner = [query_kernel, key_kernel, np.delete(value_kernel, gone, axis=1)]",
             },
         ),
         Wrong(
             "one-column-removed",
-            "A single column is removed for the head: it has O of them.",
+            "You removed a single column for the head. A head has O columns.",
             {GONE: "gone = np.array([head])"},
         ),
     ),

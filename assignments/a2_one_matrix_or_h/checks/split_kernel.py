@@ -1,4 +1,4 @@
-"""What is checked of `split_kernel` and `join_kernels`."""
+"""Checks of `split_kernel` and `join_kernels`."""
 
 import numpy as np
 
@@ -28,8 +28,8 @@ def there_and_back(answer, inputs):
 
 def same(inputs, result, expected):
     if np.shape(result) != inputs["flat"].shape:
-        return f"joined again it has the shape {np.shape(result)}, and was {inputs['flat'].shape}."
-    return None if np.array_equal(result, inputs["flat"]) else "split and joined again it is another kernel."
+        return f"split and joined again, the kernel has the shape {np.shape(result)}. It was {inputs['flat'].shape}."
+    return None if np.array_equal(result, inputs["flat"]) else "split and joined again, the kernel has changed."
 
 
 def products(inputs, result, expected):
@@ -39,7 +39,7 @@ def products(inputs, result, expected):
     side_by_side = np.concatenate([x @ kernel for kernel in np.asarray(result)], axis=-1)
     if np.allclose(side_by_side, x @ inputs["flat"]):
         return None
-    return "the products with the small kernels, side by side, are not the product with the large one."
+    return "the products with the small kernels, side by side, do not equal the product with the large one."
 
 
 EXERCISE = Exercise(
@@ -52,21 +52,21 @@ EXERCISE = Exercise(
         Check(
             "invariants", "X times the large kernel is X times each small one, side by side", 2, draw, judge=products
         ),
-        Check("values", "joined: every element is right", 2, draw_kernels, join),
-        Check("invariants", "split and joined it is what it was", 1, draw, there_and_back, same),
+        Check("values", "every element of the joined kernel is right", 2, draw_kernels, join),
+        Check("invariants", "splitting and joining gives back the same kernel", 1, draw, there_and_back, same),
     ),
     wrong=(
         Wrong(
             "heads-reshaped",
-            "The kernel is reshaped to (H, I, O) at once: that cuts through rows, and a head gets rows of the large "
-            "matrix in place of columns.",
+            "You reshaped the kernel to (H, I, O) in one step. That cuts through rows, so a head gets rows of the "
+            "large matrix instead of columns. Cut the columns first, then move the head axis.",
             {SPLIT: "flat.reshape(num_heads, features, width // num_heads)"},
             "reczoo/FuxiCTR#30",
         ),
         Wrong(
             "reshaped-both-ways",
-            "Both functions are a reshape alone: one undoes the other, and yet a head gets rows of the large matrix in "
-            "place of columns.",
+            "Both your functions only reshape. One undoes the other, but a head still gets rows of the large matrix "
+            "instead of columns. Cut the columns first, then move the head axis.",
             {
                 SPLIT: "flat.reshape(num_heads, features, width // num_heads)",
                 JOIN: "kernels.reshape(rows, num_heads * size)",
@@ -75,43 +75,45 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-size-first",
-            "The columns are read as (O, H): a head gets every H-th column in place of neighbouring ones.",
+            "You read the columns as (O, H), so a head gets every H-th column. A head is O neighbouring columns.",
             {SPLIT: "flat.reshape(features, width // num_heads, num_heads).transpose(2, 0, 1)"},
         ),
         Wrong(
             "heads-in-the-middle",
-            "The head axis stands between I and O: asked for is (H, I, O).",
+            "You left the head axis between I and O. The result is (H, I, O): move the heads to the front.",
             {SPLIT: "flat.reshape(features, num_heads, width // num_heads)"},
         ),
         Wrong(
             "kernel-transposed",
-            "Each head's matrix is (O, I): it must be (I, O), for it is multiplied from the right.",
+            "Your matrix of each head is (O, I). It must be (I, O), because X stands to its left in the product.",
             {SPLIT: "flat.reshape(features, num_heads, width // num_heads).transpose(1, 2, 0)"},
         ),
         Wrong(
             "columns-copied",
-            "Every head gets the whole large matrix: each has a part of its columns only.",
+            "You gave every head the whole large matrix. Each head owns only its part of the columns.",
             {SPLIT: "np.stack([flat] * num_heads)"},
             "seed 001",
         ),
         Wrong(
             "first-head-for-all",
-            "Every head gets the first head's columns.",
+            "You gave every head the columns of the first head. Each head has columns of its own.",
             {SPLIT: "np.stack([flat[:, : width // num_heads]] * num_heads)"},
         ),
         Wrong(
             "join-not-transposed",
-            "The kernels are joined by a reshape alone: a row of the result is made of several rows of one head.",
+            "You joined the kernels with a reshape alone, so one row of the result is made of several rows of one "
+            "head. Move the heads next to the columns first.",
             {JOIN: "kernels.reshape(rows, num_heads * size)"},
         ),
         Wrong(
             "join-interleaved",
-            "When they are joined, the heads' columns alternate: all columns of one head stand side by side.",
+            "When you joined the kernels, you alternated the columns of the heads. Keep all columns of one head side "
+            "by side.",
             {JOIN: "kernels.transpose(1, 2, 0).reshape(rows, num_heads * size)"},
         ),
         Wrong(
             "join-summed",
-            "When they are joined, the heads are summed: they stand side by side, and none is lost.",
+            "When you joined the kernels, you summed the heads. They stand side by side, and none is lost.",
             {JOIN: "kernels.sum(axis=0)"},
         ),
     ),

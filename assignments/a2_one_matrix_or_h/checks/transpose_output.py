@@ -1,4 +1,4 @@
-"""What is checked of `transpose_output`."""
+"""Checks of `transpose_output`."""
 
 import numpy as np
 
@@ -14,13 +14,13 @@ def draw(rng):
 
 
 def draw_one(rng):
-    """One sentence with one position: its heads side by side."""
+    """Draw one sentence with one position: its heads stand side by side."""
     heads, size = sizes(rng, 2)
     return {"x": rng.normal(size=(heads, 1, size)), "num_heads": heads}
 
 
 def positions_apart(answer, inputs):
-    """With one position of all heads of the last item only."""
+    """Transpose an input in which only one position of the last item is not zero, in all heads."""
     x, heads = inputs["x"], inputs["num_heads"]
     single = np.zeros_like(x)
     single[-heads:, 1] = x[-heads:, 1]
@@ -30,9 +30,9 @@ def positions_apart(answer, inputs):
 def one_row(inputs, result, expected):
     used = np.argwhere(np.any(np.asarray(result) != 0, axis=-1))
     if len(used) != 1:
-        return f"what the heads say of one position is spread over {len(used)} positions."
+        return f"the features of one position are spread over {len(used)} positions."
     if tuple(used[0]) != tuple(np.argwhere(np.abs(expected).max(axis=-1) > 0)[0]):
-        return "what the heads say of one position is together, and at another position or item."
+        return "the features of one position stay together, but at another position or item."
     return None
 
 
@@ -49,51 +49,52 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "merge-not-transposed",
-            "The heads are merged without moving them behind the positions: a position gets pieces of other positions.",
+            "You merged the heads without moving them behind the positions, so a position gets pieces of other "
+            "positions. Exchange the two axes before the last reshape.",
             {JOIN: "apart.reshape(batch, positions, num_heads * size)"},
             "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4",
         ),
         Wrong(
             "merge-size-first",
-            "The heads are interleaved, (O, H): the features of one head must stand side by side.",
+            "You interleaved the heads, (O, H). The features of one head must stand side by side.",
             {JOIN: "apart.transpose(0, 2, 3, 1).reshape(batch, positions, num_heads * size)"},
         ),
         Wrong(
             "merge-batch-exchanged",
-            "Batch and heads are exchanged: (B·H) is read as (H·B), and sentences are mixed.",
+            "You exchanged batch and heads: you read (B·H) as (H·B), which mixes the sentences.",
             {APART: "np.swapaxes(x.reshape(num_heads, batch, positions, size), 0, 1)"},
             "gazelle93/Transformer-Various-Positional-Encoding#1",
         ),
         Wrong(
             "merge-averaged",
-            "The heads are averaged: they are to stand side by side.",
+            "You averaged the heads. Put them side by side.",
             {JOIN: "apart.mean(axis=1)"},
             "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         ),
         Wrong(
             "merge-summed",
-            "The heads are summed: they are to stand side by side.",
+            "You summed the heads. Put them side by side.",
             {JOIN: "apart.sum(axis=1)"},
             "awf/functional-transformer#8",
         ),
         Wrong(
             "merge-heads-reversed",
-            "The heads stand in the opposite order: head 0's features come first.",
+            "You put the heads in the opposite order. The features of head 0 come first.",
             {JOIN: JOIN.replace("apart,", "apart[:, ::-1],")},
         ),
         Wrong(
             "merge-positions-first",
-            "The positions come before the batch, (P, B, H·O).",
+            "You put the positions before the batch, (P, B, H·O). The result is (B, P, H·O).",
             {JOIN: "apart.transpose(2, 0, 1, 3).reshape(positions, batch, num_heads * size)"},
         ),
         Wrong(
             "merge-not-joined",
-            "Heads and head size are still two axes: the last reshape is missing.",
+            "You left heads and head size as two axes. The last reshape is missing.",
             {JOIN: "np.swapaxes(apart, 1, 2)"},
         ),
         Wrong(
             "merge-split-again",
-            "The array is only taken apart, (B, H, P, O).",
+            "You only separated batch and heads, (B, H, P, O). Two steps are missing: move the heads, then join them.",
             {JOIN: "apart"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `transpose_qkv`."""
+"""Checks of `transpose_qkv`."""
 
 import numpy as np
 
@@ -14,13 +14,13 @@ def draw(rng):
 
 
 def draw_one(rng):
-    """One head: nothing is to be moved."""
+    """Draw a single head: nothing needs to move."""
     batch, positions, size = sizes(rng, 3)
     return {"x": rng.normal(size=(batch, positions, size)), "num_heads": 1}
 
 
 def alone(answer, inputs):
-    """With the features of one head of one item only."""
+    """Transpose an input in which all features are zero except those of one head of one item."""
     x, heads = inputs["x"], inputs["num_heads"]
     size, item, head = x.shape[2] // heads, len(x) - 1, 1
     single = np.zeros_like(x)
@@ -33,13 +33,13 @@ def apart(inputs, result, expected):
     if used.sum() != 1:
         return f"the features of one head of one item are spread over {int(used.sum())} items of the new batch."
     if int(np.argmax(used)) != int(expected["place"]):
-        return "the features of one head of one item are together, and at the wrong place of the new batch."
+        return "the features of one head of one item stay together, but at the wrong place of the new batch."
     return None
 
 
 EXERCISE = Exercise(
     title="The heads move into the batch",
-    question="What does transpose_qkv do, and why not with one reshape? (seed 001, a textbook's forum)",
+    question="What does transpose_qkv do, and why is one reshape not enough? (seed 001, a textbook's forum)",
     difficulty=1,
     minutes=15,
     checks=(
@@ -50,13 +50,15 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "heads-reshaped",
-            "The heads are split by a reshape without a transpose: a head gets neighbouring positions' numbers.",
+            "You split the heads with a reshape but no transpose, so a head gets the numbers of neighbouring "
+            "positions. Move the head axis in front of the positions before the last reshape.",
             {FOLD: "split.reshape(batch * num_heads, positions, size)"},
             "reczoo/FuxiCTR#30",
         ),
         Wrong(
             "heads-size-first",
-            "The features are split as (O, H): a head gets every H-th feature.",
+            "You split the features as (O, H), so a head gets every H-th feature. A head is O neighbouring features: "
+            "split as (H, O).",
             {
                 SPLIT: "x.reshape(batch, positions, size, num_heads)",
                 FOLD: "split.transpose(0, 3, 1, 2).reshape(batch * num_heads, positions, size)",
@@ -64,39 +66,41 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-before-batch",
-            "The heads come before the batch: item b's head h is at h·B + b, and a mask that is repeated per item no "
-            "longer fits.",
+            "You put the heads before the batch: head h of item b is at h·B + b. A mask that is repeated for each "
+            "item no longer fits. Put head h of item b at b·H + h.",
             {FOLD: "split.transpose(2, 0, 1, 3).reshape(batch * num_heads, positions, size)"},
             "lsdefine/attention-is-all-you-need-keras#36",
         ),
         Wrong(
             "positions-in-batch",
-            "The positions are put together with the batch in place of the heads: then the heads attend to each other.",
+            "You joined the batch with the positions instead of the heads. Then the heads would attend to each other.",
             {FOLD: "split.reshape(batch * positions, num_heads, size)"},
         ),
         Wrong(
             "heads-not-in-batch",
-            "Batch and heads are still two axes: the last reshape is missing.",
+            "You left batch and heads as two axes. The last reshape is missing.",
             {FOLD: "np.swapaxes(split, 1, 2)"},
         ),
         Wrong(
             "heads-in-the-third-place",
-            "The array is only cut, (B, P, H, O): the heads must come before the positions, and into the batch.",
+            "You only cut the array, into (B, P, H, O). The heads must still move in front of the positions, and into "
+            "the batch.",
             {FOLD: "split"},
         ),
         Wrong(
             "positions-last",
-            "The positions come last, (B·H, O, P): each row must be a position.",
+            "You put the positions last, (B·H, O, P). Each row must be a position.",
             {FOLD: "split.transpose(0, 2, 3, 1).reshape(batch * num_heads, size, positions)"},
         ),
         Wrong(
             "last-axes-exchanged",
-            "The last reshape writes (B·H, O, P): the numbers are in their order, and the brackets wrong.",
+            "You wrote (B·H, O, P) in the last reshape. The numbers are in the right order, but the brackets are "
+            "wrong.",
             {FOLD: "np.swapaxes(split, 1, 2).reshape(batch * num_heads, size, positions)"},
         ),
         Wrong(
             "input-split-in-the-batch",
-            "The features are cut, and the pieces laid one after the other along the positions: (B, H·P, O). Each head "
+            "You cut the features and laid the pieces one after the other along the positions, (B, H·P, O). Each head "
             "must be an item of its own.",
             {FOLD: "np.swapaxes(split, 1, 2).reshape(batch, num_heads * positions, size)"},
         ),
