@@ -21,16 +21,10 @@ _OPTIONS = {
     "`prefix=`": "--prefix",
     "`kmha.interchange.recognize`": "--from auto",
 }
-# What Keras calls the layer of a layout in files, where the names of the weights fit more than one.
-_KERAS_LAYERS = {
-    "keras-grouped": "grouped_query_attention",
-    "keras": "multi_head_attention",
-    "ours": "multi_head_attention",
-}
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class Conversion:
     """What the options say."""
 
     source: str
@@ -41,7 +35,7 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class _Pair:
     """What an array came from, and what it became; `None` where there is no such thing."""
 
     before: str | None
@@ -54,10 +48,11 @@ class _Undecided(click.ClickException):
     exit_code = 2
 
 
-def run(in_file: Path, out_file: Path | None, choice: Choice, json_file: Path | None) -> int:
+def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_file: Path | None) -> int:
     """Converts a file; returns the exit status."""
     from kmha.interchange import convert
     from kmha.interchange.files import read_file, write_file
+    from kmha.interchange.registry import find
 
     screen = common.screen()
     if out_file is not None and out_file.resolve() == in_file.resolve():
@@ -69,7 +64,7 @@ def run(in_file: Path, out_file: Path | None, choice: Choice, json_file: Path | 
         source = choice.source if recognised is None else recognised[0]
         converted = convert(weights, source, choice.target, num_heads=choice.heads, fold=choice.fold)
         if out_file is not None:
-            write_file(out_file, converted, layer=_KERAS_LAYERS.get(choice.target))
+            write_file(out_file, converted, layer=find(choice.target).keras_layer)
     except ValueError as error:
         raise click.ClickException(_with_options(str(error))) from None
     rows = _rows(weights, converted)
@@ -100,7 +95,7 @@ def print_layouts(json_file: Path | None = None) -> int:
     return 0
 
 
-def _check_layouts(choice: Choice) -> None:
+def _check_layouts(choice: Conversion) -> None:
     from kmha.interchange import LayoutError
     from kmha.interchange.registry import find
 
@@ -169,7 +164,7 @@ def _parts(weights: Mapping[str, Any], heads: int | None) -> Iterator[tuple[str,
                 yield prefix, " or ".join(one.layout for one in readings)
 
 
-def _rows(weights: Mapping[str, Any], converted: Any) -> list[Row]:
+def _rows(weights: Mapping[str, Any], converted: Any) -> list[_Pair]:
     """Which array became which, in the order of the new ones: an array for every row, or a part of a packed one."""
     sources: dict[str, list[str]] = {}
     for name in weights:
@@ -178,9 +173,9 @@ def _rows(weights: Mapping[str, Any], converted: Any) -> list[Row]:
     rows = []
     for name in converted:
         found = [source for path in _paths(name, converted.target) for source in sources.get(path, [])]
-        rows += [Row(source, name) for source in found] or [Row(None, name)]
+        rows += [_Pair(source, name) for source in found] or [_Pair(None, name)]
     used = {row.before for row in rows}
-    return [*rows, *(Row(name, None) for name in weights if name not in used)]
+    return [*rows, *(_Pair(name, None) for name in weights if name not in used)]
 
 
 def _paths(name: str, layout_name: str) -> list[str]:
@@ -195,12 +190,12 @@ def _paths(name: str, layout_name: str) -> list[str]:
     return _paths(name[starts[0] :], layout_name) if starts else []
 
 
-def _table(title: str, weights: Mapping[str, Any], converted: Any, rows: list[Row]) -> Table:
+def _table(title: str, weights: Mapping[str, Any], converted: Any, rows: list[_Pair]) -> Table:
     table = Table(title=title, title_justify="left")
     for layout in (converted.source, converted.target):
         table.add_column(layout, overflow="fold")
         table.add_column("shape", no_wrap=True)
-    above = Row(None, None)
+    above = _Pair(None, None)
     for row in rows:
         before = ("″", "") if row.before and row.before == above.before else _cells(row.before, weights)
         after = ("″", "") if row.after and row.after == above.after else _cells(row.after, converted)
@@ -231,7 +226,7 @@ def _report(
     out_file: Path | None,
     weights: Mapping[str, Any],
     converted: Any,
-    rows: list[Row],
+    rows: list[_Pair],
     recognised: tuple[str, str] | None,
 ) -> dict[str, Any]:
     def told(name: str | None, arrays: Mapping[str, Any]) -> Any:

@@ -230,4 +230,4 @@ def convert(
         raise click.UsageError("Missing argument 'IN', a file of weights.")
     if options["target"] is None:
         raise click.UsageError("Missing option '--to', a layout. `kmha convert --list` prints them.")
-    raise SystemExit(conversion.run(in_file, out_file, conversion.Choice(**options), json_file))
+    raise SystemExit(conversion.convert_file(in_file, out_file, conversion.Conversion(**options), json_file))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.interchange import reading, recognition, writing
+from kmha.interchange import mapping, recognition
 from kmha.interchange.errors import LayoutError, listed
 from kmha.interchange.layout import Layout
 from kmha.interchange.registry import find
@@ -61,7 +61,7 @@ def convert(
     """
     goal = find(target)
     canonical = to_canonical(weights, source, num_heads=num_heads, prefix=prefix)
-    foreign, notes = writing.write(canonical, goal, fold)
+    foreign, notes = mapping.write(canonical, goal, fold)
     return Converted(foreign, canonical.notes + notes, canonical.source, goal.name)
 
 
@@ -79,11 +79,11 @@ def to_canonical(
     layout = find(source)
     if prefix is None:
         weights = recognition.without_prefix(weights, layout)
-    canonical, notes = reading.read(weights, layout, num_heads)
+    canonical, notes = mapping.read(weights, layout, num_heads)
     return Converted(canonical, notes, layout.name, "canonical")
 
 
 def from_canonical(weights: Mapping[str, Any], target: str | Layout, *, fold: bool = False) -> Converted:
     """Weights of the canonical layout to another; as `convert`."""
     layout = find(target)
-    return Converted(*writing.write(weights, layout, fold), "canonical", layout.name)
+    return Converted(*mapping.write(weights, layout, fold), "canonical", layout.name)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from kmha.interchange.errors import LayoutError
-from kmha.interchange.layout import Entry, Layout
 
 
 def split_heads(kernel: Any, num_heads: int, axis: int = -1) -> list[np.ndarray]:
@@ -66,35 +65,3 @@ def join_heads(kernels: Sequence[Any], axis: int = -1) -> np.ndarray:
     if len(set(shapes)) != 1:
         raise LayoutError(f"`join_heads` needs one kernel or more, all of one shape. Received the shapes: {shapes}.")
     return np.concatenate(arrays, axis)
-
-
-def _layout(name: str, says: str, into: dict[str, str], out: str) -> Layout:
-    """A linear layer (out, in) per head and role, and one for all heads' output."""
-    entries = []
-    for (role, theirs), letter in zip(into.items(), "IJK", strict=True):
-        size = "V" if role == "value" else "O"
-        entries += [
-            Entry(f"{theirs}.weight", f"{role}/kernel", f"H {size} {letter} -> H {letter} {size}"),
-            Entry(f"{theirs}.bias", f"{role}/bias", f"H {size} -> H {size}", "bias"),
-        ]
-    entries += [
-        Entry(f"{out}.weight", "attention_output/kernel", "E (H V) -> H V E"),
-        Entry(f"{out}.bias", "attention_output/bias", "E -> E", "output bias"),
-    ]
-    return Layout(name, says, tuple(entries))
-
-
-LAYOUTS = (
-    _layout(
-        "heads",
-        "h heads of three linear layers each, as nanoGPT's lecture names them: heads.0.query.weight (out, in), proj",
-        {role: f"heads.{{H}}.{role}" for role in ("query", "key", "value")},
-        "proj",
-    ),
-    _layout(
-        "heads-qkv",
-        "h heads of three linear layers each: heads.0.q.weight (out, in), output_linear",
-        {role: f"heads.{{H}}.{role[0]}" for role in ("query", "key", "value")},
-        "output_linear",
-    ),
-)

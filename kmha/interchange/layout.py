@@ -1,20 +1,5 @@
 """A layout is a table: which foreign name holds which canonical weights, and how its axes lie.
 
-**To add a layout**, write one `Layout` in a module of this room, and name the module in `registry.py`:
-
-    LAYOUTS = (
-        Layout(
-            "my-attention",
-            "attention of my course: x @ w, heads in one axis",
-            (
-                Entry("w{q}.kernel", "query/kernel", "I (H O) -> H I O"),
-                ...
-                Entry("out.kernel", "attention_output/kernel", "(H O) E -> H O E"),
-                Entry("out.bias", "attention_output/bias", "E -> E", optional="bias"),
-            ),
-        ),
-    )
-
 - The left side of a pattern (`axes.py`) has the foreign axes, the right side those of the canonical layout, which
   `canonical.py` lists by path. A letter means one size in one *scope*: in one attention, one feed-forward network, one
   normalization. `num_heads` gives H where the shapes leave it open.
@@ -198,6 +183,7 @@ class Layout:
         refusals: reasons why a canonical weight has no place here, by the end of its path ("gate/kernel").
         unscaled: whether its logits are not divided by √O, as all others' are; folding makes up for it in the query.
         note: said with every conversion of weights of this layout.
+        keras_layer: Keras' name of the layer in files, for a layout whose weights have the names of several layers.
     """
 
     name: str
@@ -207,6 +193,7 @@ class Layout:
     refusals: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unscaled: bool = False
     note: str = ""
+    keras_layer: str | None = None
 
     @property
     def entries(self) -> list[Entry]:

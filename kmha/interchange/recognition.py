@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.interchange import reading
+from kmha.interchange import mapping
 from kmha.interchange.errors import LayoutError, listed
 from kmha.interchange.layout import Layout
 from kmha.interchange.registry import LAYOUTS
@@ -106,7 +106,7 @@ def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | 
         heads = _possible(weights, layout, num_heads)
         if heads is not None:
             with contextlib.suppress(LayoutError):  # of values: a constant that is not
-                reading.read(weights, layout, heads[-1] if heads else None)
+                mapping.read(weights, layout, heads[-1] if heads else None)
                 return Reading(layout.name, prefix, heads)
     return None
 
@@ -114,16 +114,16 @@ def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | 
 def _possible(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> tuple[int, ...] | None:
     """The numbers of heads with which the weights can be read; `None` if they cannot, () if there are no heads."""
     try:
-        found = reading.find(weights, layout)
+        found = mapping.find(weights, layout)
     except LayoutError:
         return None
     with contextlib.suppress(LayoutError):
-        of_scopes = reading.sizes(layout, found, num_heads).values()
+        of_scopes = mapping.sizes(layout, found, num_heads).values()
         return tuple(sorted({of_scope["H"] for of_scope in of_scopes if "H" in of_scope}))
     possible = []
     for heads in range(1, MOST_HEADS + 1) if num_heads is None else ():
         with contextlib.suppress(LayoutError):
-            reading.sizes(layout, found, heads)
+            mapping.sizes(layout, found, heads)
             possible.append(heads)
     return tuple(possible) or None
 
@@ -134,7 +134,7 @@ def _same(arrays: Mapping[str, np.ndarray], one: Reading, other: Reading) -> boo
         return False
     weights = one.without_prefix(arrays)
     for heads in one.heads or (None,):
-        first, second = (reading.read(weights, LAYOUTS[each.layout], heads)[0] for each in (one, other))
+        first, second = (mapping.read(weights, LAYOUTS[each.layout], heads)[0] for each in (one, other))
         if first.keys() != second.keys() or not all(_equal(first[path], second[path]) for path in first):
             return False
     return True
@@ -154,7 +154,7 @@ def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:
     if not known[name]:
         return f"Names: {listed(weights)}. Layouts: {', '.join(LAYOUTS)}."
     try:
-        reading.plan(without_prefix(weights, LAYOUTS[name]), LAYOUTS[name], num_heads)
+        mapping.plan(without_prefix(weights, LAYOUTS[name]), LAYOUTS[name], num_heads)
     except LayoutError as error:
         return f"The nearest is `{name}`: {error}"
     return ""

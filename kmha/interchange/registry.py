@@ -1,32 +1,33 @@
-"""All layouts, by name: the tables of the modules that are listed here."""
+"""All layouts by name, collected from the modules of `kmha.interchange.layouts`."""
 
 import difflib
 import importlib
+import pkgutil
 
+from kmha.interchange import layouts
 from kmha.interchange.errors import LayoutError
 from kmha.interchange.layout import Layout
 
-MODULES = ("ours", "keras", "addons", "torch", "torch_blocks", "d2l", "heads", "flax", "keras_hub", "hugging_face")
-
 
 def _collected() -> dict[str, Layout]:
-    layouts: dict[str, Layout] = {}
-    for module in MODULES:
-        for layout in importlib.import_module(f"kmha.interchange.{module}").LAYOUTS:
-            if layout.name in layouts:
-                raise ValueError(f"Two layouts are named {layout.name!r}.")
-            layouts[layout.name] = layout
-    return layouts
+    found: dict[str, Layout] = {}
+    modules = sorted(module.name for module in pkgutil.iter_modules(layouts.__path__))
+    for module in sorted(modules, key=lambda name: name != "ours"):  # kmha's own layouts come first
+        for layout in importlib.import_module(f"{layouts.__name__}.{module}").LAYOUTS:
+            if layout.name in found:
+                raise ValueError(f"Two layouts are named {layout.name!r}; the second is in {module}.py.")
+            found[layout.name] = layout
+    return found
 
 
 LAYOUTS: dict[str, Layout] = _collected()
 
 
 def find(layout: str | Layout) -> Layout:
-    """The layout of that name; a `Layout` is what it is.
+    """Return the layout with a name; a `Layout` is returned as it is.
 
     Raises:
-        LayoutError: there is none.
+        LayoutError: No layout has this name.
     """
     if isinstance(layout, Layout):
         return layout

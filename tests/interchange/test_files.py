@@ -472,7 +472,7 @@ BAD = [
 @pytest.mark.parametrize(("name", "make", "message"), BAD, ids=[f"{name} {message[:30]}" for name, _, message in BAD])
 def test_what_cannot_be_read_is_told_in_a_line(name, make, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kmha.interchange.file_errors.LIMIT", 2**25)
+    monkeypatch.setattr("kmha.interchange.errors.LIMIT", 2**25)
     _needs("." + name.rpartition(".")[2])
     make(tmp_path / name)
     with pytest.raises(FileError, match=message) as error:

@@ -26,6 +26,22 @@ def test_every_layout_is_an_entry_table():
     assert all(isinstance(entry, Entry) for layout in LAYOUTS.values() for entry in layout.entries)
 
 
+def test_a_module_in_the_folder_is_all_that_a_new_layout_needs(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from kmha.interchange.layout import Entry, Layout\n"
+        "LAYOUTS = (Layout('mine', 'attention of a test', (Entry('w', 'query/kernel', 'I H O -> H I O'),)),)"
+    )
+    code = (
+        "from kmha.interchange import layouts\n"
+        f"layouts.__path__.append({str(tmp_path)!r})\n"
+        "from kmha.cli import main\n"
+        "main(['convert', '--list'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if " mine " in line and "attention of a test" in line]
+
+
 def test_a_name_that_is_nearly_one():
     with pytest.raises(LayoutError, match=r"no layout 'torchh'. Is it 'torch'\? There are: ours, ours-enc"):
         convert({}, "torchh", "ours")

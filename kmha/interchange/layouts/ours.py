@@ -58,7 +58,9 @@ _TRANSFORMER = (
     Entry("final_layer/bias", "logits/bias", "V -> V", optional="logits"),
 )
 LAYOUTS = (
-    Layout("ours", "kmha.MultiHeadAttention: kernels (heads, in, head size)", ATTENTION),
+    Layout(
+        "ours", "kmha.MultiHeadAttention: kernels (heads, in, head size)", ATTENTION, keras_layer="multi_head_attention"
+    ),
     Layout("ours-encoder-layer", "kmha.layers.EncoderLayer", ENCODER_LAYER),
     Layout("ours-decoder-layer", "kmha.layers.DecoderLayer", DECODER_LAYER),
     Layout("ours-encoder", "kmha.layers.Encoder, any number of layers", _stack(ENCODER_LAYER, "n", "encoder")),

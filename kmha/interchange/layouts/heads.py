@@ -1,0 +1,35 @@
+"""A course's h heads, each with three small linear layers of its own."""
+
+from kmha.interchange.layout import Entry, Layout
+
+
+def _layout(name: str, says: str, into: dict[str, str], out: str) -> Layout:
+    """A linear layer (out, in) per head and role, and one for all heads' output."""
+    entries = []
+    for (role, theirs), letter in zip(into.items(), "IJK", strict=True):
+        size = "V" if role == "value" else "O"
+        entries += [
+            Entry(f"{theirs}.weight", f"{role}/kernel", f"H {size} {letter} -> H {letter} {size}"),
+            Entry(f"{theirs}.bias", f"{role}/bias", f"H {size} -> H {size}", "bias"),
+        ]
+    entries += [
+        Entry(f"{out}.weight", "attention_output/kernel", "E (H V) -> H V E"),
+        Entry(f"{out}.bias", "attention_output/bias", "E -> E", "output bias"),
+    ]
+    return Layout(name, says, tuple(entries))
+
+
+LAYOUTS = (
+    _layout(
+        "heads",
+        "h heads of three linear layers each, as nanoGPT's lecture names them: heads.0.query.weight (out, in), proj",
+        {role: f"heads.{{H}}.{role}" for role in ("query", "key", "value")},
+        "proj",
+    ),
+    _layout(
+        "heads-qkv",
+        "h heads of three linear layers each: heads.0.q.weight (out, in), output_linear",
+        {role: f"heads.{{H}}.{role[0]}" for role in ("query", "key", "value")},
+        "output_linear",
+    ),
+)
