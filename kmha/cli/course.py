@@ -1,23 +1,27 @@
-"""`kmha course`: the assignments, for who works through them and for who hands them out."""
+"""`kmha course`: the assignments, for learners and for teachers.
+
+Each command imports its implementation when it runs, so that `--help` is quick.
+"""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kmha.cli import teaching
 from kmha.cli.options import FOLDER, to_write
 
 _EXERCISE = click.argument("exercise", metavar="[EXERCISE]", required=False)
-_SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of the inputs. [default: drawn anew]")
-_YES = click.option("--yes", is_flag=True, help="Do not ask.")
+_CHECK_SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [random]")
+_YES = click.option("--yes", is_flag=True, help="Skip the question.")
+_ASSIGNMENTS = click.option(
+    "--assignment", "chosen", multiple=True, metavar="aN", help="Only this assignment; repeat to choose several."
+)
 
 
 class _Group(click.Group):
-    """Its help lists what learners need first, in the order in which they need it."""
+    """A group whose help lists the learners' commands in the order of use, then the teachers'."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes two lists."""
         teachers = ("verify", "release", "grade")
         learners = [name for name in self.commands if name not in teachers]
         for heading, names in (("Commands", learners), ("For teachers", teachers)):
@@ -29,8 +33,8 @@ class _Group(click.Group):
 def course() -> None:
     """Learn attention by writing it: assignments that are checked on your own machine.
 
-    An EXERCISE is named as `kmha course list` names it, a1.cross_kv, or by its file; a1, or the folder, is all of an
-    assignment. Without one, it is the first that is not passed yet.
+    Name an EXERCISE as `kmha course list` does, such as a1.cross_kv, or by its file. The name a1, or its folder, stands
+    for the whole assignment. Without EXERCISE, you get the first exercise that you have not passed.
 
     \b
     Begin with:
@@ -40,38 +44,38 @@ def course() -> None:
 
 @course.command()
 @click.argument("folder", metavar="[DIR]", type=FOLDER, required=False)
-@click.option("--notebooks", is_flag=True, help="A notebook for each assignment, not a file for each exercise.")
+@click.option("--notebooks", is_flag=True, help="Make a notebook for each assignment instead of a file per exercise.")
 def start(folder: Path | None, notebooks: bool) -> None:
-    """Make a folder to work in, or add what is missing to one.
+    """Make a folder to work in, or restore its missing files.
 
-    DIR is kmha-course, or, within such a folder, that one. Nothing in it is overwritten.
+    DIR defaults to kmha-course, or to your folder if you are inside it. No file is ever overwritten.
     """
-    from kmha.cli import course_learning
+    from kmha.cli import course_learner
 
-    raise SystemExit(course_learning.start(folder, notebooks))
+    raise SystemExit(course_learner.start(folder, notebooks))
 
 
-@course.command("list", short_help="List the exercises, and which are passed.")
+@course.command("list", short_help="List the exercises and show which you have passed.")
 @click.argument("assignment", metavar="[ASSIGNMENT]", required=False)
 def list_(assignment: str | None) -> None:
-    """List the exercises: points, minutes, difficulty, and which are passed.
+    """List the exercises with their points, minutes and difficulty, and show which you have passed.
 
-    ASSIGNMENT is a1, for example; without it, all are listed.
+    Name an ASSIGNMENT, such as a1, to list only its exercises.
     """
-    from kmha.cli import course_learning
+    from kmha.cli import course_learner
 
-    raise SystemExit(course_learning.show_list(assignment))
+    raise SystemExit(course_learner.show_list(assignment))
 
 
-@course.command(short_help="Check an answer, and say what is wrong.")
+@course.command(short_help="Check an answer and explain its mistake.")
 @_EXERCISE
-@_SEED
-@to_write("--json", "json_file", "Write there too what came out.")
+@_CHECK_SEED
+@to_write("--json", "json_file", "Also write the results as JSON.")
 def check(exercise: str | None, **options: Any) -> None:
-    """Check an answer: its points, what is wrong, and which mistake that is.
+    """Check an answer: show its points, the checks that fail, and the mistake behind them.
 
-    It runs in a process of its own, with limits. Inputs are drawn anew each time; the seed that is printed repeats
-    them. The exit status is 1 if it is not passed.
+    Your code runs in a sandbox. Each check draws new inputs; use the printed seed to draw the same ones again. The exit
+    status is 1 if an answer does not pass.
 
     \b
     Examples:
@@ -82,33 +86,33 @@ def check(exercise: str | None, **options: Any) -> None:
     """
     from kmha.cli import course_checking
 
-    raise SystemExit(course_checking.run(exercise, **options))
+    raise SystemExit(course_checking.check(exercise, **options))
 
 
 @course.command()
-@_SEED
+@_CHECK_SEED
 def watch(**options: Any) -> None:
-    """Check an answer whenever it is saved, until Ctrl-C."""
-    from kmha.cli import course_watching
+    """Check an answer every time you save it, until you press Ctrl-C."""
+    from kmha.cli import course_checking
 
-    raise SystemExit(course_watching.run(**options))
+    raise SystemExit(course_checking.watch(**options))
 
 
 @course.command()
 @_EXERCISE
 def hint(exercise: str | None) -> None:
-    """Show the next of three hints; how many were taken is noted."""
-    from kmha.cli import course_learning
+    """Show the next of three hints, and record that you saw it."""
+    from kmha.cli import course_learner
 
-    raise SystemExit(course_learning.hint(exercise))
+    raise SystemExit(course_learner.hint(exercise))
 
 
 @course.command()
 def progress() -> None:
     """Show how far you are."""
-    from kmha.cli import course_learning
+    from kmha.cli import course_learner
 
-    raise SystemExit(course_learning.show_progress())
+    raise SystemExit(course_learner.show_progress())
 
 
 @course.command()
@@ -117,41 +121,94 @@ def progress() -> None:
 def solution(exercise: str | None, yes: bool) -> None:
     """Show the solution of an exercise.
 
-    Without EXERCISE, of the one that was passed last. Before it is passed, it is noted that it was asked for.
+    Without EXERCISE, show the one that you passed last. If you have not passed it, the command asks first and records
+    that you saw the solution.
     """
-    from kmha.cli import course_learning
+    from kmha.cli import course_learner
 
-    raise SystemExit(course_learning.solution(exercise, yes))
+    raise SystemExit(course_learner.solution(exercise, yes))
 
 
 @course.command()
 @click.argument("exercise", metavar="EXERCISE")
 @_YES
 def reset(exercise: str, yes: bool) -> None:
-    """Begin an exercise again; what you wrote is kept in a copy."""
-    from kmha.cli import course_learning
+    """Restore the starter of an exercise, and keep a copy of your answer."""
+    from kmha.cli import course_learner
 
-    raise SystemExit(course_learning.reset(exercise, yes))
+    raise SystemExit(course_learner.reset(exercise, yes))
 
 
 @course.command()
 @click.argument("exercises", metavar="[EXERCISE]...", nargs=-1)
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Exercises at once.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Of the inputs.")
-@click.option("--notebooks", is_flag=True, help="Run the assignments' notebooks too, in a kernel each: minutes.")
-@click.option("--write-readme", is_flag=True, help="Write assignments/README.md, which lists all exercises.")
-@to_write("--json", "json_file", "Write there too what was found.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Exercises verified at a time.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Seed of inputs.")
+@click.option("--notebooks", is_flag=True, help="Also run the notebooks of the assignments; this takes minutes.")
+@click.option("--write-readme", is_flag=True, help="Only write assignments/README.md, the list of all exercises.")
+@to_write("--json", "json_file", "Also write the results as JSON.")
 def verify(exercises: tuple[str, ...], **options: Any) -> None:
     """Verify the exercises themselves.
 
-    Every starter must fail, every solution must get all points, every wrong answer that is known must lose points and
-    be named, no hint may hold the solution. Without EXERCISE, all are verified, and assignments/README.md must list
-    them. The exit status is 1 if anything is found.
+    Every starter must get no points, and every solution all of them. Every known wrong answer must lose points and be
+    named. No hint may contain a line of the solution. Without EXERCISE, all exercises are verified, and
+    assignments/README.md must list them. The exit status is 1 if there is a problem.
     """
-    from kmha.cli import course_verifying
+    from kmha.cli import course_teacher
 
-    raise SystemExit(course_verifying.run(exercises, **options))
+    raise SystemExit(course_teacher.verify(exercises, **options))
 
 
-course.add_command(teaching.release)
-course.add_command(teaching.grade)
+@course.command()
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@_ASSIGNMENTS
+@click.option(
+    "--form", "form", type=click.Choice(("files", "notebooks")), help="Form that learners work in. [default: both]"
+)
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs in the copy. [random]")
+def release(folder: Path, **options: Any) -> None:
+    """Make a copy of the course for a class.
+
+    DIR receives the texts, starters and hints, as files and as notebooks with nbgrader's metadata. For `kmha course
+    check`, it also receives the visible checks and the results that they expect. It contains no solutions, hidden
+    checks or wrong answers. The other `kmha course` commands work in DIR and in copies of it.
+
+    \b
+    Examples:
+      kmha course release class
+      kmha course release week1 --assignment a1 --form notebooks
+    """
+    from kmha.cli import course_teacher
+
+    raise SystemExit(course_teacher.release(folder, **options))
+
+
+@course.command()
+@click.argument("folder", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--out", type=FOLDER, metavar="DIR", help="Folder for grades and pages. [default: FOLDER-grades]")
+@_ASSIGNMENTS
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Submissions at a time. [default: processors]")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [random, then kept]")
+@click.option("--unprotected", is_flag=True, help="Grade even if this system cannot keep code from doing harm.")
+@to_write("--json", "json_file", "Also write the grades here.")
+def grade(folder: Path, **options: Any) -> None:
+    """Grade the submissions of a class.
+
+    FOLDER holds a folder, a .zip or a notebook for each student. Each answer runs in a sandbox. The results go to DIR:
+
+    \b
+      grades.csv, grades.json   points of each student
+      index.html                the class, and its common mistakes
+      students/                 a page for each student
+      gradescope/               results for Gradescope
+
+    Run the same command again to resume after an interruption; only changed submissions are graded again. Without
+    --assignment, every assignment counts for which someone handed in an answer.
+
+    \b
+    Examples:
+      kmha course grade handed-in
+      kmha course grade handed-in --assignment a1 --assignment a2 --out week1 --jobs 8
+    """
+    from kmha.cli import course_teacher
+
+    raise SystemExit(course_teacher.grade(folder, **options))

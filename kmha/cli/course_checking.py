@@ -1,48 +1,219 @@
-"""`kmha course check`: runs answers and prints what came of them."""
+"""`kmha course check` and `kmha course watch`: check answers and print the results."""
 
+import textwrap
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
 
 from kmha import files
-from kmha.cli import course_common, course_report
+from kmha.cli import course_common
 from kmha.cli.common import screen
-from kmha.cli.course_common import command
+from kmha.cli.course_common import command, display_path
+from kmha.cli.course_learner import ALL_PASSED, bar_text, earned_points
+from kmha.course.exercises import content, extras
+from kmha.course.exercises.content import Item
 from kmha.course.judging import rendering
+from kmha.course.judging.marking import Grade, Outcome, error_text
 from kmha.course.learner import checking
 from kmha.course.learner.checking import CheckResult
+from kmha.course.learner.workspace import Workspace, WorkspaceError
+from kmha.sandbox import limits
 from kmha.sandbox.pool import Pool
+
+DEBOUNCE, STEP = 200, 20  # milliseconds; changes that an editor makes within the first are one save
+PRINTED = 12  # lines shown of what an answer printed
 
 
 @command
-def run(exercise: str | None, seed: int | None, json_file: Path | None) -> int:
-    """Checks what is named, or the first exercise that is not passed; returns 1 if anything is not."""
+def check(exercise: str | None, seed: int | None, json_file: Path | None) -> int:
+    """Check the exercises named, or the first that is not passed; return 1 unless all pass."""
     folder = course_common.workspace()
-    items = [course_common.meant(None, folder)] if exercise is None else list(course_common.named(exercise, folder))
+    if exercise is None:
+        items = [course_common.find_item(None, folder)]
+    else:
+        items = list(course_common.find_items(exercise, folder))
     out = screen()
-    course_report.unprotected(out, folder)
-    every = []
+    _warn_unprotected(out, folder)
+    results = []
     with Pool() as pool:
         for item in items:
             with Console(stderr=True).status(f"checking {item.id}"):
-                checked = checking.check(item, folder, pool, seed)
-            every.append(checked)
-            course_report.show(out, checked, folder)
+                result = checking.check(item, folder, pool, seed)
+            results.append(result)
+            _show(out, result, folder)
             if len(items) > 1:
                 out.print()
     if json_file is not None:
-        files.write_json(json_file, [as_dict(checked) for checked in every])
+        files.write_json(json_file, [_as_dict(result) for result in results])
     if len(items) > 1:
-        course_report.total(out, every)
-    course_report.advise(out, _foremost(every), folder)
-    return int(not all(checked.grade.passed for checked in every))
+        _show_total(out, results)
+    _advise(out, next((result for result in results if not result.grade.passed), results[-1]), folder)
+    return int(not all(result.grade.passed for result in results))
 
 
-def as_dict(checked: CheckResult) -> dict[str, object]:
-    """As JSON has it."""
-    return {**rendering.as_dict(checked.grade), "seed": checked.seed, "seconds": round(checked.seconds, 3)}
+@command
+def watch(seed: int | None) -> int:
+    """Check answers as they are saved, until interrupted."""
+    watchfiles = extras.load("watchfiles")
+    folder = course_common.workspace()
+    out = screen()
+    _warn_unprotected(out, folder)
+    with Pool() as pool:
+        watcher = Watcher(folder, pool, checking.fresh_seed() if seed is None else seed, out)
+        watcher.prepare()
+        root = escape(str(folder.root))
+        out.print(f"Watching {root}. An answer is checked when its text changes. Press Ctrl-C to stop.")
+        for changes in watchfiles.watch(folder.root, debounce=DEBOUNCE, step=STEP, rust_timeout=1000):
+            watcher.changed(Path(path) for _, path in changes)
+    return 0
 
 
-def _foremost(every: list[CheckResult]) -> CheckResult:
-    """The first that is not passed: what to do next is about that."""
-    return next((checked for checked in every if not checked.grade.passed), every[-1])
+class Watcher:
+    """Check the exercises whose files change.
+
+    Args:
+        folder: The learner's folder.
+        pool: Pool of sandboxes.
+        seed: Seed of the inputs. It stays the same, so that the results of the solution and of the known wrong answers
+            are computed once. An answer that passes must also pass with another seed.
+        out: Console to print on.
+    """
+
+    def __init__(self, folder: Workspace, pool: Pool, seed: int, out: Console) -> None:
+        self.folder, self.pool, self.seed, self.out = folder, pool, seed, out
+        self._texts = dict(self._read(content.items()))
+
+    def prepare(self) -> None:
+        """Start the sandbox of the next exercise, so that its imports are done before the first save."""
+        item = checking.first_open(self.folder.progress.records())
+        if item is not None:
+            with Console(stderr=True).status("getting ready"):
+                self.pool.of(item.spec.uses).start()
+
+    def changed(self, paths: Iterable[Path]) -> None:
+        """Check the exercises in these files whose answers differ from the last ones seen."""
+        resolved = {path.resolve() for path in paths}
+        items = [item for item in content.items() if self.folder.path(item).resolve() in resolved]
+        for item, text in self._read(items):
+            if self._texts.get(item) != text:
+                self._texts[item] = text
+                self._check(item)
+
+    def _check(self, item: Item) -> None:
+        self.out.rule(f"[dim]{time.strftime('%H:%M:%S')}[/]")
+        try:
+            with Console(stderr=True).status(f"checking {item.id}"):
+                result = checking.check(item, self.folder, self.pool, self.seed, confirm=True)
+        except WorkspaceError as error:  # the file may have been moved since
+            self.out.print(escape(str(error)))
+            return
+        _show(self.out, result, self.folder)
+        _advise(self.out, result, self.folder)
+
+    def _read(self, items: Iterable[Item]) -> Iterable[tuple[Item, str]]:
+        for item in items:
+            try:
+                yield item, self.folder.code(item)
+            except WorkspaceError:
+                continue
+
+
+def _show(out: Console, result: CheckResult, folder: Workspace) -> None:
+    """Print the result of one exercise."""
+    grade = result.grade
+    colour = "green" if grade.passed else "red" if grade.points == 0 else "yellow"
+    out.print(f"[bold {colour}]{escape(rendering.headline(result.item.spec.title, grade))}[/]")
+    if result.is_starter:
+        path = escape(display_path(folder.path(result.item)))
+        out.print(f"  This is still the starter. Read the text and write the missing code in [bold]{path}[/].")
+    else:
+        _show_details(out, grade)
+    for id in result.not_passed:
+        out.print(f"  It uses your answer to [bold]{id}[/], which you have not passed yet. Check that one first.")
+
+
+def _advise(out: Console, result: CheckResult, folder: Workspace) -> None:
+    """Print what to do next."""
+    item, records = result.item, folder.progress.records()
+    seed = "" if item.released else f"seed {result.seed} · "  # the inputs of a released course never change
+    if not result.grade.passed:
+        hints_left = item.released or result.record.hints < len(item.master.hints)
+        out.print(f"\n[dim]{seed}stuck? kmha course {'hint' if hints_left else 'solution'} {item.id}[/]")
+        return
+    earned, possible = earned_points(item.beside, records)
+    out.print(f"\n{item.assignment} [green]{bar_text(earned, possible)}[/] {earned} of {rendering.count(possible)}")
+    if not item.released:
+        out.print(f"[dim]{seed}compare it with our solution: kmha course solution {item.id}[/]")
+    following = checking.next_open(records, item)
+    if following is None:
+        out.print(f"[bold green]That was the last one. {ALL_PASSED}[/]")
+        return
+    path = escape(display_path(folder.path(following)))
+    minutes = rendering.count(following.spec.minutes, "minute")
+    out.print(f"Next: [bold]{following.id}[/], {escape(following.spec.title)}, about {minutes} ({path})")
+
+
+def _show_total(out: Console, results: list[CheckResult]) -> None:
+    points, possible = sum(each.grade.points for each in results), sum(each.grade.possible for each in results)
+    passed = sum(each.grade.passed for each in results)
+    exercises = rendering.count(len(results), "exercise")
+    out.print(f"\n[bold]{points} of {rendering.count(possible)}[/]; {passed} of {exercises} passed.")
+
+
+def _warn_unprotected(out: Console, folder: Workspace) -> None:
+    """Name what the sandbox cannot prevent on this system, once in each folder."""
+    missing = limits.missing()
+    if missing and folder.progress.first_time("unprotected"):
+        out.print(
+            f"[dim]Your code runs in a sandbox. On this system, it cannot keep code from {' or '.join(missing)}.[/]"
+        )
+
+
+def _show_details(out: Console, grade: Grade) -> None:
+    if grade.error is None:
+        for outcome, wrong in rendering.outcomes(grade):
+            _show_check(out, outcome, wrong)
+    else:
+        _print_block(out, f"It could not be checked: {error_text(grade.error)}")
+    if grade.named is not None:
+        out.print("\n  [bold]The mistake[/]")
+        _print_block(out, grade.named.says)
+        if grade.named.source:
+            _print_block(out, f"Known from: {grade.named.source}", style="dim")
+    if grade.shown is not None:
+        out.print("\n  [bold]The smallest case that shows it[/]")
+        for line in rendering.case_text(grade.shown).splitlines():
+            out.print(Text(f"  {line}"), soft_wrap=True)
+    if grade.printed.strip():
+        lines = grade.printed.rstrip().splitlines()
+        out.print("\n  [bold]Your code printed[/]")
+        _print_block(out, "\n".join(lines[:PRINTED]))
+        if len(lines) > PRINTED:
+            _print_block(out, f"… {rendering.count(len(lines) - PRINTED, 'line')} more", style="dim")
+
+
+def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
+    """Print one check: its verdict, its points, what it checks, and what is wrong."""
+    holds = outcome.says is None
+    out.print(Text.assemble("  ", ("✓", "green") if holds else ("✗", "red"), "  "), end="")
+    points = f"{outcome.points} of {outcome.check.points}".rjust(8)
+    unpaid = " (counts once a result is right)" if holds and not outcome.points else ""
+    out.print(Text(f"{points}  {outcome.check.says}{unpaid}"), soft_wrap=True)
+    if wrong is not None:
+        _print_block(out, wrong, indent=15, style="yellow")
+
+
+def _print_block(out: Console, text: str, indent: int = 2, style: str = "") -> None:
+    """Print text indented and wrapped, without trailing spaces, which would be copied along with it."""
+    for line in text.splitlines():
+        wrapped = textwrap.wrap(line, max(out.width - indent, 40), replace_whitespace=False) or [""]
+        for each in wrapped:
+            out.print(Text(" " * indent + each, style), soft_wrap=True)
+
+
+def _as_dict(result: CheckResult) -> dict[str, object]:
+    return {**rendering.as_dict(result.grade), "seed": result.seed, "seconds": round(result.seconds, 3)}

@@ -1,6 +1,7 @@
-"""What the commands of `kmha course` share: the folder, the exercise that is meant, and errors in a line."""
+"""Helpers of the `kmha course` commands: error reporting, the learner's folder, and the choice of an exercise."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
-    """Errors that a user can mend are said in one line, and Ctrl-C ends with its own exit status."""
+    """Make a command report expected errors in one line and Ctrl-C by its exit status."""
 
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> int:
@@ -27,79 +28,87 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         except (CourseError, SandboxError) as error:
             raise click.ClickException(str(error)) from None
         except (KeyboardInterrupt, click.Abort):
-            click.echo("Stopped; what was noted is kept.", err=True)
+            click.echo("Stopped. Everything recorded so far is kept.", err=True)
             return common.INTERRUPTED
 
     return run
 
 
 @contextlib.contextmanager
-def bar(what: str, count: int) -> Iterator[Callable[[str], Any]]:
-    """A bar on standard error; a call tells what is next, or done."""
+def progress_bar(description: str, count: int) -> Iterator[Callable[[str], Any]]:
+    """Show a progress bar on standard error, and yield a function that advances it by one."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=count)
-        yield lambda id: shown.advance(task)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(description, total=count)
+        yield lambda id: display.advance(task)
 
 
 def workspace() -> "Workspace":
-    """The learner's folder that one is in.
+    """Return the learner's folder that contains the current folder.
 
     Raises:
-        click.ClickException: one is in none.
+        click.ClickException: The current folder is not in a learner's folder.
     """
     from kmha.course.learner import workspace
 
     found = workspace.find(Path.cwd())
     if found is None:
-        raise click.ClickException("here is no kmha-course folder: run `kmha course start`, or cd into it.")
+        raise click.ClickException(
+            "you are not in a kmha-course folder. Run `kmha course start` to make one, or cd into yours."
+        )
     return found
 
 
-def named(exercise: str, folder: "Workspace") -> "tuple[Item, ...]":
-    """The exercises that a name or a path stands for.
+def find_items(exercise: str, folder: "Workspace") -> "tuple[Item, ...]":
+    """Return the exercises that a name or a path stands for.
 
     Raises:
-        click.ClickException: it is the path of something outside of the learner's folder: another answer is there.
+        click.ClickException: The path is outside the learner's folder, where another answer is.
     """
     from kmha.course.exercises import content
 
     found = content.find(exercise)
     path = Path(exercise).resolve()
     if path.exists() and not path.is_relative_to(folder.root.resolve()):
-        raise click.ClickException(f"{exercise} is not in {folder.root}: cd into the folder that it is in.")
+        raise click.ClickException(f"{exercise} is not in {folder.root}. First cd into the folder that holds it.")
     return found
 
 
-def agreed(question: str) -> bool:
-    """Whether the answer is yes; where nobody can answer, it is no, and that is said."""
-    try:
-        return click.confirm(question)
-    except click.Abort as error:
-        if not isinstance(error.__context__, EOFError):  # Ctrl-C
-            raise
-        click.echo("\nNo answer means no; --yes answers beforehand.", err=True)
-        return False
-
-
-def meant(exercise: str | None, folder: "Workspace") -> "Item":
-    """The one exercise that is named, or the first that is not passed.
+def find_item(exercise: str | None, folder: "Workspace") -> "Item":
+    """Return the one exercise that a name stands for, or the first exercise that is not passed.
 
     Raises:
-        click.ClickException: the name is that of several, or all are passed.
+        click.ClickException: The name stands for several exercises, or all are passed.
     """
     from kmha.course.learner import checking
 
     if exercise is None:
         found = checking.first_open(folder.progress.records())
         if found is None:
-            raise click.ClickException("all exercises are passed. Name one, such as a1.cross_kv.")
+            raise click.ClickException("you have passed all exercises. Name one, such as a1.cross_kv.")
         return found
-    several = named(exercise, folder)
+    several = find_items(exercise, folder)
     if len(several) > 1:
         ids = ", ".join(item.id for item in several)
-        raise click.ClickException(f"{exercise!r} is {len(several)} exercises: name one of {ids}.")
+        raise click.ClickException(f"{exercise!r} matches {len(several)} exercises. Name one of {ids}.")
     return several[0]
+
+
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question; where nobody can answer, say so and return False."""
+    try:
+        return click.confirm(question)
+    except click.Abort as error:
+        if not isinstance(error.__context__, EOFError):  # Ctrl-C
+            raise
+        click.echo("\nNo answer was given, so nothing was done. Use --yes to skip the question.", err=True)
+        return False
+
+
+def display_path(path: Path) -> str:
+    """Return a path for display, relative to the current folder if it is inside it."""
+    path, here = path.absolute(), Path.cwd()
+    return os.path.relpath(path, here) if path.is_relative_to(here) else str(path)

@@ -75,7 +75,7 @@ def _noted(id="a1.twice"):
 
 def test_start_says_what_to_do_next(run, tmp_path):
     output = run("start")
-    assert "kmha-course: 2 exercises, 37 points, about 5 minutes. 4 files added; nothing was overwritten." in output
+    assert "kmha-course: 2 exercises, 37 points, about 5 minutes. Added 4 files, overwrote none." in output
     assert "Begin with kmha-course/a1_doubling/twice.py: Twice as much, 32 points, about 2 minutes." in output
     assert "  cd kmha-course\n" in output
     assert "kmha course check" in output
@@ -87,7 +87,7 @@ def test_start_again(begun, answer):
     answer("mine")
     Path("a1_doubling/again.py").unlink()
     output = begun("start")
-    assert "1 file added" in output
+    assert "Added 1 file," in output
     assert "cd " not in output
     assert Path("a1_doubling/twice.py").read_text() == "mine"
     assert not Path("kmha-course").exists()
@@ -101,9 +101,9 @@ def test_start_where_nothing_is_missing(run, begun, tmp_path, monkeypatch):
 
 
 def test_start_within_a_folder_that_was_started(run, begun, tmp_path, monkeypatch):
-    assert begun("start", "kmha-course", status=1).startswith("Error: kmha-course would lie within ")
+    assert begun("start", "kmha-course", status=1).startswith("Error: kmha-course would be inside ")
     monkeypatch.chdir(tmp_path)
-    assert "would lie within" in run("start", "kmha-course/a1_doubling/deep", status=1)
+    assert "would be inside" in run("start", "kmha-course/a1_doubling/deep", status=1)
     assert not (tmp_path / "kmha-course" / "a1_doubling" / "deep").exists()
 
 
@@ -120,13 +120,15 @@ def test_start_notebooks(run, monkeypatch):
     run("start", "books", "--notebooks")
     assert sorted(os.listdir("books")) == [".kmha-course.json", "README.md", "a1_doubling.ipynb"]
     monkeypatch.chdir("books")
-    assert "It is as it was handed out" in run("check", status=1)
+    assert "This is still the starter" in run("check", status=1)
     assert "a folder of notebooks" not in run("start", "--notebooks")
 
 
 def test_outside_of_a_folder(run):
     for command in (["check"], ["hint"], ["progress"], ["solution"], ["reset", "a1.twice"], ["watch"]):
-        assert "here is no kmha-course folder: run `kmha course start`, or cd into it." in run(*command, status=1)
+        assert "you are not in a kmha-course folder. Run `kmha course start` to make one, or cd into yours." in run(
+            *command, status=1
+        )
 
 
 def test_list(run, begun, answer):
@@ -153,9 +155,9 @@ def test_list_needs_no_folder(run, monkeypatch):
 def test_a_check_before_anything_is_written(begun):
     output = begun("check", status=1)
     assert "a1.twice, Twice as much: 0 of 32 points" in output
-    assert "It is as it was handed out. Read the text and write what is missing in a1_doubling/twice.py." in output
+    assert "This is still the starter. Read the text and write the missing code in a1_doubling/twice.py." in output
     assert "stuck? kmha course hint a1.twice" in output
-    assert "0 checks made" in begun("progress")
+    assert "You have made 0 checks" in begun("progress")
     (twice,) = (line for line in begun("list").splitlines() if "a1.twice" in line)
     assert twice.split()[4] == "open"
 
@@ -173,7 +175,7 @@ def test_a_check_within_an_assignment(begun, answer, monkeypatch, tmp_path):
     other = tmp_path / "other" / "a1_doubling"
     other.mkdir(parents=True)
     (other / "twice.py").write_text(RIGHT)
-    assert "cd into the folder that it is in" in begun("check", str(other / "twice.py"), status=1)
+    assert "First cd into the folder that holds it" in begun("check", str(other / "twice.py"), status=1)
 
 
 def test_a_check_of_a_mistake(begun, answer):
@@ -183,7 +185,7 @@ def test_a_check_of_a_mistake(begun, answer):
     assert "elements differ, the first at [0, 0]: yours is" in output
     assert "The mistake\n  The factor is 3.\n  Known from: a thread\n" in output
     assert "The smallest case that shows it\n  array (1, 1) = [[" in output
-    assert "It printed\n  [red]seen[/]\n" in output
+    assert "Your code printed\n  [red]seen[/]\n" in output
     assert "seed 5" in output
     assert not any(line != line.rstrip() for line in output.splitlines())
 
@@ -203,7 +205,7 @@ def test_a_check_that_passes(begun, answer):
     output = begun("check")
     assert "a1.twice, Twice as much: 32 of 32 points" in output
     assert "a1 ████████████████████░░░░ 32 of 37 points" in output
-    assert "compare it with ours: kmha course solution a1.twice" in output
+    assert "compare it with our solution: kmha course solution a1.twice" in output
     assert "Next: a1.again, Four times as much, about 3 minutes (a1_doubling/again.py)" in output
     assert "factor_of_the_solution" in begun("solution")
     assert not _noted()["solution"]
@@ -214,10 +216,10 @@ def test_the_next_one_is_checked_then(begun, answer):
     begun("check")
     assert begun("check", status=1).splitlines()[0].startswith("a1.again")
     answer("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n", "again")
-    assert "That was the last one: all exercises are passed." in begun("check")
-    assert "all exercises are passed" in begun("check", status=1)
-    assert "All exercises are passed." in begun("progress")
-    assert "All exercises are passed." in begun("start")
+    assert "That was the last one. You have passed all exercises." in begun("check")
+    assert "you have passed all exercises" in begun("check", status=1)
+    assert "You have passed all exercises." in begun("progress")
+    assert "You have passed all exercises." in begun("start")
 
 
 def test_a_check_of_all(begun, answer, tmp_path):
@@ -234,7 +236,7 @@ def test_a_check_of_all(begun, answer, tmp_path):
 def test_what_another_answer_has_wrong(begun, answer):
     answer("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n", "again")
     output = begun("check", "again", status=1)
-    assert "It uses your answer to a1.twice, which is not passed yet: check that one first." in output
+    assert "It uses your answer to a1.twice, which you have not passed yet. Check that one first." in output
 
 
 @pytest.mark.parametrize(
@@ -270,7 +272,7 @@ def test_an_exercise_that_there_is_not(begun, command):
 
 def test_one_exercise_at_a_time(begun):
     for command in ("hint", "solution", "reset"):
-        assert "'a1' is 2 exercises: name one of a1.twice, a1.again." in begun(command, "a1", status=1)
+        assert "'a1' matches 2 exercises. Name one of a1.twice, a1.again." in begun(command, "a1", status=1)
 
 
 def test_hints(begun):
@@ -280,28 +282,28 @@ def test_hints(begun):
         assert f"The {said} hint." in output
         assert _noted()["hints"] == number
     output = begun("hint")
-    assert "all 3 hints were taken" in output
+    assert "you have seen all 3 hints" in output
     assert "The first hint." in output
     assert _noted()["hints"] == 3
     assert "stuck? kmha course solution a1.twice" in begun("check", status=1)
     assert "The first hint of again." in begun("hint", "again")
-    assert "4 hints and 0 solutions asked for" in begun("progress")
+    assert "asked for 4 hints and 0 solutions" in begun("progress")
 
 
 def test_a_solution_before_it_is_passed(begun):
     output = begun("solution", given="n\n", status=1)
-    assert "a1.twice is not passed yet. Show its solution? That is noted." in output
+    assert "You have not passed a1.twice yet. Show its solution? This is recorded." in output
     assert "factor_of_the_solution" not in output
     assert "factor_of_the_solution" in begun("solution", given="y\n")
     assert _noted()["solution"]
     assert "Show its solution" not in begun("solution")
-    assert "1 solution asked for" in begun("progress")
+    assert "and 1 solution." in begun("progress")
     assert "### " not in begun("solution", "again", "--yes")
 
 
 def test_a_question_that_is_not_answered(begun):
     output = begun("solution", given="", status=1)
-    assert "\nNo answer means no; --yes answers beforehand.\n" in output
+    assert "\nNo answer was given, so nothing was done. Use --yes to skip the question.\n" in output
     assert "factor_of_the_solution" not in output
     assert json.loads(Path(".kmha-course.json").read_text())["exercises"] == {}
 
@@ -321,25 +323,25 @@ def test_progress(begun, answer):
     begun("check")
     output = begun("progress")
     assert " a1 Doubling  ████████████████████░░░░  32 of 37 points  1 of 2 exercises" in output
-    assert "1 check made; 0 hints and 0 solutions asked for." in output
+    assert "You have made 1 check and asked for 0 hints and 0 solutions." in output
     assert "Next: a1.again" in output
 
 
 def test_reset(begun, answer):
     answer("mine")
-    assert "Put the starter of a1.twice back" in begun("reset", "twice", given="n\n", status=1)
+    assert "Restore the starter of a1.twice" in begun("reset", "twice", given="n\n", status=1)
     assert Path("a1_doubling/twice.py").read_text() == "mine"
-    assert "What you wrote is in a1_doubling/twice.py.bak-1." in begun("reset", "twice", given="y\n")
+    assert "A copy of your answer is in a1_doubling/twice.py.bak-1." in begun("reset", "twice", given="y\n")
     assert Path("a1_doubling/twice.py.bak-1").read_text() == "mine"
     assert "NotImplementedError" in Path("a1_doubling/twice.py").read_text()
 
 
 def test_reset_of_what_was_not_touched(begun, answer):
     before = sorted(os.listdir("a1_doubling"))
-    assert begun("reset", "twice") == "a1.twice is as it was handed out: there is nothing to reset.\n"
+    assert begun("reset", "twice") == "a1.twice is still the starter. There is nothing to reset.\n"
     assert sorted(os.listdir("a1_doubling")) == before
     answer("mine")
-    assert "No answer means no" in begun("reset", "twice", given="", status=1)
+    assert "No answer was given" in begun("reset", "twice", given="", status=1)
     assert Path("a1_doubling/twice.py").read_text() == "mine"
 
 
@@ -347,7 +349,7 @@ def test_what_the_system_cannot_do_is_said_once(begun, monkeypatch):
     from kmha.sandbox import limits
 
     monkeypatch.setattr(limits, "missing", lambda: ["using the network", "reading your files"])
-    said = "here that does not keep it from using the network or reading your files."
+    said = "it cannot keep code from using the network or reading your files."
     assert said in begun("check", status=1)
     assert said not in begun("check", status=1)
 
@@ -364,7 +366,7 @@ def test_ctrl_c(begun, answer, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(checking, "check", interrupted)
-    assert "Stopped; what was noted is kept." in begun("check", status=common.INTERRUPTED)
+    assert "Stopped. Everything recorded so far is kept." in begun("check", status=common.INTERRUPTED)
 
 
 def test_watch(begun, answer, assignments):
@@ -383,7 +385,7 @@ def test_watch(begun, answer, assignments):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         late = threading.Timer(60, process.kill)
         late.start()
-        assert "an answer is checked when its text changes" in process.stdout.readline()
+        assert "An answer is checked when its text changes" in process.stdout.readline()
         time.sleep(1)
         Path("a1_doubling/notes.txt").write_text("not an answer")
         answer(RIGHT)
@@ -400,8 +402,8 @@ def test_watch(begun, answer, assignments):
 
 def test_verify(run, tmp_path):
     output = run("verify", "a1.twice", "again", "a1", "--json", str(tmp_path / "found.json"))
-    assert "a1.twice    32 points    1 wrong answers" in output
-    assert "2 exercises, 37 points, 2 wrong answers (seed 1): all is as it must be." in output
+    assert "a1.twice    32 points    1 wrong answer " in output
+    assert "2 exercises, 37 points, 2 wrong answers (seed 1): no problems." in output
     found = json.loads((tmp_path / "found.json").read_text())
     assert [(each["id"], each["points"], each["found"]) for each in found["exercises"]] == [
         ("a1.twice", 32, []),
@@ -413,16 +415,16 @@ def test_verify_all(run, assignments):
     page = assignments / "README.md"
     page.unlink(missing_ok=True)
     assert "kmha course verify --write-readme" in run("verify", "--jobs", "1", status=1)
-    assert "is written" in run("verify", "--write-readme")
-    assert "all is as it must be" in run("verify")
-    assert "name none" in run("verify", "a1", "--write-readme", status=2)
+    assert "Wrote " in run("verify", "--write-readme")
+    assert "no problems" in run("verify")
+    assert "do not name any" in run("verify", "a1", "--write-readme", status=2)
 
 
 def test_verify_runs_notebooks(run, monkeypatch):
     from kmha.course.classroom import executing
-    from kmha.course.classroom.verifying import Found
+    from kmha.course.classroom.verifying import Problem
 
-    monkeypatch.setattr(executing, "verify", lambda assignment: iter([Found(assignment.id, "a cell raises")]))
+    monkeypatch.setattr(executing, "verify", lambda assignment: iter([Problem(assignment.id, "a cell raises")]))
     assert "a1: a cell raises\n" in run("verify", "a1.twice", "--notebooks", status=1)
     assert "a cell raises" not in run("verify", "a1.twice")
 
@@ -448,7 +450,7 @@ def test_help_begins_with_what_learners_need(run):
     ]
     assert [line.split()[0] for line in teachers.splitlines()] == ["verify", "release", "grade"]
     assert "..." not in learners + teachers
-    assert "check     Check an answer, and say what is wrong.\n" in output
+    assert "check     Check an answer and explain its mistake.\n" in output
 
 
 def test_verify_finds(run, assignments, tmp_path, monkeypatch):
@@ -464,7 +466,7 @@ def test_verify_finds(run, assignments, tmp_path, monkeypatch):
     output = run("verify", "a1", status=1)
     assert "its wrong answer thrice-as-much gets full points." in output
     assert "it cannot be read: ZeroDivisionError: division by zero" in output
-    assert "): 2 found." in output
+    assert "): 2 problems." in output
 
 
 def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
@@ -482,7 +484,7 @@ def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypa
     Path("a1_doubling/twice.py").write_text(RIGHT)
     assert "kmha course solution" not in run("check")
     assert "Error: this c" in run("solution", "--yes", status=1)
-    assert "there is nothing in it to verify" in run("verify", status=1)
+    assert "It has nothing to verify" in run("verify", status=1)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ pytest.importorskip("nbformat")
 pytest.importorskip("jinja2")
 
 from kmha.course.classroom import grades, grading, pages
-from kmha.course.classroom.grading import Run
+from kmha.course.classroom.grading import GradingRun
 from kmha.course.classroom.submissions import places
 from kmha.sandbox import limits
 
@@ -96,7 +96,7 @@ def graded(tmp_path_factory, doubling):
         _hand_in(folder / "in", {NAME.replace("/", "∕"): answers["html"], **answers})
         _archives(folder / "in", doubling)
         before = _snapshot(folder / "in", folder / "others", doubling.folder.parent)
-        run = Run((doubling,), folder / "results", seed=13, jobs=2, seconds=SECONDS)
+        run = GradingRun((doubling,), folder / "results", seed=13, jobs=2, seconds=SECONDS)
         records = grading.grade(places(folder / "in"), run)
         after = _snapshot(folder / "in", folder / "others", doubling.folder.parent)
         with pytest.raises(BlockingIOError):
@@ -151,7 +151,9 @@ def test_none_hangs(graded):
 
 def test_none_disturbs_the_grade_of_another(graded, tmp_path, doubling):
     _hand_in(tmp_path / "in", HONEST)
-    alone = grading.grade(places(tmp_path / "in"), Run((doubling,), tmp_path / "results", seed=13, seconds=SECONDS))
+    alone = grading.grade(
+        places(tmp_path / "in"), GradingRun((doubling,), tmp_path / "results", seed=13, seconds=SECONDS)
+    )
     assert {id: graded[0][id] for id in HONEST} == alone
     assert [record["exercises"]["a1.twice"]["points"] for record in alone.values()] == [32, 0, 32, 12]
 
@@ -163,7 +165,7 @@ def test_none_writes_into_the_pages(graded, doubling):
         assert "<script" not in text
         assert "49" not in text or "{{ 7 * 7 }}" not in text
     assert any("&lt;script&gt;document.title" in text for text in found.values())
-    table = grades.as_csv(grades.rows(records, [doubling]), [doubling])
+    table = grades.as_csv(grades.student_points(records, [doubling]), [doubling])
     assert len(table.splitlines()) == len(records) + 1
     for record in records.values():
         assert len(json.dumps(grades.gradescope(record))) < 100_000

@@ -1,1 +1,1 @@
-"""The teacher's side: submissions, grading, grades, pages, the release and the check of the exercises themselves."""
+"""The teacher's side: verify the exercises, release them to a class, and grade the submissions."""

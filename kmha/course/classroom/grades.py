@@ -1,4 +1,4 @@
-"""The grades of a class: as rows, CSV and JSON, as Gradescope's results, and which mistakes are common."""
+"""A class's grades as a table, CSV, JSON and Gradescope's results, and a summary of each exercise."""
 
 import csv
 import dataclasses
@@ -7,25 +7,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kmha.course.classroom.grading import Record
+from kmha.course.classroom.grading import GradedSubmission
 from kmha.course.exercises.content import Assignment
 from kmha.course.judging.marking import error_text
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet computes
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet evaluates a cell that begins with one of these
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class StudentPoints:
     """A student's points.
 
     Attributes:
-        student: their id.
-        of_assignments: by the assignments' ids.
-        of_exercises: by the exercises' ids.
-        notes: on what was handed in.
+        id: Id of the student.
+        of_assignments: Points by assignment id.
+        of_exercises: Points by exercise id.
+        notes: Notes on the submission.
     """
 
-    student: str
+    id: str
     of_assignments: dict[str, int]
     of_exercises: dict[str, int]
     notes: tuple[str, ...] = ()
@@ -36,17 +36,17 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Common:
-    """What went wrong in an exercise, and how often.
+class ExerciseSummary:
+    """A class's results in one exercise.
 
     Attributes:
-        id: of the exercise.
-        title: of it.
-        handed_in: how many wrote something.
-        passed: how many got all points.
-        mistakes: what is known by name, with its number, the most frequent first.
-        checks: what is checked, with how many fail there without a known mistake.
-        errors: how many answers could not be run.
+        id: Id of the exercise.
+        title: Title of the exercise.
+        handed_in: Number of answers handed in.
+        passed: Number of answers with full points.
+        mistakes: Known mistakes and how often each was made, most frequent first.
+        checks: Checks and how many answers without a known mistake fail each.
+        errors: Number of answers that could not be run.
     """
 
     id: str
@@ -58,25 +58,25 @@ class Common:
     errors: int
 
 
-def rows(records: Mapping[str, Record], assignments: Sequence[Assignment]) -> list[Row]:
-    """In the order of the records."""
+def student_points(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment]) -> list[StudentPoints]:
+    """Return the points of each student, in order."""
     found = []
-    for student, record in records.items():
-        points = {id: int(told["points"]) for id, told in record["exercises"].items()}
+    for student, submission in graded.items():
+        points = {id: int(exercise["points"]) for id, exercise in submission["exercises"].items()}
         sums = {each.id: sum(points[item.id] for item in each.items) for each in assignments}
-        found.append(Row(student, sums, points, tuple(record["notes"])))
+        found.append(StudentPoints(student, sums, points, tuple(submission["notes"])))
     return found
 
 
 def possible(assignments: Sequence[Assignment]) -> dict[str, int]:
-    """The points that there are, by the assignments' ids."""
+    """Return the possible points by assignment id."""
     return {each.id: each.points for each in assignments}
 
 
-def as_csv(found: Sequence[Row], assignments: Sequence[Assignment]) -> str:
-    """A line for each student: the points of each assignment, their sum, and those of each exercise.
+def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment]) -> str:
+    """Return a line for each student: points of each assignment, their total, and points of each exercise.
 
-    A name that a spreadsheet would compute gets an apostrophe before it.
+    A name that a spreadsheet would evaluate as a formula gets an apostrophe in front.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -84,46 +84,46 @@ def as_csv(found: Sequence[Row], assignments: Sequence[Assignment]) -> str:
     exercises = [item.id for each in assignments for item in each.items]
     writer.writerow(["student", *ids, "total", "possible", *exercises])
     most = sum(possible(assignments).values())
-    for row in found:
-        name = f"'{row.student}" if row.student.startswith(_FORMULA) else row.student
-        of_exercises = [row.of_exercises[id] for id in exercises]
-        writer.writerow([name, *[row.of_assignments[id] for id in ids], row.total, most, *of_exercises])
+    for student in students:
+        name = f"'{student.id}" if student.id.startswith(_FORMULA) else student.id
+        of_exercises = [student.of_exercises[id] for id in exercises]
+        writer.writerow([name, *[student.of_assignments[id] for id in ids], student.total, most, *of_exercises])
     return text.getvalue()
 
 
-def as_json(records: Mapping[str, Record], assignments: Sequence[Assignment], seed: int) -> dict[str, Any]:
-    """Everything but the code and what was printed."""
+def as_json(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int) -> dict[str, Any]:
+    """Return all grades as JSON holds them, without the students' code and its output."""
     students = []
-    for row, record in zip(rows(records, assignments), records.values(), strict=True):
+    for student, submission in zip(student_points(graded, assignments), graded.values(), strict=True):
         exercises = {
-            id: {key: value for key, value in told.items() if key not in ("code", "printed", "exercise", "case")}
-            for id, told in record["exercises"].items()
+            id: {key: value for key, value in exercise.items() if key not in ("code", "printed", "exercise", "case")}
+            for id, exercise in submission["exercises"].items()
         }
-        points = {"assignments": row.of_assignments, "total": row.total}
-        students.append({"student": row.student, **points, "notes": record["notes"], "exercises": exercises})
+        points = {"assignments": student.of_assignments, "total": student.total}
+        students.append({"student": student.id, **points, "notes": submission["notes"], "exercises": exercises})
     return {
         "seed": seed,
         "possible": possible(assignments),
         "students": students,
-        "common": [dataclasses.asdict(each) for each in common(records)],
+        "common": [dataclasses.asdict(each) for each in summaries(graded)],
     }
 
 
-def gradescope(record: Record) -> dict[str, Any]:
-    """What Gradescope reads as `results.json`: a test for each check; hidden ones show once grades do."""
+def gradescope(submission: GradedSubmission) -> dict[str, Any]:
+    """Return the content of Gradescope's `results.json`: a test for each check; hidden ones show after publication."""
     tests = []
-    for id, told in record["exercises"].items():
-        why = "" if told["error"] is None else error_text(told["error"])
-        for check in told["checks"]:
-            said = why or check["wrong"] or ""
-            if said and told["mistake"] is not None and check["visible"]:
-                said = f"{said}\n{told['mistake']['says']}"
+    for id, exercise in submission["exercises"].items():
+        error = "" if exercise["error"] is None else error_text(exercise["error"])
+        for check in exercise["checks"]:
+            output = error or check["wrong"] or ""
+            if output and exercise["mistake"] is not None and check["visible"]:
+                output = f"{output}\n{exercise['mistake']['says']}"
             tests.append(
                 {
                     "name": f"{id}: {check['says']}",
                     "score": check["points"],
                     "max_score": check["possible"],
-                    "output": said,
+                    "output": output,
                     "visibility": "visible" if check["visible"] else "after_published",
                 }
             )
@@ -131,29 +131,29 @@ def gradescope(record: Record) -> dict[str, Any]:
     return {
         "score": sum(test["score"] for test in tests),
         **texts,
-        "output": "\n".join(record["notes"]),
+        "output": "\n".join(submission["notes"]),
         "tests": tests,
     }
 
 
-def common(records: Mapping[str, Record]) -> list[Common]:
-    """Of each exercise what went wrong."""
-    ids = next(iter(records.values()))["exercises"] if records else {}
-    return [_common(id, [record["exercises"][id] for record in records.values()]) for id in ids]
+def summaries(graded: Mapping[str, GradedSubmission]) -> list[ExerciseSummary]:
+    """Return a summary of each exercise."""
+    ids = next(iter(graded.values()))["exercises"] if graded else {}
+    return [_summary(id, [submission["exercises"][id] for submission in graded.values()]) for id in ids]
 
 
-def _common(id: str, every: Sequence[Record]) -> Common:
-    tried = [told for told in every if told["handed_in"]]
-    failed = [told for told in tried if not told["passed"]]
-    mistakes = Counter(told["mistake"]["says"] for told in failed if told["mistake"])
-    unnamed = [told for told in failed if not told["mistake"] and told["error"] is None]
-    checks = Counter(check["says"] for told in unnamed for check in told["checks"] if check["wrong"])
-    errors = sum(told["error"] is not None for told in failed)
-    return Common(
+def _summary(id: str, answers: Sequence[dict[str, Any]]) -> ExerciseSummary:
+    handed_in = [answer for answer in answers if answer["handed_in"]]
+    failed = [answer for answer in handed_in if not answer["passed"]]
+    mistakes = Counter(answer["mistake"]["says"] for answer in failed if answer["mistake"])
+    unnamed = [answer for answer in failed if not answer["mistake"] and answer["error"] is None]
+    checks = Counter(check["says"] for answer in unnamed for check in answer["checks"] if check["wrong"])
+    errors = sum(answer["error"] is not None for answer in failed)
+    return ExerciseSummary(
         id,
-        every[0]["title"],
-        len(tried),
-        len(tried) - len(failed),
+        answers[0]["title"],
+        len(handed_in),
+        len(handed_in) - len(failed),
         tuple(mistakes.most_common()),
         tuple(checks.most_common()),
         errors,

@@ -1,8 +1,8 @@
-"""Grades what a class handed in: many at a time, each in sandboxes of its worker, and each result is kept as it comes.
+"""Grade a class's submissions in parallel, keeping each result as it is finished.
 
-A run that was stopped goes on where it was: a submission is graded again only if its content, the exercises or the seed
-are others. All submissions of a run get the same inputs, so that what the solutions and the wrong answers give is
-computed once.
+A run that was interrupted can be resumed: a submission is graded again only if its content, the exercises or the seed
+changed. All submissions of a run get the same inputs, so the results of the solutions and of the known wrong answers
+are computed once.
 """
 
 import contextlib
@@ -29,22 +29,22 @@ from kmha.course.judging.running import BrokenExerciseError
 from kmha.sandbox.pool import Pool
 from kmha.sandbox.sandbox import SandboxError, StoppedError
 
-VERSION = 1  # of the files
-MISSING, UNTOUCHED = "it was not handed in.", "it is still the starter."
-CASE = 3_000  # characters of a smallest case that are kept
-Record = dict[str, Any]
+VERSION = 1  # of the result files
+MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
+CASE_LENGTH = 3_000  # characters kept of a smallest case
+GradedSubmission = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """How a class is graded.
+class GradingRun:
+    """The settings of a run.
 
     Attributes:
-        assignments: that count.
-        folder: for the results, a file for each submission.
-        seed: of the inputs.
-        jobs: how many are graded at a time.
-        seconds: that an answer may take, if not as many as the exercise says.
+        assignments: Assignments that count.
+        folder: Folder for the results, one file per submission.
+        seed: Seed of the inputs.
+        jobs: Number of submissions graded at a time.
+        seconds: Time limit for an answer; the exercise's own by default.
     """
 
     assignments: tuple[Assignment, ...]
@@ -58,9 +58,9 @@ class Run:
         return tuple(item for assignment in self.assignments for item in assignment.items)
 
     def key(self, submission: Submission) -> str:
-        """Of all that a result hangs on."""
-        told = [VERSION, __version__, self.seed, self.seconds, submission.digest, self._content]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        """Return a hash of everything that the result depends on."""
+        parts = [VERSION, __version__, self.seed, self.seconds, submission.digest, self._content]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @cached_property
     def _content(self) -> list[str]:
@@ -68,72 +68,82 @@ class Run:
         return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
-def grade(places: Mapping[str, Path], run: Run, progress: Callable[[str], None] = lambda id: None) -> dict[str, Record]:
-    """Grades submissions.
+def grade(
+    places: Mapping[str, Path], run: GradingRun, progress: Callable[[str], None] = lambda id: None
+) -> dict[str, GradedSubmission]:
+    """Grade submissions.
 
     Args:
-        places: where they are, by their ids.
-        run: how.
-        progress: called with the id of each that is done, in this thread.
+        places: Paths of the submissions, by id.
+        run: Settings of the run.
+        progress: Function called in this thread with the id of each finished submission.
 
     Returns:
-        What came of each, by their ids: `student`, `notes`, and `exercises` by their ids, each as
-        `kmha.course.judging.rendering.as_dict` has it, with its `title`, the `code`, whether it was `handed_in`,
-        whether grading it `failed`, whether each check is `visible`, and the smallest case as text.
+        For each id, a dictionary with `student`, `notes`, `failed` and `exercises`. The last maps exercise ids to what
+        `kmha.course.judging.rendering.as_dict` returns, plus `title`, `code`, `handed_in` and `failed` (the grader
+        itself failed). Each check also has `visible`, and the smallest case is text.
 
     Raises:
-        BrokenExerciseError: the solution of an exercise does not run.
-        KeyboardInterrupt: results that are there are whole, and the same call goes on.
+        BrokenExerciseError: The solution of an exercise does not run.
+        KeyboardInterrupt: The run was interrupted. Results written so far are complete, and the same call resumes.
     """
     run.folder.mkdir(parents=True, exist_ok=True)
     todo: queue.SimpleQueue[tuple[str, Path, Path]] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[str, Record] | BaseException] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[str, GradedSubmission] | BaseException] = queue.SimpleQueue()
     names = file_names(places)
     for id, path in places.items():
         todo.put((id, path, run.folder / f"{names[id]}.json"))
     workers = [_Worker(run, todo, done) for _ in range(max(1, min(run.jobs, len(places))))]
-    found: dict[str, Record] = {}
+    graded: dict[str, GradedSubmission] = {}
     try:
         for worker in workers:
             worker.start()
-        while len(found) < len(places):
+        while len(graded) < len(places):
             result = _next(done)
             if isinstance(result, BaseException):
                 raise result
-            found[result[0]] = result[1]
+            graded[result[0]] = result[1]
             progress(result[0])
     finally:
         for worker in workers:
             worker.stop()
         for worker in workers:
             worker.join()
-    return {id: found[id] for id in places}
+    return {id: graded[id] for id in places}
 
 
 def file_names(ids: Iterable[str]) -> dict[str, str]:
-    """For each id a name that every file system takes, and that is no other's where upper and lower case are one.
+    """Return a file name for each id, valid on every file system and unique even if case is ignored.
 
     >>> file_names(["Ann", "a/../b"])
     {'Ann': 'Ann', 'a/../b': 'a_.._b-900ea8b7'}
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     taken: set[str] = set()
     for id in ids:
-        # A letter can be 4 bytes, a file system's limit is 255, and the name gets a suffix and that of a draft.
+        # 40 letters of up to 4 bytes each, a suffix, and a temporary file's suffix must fit into 255 bytes.
         name = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:40]
         if name != id or name.casefold() in taken or name.casefold() in ("index", "con", "nul", "aux", "prn"):
             name = f"{name}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
         taken.add(name.casefold())
-        found[id] = name
-    return found
+        names[id] = name
+    return names
+
+
+def handed_in(places: Mapping[str, Path], assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
+    """Return the assignments for which someone handed in an answer, or all if nobody did."""
+    found: set[str] = set()
+    for id, path in places.items():
+        found |= {answer.partition(".")[0] for answer in submissions.read(id, path, assignments).answers}
+    return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)
 
 
 class _Worker(threading.Thread):
-    """Grades one submission after another, in sandboxes of its own."""
+    """A thread that grades one submission after another, in its own sandboxes."""
 
-    def __init__(self, run: Run, todo: Any, done: Any) -> None:
+    def __init__(self, run: GradingRun, todo: Any, done: Any) -> None:
         super().__init__(daemon=True)
-        self.how, self.todo, self.done = run, todo, done
+        self.settings, self.todo, self.done = run, todo, done
         self.pool = Pool()
         self.stopped = False
 
@@ -142,72 +152,76 @@ class _Worker(threading.Thread):
             with self.pool, contextlib.suppress(queue.Empty, StoppedError):
                 while not self.stopped:
                     id, path, result = self.todo.get_nowait()
-                    self.done.put((id, self._one(id, path, result)))
-        except BaseException as error:  # for the thread that waits
+                    self.done.put((id, self._grade(id, path, result)))
+        except BaseException as error:  # raised again in the thread that waits
             self.done.put(error)
 
     def stop(self) -> None:
-        """Ends it, whatever it does."""
+        """Stop the worker, even in the middle of an answer."""
         self.stopped = True
         self.pool.stop()
 
-    def _one(self, id: str, path: Path, result: Path) -> Record:
-        submission = submissions.read(id, path, self.how.assignments)
-        key = self.how.key(submission)
+    def _grade(self, id: str, path: Path, result: Path) -> GradedSubmission:
+        submission = submissions.read(id, path, self.settings.assignments)
+        key = self.settings.key(submission)
         if (known := _known(result, key)) is not None:
             return known
-        record: Record = {"key": key, "student": id, "notes": list(submission.notes), "failed": False, "exercises": {}}
-        for item in self.how.items:
-            told = self._exercise(item, submission)
-            record["failed"] |= told["failed"]
-            record["exercises"][item.id] = told
-        files.write_json(result, record)
-        return record
+        graded: GradedSubmission = {
+            **{"key": key, "student": id, "notes": list(submission.notes)},
+            **{"failed": False, "exercises": {}},
+        }
+        for item in self.settings.items:
+            exercise = self._grade_exercise(item, submission)
+            graded["failed"] |= exercise["failed"]
+            graded["exercises"][item.id] = exercise
+        files.write_json(result, graded)
+        return graded
 
-    def _exercise(self, item: Item, submission: Submission) -> Record:
+    def _grade_exercise(self, item: Item, submission: Submission) -> dict[str, Any]:
         code = submission.answers.get(item.id)
         failed = False
         try:
-            found = self._judged(item, code, submission)
+            found = self._judge(item, code, submission)
         except (BrokenExerciseError, SandboxError, StoppedError):
             raise
-        except Exception as error:  # the fault is ours: it must not cost the others their grades
+        except Exception as error:  # a bug in the grader must not cost the other students their grades
             failed = True
             found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
-        told = rendering.as_dict(dataclasses.replace(found, shown=None)) | {"case": _case(found)}
-        for check, outcome in zip(told["checks"], found.outcomes, strict=True):
+        exercise = rendering.as_dict(dataclasses.replace(found, shown=None)) | {"case": _case(found)}
+        for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
             check["visible"] = outcome.check.visible
-        return {**told, "title": item.spec.title, "handed_in": code is not None, "failed": failed, "code": code or ""}
+        handed_in = {"handed_in": code is not None, "failed": failed, "code": code or ""}
+        return {**exercise, "title": item.spec.title, **handed_in}
 
-    def _judged(self, item: Item, code: str | None, submission: Submission) -> Grade:
+    def _judge(self, item: Item, code: str | None, submission: Submission) -> Grade:
         if code is None:
             return refused(item.id, item.spec, MISSING)
         if is_starter(code, item):
-            return refused(item.id, item.spec, UNTOUCHED)
-        of_assignment = {other.id: f"{other.name}.py" for other in item.beside}
-        more = {of_assignment[id]: text for id, text in submission.answers.items() if id in of_assignment}
+            return refused(item.id, item.spec, UNWRITTEN)
+        names = {other.id: f"{other.name}.py" for other in item.beside}
+        more = {names[id]: text for id, text in submission.answers.items() if id in names}
         sandbox = self.pool.of(item.spec.uses)
-        if self.stopped:  # it may have come after all others were stopped
+        if self.stopped:  # this sandbox may have been created after `stop` stopped the others
             raise StoppedError
-        return judge(item, code, sandbox, seed=self.how.seed, more=more, seconds=self.how.seconds)
+        return judge(item, code, sandbox, seed=self.settings.seed, more=more, seconds=self.settings.seconds)
 
 
 def _case(grade: Grade) -> str:
-    """The smallest case as text; in it is a stranger's result, so that it is cut, and that it fails is no matter."""
+    """Return the smallest case as text. It shows an untrusted result, so it is truncated and errors are ignored."""
     with contextlib.suppress(Exception):
-        return "" if grade.shown is None else rendering.case_text(grade.shown)[:CASE]
+        return "" if grade.shown is None else rendering.case_text(grade.shown)[:CASE_LENGTH]
     return ""
 
 
 def _next(done: Any) -> Any:
-    """What comes next; waiting in pieces, since Ctrl-C is not heard in the middle of one everywhere."""
+    """Wait for the next result; with timeouts, since Ctrl-C does not interrupt a wait on every system."""
     while True:
         with contextlib.suppress(queue.Empty):
             return done.get(timeout=0.2)
 
 
-def _known(path: Path, key: str) -> Record | None:
-    """The result in a file, if it is of the same content."""
+def _known(path: Path, key: str) -> GradedSubmission | None:
+    """Return the result in a file if it has this key."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -219,11 +233,3 @@ def _known(path: Path, key: str) -> Record | None:
 
 def _checks(item: Item) -> Path:
     return item.folder / "checks" / f"{item.name}.py"
-
-
-def handed_in(places: Mapping[str, Path], assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """The assignments that someone handed in an answer to; all, if nobody did."""
-    found: set[str] = set()
-    for id, path in places.items():
-        found |= {answer.partition(".")[0] for answer in submissions.read(id, path, assignments).answers}
-    return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)

@@ -1,6 +1,6 @@
-"""The grades as pages: one for each student, and one for the class.
+"""Grades as HTML pages: one for the class, and one for each student.
 
-Names, code and what it printed are a stranger's text: all of it is escaped, and the pages forbid scripts by themselves.
+Names, code and its output are untrusted: all of it is escaped, and a policy in the pages forbids scripts.
 """
 
 import base64
@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from kmha.course.classroom import grades
-from kmha.course.classroom.grading import Record
+from kmha.course.classroom.grading import GradedSubmission
 from kmha.course.exercises import extras
 from kmha.course.exercises.content import Assignment
 from kmha.course.judging.marking import error_text
@@ -19,28 +19,29 @@ TEMPLATES = "templates"
 
 
 def pages(
-    records: Mapping[str, Record], assignments: Sequence[Assignment], names: Mapping[str, str], seed: int
+    graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], names: Mapping[str, str], seed: int
 ) -> dict[str, str]:
-    """All pages, by their paths: `index.html`, and `students/NAME.html`.
+    """Return all pages by path: `index.html` and `students/NAME.html`.
 
     Args:
-        records: what came of each student's submission (`kmha.course.classroom.grading.grade`).
-        assignments: that count.
-        names: of the students' files, by their ids.
-        seed: of the run.
+        graded: Graded submissions by student (`kmha.course.classroom.grading.grade`).
+        assignments: Assignments that count.
+        names: File names by student.
+        seed: Seed of the run.
 
     Raises:
         MissingPackageError: jinja2 is not installed.
     """
     environment = _environment()
-    rows = grades.rows(records, assignments)
+    students = grades.student_points(graded, assignments)
     shared = {"assignments": assignments, "possible": grades.possible(assignments)}
     index = environment.get_template("class.html")
-    student = environment.get_template("student.html")
-    found = {"index.html": index.render(rows=rows, common=grades.common(records), names=names, seed=seed, **shared)}
-    for row, record in zip(rows, records.values(), strict=True):
-        exercises = list(record["exercises"].values())
-        found[f"students/{names[row.student]}.html"] = student.render(row=row, exercises=exercises, **shared)
+    page = environment.get_template("student.html")
+    summaries = grades.summaries(graded)
+    found = {"index.html": index.render(students=students, summaries=summaries, names=names, seed=seed, **shared)}
+    for points, submission in zip(students, graded.values(), strict=True):
+        exercises = list(submission["exercises"].values())
+        found[f"students/{names[points.id]}.html"] = page.render(student=points, exercises=exercises, **shared)
     return found
 
 
@@ -57,12 +58,8 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # The one style that the page allows is told by its hash; it is ours, and goes in as it is.
+    # The policy allows the style by its hash, so the style must not be escaped.
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    environment.globals.update(style=_as_it_is(style), style_hash=f"sha256-{hashed}")
+    environment.globals.update(style=extras.load("markupsafe").Markup(style), style_hash=f"sha256-{hashed}")
     environment.filters["error_text"] = error_text
     return environment
-
-
-def _as_it_is(text: str) -> Any:
-    return extras.load("markupsafe").Markup(text)

@@ -1,14 +1,13 @@
-"""A class's own copy of the assignments: what learners get, and nothing else.
+"""Release a class's copy of the assignments, without solutions and hidden checks.
 
 ```
-README.md           how to work in it
+README.md           how to work in the copy
 files/              a learner's folder with a file for each exercise
-notebooks/          the same with a notebook for each assignment
+notebooks/          a learner's folder with a notebook for each assignment
 ```
 
-Each of the two has `.checks`, from which `kmha course` takes what it would otherwise take from the assignments
-(`kmha.course.judging.released`), and all else in it is made from `.checks`: what is not there cannot be
-in a learner's hands.
+Each of the two folders has a `.checks`, which `kmha course` reads instead of the assignments
+(`kmha.course.judging.released`). All other files are made from `.checks`, so learners get nothing that is not in it.
 """
 
 import os
@@ -29,7 +28,7 @@ FORMS = (handout.FILES, handout.NOTEBOOKS)
 
 
 class ReleaseError(CourseError, ValueError):
-    """The course cannot be released there."""
+    """The course cannot be released to this folder."""
 
 
 def release(
@@ -41,25 +40,25 @@ def release(
     forms: Sequence[str] = FORMS,
     progress: Callable[[Item], None] = lambda item: None,
 ) -> None:
-    """Makes the folder, whole or not at all.
+    """Make the copy, completely or not at all.
 
     Args:
-        folder: to make; it may exist, if it is empty.
-        assignments: that learners get, with their solutions.
-        pool: of sandboxes, in which the solutions are run.
-        seed: of the inputs that learners' answers are checked with.
+        folder: Path of the copy; a folder that exists must be empty.
+        assignments: Assignments to release, with their solutions.
+        pool: Pool of sandboxes that run the solutions.
+        seed: Seed of the inputs in the copy.
         forms: `handout.FILES`, `handout.NOTEBOOKS`, or both.
-        progress: called before each exercise.
+        progress: Function called before each exercise.
 
     Raises:
-        ReleaseError: the folder is in use, or the assignments are a released course themselves.
-        BrokenExerciseError: a solution does not pass the checks that learners get.
-        MissingPackageError: what notebooks need is not installed.
+        ReleaseError: The folder is in use, or the assignments are themselves a released course.
+        BrokenExerciseError: A solution fails the checks that learners get.
+        MissingPackageError: nbformat is not installed.
     """
     folder = folder.resolve()
     _check_free(folder)
     if any(isinstance(item, Baked) for assignment in assignments for item in assignment.items):
-        raise ReleaseError("this is a released course, without solutions: it cannot be released again.")
+        raise ReleaseError("this is already a released course, without solutions. Release from kmha's own assignments.")
     if handout.NOTEBOOKS in forms:
         extras.load("nbformat")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -80,14 +79,14 @@ def release(
 
 
 def _check_free(folder: Path) -> None:
-    """Before all the work, for what is made takes the folder's place at the end."""
-    yet = "name a folder that is yet to be made."
+    """Check, before the long work, that the copy can replace the folder at the end."""
+    remedy = "Name a new folder."
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ReleaseError(f"{folder} is not empty: {yet}")
+        raise ReleaseError(f"{folder} is not empty. {remedy}")
     if folder == Path.cwd():
-        raise ReleaseError(f"{folder} is the folder that you are in: {yet}")
+        raise ReleaseError(f"{folder} is the current folder. {remedy}")
     if folder.is_mount():
-        raise ReleaseError(f"{folder} is where a disk is mounted, and cannot be replaced: {yet}")
+        raise ReleaseError(f"{folder} is a mount point and cannot be replaced. {remedy}")
 
 
 def _bake(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress: Callable[[Item], None]) -> None:
@@ -118,22 +117,22 @@ def _readme(assignments: Sequence[Assignment], forms: Sequence[str]) -> str:
 
 _README = """# The assignments
 
-| | about | exercises | minutes | points |
+| | topic | exercises | minutes | points |
 | --- | --- | --- | --- | --- |
 {rows}
 
-Install what they are written with, once: `pip install 'kmha[course]'`. Then work in {where}: that folder is
-yours, and `kmha course` knows in it what is next.
+Install kmha once: `pip install 'kmha[course]'`. Then work in {where}, where `kmha course` knows your next
+exercise.
 
 ```
 cd {first}
-kmha course list      # the exercises, and which are passed
-kmha course check     # check the first that is not passed; or name one
-kmha course hint      # a hint; there are three for each
+kmha course list      # list all exercises and show which you have passed
+kmha course check     # check the first exercise that you have not passed, or name one
+kmha course hint      # get a hint; each exercise has three
 ```
 
-In a notebook, run the cell below an exercise. Its answer is what the cells of the notebook define.
+In a notebook, run the cell below an exercise to check it. Your answer is what the cells of the notebook define.
 
-The checks here look at inputs that stay the same. When your answers are graded, the inputs are others, and there may
-be more checks, so that it need not be the same points. Hand in the folder, as a .zip, or the notebooks.
+The checks here always use the same inputs. Grading uses other inputs and may add checks, so your points can differ.
+Hand in the folder as a .zip, or hand in the notebooks.
 """

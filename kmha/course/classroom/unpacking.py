@@ -1,7 +1,7 @@
-"""The files in a stranger's folder or archive, without a trace on the disk.
+"""Read the files of an untrusted folder or archive without writing anything to disk.
 
-No link is followed, nothing but plain files is opened, and an archive is not unpacked: what is wanted of it is read, up
-to a limit, whatever size it claims to have.
+Links are not followed, only regular files are opened, and archives are not extracted: a member is read up to a limit,
+whatever size the archive claims for it.
 """
 
 import dataclasses
@@ -13,17 +13,18 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-ENTRIES = 5_000  # files that are looked at in a folder
-ARCHIVES = 20  # that are looked at in a folder
-MEMBERS = 20_000  # in all these archives
-ARCHIVE = 256 << 20  # bytes of an archive
-DEPTH = 12  # of folders in folders
+# Limits of a submission.
+MAX_FILES = 5_000
+MAX_ARCHIVES = 20
+MAX_MEMBERS = 20_000  # in all archives
+MAX_ARCHIVE = 256 << 20  # bytes
+MAX_DEPTH = 12  # of nested folders
 _IGNORED = ("__MACOSX", "__pycache__")
-_ENCRYPTED = 1
+_ENCRYPTED = 1  # a flag bit of the zip format
 
 
 class LeftOutError(Exception):
-    """Why a file, or the rest of a submission, is left out."""
+    """A file, or the rest of a submission, is left out; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,54 +32,52 @@ class Entry:
     """A file.
 
     Attributes:
-        path: within the folder or archive.
-        read: at most so many of its bytes.
-
-    `read` raises a `LeftOutError` where it cannot be read.
+        path: Path within the folder or archive.
+        read: Function that returns at most so many bytes of the file, or raises a `LeftOutError`.
     """
 
     path: PurePosixPath
     read: Callable[[int], bytes]
 
 
-def entries(path: Path, note: Callable[[str], None], opened: ExitStack) -> Iterator[Entry]:
-    """The files in a folder and in the archives in it, those in an archive, or the file itself.
+def entries(path: Path, note: Callable[[str], None], stack: ExitStack) -> Iterator[Entry]:
+    """Yield the files in a folder and its archives, the files in an archive, or the file itself.
 
     Args:
-        path: of the folder, archive or file.
-        note: is told what is left out, in a sentence.
-        opened: is closed when nothing is to be read any more.
+        path: Path of the folder, archive or file.
+        note: Function called with a sentence for each thing that is left out.
+        stack: Exit stack that closes the archives. Entries can be read until it is closed.
     """
     archives = _Archives()
-    opened.callback(archives.close)
+    stack.callback(archives.close)
     if not path.is_dir():
         yield from _of_file(path, PurePosixPath(path.name), note, archives)
         return None
     for count, (within, file) in enumerate(_walk(path, PurePosixPath(), note)):
-        if count == ENTRIES:
-            return note(f"There are more than {ENTRIES:,} files: the rest is left out.")
+        if count == MAX_FILES:
+            return note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
         yield from _of_file(file, within, note, archives)
     return None
 
 
 class _Archives:
-    """Those of a submission. Only one is open at a time: files that are open are counted over all that are graded."""
+    """The archives of a submission. Only one is open at a time: all grading threads share the limit on open files."""
 
     def __init__(self) -> None:
         self.count, self.members = 0, 0
         self.path: Path | None = None
         self.archive: zipfile.ZipFile | None = None
 
-    def listed(self, path: Path) -> list[zipfile.ZipInfo]:
-        """What is in one that was not opened before."""
+    def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
+        """Return the members of an archive on its first visit, and count it against the limits."""
         self.count += 1
-        if self.count > ARCHIVES:
-            raise LeftOutError(f"there are more than {ARCHIVES} archives")
-        if path.stat().st_size > ARCHIVE:
-            raise LeftOutError(f"it has more than {ARCHIVE >> 20} MiB")
+        if self.count > MAX_ARCHIVES:
+            raise LeftOutError(f"there are more than {MAX_ARCHIVES} archives")
+        if path.stat().st_size > MAX_ARCHIVE:
+            raise LeftOutError(f"it has more than {MAX_ARCHIVE >> 20} MiB")
         found = self.open(path).infolist()
-        if self.members + len(found) > MEMBERS:
-            raise LeftOutError(f"the archives hold more than {MEMBERS:,} files")
+        if self.members + len(found) > MAX_MEMBERS:
+            raise LeftOutError(f"the archives hold more than {MAX_MEMBERS:,} files")
         self.members += len(found)
         return found
 
@@ -95,7 +94,7 @@ class _Archives:
 
 
 def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> Iterator[tuple[PurePosixPath, Path]]:
-    """All plain files, in the order of their names."""
+    """Yield all regular files, sorted by name."""
     try:
         found = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
@@ -108,8 +107,8 @@ def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> I
         if entry.is_symlink():
             note(f"{name} is left out: it is a link.")
         elif entry.is_dir(follow_symlinks=False):
-            if len(name.parts) > DEPTH:
-                note(f"{name} is left out: it lies too deep.")
+            if len(name.parts) > MAX_DEPTH:
+                note(f"{name} is left out: it is nested too deeply.")
             else:
                 yield from _walk(folder / entry.name, name, note)
         elif entry.is_file(follow_symlinks=False):
@@ -122,40 +121,40 @@ def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], arc
         return
     try:
         yield from _of_archive(path, note, archives)
-    except Exception as error:  # an archive can be spoilt in many ways, and says so in as many
+    except Exception as error:  # a damaged archive can raise almost anything
         note(f"{within} is left out: {error}.")
 
 
 def _of_archive(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
-    for info in sorted(archives.listed(file), key=lambda info: info.filename):
-        if not info.filename:  # zipfile itself breaks down over these
+    for info in sorted(archives.members_of(file), key=lambda info: info.filename):
+        if not info.filename:  # zipfile itself fails on these
             note("A file in an archive is left out: it has no name.")
             continue
         path = PurePosixPath(info.filename)
         if info.is_dir() or any((part.startswith(".") and part != "..") or part in _IGNORED for part in path.parts):
             continue
-        if why := _refused(info, path):
-            note(f"{path} is left out: {why}.")
+        if reason := _why_refused(info, path):
+            note(f"{path} is left out: {reason}.")
         else:
             yield Entry(path, partial(_read_member, archives, file, info))
 
 
-def _refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
-    """Why a member of an archive is not looked at, or an empty text."""
+def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
+    """Return why a member of an archive must not be read, or an empty string."""
     if path.is_absolute() or ".." in path.parts or "\\" in info.filename or ":" in info.filename:
         return "its path leads out of the archive"
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-        return "it is a link, or no file"
+        return "it is not a regular file"
     return "it is encrypted" if info.flag_bits & _ENCRYPTED else ""
 
 
 def _read(path: Path, most: int) -> bytes:
     try:
-        # A pipe that someone put there must not make us wait.
+        # Opening a pipe must not block.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise LeftOutError("it is no file")
+                raise LeftOutError("it is not a regular file")
             return file.read(most)
     except OSError as error:
         raise LeftOutError(f"{error.strerror}") from None
@@ -165,5 +164,5 @@ def _read_member(archives: _Archives, path: Path, info: zipfile.ZipInfo, most: i
     try:
         with archives.open(path).open(info) as file:
             return file.read(most)
-    except Exception as error:  # as above
+    except Exception as error:  # a damaged archive can raise almost anything
         raise LeftOutError(f"it cannot be read: {error}") from None

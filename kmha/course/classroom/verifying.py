@@ -1,4 +1,4 @@
-"""Is an exercise what it says? Its starter fails, its solution passes, and every wrong answer is named."""
+"""Verify an exercise: its starter fails, its solution passes, and each known wrong answer is named."""
 
 import dataclasses
 import re
@@ -9,64 +9,64 @@ from kmha.course.judging.judging import judge
 from kmha.course.judging.running import BrokenExerciseError, solutions_needed
 from kmha.sandbox.sandbox import Sandbox
 
-COPIED = 24  # characters of a line of the solution that no hint may hold
+COPIED = 24  # a hint must not contain a line of the solution with at least this many characters
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """What is wrong with an exercise."""
+class Problem:
+    """A problem of an exercise or an assignment, named by its id."""
 
     id: str
-    says: str
+    message: str
 
 
-def verify(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Found]:
-    """Everything that is wrong with an exercise; nothing, if it is as it must be."""
-    yield from _written(item)
+def verify(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
+    """Yield the problems of an exercise."""
+    yield from _verify_texts(item)
     try:
-        yield from _graded(item, sandbox, seed)
+        yield from _verify_grades(item, sandbox, seed)
     except (BrokenExerciseError, ValueError) as error:
-        yield Found(item.id, str(error))
+        yield Problem(item.id, str(error))
 
 
-def _graded(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Found]:
+def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
     more = solutions_needed(item)
     starter = judge(item, item.master.starter, sandbox, seed=seed, more=more, explain=False)
     if starter.points:
-        yield Found(item.id, f"its starter gets {starter.points} points, expected none.")
+        yield Problem(item.id, f"its starter gets {starter.points} points instead of none.")
     solved = judge(item, item.master.solution, sandbox, seed=seed, more=more)
     for outcome in solved.outcomes:
         if outcome.says is not None:
-            yield Found(item.id, f"its solution fails the check {outcome.check.says!r}: {outcome.says}")
+            yield Problem(item.id, f"its solution fails the check {outcome.check.says!r}: {outcome.says}")
     for wrong in item.spec.wrong:
         grade = judge(item, wrong.text(item.master.solution), sandbox, seed=seed, more=more)
         if grade.error is not None:
-            yield Found(item.id, f"its wrong answer {wrong.id} cannot be run: {grade.error['says']}")
+            yield Problem(item.id, f"its wrong answer {wrong.id} cannot be run: {grade.error['says']}")
         elif grade.passed:
-            yield Found(item.id, f"its wrong answer {wrong.id} gets full points.")
-        elif grade.named is None or grade.named.id != wrong.id:
-            named = grade.named.id if grade.named else "nothing"
-            yield Found(item.id, f"its wrong answer {wrong.id} is named {named}.")
+            yield Problem(item.id, f"its wrong answer {wrong.id} gets full points.")
+        elif grade.named is None:
+            yield Problem(item.id, f"its wrong answer {wrong.id} is not named.")
+        elif grade.named.id != wrong.id:
+            yield Problem(item.id, f"its wrong answer {wrong.id} is named {grade.named.id}.")
 
 
-def _written(item: Item) -> Iterator[Found]:
-    """Texts, starter and hints."""
+def _verify_texts(item: Item) -> Iterator[Problem]:
     master, spec = item.master, item.spec
     if master.title != spec.title:
-        yield Found(item.id, f"its text is headed {master.title!r}, its checks say {spec.title!r}.")
+        yield Problem(item.id, f"the title of its text is {master.title!r}, that of its checks {spec.title!r}.")
     if not re.search(rf"^(def|class) {item.name}\b", master.starter, re.M):
-        yield Found(item.id, f"its starter does not define {item.name}.")
+        yield Problem(item.id, f"its starter does not define {item.name}.")
     if len({wrong.id for wrong in spec.wrong}) < len(spec.wrong):
-        yield Found(item.id, "two of its wrong answers have the same id.")
+        yield Problem(item.id, "two of its wrong answers have the same id.")
     if not 1 <= spec.difficulty <= 3:
-        yield Found(item.id, f"its difficulty is {spec.difficulty}, expected 1, 2 or 3.")
-    known = {_bare(line) for line in master.starter.splitlines()}
+        yield Problem(item.id, f"its difficulty must be 1, 2 or 3. Received: {spec.difficulty}.")
+    known = {_without_spaces(line) for line in master.starter.splitlines()}
     for line in master.solution.splitlines():
-        if len(_bare(line)) >= COPIED and _bare(line) not in known:
+        if len(_without_spaces(line)) >= COPIED and _without_spaces(line) not in known:
             for number, hint in enumerate(master.hints, 1):
-                if _bare(line) in _bare(hint):
-                    yield Found(item.id, f"hint {number} holds a line of the solution: {line.strip()}")
+                if _without_spaces(line) in _without_spaces(hint):
+                    yield Problem(item.id, f"hint {number} contains a line of the solution: {line.strip()}")
 
 
-def _bare(text: str) -> str:
+def _without_spaces(text: str) -> str:
     return re.sub(r"\s", "", text)

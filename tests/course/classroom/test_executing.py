@@ -32,4 +32,4 @@ def test_a_cell_that_raises_and_a_check_that_fails_are_found(assignment, monkeyp
         return notebook
 
     monkeypatch.setattr(notebooks, "solved", raising)
-    assert [each.says for each in executing.verify(assignment)] == ["a cell of its notebook raises: ValueError: seen"]
+    assert [each.message for each in executing.verify(assignment)] == ["a cell of its notebook raises ValueError: seen"]

@@ -43,8 +43,8 @@ def records(doubling):
 
 
 def test_rows(records, doubling):
-    found = grades.rows(records, [doubling])
-    assert [(row.student, row.of_assignments, row.total) for row in found] == [
+    found = grades.student_points(records, [doubling])
+    assert [(each.id, each.of_assignments, each.total) for each in found] == [
         ("=anna", {"a1": 37}, 37),
         ("bob", {"a1": 12}, 12),
         ("cleo, the 2nd", {"a1": 16}, 16),
@@ -56,7 +56,7 @@ def test_rows(records, doubling):
 
 
 def test_csv_is_read_by_others_and_computes_nothing(records, doubling):
-    text = grades.as_csv(grades.rows(records, [doubling]), [doubling])
+    text = grades.as_csv(grades.student_points(records, [doubling]), [doubling])
     lines = list(csv.reader(io.StringIO(text)))
     assert lines[0] == ["student", "a1", "total", "possible", "a1.twice", "a1.again"]
     assert lines[1] == ["'=anna", "37", "37", "37", "32", "5"]
@@ -72,7 +72,7 @@ def test_json_has_all_but_the_answers(records, doubling):
 
 
 def test_mistakes_that_are_common(records):
-    twice, again = grades.common(records)
+    twice, again = grades.summaries(records)
     assert (twice.handed_in, twice.passed) == (5, 1)
     assert twice.mistakes == (("tripled is what it does.", 2), ("changed is what it does.", 1))
     shape, values = (
@@ -81,7 +81,7 @@ def test_mistakes_that_are_common(records):
     )
     assert twice.checks == ((shape, 1), (values, 1))
     assert (again.handed_in, again.passed, again.mistakes, again.checks, again.errors) == (4, 1, (), ((values, 2),), 1)
-    assert grades.common({}) == []
+    assert grades.summaries({}) == []
 
 
 def test_what_gradescope_reads(records):

@@ -7,7 +7,7 @@ import pytest
 
 from kmha import files
 from kmha.course.classroom import grades, grading
-from kmha.course.classroom.grading import Run, file_names, grade, handed_in
+from kmha.course.classroom.grading import GradingRun, file_names, grade, handed_in
 from kmha.course.classroom.submissions import places
 from kmha.course.exercises import content
 from kmha.course.judging.running import BrokenExerciseError
@@ -29,7 +29,7 @@ def _hand_in(folder, answers, place="a1_doubling/twice.py"):
 
 
 def _run(tmp_path, doubling, **options):
-    return Run((doubling,), tmp_path / "results", **{"seed": 7, "jobs": 2, **options})
+    return GradingRun((doubling,), tmp_path / "results", **{"seed": 7, "jobs": 2, **options})
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_points_mistakes_and_errors(records):
     assert told["broken"]["error"]["kind"] == "SyntaxError"
     assert told["prints"]["printed"] == "hello\n"
     assert told["nothing"]["error"]["says"] == grading.MISSING
-    assert told["starter"]["error"]["says"] == grading.UNTOUCHED
+    assert told["starter"]["error"]["says"] == grading.UNWRITTEN
     assert [check["visible"] for check in told["right"]["checks"]] == [True] * 5 + [False]
     assert [id for id, each in told.items() if not each["handed_in"]] == ["nothing"]
 
@@ -213,7 +213,7 @@ def test_200_submissions_interrupted_and_resumed_give_the_same_csv(tmp_path, cla
         grade(handed, _run(tmp_path / "halves", assignment), stop)
     resumed = grade(handed, _run(tmp_path / "halves", assignment))
     at_once = grade(handed, _run(tmp_path / "at-once", assignment, jobs=3))
-    texts = [grades.as_csv(grades.rows(each, [assignment]), [assignment]) for each in (resumed, at_once)]
+    texts = [grades.as_csv(grades.student_points(each, [assignment]), [assignment]) for each in (resumed, at_once)]
     assert texts[0] == texts[1]
     assert len(texts[0].splitlines()) == 201
     points = [record["exercises"]["a1.cross_kv"]["points"] for record in resumed.values()]

@@ -24,8 +24,8 @@ def test_what_is_in_a_cell_stays_in_it():
 
 
 def test_a_folder_that_is_as_it_must_be(copy):
-    assert [found.says for found in listing.verify(copy)] == [
-        "README.md does not say what the exercises say: kmha course verify --write-readme"
+    assert [found.message for found in listing.verify(copy)] == [
+        "README.md is out of date. Run: kmha course verify --write-readme"
     ]
     assert listing.write(copy) == copy / "README.md"
     assert list(listing.verify(copy)) == []
@@ -41,17 +41,17 @@ def test_a_folder_that_is_as_it_must_be(copy):
 )
 def test_files_that_are_missing(copy, missing, says):
     (copy / "a1_doubling" / missing).unlink()
-    assert [found.says for found in listing.verify(copy)] == [says]
+    assert [found.message for found in listing.verify(copy)] == [says]
 
 
 def test_files_that_nothing_names(copy):
     listing.write(copy)
     (copy / "a1_doubling" / "more.py").write_text("")
     (copy / "a1_doubling" / "checks" / "other.py").write_text("")
-    found = [(each.id, each.says) for each in listing.verify(copy)]
+    found = [(each.id, each.message) for each in listing.verify(copy)]
     assert found == [
-        ("a1", "assignment.toml does not name checks/other.py."),
-        ("a1", "assignment.toml does not name more.py."),
+        ("a1", "assignment.toml does not list checks/other.py."),
+        ("a1", "assignment.toml does not list more.py."),
     ]
 
 
@@ -60,6 +60,6 @@ def test_two_of_the_same_name(copy):
     listing.write(copy)
     content.assignments.cache_clear()
     listing.write(copy)
-    says = [(each.id, each.says) for each in listing.verify(copy)]
-    assert ("a1.again", "there are two exercises of this name.") in says
-    assert ("a1", "there are two assignments of this number.") in says
+    says = [(each.id, each.message) for each in listing.verify(copy)]
+    assert ("a1.again", "two exercises have this id.") in says
+    assert ("a1", "two assignments have this id.") in says

@@ -35,7 +35,7 @@ def found(tmp_path_factory, doubling):
         (folder / "in" / id / "a1" / "twice.py").write_text(code)
     (folder / "in" / "anna" / "<img src=x onerror=alert(3)>.ipynb").write_text("")
     handed = places(folder / "in")
-    records = grading.grade(handed, grading.Run((doubling,), folder / "results", 5))
+    records = grading.grade(handed, grading.GradingRun((doubling,), folder / "results", 5))
     return pages.pages(records, [doubling], grading.file_names(records), 5)
 
 
@@ -83,4 +83,4 @@ def test_what_a_student_reads(found, doubling):
     assert "it was not handed in." in text
     index = found["index.html"]
     assert "1 of 3" in index
-    assert "1 × it could not be run" in index
+    assert "1 × could not be run" in index

@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_replaced(tmp_path, doubling, pool, monkeypatch,
         monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
     else:
         monkeypatch.chdir(tmp_path)
-    with pytest.raises(release.ReleaseError, match="where a disk is mounted" if mounted else "the folder that you are"):
+    with pytest.raises(release.ReleaseError, match="is a mount point" if mounted else "is the current folder"):
         release.release(tmp_path if mounted else Path("."), [doubling], pool, seed=1, progress=pytest.fail)
 
 

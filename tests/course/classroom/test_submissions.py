@@ -70,7 +70,7 @@ def test_a_file_is_the_answer_that_its_folder_or_its_name_tells(tmp_path, doubli
 def test_what_lies_in_the_assignments_folder_counts(tmp_path, doubling):
     found = read("anna", _folder(tmp_path, {"a0/twice.py": "old", "a1_doubling/twice.py": ANSWER}), [doubling])
     assert found.answers == {"a1.twice": ANSWER}
-    assert found.notes == ("a0/twice.py is left out: there is another file for a1.twice.",)
+    assert found.notes == ("a0/twice.py is left out: another file has the answer to a1.twice.",)
 
 
 @pytest.mark.parametrize("name", ["a1.ipynb", "a1_doubling.ipynb", "renamed.ipynb", "deeper/a1-anna.ipynb"])
@@ -84,7 +84,7 @@ def test_a_notebook_without_metadata_has_its_name(tmp_path, doubling):
     text = _without_metadata(_notebook(doubling))
     found = read("anna", _folder(tmp_path, {"a1_mine.ipynb": text, "mine.ipynb": text}), [doubling])
     assert found.answers["a1.twice"] == ANSWER
-    assert found.notes == ("mine.ipynb is left out: it does not say of which assignment it is.",)
+    assert found.notes == ("mine.ipynb is left out: neither its metadata nor its name says which assignment it is.",)
 
 
 def test_a_single_notebook_and_an_archive(tmp_path, doubling):
@@ -105,7 +105,7 @@ def test_what_was_worked_on_counts(tmp_path, doubling):
     found = {name: read(name, _folder(tmp_path / name, files), [doubling]) for name, files in cases.items()}
     assert {name: each.answers["a1.twice"] for name, each in found.items()} == dict.fromkeys(cases, ANSWER)
     assert [each.notes for each in found.values()][:2] == [(), ()]
-    assert "that of the file counts" in found["both"].notes[0]
+    assert "The file counts" in found["both"].notes[0]
 
 
 @pytest.mark.parametrize("text", ["", "[", "3", "{}", '{"cells": 3, "metadata": {"kmha": []}}', "[" * 100_000])
@@ -117,17 +117,17 @@ def test_a_notebook_that_is_none(tmp_path, doubling, text):
 
 
 def test_sizes_have_limits(tmp_path, doubling, monkeypatch):
-    monkeypatch.setattr(submissions, "CODE", 50)
+    monkeypatch.setattr(submissions, "MAX_CODE", 50)
     files = {"a1/twice.py": ANSWER + "#" * 50, "a1/again.py": ANSWER}
     found = read("anna", _folder(tmp_path, files), [doubling])
     assert (found.answers, found.notes) == ({"a1.again": ANSWER}, ("a1/twice.py is left out: it is too large.",))
-    monkeypatch.setattr(submissions, "TOTAL", 10)
+    monkeypatch.setattr(submissions, "MAX_TOTAL", 10)
     assert read("anna", tmp_path, [doubling]).answers == {}
 
 
 def test_what_is_left_out_is_not_said_without_end(tmp_path, doubling):
     files = {f"{number}/twice.py": "" for number in range(40)}
-    assert len(read("anna", _folder(tmp_path, files), [doubling]).notes) == submissions.SAID + 1
+    assert len(read("anna", _folder(tmp_path, files), [doubling]).notes) == submissions.MAX_NOTES + 1
 
 
 def test_text_in_any_encoding(tmp_path, doubling):
@@ -147,7 +147,7 @@ def test_the_digest_is_that_of_the_content(tmp_path, doubling):
 
 
 def test_notebooks_have_a_limit(tmp_path, doubling, monkeypatch):
-    monkeypatch.setattr(submissions, "NOTEBOOKS", 1)
+    monkeypatch.setattr(submissions, "MAX_NOTEBOOKS", 1)
     other = _notebook(doubling, "def twice(array): return 3 * array")
     found = read("anna", _folder(tmp_path, {"a1.ipynb": _notebook(doubling), "a1_other.ipynb": other}), [doubling])
     assert found.answers["a1.twice"] == ANSWER

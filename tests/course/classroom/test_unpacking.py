@@ -68,7 +68,7 @@ def test_links_are_not_followed(tmp_path):
     assert _read(folder) == (
         {},
         [
-            "solution.py is left out: it is a link, or no file.",
+            "solution.py is left out: it is not a regular file.",
             "deeper is left out: it is a link.",
             "solution.py is left out: it is a link.",
         ],
@@ -78,7 +78,7 @@ def test_links_are_not_followed(tmp_path):
 def test_a_pipe_does_not_make_one_wait(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
     assert _read(tmp_path) == ({}, [])
-    with pytest.raises(LeftOutError, match="it is no file"):
+    with pytest.raises(LeftOutError, match="it is not a regular file"):
         _read(tmp_path / "pipe.py")
 
 
@@ -90,19 +90,19 @@ def test_a_file_that_cannot_be_read(tmp_path):
 
 
 def test_limits(tmp_path, monkeypatch):
-    monkeypatch.setattr(unpacking, "ENTRIES", 2)
-    monkeypatch.setattr(unpacking, "DEPTH", 1)
+    monkeypatch.setattr(unpacking, "MAX_FILES", 2)
+    monkeypatch.setattr(unpacking, "MAX_DEPTH", 1)
     for name in ("1.py", "2.py", "3.py", "0/0/deep.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     assert _read(tmp_path) == (
         {"1.py": b"", "2.py": b""},
-        ["0/0 is left out: it lies too deep.", "There are more than 2 files: the rest is left out."],
+        ["0/0 is left out: it is nested too deeply.", "There are more than 2 files. The rest is left out."],
     )
     path = _zip(tmp_path / "a.zip", ("1.py", ""), ("2.py", ""), ("3.py", ""))
-    monkeypatch.setattr(unpacking, "MEMBERS", 2)
+    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 2)
     assert _read(path) == ({}, ["a.zip is left out: the archives hold more than 2 files."])
-    monkeypatch.setattr(unpacking, "ARCHIVE", 10)
+    monkeypatch.setattr(unpacking, "MAX_ARCHIVE", 10)
     assert _read(path)[1] == ["a.zip is left out: it has more than 0 MiB."]
 
 
@@ -141,11 +141,11 @@ def test_an_archive_that_breaks_what_opens_it(tmp_path, monkeypatch):
 def test_limits_are_those_of_all_archives_together(tmp_path, monkeypatch):
     for name in "abcd":
         _zip(tmp_path / f"{name}.zip", (f"{name}1.py", ""), (f"{name}2.py", ""))
-    monkeypatch.setattr(unpacking, "ARCHIVES", 3)
+    monkeypatch.setattr(unpacking, "MAX_ARCHIVES", 3)
     found, notes = _read(tmp_path)
     assert list(found) == ["a1.py", "a2.py", "b1.py", "b2.py", "c1.py", "c2.py"]
     assert notes == ["d.zip is left out: there are more than 3 archives."]
-    monkeypatch.setattr(unpacking, "MEMBERS", 5)
+    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 5)
     found, notes = _read(tmp_path)
     assert list(found) == ["a1.py", "a2.py", "b1.py", "b2.py"]
     assert notes[0] == "c.zip is left out: the archives hold more than 5 files."

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from kmha.course.classroom.verifying import Found, verify
+from kmha.course.classroom.verifying import Problem, verify
 from kmha.course.exercises import content
 
 
@@ -56,10 +56,14 @@ TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(
         ),
         ([], [(WRONG, WRONG + WRONG.replace("= 3", "= 5"))], "two of its wrong answers have the same id."),
         ([], [("= 3", "= (")], "its wrong answer thrice-as-much cannot be run"),
-        ([("# # Twice", "# # Two times")], [], "is headed 'Two times as much', its checks say 'Twice as much'."),
+        (
+            [("# # Twice", "# # Two times")],
+            [],
+            "the title of its text is 'Two times as much', that of its checks 'Twice as much'.",
+        ),
         ([("def twice(", "def double(")], [], "its starter does not define twice."),
-        ([], [("difficulty=1", "difficulty=4")], "its difficulty is 4, expected 1, 2 or 3."),
-        (TOLD, [], "hint 2 holds a line of the solution"),
+        ([], [("difficulty=1", "difficulty=4")], "its difficulty must be 1, 2 or 3. Received: 4."),
+        (TOLD, [], "hint 2 contains a line of the solution"),
     ],
 )
 def test_what_is_wrong_with_an_exercise(changed, sandbox, master, checks, says):
@@ -67,5 +71,5 @@ def test_what_is_wrong_with_an_exercise(changed, sandbox, master, checks, says):
     if says is None:  # a wrong answer may also be one that raises
         assert found == []
         return
-    assert any(re.search(re.escape(says), each.says) for each in found), found
-    assert all(isinstance(each, Found) and each.id == "a1.twice" for each in found)
+    assert any(re.search(re.escape(says), each.message) for each in found), found
+    assert all(isinstance(each, Problem) and each.id == "a1.twice" for each in found)

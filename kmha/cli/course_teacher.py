@@ -1,0 +1,298 @@
+"""`kmha course verify`, `release` and `grade`: verify the exercises, hand them out, and grade the answers."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from kmha import files
+from kmha.cli import common
+from kmha.cli.common import screen
+from kmha.cli.course_common import command, display_path, progress_bar
+from kmha.course.classroom import executing, grades, grading, listing, pages, submissions, verifying
+from kmha.course.classroom import release as releasing
+from kmha.course.classroom.grading import GradedSubmission, GradingRun
+from kmha.course.classroom.verifying import Problem
+from kmha.course.exercises import content, extras
+from kmha.course.exercises.content import Assignment, Item
+from kmha.course.judging.rendering import count
+from kmha.course.learner import checking
+from kmha.sandbox import limits
+from kmha.sandbox.pool import Pool
+
+RUN = "run.json"  # marks a folder of grades, and keeps the seed for the next run
+RESULTS, STUDENTS, GRADESCOPE = "results", "students", "gradescope"
+
+_T = TypeVar("_T")
+
+
+class Verified(NamedTuple):
+    """An exercise and its problems; points and wrong answers are 0 if it cannot be read."""
+
+    id: str
+    points: int
+    wrong: int
+    seconds: float
+    problems: tuple[Problem, ...]
+
+
+@command
+def verify(exercises: tuple[str, ...], write_readme: bool, json_file: Path | None, **choice: Any) -> int:
+    """Verify some exercises, or all of them and the list of exercises; return 1 if there is a problem.
+
+    Args:
+        exercises: Names of exercises; all if empty.
+        write_readme: Whether to write the list of all exercises instead.
+        json_file: File for the results.
+        choice: `jobs`, `seed`, and `notebooks`: whether to run the notebooks too.
+    """
+    if any(item.released for item in content.items()):
+        raise click.ClickException("this is a released course. It has nothing to verify.")
+    if write_readme:
+        if exercises:
+            raise click.UsageError("--write-readme lists all exercises, so do not name any.")
+        screen().print(f"Wrote {escape(display_path(listing.write(content.root())))}.")
+        return 0
+    named = [item for name in exercises for item in content.find(name)]
+    items = list(dict.fromkeys(named)) if exercises else list(content.items())
+    out, seed = screen(), choice["seed"]
+    results, across = [], []
+    longest = max((len(item.id) for item in items), default=0)
+    for verified in _with_progress("exercises", _verify_items(items, choice["jobs"], seed), len(items)):
+        results.append(verified)
+        _show_verified(out, verified, longest)
+    for problem in _verify_across(items, not exercises, choice["notebooks"]):
+        across.append(problem)
+        out.print(Text(f"{problem.id}: {problem.message}", "red"), soft_wrap=True)
+    _show_verified_total(out, results, len(across), seed)
+    if json_file is not None:
+        _write_verified(json_file, results, across, seed)
+    return int(bool(across) or any(verified.problems for verified in results))
+
+
+@command
+def release(folder: Path, *, chosen: Sequence[str], form: str | None, seed: int | None) -> int:
+    """Make a class's copy of the course."""
+    assignments = _choose(chosen)
+    seed = checking.fresh_seed() if seed is None else seed
+    forms = (form,) if form else releasing.FORMS
+    number = sum(len(assignment.items) for assignment in assignments)
+    with Pool() as pool, progress_bar("solutions", number) as step:
+        releasing.release(folder, assignments, pool, seed=seed, forms=forms, progress=lambda item: step(item.id))
+    ids = ", ".join(each.id for each in assignments)
+    click.echo(f"{folder}: {count(number, 'exercise')} of {ids}, as {' and '.join(forms)}.")
+    return 0
+
+
+@command
+def grade(
+    folder: Path,
+    *,
+    out: Path | None,
+    chosen: Sequence[str],
+    jobs: int | None,
+    seed: int | None,
+    unprotected: bool,
+    json_file: Path | None,
+) -> int:
+    """Grade a folder of submissions, and write the results."""
+    _check_protection(unprotected)
+    for package in ("jinja2", "nbformat", "jupytext"):
+        extras.load(package)
+    places = submissions.places(folder)
+    every = _choose(chosen)
+    assignments = every if chosen else grading.handed_in(places, every)
+    out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
+    run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or os.cpu_count() or 1)
+    try:
+        with progress_bar("submissions", len(places)) as step:
+            graded = grading.grade(places, run, step)
+    except KeyboardInterrupt:
+        click.echo("Stopped. Finished submissions are kept. Run the same command to resume.", err=True)
+        return common.INTERRUPTED
+    _write_grades(out, graded, assignments, run.seed)
+    if json_file is not None:
+        files.write_json(json_file, grades.as_json(graded, assignments, run.seed))
+    _show_grades(graded, assignments, out)
+    return 0
+
+
+def _choose(chosen: Sequence[str]) -> tuple[Assignment, ...]:
+    """Return the assignments named, with their solutions; all if none is named."""
+    every = content.assignments(content.installed())
+    unknown = [name for name in chosen if name not in {each.id for each in every}]
+    if unknown:
+        ids = ", ".join(each.id for each in every)
+        raise click.BadParameter(
+            f"there is no assignment {unknown[0]!r}. Expected one of {ids}.", param_hint="'--assignment'"
+        )
+    return tuple(each for each in every if not chosen or each.id in chosen)
+
+
+def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verified]:
+    """Verify exercises in parallel, and yield the results in order. Each worker has its own sandboxes."""
+    own, pools = threading.local(), []
+
+    def work(item: Item) -> Verified:
+        if not hasattr(own, "pool"):
+            own.pool = Pool()
+            pools.append(own.pool)
+        return _verify_item(item, own.pool, seed)
+
+    executor = ThreadPoolExecutor(jobs)
+    try:
+        futures: list[Future[Verified]] = [executor.submit(work, item) for item in items]
+        for future in futures:
+            yield future.result()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        for pool in pools:
+            pool.stop()  # ends what still runs in it
+            pool.close()
+
+
+def _verify_item(item: Item, pool: Pool, seed: int) -> Verified:
+    begin, points, wrong = time.monotonic(), 0, 0
+    try:
+        points, wrong = item.spec.points, len(item.spec.wrong)
+        problems = tuple(verifying.verify(item, pool.of(item.spec.uses), seed))
+    except Exception as error:  # the files of an exercise are code, and may raise anything
+        problems = (Problem(item.id, f"it cannot be read: {type(error).__name__}: {error}"),)
+    return Verified(item.id, points, wrong, time.monotonic() - begin, problems)
+
+
+def _verify_across(items: Sequence[Item], everything: bool, run_notebooks: bool) -> Iterator[Problem]:
+    """Yield the problems of the list of exercises, and of the assignments' notebooks."""
+    if everything:
+        yield from listing.verify(content.root())
+    if run_notebooks:
+        folders = {item.folder for item in items}
+        wanted = [each for each in content.assignments(content.root()) if each.folder in folders]
+        for problems in _with_progress("notebooks", map(executing.verify, wanted), len(wanted)):
+            yield from problems
+
+
+def _with_progress(description: str, each_of: Iterable[_T], total: int) -> Iterator[_T]:
+    with progress_bar(description, total) as step:
+        for each in each_of:
+            yield each
+            step(description)
+
+
+def _show_verified(out: Console, verified: Verified, longest: int) -> None:
+    wrong = f"{verified.wrong:3d} wrong answer{'s' if verified.wrong != 1 else ' '}"
+    numbers = f"{verified.points:4d} points  {wrong}  {verified.seconds:6.1f} s"
+    problems = count(len(verified.problems), "problem")
+    verdict = Text(problems, "red") if verified.problems else Text("ok", "green")
+    out.print(Text.assemble(f"{verified.id:{longest}}  {numbers}  ", verdict), soft_wrap=True)
+    for problem in verified.problems:
+        out.print(Text(f"    {problem.message}"), soft_wrap=True)
+
+
+def _show_verified_total(out: Console, results: Sequence[Verified], across: int, seed: int) -> None:
+    problems = across + sum(len(verified.problems) for verified in results)
+    points, wrong = sum(verified.points for verified in results), sum(verified.wrong for verified in results)
+    parts = count(len(results), "exercise"), count(points), count(wrong, "wrong answer")
+    verdict = count(problems, "problem") if problems else "no problems"
+    out.print(Text(f"\n{', '.join(parts)} (seed {seed}): {verdict}.", "bold red" if problems else "bold green"))
+
+
+def _write_verified(path: Path, results: Sequence[Verified], across: Sequence[Problem], seed: int) -> None:
+    def as_dicts(problems: Iterable[Problem]) -> list[dict[str, str]]:
+        return [{"id": problem.id, "says": problem.message} for problem in problems]
+
+    exercises = [
+        {
+            "id": verified.id,
+            "points": verified.points,
+            "wrong": verified.wrong,
+            "seconds": verified.seconds,
+            "found": as_dicts(verified.problems),
+        }
+        for verified in results
+    ]
+    files.write_json(path, {"seed": seed, "exercises": exercises, "across": as_dicts(across)})
+
+
+def _check_protection(unprotected: bool) -> None:
+    missing = limits.missing()
+    if missing and not unprotected:
+        raise click.ClickException(
+            f"this system cannot keep submitted code from {' or '.join(missing)}. Grade on Linux 5.13 or later, after "
+            "pip install 'kmha[course]'. If you trust every student, add --unprotected."
+        )
+    if missing:
+        click.echo(f"Unprotected: nothing keeps submitted code from {' or '.join(missing)}.", err=True)
+
+
+def _grades_folder(out: Path, folder: Path) -> Path:
+    """Make the folder for grades. It must be new, empty, or from an earlier run."""
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise click.UsageError("--out is inside the folder of submissions. Choose a folder outside it.")
+    if out.is_dir() and any(out.iterdir()) and not (out / RUN).is_file():
+        raise click.UsageError(f"{out} holds other files than grades. Choose another folder with --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _grading_seed(out: Path, seed: int | None) -> int:
+    """Return the seed given, that of the run to resume, or a random one; and keep it for the next run."""
+    if seed is None:
+        try:
+            kept = json.loads((out / RUN).read_text(encoding="utf-8"))["seed"]
+            seed = kept if isinstance(kept, int) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            seed = None
+    seed = checking.fresh_seed() if seed is None else seed
+    files.write_json(out / RUN, {"version": grading.VERSION, "seed": seed})
+    return seed
+
+
+def _write_grades(
+    out: Path, graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int
+) -> None:
+    """Write all files, and delete those of students who are gone."""
+    names = grading.file_names(graded)
+    texts = pages.pages(graded, assignments, names, seed)
+    texts["grades.csv"] = grades.as_csv(grades.student_points(graded, assignments), assignments)
+    texts["grades.json"] = json.dumps(grades.as_json(graded, assignments, seed), indent=2) + "\n"
+    for id, submission in graded.items():
+        texts[f"{GRADESCOPE}/{names[id]}.json"] = json.dumps(grades.gradescope(submission), indent=2) + "\n"
+    for name in (STUDENTS, GRADESCOPE):
+        (out / name).mkdir(exist_ok=True)
+        for path in (out / name).iterdir():
+            if f"{name}/{path.name}" not in texts and path.suffix in (".html", ".json"):
+                path.unlink()
+    for name, text in texts.items():
+        files.write_text(out / name, text)
+
+
+def _show_grades(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], out: Path) -> None:
+    possible = grades.possible(assignments)
+    students = grades.student_points(graded, assignments)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("student")
+    for id, most in possible.items():
+        table.add_column(f"{id}\nof {most}", justify="right")
+    table.add_column(f"total\nof {sum(possible.values())}", justify="right")
+    for student in students:
+        table.add_row(Text(student.id), *map(str, student.of_assignments.values()), str(student.total))
+    screen().print(table)
+    for student in students:
+        for note in student.notes:
+            click.echo(f"{student.id}: {note}", err=True)
+    failed = [id for id, submission in graded.items() if submission["failed"]]
+    if failed:
+        click.echo(f"The grader itself failed for {', '.join(failed)}. See their pages, and report it.", err=True)
+    click.echo(f"Graded {count(len(graded), 'submission')}. Open {out / 'index.html'}; grades.csv is beside it.")
