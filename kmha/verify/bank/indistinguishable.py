@@ -9,6 +9,9 @@ these.
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
+from kmha.verify.bank.separation import Configuration
+from kmha.verify.diagnosing.trials import Accepts
+from kmha.verify.diagnosing.trials_blocks import BlockAccepts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,3 +192,26 @@ def needs(id: str) -> str:
 def expected(configuration: Any) -> Iterator[tuple[str, ...]]:
     """The groups that are one function for this candidate."""
     return (same.ids for same in SAME if holds(same.when, configuration))
+
+
+def expected_in_block(accepts: BlockAccepts) -> list[tuple[str, ...]]:
+    """The groups that are one function for this block.
+
+    >>> ("scale-all-heads", "scale-features") in expected_in_block(BlockAccepts("encoder"))
+    True
+    >>> expected_in_block(BlockAccepts("embedding"))
+    []
+    """
+    if accepts.chain == "embedding":
+        return []
+    decoder = accepts.chain == "decoder"
+    attention = Accepts(
+        cross=decoder and not accepts.equal,
+        value=False,
+        mask=False,
+        causal=accepts.causal,
+        padding=accepts.mask,
+        query_padding=accepts.mask,
+        wide=True,
+    )
+    return list(expected(Configuration(0, attention, scores=False)))

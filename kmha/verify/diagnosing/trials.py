@@ -15,12 +15,105 @@ are equal, because some mistakes are possible only there. What is tried follows 
 """  # noqa: E501 - a table
 
 from typing import Any
-
 import numpy as np
-
 from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing.trials_attention import RATE, Maker
-from kmha.verify.diagnosing.trials_sizes import Accepts, Sizes, draw_sizes, draw_weights
+import dataclasses
+import math
+from kmha.verify.chains.attention import ROLES
+from collections.abc import Callable
+from kmha.verify.chains.attention import Trial, run
+from collections.abc import Iterator
+from kmha.verify.chains.attention import Trial, causal
+
+# H and O: no two of 1, H, O, √O, O², H·O and O/H are the same, so that each wrong scale is another one.
+HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
+LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # of batch, queries and keys
+
+
+@dataclasses.dataclass(frozen=True)
+class Accepts:
+    """What a candidate can be called with.
+
+    Attributes:
+        cross: a key of its own; else self-attention only.
+        value: a value of its own; else the value is the key.
+        mask: a mask (B, T, S).
+        causal: a flag for a causal mask.
+        padding: a mask of the keys (B, S).
+        query_padding: it also gets the query's own padding (B, T).
+        training: dropout, of a rate that can be set.
+        wide: it must have I = E = H·O, as many course solutions have.
+        heads: core only: (B, H, P, O) is allowed; else (B, P, O).
+        half: it can compute in float16.
+    """
+
+    cross: bool = True
+    value: bool = True
+    mask: bool = True
+    causal: bool = False
+    padding: bool = False
+    query_padding: bool = False
+    training: bool = False
+    wide: bool = False
+    heads: bool = True
+    half: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """B, T, S, H, I of the query, I of key and value, O and E."""
+
+    batch: int
+    rows: int
+    columns: int
+    heads: int
+    features: int
+    key_features: int
+    size: int
+    width: int
+    use_bias: bool = True
+
+    def __str__(self) -> str:
+        other = f" ({self.key_features} of key)" if self.features != self.key_features else ""
+        lengths = f"B={self.batch}, T={self.rows}, S={self.columns}, H={self.heads}"
+        return f"{lengths}, I={self.features}{other}, O={self.size}, E={self.width}"
+
+
+def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True) -> Sizes:
+    """Pairwise different sizes, as far as `accepts` lets them be; key and value have the query's features.
+
+    >>> str(draw_sizes(np.random.default_rng(0), Accepts(wide=True)))
+    'B=4, T=11, S=7, H=3, I=15, O=5, E=15'
+    """
+    heads, size = HEADS[rng.integers(len(HEADS))]
+    width = heads * size
+    free = [number for number in LENGTHS if number not in (heads, size, width, size**2, 2 * heads)]
+    batch, *rest = free
+    rows, columns = rng.permutation(rest[:3])[:2].tolist()
+    features = heads * (16 // heads)  # some code splits them into heads
+    features += heads * (features == width)
+    features, out = (width, width) if accepts.wide else (features, 17)
+    return Sizes(batch, rows, columns, heads, features, features, size, out, use_bias)
+
+
+def draw_weights(rng: np.random.Generator, sizes: Sizes) -> dict[str, np.ndarray]:
+    """Random weights in the canonical layout; the logits that they give are of the order of 1 after scaling.
+
+    >>> weights = draw_weights(np.random.default_rng(0), Sizes(2, 5, 7, 3, 13, 11, 4, 17))
+    >>> weights["query/kernel"].shape, weights["key/kernel"].shape, weights["attention_output/kernel"].shape
+    ((3, 13, 4), (3, 11, 4), (3, 4, 17))
+    """
+    weights = {}
+    inner = (sizes.heads, sizes.size)
+    for role in ROLES:
+        features = sizes.features if role == "query" else sizes.key_features
+        weights[f"{role}/kernel"] = rng.normal(size=(inner[0], features, inner[1])) * 1.3 / math.sqrt(features)
+        if sizes.use_bias:
+            weights[f"{role}/bias"] = rng.normal(size=inner) * 0.7
+    weights["attention_output/kernel"] = rng.normal(size=(*inner, sizes.width))
+    if sizes.use_bias:
+        weights["attention_output/bias"] = rng.normal(size=sizes.width)
+    return weights
 
 
 def draw(
@@ -43,4 +136,289 @@ def draw(
     return list(Maker(rng, accepts, sizes, weights, core).trials())
 
 
-__all__ = ["RATE", "Accepts", "Sizes", "draw", "draw_sizes", "draw_weights"]
+RATE = 0.4  # of dropout
+DROPPED = (4, 5)  # T and S in training: all 2^S ways to drop are tried
+
+
+@dataclasses.dataclass
+class Maker:
+    """Makes trials; `held` are the weights of all of them, or `None`."""
+
+    rng: np.random.Generator
+    accepts: Accepts
+    sizes: Sizes
+    held: Any
+    core: bool
+
+    def trials(self) -> Iterator[Trial]:
+        accepts, (short, long) = self.accepts, sorted((self.sizes.rows, self.sizes.columns))
+        lengths = self.lengths(short, long)
+        if accepts.cross:
+            yield self.make("cross-attention", short, long)
+            yield self.make("equal lengths", long, long)
+        yield self.make("self-attention", long)
+        if accepts.mask:
+            yield from self._masks(short, long)
+        if accepts.causal:
+            yield from self._causal(short, long)
+        if accepts.padding:
+            yield from self._padding(short, long)
+        if accepts.training:
+            yield from self._dropout()
+        # Few numbers, so that draws without two that are close are found.
+        few = self.of(batch=2)
+        yield large(lambda: few.make("large numbers", *self.lengths(2, short)))
+        if accepts.mask:
+            yield large(
+                lambda: few.with_mask("large numbers, mask", *self.lengths(3, short), share=0.35)
+            )
+        if accepts.half:
+            yield from self._half(lengths)
+            yield overflowing(lambda: few.make("float16, large numbers", *self.lengths(2, short)))
+
+    def _masks(self, short: int, long: int) -> Iterator[Trial]:
+        lengths, heads = self.lengths(short, long), self.sizes.heads
+        yield self.with_mask("mask", *lengths, full=True)
+        yield self.with_mask("mask, equal lengths", *self.lengths(long, long))
+        yield self.same_mask("mask, the same for all items", *lengths)
+        yield self.of(batch=heads).with_mask("mask, as many items as heads", *lengths)
+        yield self.zeros("mask, some logits zero", *lengths, biased=False)
+        yield self.zeros("mask, a key zero", *lengths, biased=True)
+        yield self.with_mask("mask with rows of nothing", *lengths, empty=True)
+        if not self.accepts.causal:
+            trial = self.make("causal mask, as a mask", long)
+            yield dataclasses.replace(trial, mask=np.broadcast_to(causal(long, long), (self.sizes.batch, long, long)))
+
+    def _causal(self, short: int, long: int) -> Iterator[Trial]:
+        yield self.make("causal", long, causal=True)
+        if self.accepts.cross:
+            yield self.make("causal, T < S", short, long, causal=True)
+            yield self.make("causal, T > S", long, short, causal=True)
+        if self.accepts.mask:
+            yield self.with_mask("causal and mask", long, causal=True)
+
+    def _padding(self, short: int, long: int) -> Iterator[Trial]:
+        lengths = self.lengths(short, long)
+        yield self.padded("padding", *lengths)
+        yield self.padded("padding, self-attention", long)
+        if self.accepts.cross:
+            yield self.padded("padding, equal lengths", long, long)
+        yield self.of(batch=lengths[0]).padded("padding, as many queries as items", *lengths)
+        yield self.of(batch=self.sizes.heads).padded("padding, as many items as heads", *lengths)
+        if self.accepts.mask:
+            yield self.padded("mask and padding", *lengths, mask=True)
+        if self.accepts.causal:
+            yield self.padded("causal and padding", long, causal=True)
+
+    def _dropout(self) -> Iterator[Trial]:
+        """What was kept is unknown, and found by trying all: so with one head, and few keys."""
+        size = self.sizes.width if self.accepts.wide else DROPPED[1] - 1
+        alone = self if self.held is not None else self.of(heads=1, size=size)
+        lengths = self.lengths(*DROPPED)
+        yield alone.make("dropout, not training", *lengths, rate=RATE)
+        yield alone.make("dropout, training", *lengths, training=True, rate=RATE)
+
+    def _half(self, lengths: tuple[int, ...]) -> Iterator[Trial]:
+        accepts, rounded = self.accepts, rounded
+        yield rounded(self.make("float16", *lengths))
+        if accepts.mask:
+            yield rounded(self.with_mask("float16, mask", *lengths))
+            yield rounded(self.with_mask("float16, mask with rows of nothing", *lengths, empty=True))
+        if accepts.causal:
+            yield rounded(self.make("float16, causal", max(lengths), causal=True))
+        if accepts.padding:
+            yield rounded(self.padded("float16, padding", *lengths))
+        if accepts.mask and accepts.padding:
+            trial = self.padded("float16, rows hidden by two masks", *lengths, mask=True)
+            mask, key_mask = np.array(trial.mask), np.array(trial.key_mask)
+            mask[-1, -1], key_mask[-1] = False, False
+            yield rounded(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
+
+    def lengths(self, rows: int, columns: int) -> tuple[int, ...]:
+        """T and S, or for self-attention the larger alone."""
+        return (rows, columns) if self.accepts.cross else (max(rows, columns),)
+
+    def of(self, **sizes: Any) -> "Maker":
+        """The same with other sizes."""
+        return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, **sizes))
+
+    def make(self, name: str, *lengths: int, **options: Any) -> Trial:
+        """Of T and S; self-attention if there is one length. All weights and inputs are drawn anew."""
+        sizes, rows = self.sizes, lengths[0]
+        query = self.array(rows, sizes.features)
+        if len(lengths) == 1:  # self-attention, where the kernels let key and value be the query
+            same = self.core or sizes.features == sizes.key_features
+            key = value = query if same else self.array(rows, sizes.key_features)
+        else:
+            key = self.array(lengths[1], sizes.key_features)
+            value = self.array(lengths[1], sizes.key_features) if self.accepts.value else key
+        return Trial(name, query, key, value, self.weights(), **options)
+
+    def array(self, positions: int, features: int) -> np.ndarray:
+        sizes = self.sizes
+        if not self.core:
+            return self.rng.normal(size=(sizes.batch, positions, features))
+        heads = sizes.heads if self.accepts.heads else 1
+        return self.rng.normal(size=(sizes.batch, heads, positions, sizes.size)) * 1.3
+
+    def weights(self) -> dict[str, np.ndarray]:
+        if self.core:
+            return {}
+        return dict(self.held) if self.held is not None else draw_weights(self.rng, self.sizes)
+
+    def with_mask(self, name: str, *lengths: int, share: float = 0.55, **options: Any) -> Trial:
+        kinds = {kind: options.pop(kind) for kind in ("empty", "full") if kind in options}
+        trial = self.make(name, *lengths, **options)
+        return dataclasses.replace(trial, mask=self.mask(lengths[0], lengths[-1], share, **kinds))
+
+    def same_mask(self, name: str, *lengths: int) -> Trial:
+        trial = self.with_mask(name, *lengths)
+        mask = np.array(trial.mask)
+        return dataclasses.replace(trial, mask=np.broadcast_to(mask[:1], mask.shape))
+
+    def mask(self, rows: int, columns: int, share: float = 0.55, empty: bool = False, full: bool = False) -> np.ndarray:
+        """Each row has something to attend to, unless it must not; in each item a key is hidden from all queries."""
+        batch = self.sizes.batch
+        mask = self.rng.random((batch, rows, columns)) < share
+        mask[np.arange(batch), :, 1 + np.arange(batch) % (columns - 1) if columns > 1 else 0] = False
+        # With a causal mask too, the first position of every row stays.
+        mask[..., 0] |= ~mask.any(-1)
+        mask[:, :, 0] |= self.rng.random((batch, rows)) < share + 0.15
+        mask[:, 0, 0] = True
+        if full:
+            mask[0, -1] = True
+        if empty:
+            mask[-1, -1], mask[0, rows // 2] = False, False
+        return mask
+
+    def padded(self, name: str, *lengths: int, mask: bool = False, **options: Any) -> Trial:
+        """Positions at the end are padding, in each item a different number."""
+        trial = self.make(name, *lengths, **options)
+        rows, columns = lengths[0], lengths[-1]
+        key_mask = self._real(columns)
+        query_mask = key_mask if len(lengths) == 1 else self._real(rows)[::-1]
+        drawn = self.mask(rows, columns) if mask else None
+        given = query_mask if self.accepts.query_padding else None
+        return dataclasses.replace(trial, key_mask=key_mask, query_mask=given, mask=drawn)
+
+    def _real(self, positions: int) -> np.ndarray:
+        """(B, P), False at padding: at the end, of different lengths; the second item has none."""
+        batch = self.sizes.batch
+        padding = np.arange(batch) * max(1, positions // batch) % positions
+        padding[:2] = padding[:2][::-1]
+        return np.arange(positions) < (positions - padding)[:, None]
+
+    def zeros(self, name: str, *lengths: int, biased: bool) -> Trial:
+        """A key is zero where attending is allowed; without biases a query too, and then their logits are zero."""
+        trial = self.with_mask(name, *lengths)
+        weights = dict(trial.weights)
+        if not biased and self.held is None:
+            weights |= {bias: np.zeros_like(weights[bias]) for bias in ("query/bias", "key/bias") if bias in weights}
+        key, query = trial.key.copy(), trial.query.copy()
+        key[..., 1, :] = 0.0
+        if not biased:
+            query[..., -1, :] = 0.0
+        mask = np.array(trial.mask)
+        mask[:, :, :2] = True
+        mask[:, -1] &= ~(np.arange(mask.shape[-1]) == mask.shape[-1] - 1)
+        query = key if trial.query is trial.key else query
+        value = key if trial.value is trial.key else trial.value
+        return dataclasses.replace(trial, query=query, key=key, value=value, weights=weights, mask=mask)
+
+
+SPREAD = 3e4  # of the logits
+CLOSE = 12.0  # two logits whose difference could be of rounding
+# Their exponentials are infinite, or zero, in float32 and not in float64: the same code would give two results.
+BETWEEN = (80.0, 760.0)
+DRAWS = 120
+HALF = 65504.0  # the largest float16
+HALF_CLOSE = 0.005 * HALF  # query, key and their kernels are rounded by 1/2048 of their size
+
+
+def large(make: Callable[[], Trial]) -> Trial:
+    """Logits of tens of thousands: their exponentials overflow, and what hides them must be larger still."""
+    return _best(lambda: _spread(make()), _cost)
+
+
+def rounded(trial: Trial) -> Trial:
+    """Computed in float16; inputs that it holds exactly."""
+    return trial.with_inputs(lambda array: array.astype("float16").astype("float64"), dtype="float16")
+
+
+def overflowing(make: Callable[[], Trial]) -> Trial:
+    """Of float16: query · key is larger than float16 can hold, and is not once it is scaled."""
+    return _best(lambda: _overflowing(make()), _half_cost)
+
+
+def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
+    best, least = None, math.inf
+    for _ in range(DRAWS):
+        trial = draw()
+        found = cost(trial)
+        if found < least:
+            best, least = trial, found
+        if not least:
+            break
+    if best is None:
+        raise ValueError(f"none of {DRAWS} draws gives a number: the weights must be finite.")
+    return best
+
+
+def _times(trial: Trial, factor: float, items: int | None = None) -> Trial:
+    """Query and key of the first `items` are multiplied, so that their logits are, by about `factor`."""
+    roots = np.ones(len(trial.query))
+    roots[:items] = math.sqrt(factor)
+    same = trial.value is trial.key
+    scaled = trial.with_inputs(lambda array: (array.T * roots).T)
+    return scaled if same else dataclasses.replace(scaled, value=trial.value)
+
+
+def _spread(trial: Trial) -> Trial:
+    """Without a mask, of the first item alone: the largest logit of all is then far above those of the other."""
+    return _times(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
+
+
+def _cost(trial: Trial) -> float:
+    """How many logits could be rounded to another result; with a mask, also which constants would not show."""
+    state = run(trial)
+    scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
+    if trial.mask is None:
+        scaled, allowed = scaled[:1], allowed[:1]
+    size = np.abs(scaled)
+    close = 10 * _close(scaled, allowed, CLOSE) + _close(scaled, np.ones_like(allowed), CLOSE)
+    cost = float(close + ((size > BETWEEN[0]) & (size < BETWEEN[1])).sum())
+    if trial.mask is None:
+        return cost
+    partly = ~allowed.all(-1)
+    scaled, allowed = scaled[partly], allowed[partly]
+    best = np.max(scaled, -1, where=allowed, initial=-np.inf)
+    ahead = np.max(scaled, -1, where=~allowed, initial=-np.inf) - best
+    less = 1e4 / math.sqrt(state["heads"]["query"].shape[-1])
+    for number, low, high in ((ahead, 150.0, 0.95 * less), (ahead, 1.05 * less, 9.7e3), (-best, 150.0, 9e3)):
+        cost += 5.0 * (not ((number > low) & (number < high)).any())
+    return cost + 5.0 * (not (-best > 1.1e4).any())
+
+
+def _close(logits: np.ndarray, allowed: np.ndarray, distance: float) -> int:
+    """In how many rows the two largest of those allowed are close."""
+    if logits.shape[-1] == 1:
+        return 0
+    largest = np.sort(np.where(allowed, logits, -np.inf), axis=-1)[..., -2:]
+    return int((largest[..., 1] - largest[..., 0] < distance).sum())
+
+
+def _overflowing(trial: Trial) -> Trial:
+    """Scaled logits below the largest float16, however their terms are summed."""
+    for _ in range(2):  # the second time for the biases, which the first did not multiply
+        heads, scale = (run(trial)[step] for step in ("heads", "scale"))
+        terms = np.abs(heads["query"]) @ np.swapaxes(np.abs(heads["key"]), -1, -2)
+        trial = _times(trial, 0.95 * HALF / float(terms.max() * scale))
+    return rounded(trial)
+
+
+def _half_cost(trial: Trial) -> float:
+    state = run(trial)
+    logits = state["logits"]
+    around = (np.abs(logits) > 0.95 * HALF) & (np.abs(logits) < 1.05 * HALF)
+    close = _close(state["scaled"], np.ones(logits.shape, bool), HALF_CLOSE)
+    return float(around.sum() + 10 * close + 100.0 * (not (logits > 1.05 * HALF).any()))

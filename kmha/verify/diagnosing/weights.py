@@ -9,11 +9,16 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
 import numpy as np
-
 from kmha.verify.chains.attention import ROLES
 from kmha.verify.diagnosing import forms, naming
+from collections.abc import Iterator, Mapping, Sequence
+from kmha.verify.diagnosing import held, naming
+from kmha.verify.diagnosing.calling import SubjectError
+from kmha.verify.diagnosing.conventions import completed
+import math
+from collections.abc import Mapping
+
 
 ALL = (*ROLES, "attention_output")
 PACKED = ("packed", "attention_output")
@@ -228,3 +233,158 @@ def read(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarra
         heads = weights.setdefault(slot.name, [None] * sizes["H"])
         heads[slot.head] = slot.read({**mine, "H": 1})[slot.name][0]
     return {name: np.stack(array) if isinstance(array, list) else array for name, array in weights.items()}
+
+
+def weights_of(
+    name: str, layer: Any, variables: Sequence[Variable], given: Mapping[str, Any], convention: int = 0
+) -> tuple[dict[str, np.ndarray], int]:
+    """The canonical weights of a layer, as the arrangement number `convention` reads them, and how many there are.
+
+    Raises:
+        SubjectError: there are none, or they fit no reading; it lists them.
+    """
+    if not variables:
+        raise SubjectError(
+            f"{name}: the layer has no weights yet. Call it once, or `build` it, first; or give its class, and its "
+            "weights will be made."
+        )
+    heads = number_of_heads(layer, given)
+    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
+    readings = [heads] if heads else _likely_heads(layer, variables)
+    for sizes in itertools.chain.from_iterable(_possible_sizes(kernels, each) for each in readings):
+        try:
+            found = held.arrangements(variables, sizes)
+        except held.UnknownWeightsError:
+            continue
+        read = held.read(found[min(convention, len(found) - 1)], sizes)
+        return completed(read, sizes["H"], sizes["O"]), len(found)
+    given_heads = f" with {heads} heads" if heads else ""
+    remedy = "" if heads else " Give the number of heads: arguments={'num_heads': …}, or --set num_heads=H."
+    raise SubjectError(
+        f"{name}: its weights fit no reading as multi-head attention{given_heads}. Expected kernels for query, key, "
+        f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {held.listed(variables)}."
+    )
+
+
+def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
+    """As it was given, or as an attribute says it."""
+    for name, value in [*given.items(), *vars(layer).items()]:
+        if naming.argument(name.strip("_")) == "heads" and isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
+    """Where nothing says it: the axes of kernels with three; else one, unless some number of the layer divides O.
+
+    A number of heads that nobody knows must not be guessed: a right layer would be accused.
+    """
+    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
+    cubes = [number for shape in kernels if len(shape) == 3 for number in shape]
+    if cubes:
+        return list(dict.fromkeys(cubes))
+    sizes = {number for shape in kernels for number in shape}
+    numbers = {value for value in vars(layer).values() if isinstance(value, int) and not isinstance(value, bool)}
+    if any(number > 1 and number not in sizes and size % number == 0 for number in numbers for size in sizes):
+        return []
+    listed = {head for variable in variables if (head := held.head_of(variable.path, variables)) is not None}
+    return [max(listed) + 1] if listed else [1]
+
+
+def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict[str, int]]:
+    """All readings of the kernels' shapes: in and out features, heads and head size."""
+    numbers = sorted({number for shape in kernels for number in shape})
+    inner = set(numbers) | {number // heads for number in numbers if number % heads == 0}
+    # The likeliest first: H·O is one of the numbers, the largest O that there is.
+    for size in sorted(inner, key=lambda each: (each * heads not in numbers, -each)):
+        for features, key_features, width in itertools.product(numbers, repeat=3):
+            yield {
+                "H": heads,
+                "O": size,
+                "E": width,
+                "I query": features,
+                "I key": key_features,
+                "I value": key_features,
+            }
+
+
+# One small kernel for all heads, each of which has its P = I/H of the features.
+SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
+KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
+BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
+OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
+OUTPUT_BIASES = ("E", "1,1,E", "1,E")
+# The order of query, key and value (3), heads and features within a head differs.
+PACKED = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
+PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
+PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
+ORDERS = ("3HO", "H3O", "HO3")
+
+
+def names(role: str, is_bias: bool) -> tuple[str, ...]:
+    """The forms of a projection's kernel or bias, the likeliest first."""
+    if role in PACKS:
+        count = str(len(PACKS[role]))
+        return tuple(form.replace("3", count) for form in (PACKED_BIASES if is_bias else PACKED))
+    if role == "attention_output":
+        return OUTPUT_BIASES if is_bias else OUTPUT_KERNELS
+    return (*BIASES, SHARED_BIAS) if is_bias else (*KERNELS, *SHARED)
+
+
+def shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape that a form has with these sizes.
+
+    >>> shape("I,3HO", {"H": 2, "O": 5, "I": 7})
+    (7, 30)
+    """
+    return tuple(math.prod(_size(letter, sizes) for letter in axis) for axis in form.split(","))
+
+
+def _size(letter: str, sizes: Mapping[str, int]) -> int:
+    return int(letter) if letter.isdigit() else sizes[letter]
+
+
+def order(form: str) -> str:
+    """Of a packed form: query, key and value (3; or 2 of them), heads and features, from the outermost.
+
+    >>> order("3,I,HO"), order("H2O,I")
+    ('3HO', 'H3O')
+    """
+    return form.replace(",", "").replace("I", "").replace("2", "3")
+
+
+def is_transposed(form: str) -> bool:
+    """Whether it is a matrix (out, in).
+
+    >>> is_transposed("I,HO"), is_transposed("HO,I"), is_transposed("E,HO")
+    (False, True, True)
+    """
+    return form.split(",")[-1] in ("I", "P") or form == "E,HO"
+
+
+def fitting(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:
+    """The forms among `candidates` that have the shape `actual`."""
+    return [form for form in candidates if shape(form, sizes) == tuple(actual)]
+
+
+def fill(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
+    """From the canonical array, whose axes are `letters`, to a form.
+
+    >>> fill(np.zeros((2, 7, 5)), "HIO", "I,HO").shape
+    (7, 10)
+    """
+    order = [letter for letter in form.replace(",", "") if letter != "1"]
+    moved = np.transpose(canonical, [letters.index(letter) for letter in order])
+    sizes = dict(zip(letters, canonical.shape, strict=True))
+    return moved.reshape([math.prod(1 if x == "1" else sizes[x] for x in axis) for axis in form.split(",")])
+
+
+def read(array: np.ndarray, letters: str, form: str, sizes: Mapping[str, int]) -> np.ndarray:
+    """The way back: to the canonical array with the axes `letters`.
+
+    >>> read(np.zeros((7, 10)), "HIO", "I,HO", {"H": 2, "I": 7, "O": 5}).shape
+    (2, 7, 5)
+    """
+    order = [letter for letter in form.replace(",", "") if letter != "1"]
+    split = np.reshape(array, [_size(letter, sizes) for letter in order])
+    return np.transpose(split, [order.index(letter) for letter in letters])

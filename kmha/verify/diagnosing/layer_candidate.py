@@ -7,9 +7,7 @@ the weights are read.
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
-
 import numpy as np
-
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import held, reproduction, trials
 from kmha.verify.diagnosing.built import number_of_heads, weights_of
@@ -28,10 +26,12 @@ from kmha.verify.diagnosing.calling import (
 )
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.layer_kinds import kind_of, oriented
-from kmha.verify.diagnosing.layer_sizes import fixed_sizes, held_sizes, letters
 from kmha.verify.diagnosing.measuring import Asked
 from kmha.verify.diagnosing.subjects import Subject, quietly
 from kmha.verify.diagnosing.trials import Accepts, Sizes
+from kmha.verify.diagnosing.calling import SubjectError
+from kmha.verify.diagnosing.trials import Sizes
+
 
 LENGTH = 64  # more positions than any trial has
 
@@ -244,3 +244,36 @@ class LayerSubject(Subject):
         weights = [reproduction.literal(slot.variable.read()) for slot in used]
         script = self.kind.script(f"{self.name}({made})", call, used, weights, self.dtype_of(trial))
         return [*head, *lines, *script, f"result = {call}"]
+
+
+def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The sizes of canonical weights by letter."""
+    heads, _, size = weights["query/kernel"].shape
+    inner = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
+    return {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **inner}
+
+
+def held_sizes(weights: Mapping[str, np.ndarray]) -> Sizes:
+    """The sizes of canonical weights, with lengths that are none of them."""
+    sizes = letters(weights)
+    batch, rows, columns = [n for n in (2, 3, 5, 7, 9, 11) if n not in (sizes["H"], sizes["O"])][:3]
+    features, key_features = sizes["I query"], sizes["I key"]
+    use_bias = "query/bias" in weights
+    return Sizes(batch, rows, columns, sizes["H"], features, key_features, sizes["O"], sizes["E"], use_bias)
+
+
+def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, has_output: bool, name: str) -> Sizes:
+    """Those that were drawn, but for those that are given.
+
+    Raises:
+        SubjectError: the width is no multiple of the number of heads.
+    """
+    if not wide:
+        features = fixed.get("width") or fixed.get("inputs") or drawn.features
+        width = fixed.get("output") or (drawn.width if has_output else features)
+        size = fixed.get("size") or drawn.size
+        return dataclasses.replace(drawn, heads=heads, size=size, width=width, features=features, key_features=features)
+    width = fixed.get("width") or fixed.get("output") or heads * (drawn.width if heads == 1 else drawn.size)
+    if width % heads:
+        raise SubjectError(f"{name}: a width of {width} is no multiple of {heads} heads. Give another one of the two.")
+    return dataclasses.replace(drawn, heads=heads, size=width // heads, width=width, features=width, key_features=width)
