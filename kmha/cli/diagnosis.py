@@ -32,7 +32,7 @@ def run(
     common.choose_backend(backend)
     candidate = common.load(name)
     from kmha.verify import diagnose
-    from kmha.verify.diagnosing import evidence
+    from kmha.verify.diagnosing import report
 
     screen = common.screen()
     try:
@@ -51,7 +51,7 @@ def run(
     except KeyboardInterrupt:
         return common.INTERRUPTED
     if json_file is not None:
-        files.write_json(json_file, evidence.to_dict(found))
+        files.write_json(json_file, report.to_dict(found))
     show(screen, found)
     return int(not found.right)
 
@@ -72,32 +72,32 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
 
 def show(screen: Console, found: Any) -> None:
     """All that there is to say."""
-    from kmha.verify.diagnosing import evidence
+    from kmha.verify.diagnosing import report
 
     screen.print(_verdict(found))
     for match in found.matches[:1] if found.verdict == KNOWN else ():
         for mistake in match.mistakes:
             screen.print(f"\n[bold]{mistake.id}[/]: {escape(mistake.says)}")
             screen.print(f"  Look at {escape(mistake.look)}.\n  Known from {escape(mistake.source)}.")
-    for line in evidence.notes(found):
+    for line in report.notes(found):
         screen.print(f"\n{escape(line)}")
-    if found.right or not found.asked:
+    if found.right or not found.results:
         return
     screen.print()
-    if any(not one.answer.raised for one in found.asked):
-        screen.print(_table(evidence.rows(found), found))
-        _picture(screen, evidence.where(found))
+    if any(not one.answer.error for one in found.results):
+        screen.print(_table(report.table_rows(found), found))
+        _picture(screen, report.difference_map(found))
     if found.code():
         screen.print("\nThe smallest case that shows it, as code to paste:\n")
         screen.print(Syntax(found.code(), "python", background_color="default", word_wrap=True))
 
 
 def _verdict(found: Any) -> str:
-    from kmha.verify.diagnosing import evidence
+    from kmha.verify.diagnosing import report
 
-    name, answered = escape(found.name), len(found.asked) - len(found.raised)
-    calls = f"{answered} calls, {evidence.sizes(found)}, seed {found.seed}"
-    if found.right and found.raised:
+    name, answered = escape(found.name), len(found.results) - len(found.errors)
+    calls = f"{answered} calls, {report.sizes_text(found)}, seed {found.seed}"
+    if found.right and found.errors:
         return f"[bold green]{name} is right[/] where it can be run: {calls}."
     if found.right:
         return f"[bold green]{name} is right[/]: {calls}."
@@ -106,7 +106,7 @@ def _verdict(found: Any) -> str:
         return f"[bold red]{name} is wrong[/], with {many}: {calls}."
     if found.verdict == UNKNOWN:
         return f"[bold red]{name} is wrong[/], with a mistake that is not in the bank: {calls}."
-    return f"[bold red]{name} cannot be run[/]: {escape(next(iter(found.raised.values())))}"
+    return f"[bold red]{name} cannot be run[/]: {escape(next(iter(found.errors.values())))}"
 
 
 def _table(rows: list[dict[str, Any]], found: Any) -> Table:

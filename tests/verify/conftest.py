@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmha.verify.bank.separation import Configuration
+from kmha.verify.bank.indistinguishable import Configuration
+from kmha.verify.bank.self_test import with_dropout
 from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.mistakes import BANK
@@ -22,7 +23,9 @@ ALL = Accepts(causal=True, padding=True, query_padding=True, training=True, half
 
 @functools.cache
 def _draw(configuration):
-    return {trial.name: trial for trial in configuration.draw()}
+    """Return the trials of a configuration by name, with a draw of what dropout keeps."""
+    rng = np.random.default_rng([configuration.seed, 1])
+    return {trial.name: with_dropout(trial, rng) for trial in configuration.draw(rng)}
 
 
 class Plain:
@@ -114,6 +117,11 @@ class Plain:
         found = self.wrong(identity, step)
         assert np.shape(found) == np.shape(expected)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * float(np.nanmax(np.abs(expected))))
+
+
+@pytest.fixture
+def draw():
+    return lambda configuration: list(_draw(configuration).values())
 
 
 @pytest.fixture

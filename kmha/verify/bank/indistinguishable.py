@@ -1,17 +1,45 @@
-"""Which mistakes cannot be told apart, or from the right computation, by a candidate that accepts less than all.
+"""The mistakes that a candidate cannot show apart, because it accepts less than everything.
 
-A condition is written as flags: "cross -core" is of a candidate that has a key of its own and is a whole layer. The
-flags are those of `kmha.verify.diagnosing.trials.Accepts`, and three more: `core` (no weights; it has one head if it is
-not given an axis of heads), `scores` (they are returned) and `use_bias`. The tests hold that there are no others than
-these.
+With one head, for example, many mistakes are one function. `SAME` lists such groups, each with its condition and the
+reason; the tests check that there are no others.
+
+A condition is a list of flags: "cross -core" holds for a whole layer that takes a key of its own. The flags are the
+fields of `kmha.verify.diagnosing.trials.Accepts` and of `Configuration`.
 """
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
-from kmha.verify.bank.separation import Configuration
+
+import numpy as np
+
+from kmha.verify.chains.attention import Trial
+from kmha.verify.diagnosing import trials
+from kmha.verify.diagnosing.block_trials import BlockAccepts
 from kmha.verify.diagnosing.trials import Accepts
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """What a candidate accepts and returns, and the seed of its trials.
+
+    Attributes:
+        seed: Seed of sizes, weights and inputs.
+        accepts: What the candidate can be called with.
+        core: Whether it has no weights. It then has one head, unless it accepts an axis of heads.
+        scores: Whether it returns its scores.
+        use_bias: Whether its projections have biases.
+    """
+
+    seed: int
+    accepts: Accepts
+    core: bool = False
+    scores: bool = True
+    use_bias: bool = True
+
+    def draw(self, rng: np.random.Generator) -> list[Trial]:
+        """Return the trials. `rng` draws the sizes."""
+        sizes = trials.draw_sizes(rng, self.accepts, self.use_bias)
+        return trials.draw(self.seed, self.accepts, sizes, core=self.core)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,9 +47,9 @@ class Same:
     """Mistakes that are one function under a condition.
 
     Attributes:
-        ids: of the mistakes.
-        when: flags, all of which must hold.
-        why: one sentence.
+        ids: Ids of the mistakes.
+        when: Flags, all of which must hold.
+        why: Reason, as one clause.
     """
 
     ids: tuple[str, ...]
@@ -102,100 +130,32 @@ SAME = (
     ),
 )
 
-SEVERAL_HEADS = "heads | -core"
-# What a candidate must have or accept for a mistake to show: one of the conditions between the bars. Ids are prefixes.
-NEEDS = {
-    "heads-": SEVERAL_HEADS,
-    "mask-first-head-only": "mask heads | mask -core | causal heads | causal -core | padding heads | padding -core",
-    "scale-all-heads": SEVERAL_HEADS,
-    "scale-size-over-heads": SEVERAL_HEADS,
-    "softmax-over-heads-and-keys": SEVERAL_HEADS,
-    "logits-query-query": "cross | -core",
-    "logits-key-": "cross | -core",
-    "logits-query-value": "cross value | -core",
-    "mix-key": "cross value | -core",
-    "inputs-all-": "cross",
-    "inputs-query-from-encoder": "cross",
-    "inputs-value-from-query": "cross",
-    "inputs-key-from-query": "cross",
-    "inputs-key-value-swapped": "cross value",
-    "inputs-value-is-key": "cross value",
-    "inputs-key-is-value": "cross value",
-    "causal-": "causal",
-    "causal-always": "",
-    "causal-wrong-corner": "causal cross",
-    "causal-replaces-others": "causal mask | causal padding -query_padding",
-    "masks-either": "mask causal | mask padding | causal padding",
-    "mask-replaces-padding": "mask padding",
-    "mask-replaces-causal": "mask causal",
-    "padding-": "padding",
-    "padding-replaces-mask": "mask padding",
-    "padding-replaces-causal": "causal padding",
-    "padding-of-query-for-keys": "cross padding query_padding",
-    "mask-of-": "mask | padding",
-    "mask-items-as-heads": "mask | padding",
-    "mask-tiled": "mask heads | mask -core | padding heads | padding -core",
-    "mask-repeated": "mask heads | mask -core | padding heads | padding -core",
-    "mask-transposed": "mask",
-    "mask-first-row-for-all": "mask",
-    "mask-last-row-for-all": "mask",
-    "mask-any-row-for-all": "mask",
-    "mask-all-": "mask",
-    "mask-argument-ignored": "mask",
-    "mask-adds-10000": "mask",
-    "mask-adds-100": "mask",
-    "mask-fills-100": "mask",
-    "mask-forbids-zeros": "mask",
-    "mask-from-zero-keys": "mask",
-    "mask-empty-row-nan": "mask",
-    "scale-after-mask": "mask",
-    "mask-after-softmax-renormalised": "mask",
-    "mask-": "mask | causal | padding",
-    "dropout-": "training",
-    "returned-": "scores",
-    "returned-unmasked": "scores mask | scores causal | scores padding",
-    "returned-first-head": "scores heads | scores -core",
-    "returned-dropped": "scores training",
-    "half-": "half",
-    "half-mask-times-infinity": "half mask | half causal | half padding",
-    "half-mask-infinite": "half mask",
-    "half-mask-twice": "half mask padding",
-}
 
+def holds(condition: str, configuration: Configuration) -> bool:
+    """Return whether all flags hold, in at least one of the alternatives between bars.
 
-def holds(condition: str, configuration: Any) -> bool:
-    """Whether one of the conditions between bars holds for a `kmha.verify.bank.separation.Configuration`.
-
-    >>> from kmha.verify.bank.separation import Accepts, Configuration
     >>> holds("causal | mask -core", Configuration(0, Accepts()))
     True
     """
     return any(all(_flag(flag, configuration) for flag in part.split()) for part in condition.split("|"))
 
 
-def _flag(flag: str, configuration: Any) -> bool:
+def _flag(flag: str, configuration: Configuration) -> bool:
     name = flag.removeprefix("-")
     owner = configuration if hasattr(configuration, name) else configuration.accepts
     return bool(getattr(owner, name)) != flag.startswith("-")
 
 
-def needs(id: str) -> str:
-    """What a candidate must accept for the mistake to show; empty: nothing.
-
-    >>> needs("causal-wrong-corner"), needs("scale-missing")
-    ('causal cross', '')
-    """
-    fitting = [prefix for prefix in NEEDS if id.startswith(prefix)]
-    return NEEDS[max(fitting, key=len)] if fitting else ""
-
-
-def expected(configuration: Any) -> Iterator[tuple[str, ...]]:
-    """The groups that are one function for this candidate."""
+def expected(configuration: Configuration) -> Iterator[tuple[str, ...]]:
+    """Yield the groups of ids that are one function in this configuration."""
     return (same.ids for same in SAME if holds(same.when, configuration))
 
 
 def expected_in_block(accepts: BlockAccepts) -> list[tuple[str, ...]]:
-    """The groups that are one function for this block.
+    """Return the groups of ids that are one function in a block.
+
+    A block's own mistakes can all be told apart. Those of the attention inside it fall together as they do for
+    attention alone that accepts what the block passes on.
 
     >>> ("scale-all-heads", "scale-features") in expected_in_block(BlockAccepts("encoder"))
     True
@@ -204,9 +164,8 @@ def expected_in_block(accepts: BlockAccepts) -> list[tuple[str, ...]]:
     """
     if accepts.chain == "embedding":
         return []
-    decoder = accepts.chain == "decoder"
     attention = Accepts(
-        cross=decoder and not accepts.equal,
+        cross=accepts.chain == "decoder" and not accepts.equal,
         value=False,
         mask=False,
         causal=accepts.causal,

@@ -1,23 +1,22 @@
-"""How well the bank works: is every mistake named, alone and in pairs, and is nothing right accused?
+"""Measure how many mistakes of the bank the diagnosis names, alone and in pairs, and how many right layers it accuses.
 
-A mistake is made on purpose in the reference's chain, and the diagnosis sees the numbers alone. Mistakes that are the
-same function in a configuration are listed together, and count as named if theirs is in the list: see `same.py`.
+Each mistake is made on purpose in the reference's chain, and the diagnosis sees only the numbers. Mistakes that are one
+function in a configuration (`indistinguishable.py`) are counted apart: each comes back together with the others.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from kmha.verify.bank import right_layers, separation
-from kmha.verify.bank.indistinguishable import expected
-from kmha.verify.bank.indistinguishable_blocks import expected_in_block
+from kmha.verify.bank import right_layers
+from kmha.verify.bank.indistinguishable import Configuration, expected, expected_in_block
 from kmha.verify.chains.attention import ImpossibleError, Trial, run
-from kmha.verify.diagnosing import matching, trials, trials_blocks
-from kmha.verify.diagnosing.measuring import Answer, Asked
-from kmha.verify.diagnosing.subject_functions import FunctionSubject
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts
+from kmha.verify.diagnosing import block_trials, matching
+from kmha.verify.diagnosing.block_trials import BlockAccepts
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.matching import Answer, TrialResult
+from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.mistakes import Mistake
 
 
@@ -48,23 +47,46 @@ def together(each: Sequence[Found]) -> Found:
     return Found(sum(one.named for one in each), sum(one.of for one in each), missed, sum(one.listed for one in each))
 
 
-def pretend(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[Asked]:
+def random_configuration(seed: int) -> Configuration:
+    """Any.
+
+    >>> random_configuration(1) == random_configuration(1)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    flags = ("cross", "mask", "causal", "padding", "query_padding", "training", "wide", "heads", "half", "value")
+    drawn = dict(zip(flags, (rng.random(len(flags)) < 0.6).tolist(), strict=True))
+    drawn["query_padding"] &= drawn["padding"]
+    core, scores, use_bias = (rng.random(3) < (0.25, 0.5, 0.7)).tolist()
+    return Configuration(seed, Accepts(**drawn), core, scores, use_bias)
+
+
+def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
+    """The trial with what dropout keeps, or would keep, drawn."""
+    if not trial.rate:
+        return trial
+    heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
+    shape = (trial.query.shape[0], heads, trial.query.shape[-2], trial.key.shape[-2])
+    return matching.keeping(trial, (rng.random(shape) >= trial.rate) / (1 - trial.rate))
+
+
+def simulate(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[TrialResult]:
     """The answers of a candidate that makes these mistakes, with a draw of its own where scores are dropped."""
-    return [Asked(trial, _answer(trial, mistakes, rng)) for trial in drawn]
+    return [TrialResult(trial, _answer(trial, mistakes, rng)) for trial in drawn]
 
 
 def _answer(trial: Trial, mistakes: Sequence[Mistake], rng: np.random.Generator) -> Answer:
     try:
-        state = run(separation.with_dropout(trial, rng), [mistake.changes for mistake in mistakes])
+        state = run(with_dropout(trial, rng), [mistake.changes for mistake in mistakes])
     except ImpossibleError as error:
-        return Answer(raised=str(error))
+        return Answer(error=str(error))
     scores = state.get("returned")
     return Answer(np.asarray(state["output"]), scores, bool(state["untouched"]), trial.dtype)
 
 
 def made(chain: str) -> list[Mistake]:
     """The mistakes of a chain; of a block, those that are not the attention's inside it."""
-    return [one for one in matching.candidates(chain) if chain == "attention" or "attention" not in one.chains()]
+    return [one for one in matching.mistakes_of(chain) if chain == "attention" or "attention" not in one.chains()]
 
 
 def singles(seed: int, chain: str = "attention", progress: Callable[[str], None] = lambda _: None) -> Found:
@@ -77,10 +99,10 @@ def singles(seed: int, chain: str = "attention", progress: Callable[[str], None]
     named, listed, missed = 0, 0, []
     for mistake in made(chain):
         progress(mistake.id)
-        asked = [one for one in pretend(drawn, [mistake], rng) if not one.answer.raised]
-        if not asked or matching.explains(asked):
+        results = [one for one in simulate(drawn, [mistake], rng) if not one.answer.error]
+        if not results or matching.explains(results):
             continue
-        others = _mistaken_for(asked, mistake, chain)
+        others = _mistaken_for(results, mistake, chain)
         if not others:
             named += 1
         elif all(any({mistake.id, other} <= set(group) for group in same) for other in others):
@@ -94,35 +116,32 @@ def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
     """The trials of a random candidate of a chain, and which mistakes are the same function for it."""
     if chain != "attention":
         accepts = BlockAccepts(chain)
-        return trials_blocks.draw_block(seed, accepts), expected_in_block(accepts)
-    configuration = separation.random(seed)
-    rng = np.random.default_rng(seed)
-    sizes = trials.draw_sizes(rng, configuration.accepts, configuration.use_bias)
-    drawn = trials.draw(seed, configuration.accepts, sizes, core=configuration.core)
-    return drawn, list(expected(configuration))
+        return block_trials.draw_block(seed, accepts), expected_in_block(accepts)
+    configuration = random_configuration(seed)
+    return configuration.draw(np.random.default_rng(seed)), list(expected(configuration))
 
 
-def _mistaken_for(asked: Sequence[Asked], mistake: Mistake, chain: str) -> list[str]:
+def _mistaken_for(results: Sequence[TrialResult], mistake: Mistake, chain: str) -> list[str]:
     """The others that explain it too; or that nothing does."""
-    if not matching.explains(asked, [mistake]):
+    if not matching.explains(results, [mistake]):
         return ["not found"]
-    return [one.id for one in matching.candidates(chain) if one is not mistake and matching.explains(asked, [one])]
+    return [one.id for one in matching.mistakes_of(chain) if one is not mistake and matching.explains(results, [one])]
 
 
 def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: None) -> Found:
     """Random pairs of the attention's mistakes that can be made together and do not hide one another."""
     rng = np.random.default_rng(seed)
-    bank = matching.candidates("attention")
+    bank = matching.mistakes_of("attention")
     named, missed, of = 0, [], 0
     while of < count:
         first, second = (bank[index] for index in rng.choice(len(bank), 2, replace=False))
         drawn = _draw("attention", int(rng.integers(10**6)))[0]
-        asked = pretend(drawn, [first, second], rng)
-        if any(one.answer.raised for one in asked) or not _two(asked):
+        results = simulate(drawn, [first, second], rng)
+        if any(one.answer.error for one in results) or not _two(results):
             continue
         progress(f"{first.id} and {second.id}")
         of += 1
-        found = {frozenset(match.ids) for match in matching.pairs(asked, "attention")}
+        found = {frozenset(match.ids) for match in matching.pairs(results, "attention")}
         if frozenset((first.id, second.id)) in found:
             named += 1
         else:
@@ -130,10 +149,10 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
     return Found(named, of, tuple(missed))
 
 
-def _two(asked: Sequence[Asked]) -> bool:
+def _two(results: Sequence[TrialResult]) -> bool:
     """Whether the two are distinguishable: no single mistake, nor none, explains both together."""
     return not any(
-        matching.explains(asked, each) for each in ((), *([one] for one in matching.candidates("attention")))
+        matching.explains(results, each) for each in ((), *([one] for one in matching.mistakes_of("attention")))
     )
 
 
@@ -142,10 +161,12 @@ def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: No
     named, missed = 0, []
     for number in range(count):
         way = right_layers.WAYS[number % len(right_layers.WAYS)]
-        subject: Any = FunctionSubject(right_layers.attention(way), ", ".join(way), {})
+        candidate = FunctionCandidate(right_layers.attention(way), ", ".join(way), {})
         rng = np.random.default_rng((seed, number))
-        asked = [Asked(trial, subject.answer(trial)) for trial in subject.draw(number, subject.sizes(rng))]
-        if matching.explains(asked):
+        results = [
+            TrialResult(trial, candidate.answer(trial)) for trial in candidate.draw(number, candidate.sizes(rng))
+        ]
+        if matching.explains(results):
             named += 1
         else:
             missed.append(f"{', '.join(way)} (number {number})")

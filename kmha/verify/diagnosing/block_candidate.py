@@ -1,41 +1,39 @@
 """Encoder layers, decoder layers and embeddings as candidates: classes of Keras or torch, made for each trial.
 
-Their sublayers' weights are found by `kmha.verify.diagnosing.block_parts`.
+Their sublayers' weights are found by `kmha.verify.diagnosing.block_candidate`.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
 import numpy as np
+
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import frameworks, held, trials_blocks
-from kmha.verify.diagnosing.calling import by_role, meant, roles_of
+from kmha.verify.diagnosing import block_trials, frameworks
+from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
+from kmha.verify.diagnosing.calling import meant, values_by_role
+from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.conventions import PADDING_SHAPES
-from kmha.verify.diagnosing.held import UnknownWeightsError
-from kmha.verify.diagnosing.layer_sizes import letters
-from kmha.verify.diagnosing.subject_layers import LENGTH, LayerSubject
-from kmha.verify.diagnosing.subjects import quietly
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts, BlockSizes
-import re
-from collections.abc import Mapping, Sequence
-from kmha.verify.chains.attention import Trial
-from kmha.verify.chains.blocks import NORMS
-from kmha.verify.diagnosing import held
-from kmha.verify.diagnosing.held import UnknownWeightsError, Variable
-
+from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
+from kmha.verify.diagnosing.naming import roles_of
+from kmha.verify.diagnosing.weights import Slot, UnknownWeightsError, Variable, arrangements, listed, write_weights
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # one of the keys by how another is wanted
 
 
-class BlockSubject(LayerSubject):
+class BlockCandidate(LayerCandidate):
     """See the module's docstring."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         super().__init__(thing, name, given, meaning)
-        self.chain = chain_of(self.made_roles, self.roles)
-        self.roles = roles_of(self.call_found) if self.chain == "decoder" else self.roles  # masks of two attentions
-        defaults = {role: self.made_found[name].default for role, name in self.made_roles.items()}
+        self.chain = chain_of(self.constructor_roles, self.roles)
+        self.roles = (
+            roles_of(self.call_parameters) if self.chain == "decoder" else self.roles
+        )  # masks of two attentions
+        defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         self.block_accepts = BlockAccepts(
             self.chain,
@@ -47,10 +45,10 @@ class BlockSubject(LayerSubject):
         )
 
     def sizes(self, rng: np.random.Generator) -> Any:
-        return trials_blocks.draw_block_sizes(rng, self.block_accepts)
+        return block_trials.draw_block_sizes(rng, self.block_accepts)
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
-        drawn = trials_blocks.draw_block(seed, self.block_accepts, sizes)
+        drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
         if self.chain == "embedding":
             return drawn
         epsilon = self._epsilon(drawn[0])
@@ -63,10 +61,10 @@ class BlockSubject(LayerSubject):
     def _epsilon(self, trial: Trial) -> float:
         """The epsilon that is right: what the constructor is told, or the framework's own where it takes none."""
         usual: float = trial.more["epsilon"]
-        stated = by_role(self.given).get("epsilon")
+        stated = values_by_role(self.given).get("epsilon")
         if isinstance(stated, int | float):
             return stated
-        if "epsilon" in self.made_roles:
+        if "epsilon" in self.constructor_roles:
             return usual
         try:
             with quietly():
@@ -75,7 +73,7 @@ class BlockSubject(LayerSubject):
             return usual
         return self.kind.epsilon if found == {self.kind.epsilon} else usual
 
-    def smaller(self, sizes: BlockSizes) -> Iterator[Any]:
+    def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         """A few small ones."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
             yield BlockSizes(batch, rows, rows + 1, heads, size, heads * size, 3, heads * size, 5)
@@ -95,13 +93,15 @@ class BlockSubject(LayerSubject):
                 "dropout": 0.0,
                 "epsilon": trial.more["epsilon"],
             }
-        arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}
+        arguments = {
+            self.constructor_roles[role]: value for role, value in values.items() if role in self.constructor_roles
+        }
         return {**arguments, **self.given}
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":
             name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
-            return {name: frameworks.to(trial.more["ids"], self.framework, "int64")}
+            return {name: frameworks.to_tensor(trial.more["ids"], self.framework, "int64")}
         found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
         if self.chain == "decoder":
             found["memory" if "memory" in self.roles else "key"] = trial.key
@@ -144,17 +144,17 @@ class BlockSubject(LayerSubject):
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         raise ValueError(f"{self.name}: give the class of a block, not a layer that is built: its weights are set.")
 
-    def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+    def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
         key = tuple((name, array.shape) for name, array in trial.weights.items())
         if (key, self.convention.dtype) not in self.cache:
             layer = self.kind.new(self.layer_class, self._constructor(trial), self.convention.dtype)
             self.kind.build(layer, self._arguments(trial), self.convention.dtype)
             self.cache[key, self.convention.dtype] = layer, self._parts(layer, trial)
         layer, parts = self.cache[key, self.convention.dtype]
-        slots: list[held.Slot] = []
+        slots: list[Slot] = []
         for prefix, part in parts.items():
             weights = weights_of(trial.weights, prefix)
-            held.write(part, weights) if prefix.startswith("mha") else [slot.write(weights) for slot in part]
+            write_weights(part, weights) if prefix.startswith("mha") else [slot.write(weights) for slot in part]
             slots += part
         return layer, slots
 
@@ -165,13 +165,13 @@ class BlockSubject(LayerSubject):
             shape = trial.weights["embedding/embeddings"].shape
             table = [variable for variable in variables if variable.shape == shape]
             if len(table) != 1:
-                raise UnknownWeightsError(f"expected one table {shape}. Received: {held.listed(variables)}.")
+                raise UnknownWeightsError(f"expected one table {shape}. Received: {listed(variables)}.")
             return {"embedding": [Whole(table[0], "embeddings")]}
         groups = grouped(variables, trial, self.chain)
         parts: dict[str, Any] = {}
         for prefix in attentions(self.chain):
             weights = weights_of(trial.weights, prefix)
-            parts[prefix] = held.arrangements(groups[prefix], letters(weights))[0]
+            parts[prefix] = arrangements(groups[prefix], letters(weights))[0]
         parts["ffn"] = [Whole(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):
             parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]
@@ -231,7 +231,7 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
     if len(forward) != 4 or len(norms) not in (1, len(names)) or blocks is None:
         raise UnknownWeightsError(
             f"expected the weights of {len(attentions(chain))} attentions, two dense layers with {inner} features in "
-            f"between, and {len(names)} normalizations of {width}. Received: {held.listed(variables)}."
+            f"between, and {len(names)} normalizations of {width}. Received: {listed(variables)}."
         )
     found: dict[str, Any] = dict(zip(attentions(chain), blocks, strict=True))
     found["ffn"] = list(forward.items())

@@ -15,7 +15,7 @@ EMPTY = inspect.Parameter.empty
 SIZES = ("heads", "size", "width", "output", "inputs")
 
 
-class SubjectError(ValueError):
+class CandidateError(ValueError):
     """The candidate cannot be called: what is missing, and how to give it."""
 
 
@@ -24,7 +24,7 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        raise SubjectError(
+        raise CandidateError(
             f"{function!r} has no signature that Python can read. Wrap it in a function, such as "
             "`def attention(query, key, value, mask=None)`."
         ) from None
@@ -52,12 +52,12 @@ def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, A
     """Every argument without a default must be known or given.
 
     Raises:
-        SubjectError: it names the first that is not.
+        CandidateError: it names the first that is not.
     """
     for name, parameter in found.items():
         if name in known or name in given or parameter.default is not EMPTY:
             continue
-        raise SubjectError(
+        raise CandidateError(
             f"{where}: what is the argument `{name}`? Its name is not one that is known, and it has no default. "
             f"Give it a value: arguments={{{name!r}: …}}, or --set {name}=VALUE."
         )
@@ -67,22 +67,17 @@ def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> Non
     """Every argument that was given must be there.
 
     Raises:
-        SubjectError: it names the first that is not, and those that there are.
+        CandidateError: it names the first that is not, and those that there are.
     """
     names = [name for each in found for name in each]
     for name in given:
         if name not in names:
-            raise SubjectError(f"{where} has no argument `{name}`. It has: {', '.join(names) or 'none'}.")
-
-
-def roles_of(found: Mapping[str, Any]) -> dict[str, str]:
-    """The name of the argument that plays each part."""
-    return naming.arguments(found)
+            raise CandidateError(f"{where} has no argument `{name}`. It has: {', '.join(names) or 'none'}.")
 
 
 def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
     """The same of an attention's call, where a look-ahead mask is the mask if there is no other."""
-    roles = roles_of(found)
+    roles = naming.roles_of(found)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
     if roles.get("causal") == "is_causal" and "mask" in roles:
@@ -90,7 +85,7 @@ def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
     return roles
 
 
-def by_role(names: Mapping[str, Any]) -> dict[str, Any]:
+def values_by_role(names: Mapping[str, Any]) -> dict[str, Any]:
     """The values of arguments by the parts that they play."""
     return {role: value for name, value in names.items() if (role := naming.argument(name)) is not None}
 
@@ -99,20 +94,20 @@ def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
     """By the part that it plays, each size that is given.
 
     Raises:
-        SubjectError: it is no size.
+        CandidateError: it is no size.
     """
     for name, value in given.items():
         is_size = naming.argument(name) in SIZES and value is not None
         if is_size and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise SubjectError(f"{where}: `{name}` must be a whole number from 1 on. Received: {value!r}.")
-    return {role: value for role, value in by_role(given).items() if role in SIZES and value is not None}
+            raise CandidateError(f"{where}: `{name}` must be a whole number from 1 on. Received: {value!r}.")
+    return {role: value for role, value in values_by_role(given).items() if role in SIZES and value is not None}
 
 
-def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
+def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
     """The tensors of a call by the names of the candidate's arguments."""
-    entry = subject.convention.entry
+    entry = candidate.convention.entry
     arrays: dict[str, Any] = {"query": trial.query, "self": trial.query}
-    if subject.accepts.cross:
+    if candidate.accepts.cross:
         arrays |= {"key": trial.key, "value": trial.value, "memory": trial.key}
     else:
         arrays |= {"key": trial.query, "value": trial.query, "memory": trial.query}
@@ -124,7 +119,7 @@ def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, An
         arrays = {role: array[0] for role, array in arrays.items()}
     if entry == TIME:
         arrays = {role: np.swapaxes(array, 0, 1) for role, array in arrays.items()}
-    tensors = {role: subject.tensor(array, trial) for role, array in arrays.items()}
+    tensors = {role: candidate.tensor(array, trial) for role, array in arrays.items()}
     if entry in LISTS:
         name = roles["self" if "self" in roles else "query"]
         return {name: [tensors[role] for role in LISTS[entry]]}
@@ -133,18 +128,18 @@ def inputs(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, An
     return {roles[role]: tensor for role, tensor in tensors.items() if role in roles}
 
 
-def masks(subject: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
+def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
     """The masks and flags of a call by the names of the candidate's arguments; `None` for a mask that it must get."""
-    parameters_found: Parameters = getattr(subject, "call_found", {})
+    parameters_found: Parameters = getattr(candidate, "call_parameters", {})
     arrays = {
-        "mask": mask_of(subject, trial),
-        "padding": padding_of(subject, trial.key_mask, trial),
-        "query_padding": padding_of(subject, trial.query_mask, trial),
+        "mask": mask_of(candidate, trial),
+        "padding": padding_of(candidate, trial.key_mask, trial),
+        "query_padding": padding_of(candidate, trial.query_mask, trial),
     }
     found: dict[str, Any] = {}
     for role, array in arrays.items():
         if array is not None and role in roles:
-            found[roles[role]] = subject.tensor(array, trial)
+            found[roles[role]] = candidate.tensor(array, trial)
     flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training}
     flags["scores"] = bool(trial.more.get("scores", True))
     for role, flag in flags.items():
@@ -160,31 +155,31 @@ def _default(found: Parameters, name: str) -> Any:
     return found[name].default if name in found else None
 
 
-def copied(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
+def with_copies(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
     """All tensors of a call, those in a list too, each beside a copy, which shows whether it is changed in place."""
     flat = [item for value in arguments.values() for item in (value if isinstance(value, list) else [value])]
-    return [(item, frameworks.back(item).copy()) for item in flat if hasattr(item, "shape")]
+    return [(item, frameworks.to_numpy(item).copy()) for item in flat if hasattr(item, "shape")]
 
 
-def mask_of(subject: Any, trial: Trial) -> np.ndarray | None:
+def mask_of(candidate: Any, trial: Trial) -> np.ndarray | None:
     """The mask of a trial as the candidate wants it; what has an argument of its own is not in it."""
     if trial.mask is None:
         return None
-    return meant(subject, MASK_SHAPES[subject.convention.mask_shape](np.asarray(trial.mask)), trial)
+    return meant(candidate, MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask)), trial)
 
 
-def padding_of(subject: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:
+def padding_of(candidate: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:
     """A padding mask (B, S) as the candidate wants it."""
     if mask is None:
         return None
-    return meant(subject, PADDING_SHAPES[subject.convention.padding_shape](np.asarray(mask)), trial)
+    return meant(candidate, PADDING_SHAPES[candidate.convention.padding_shape](np.asarray(mask)), trial)
 
 
-def meant(subject: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
+def meant(candidate: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
     """A mask in which True attends, with what True means to the candidate, in the dtype that it wants."""
-    if subject.meaning == "adds":
+    if candidate.meaning == "adds":
         least = -3e4 if trial.dtype == "float16" else HIDDEN
         return np.where(mask, 0.0, least)
-    mask = mask ^ (subject.meaning == "hides")
-    dtype = subject.convention.mask_dtype
+    mask = mask ^ (candidate.meaning == "hides")
+    dtype = candidate.convention.mask_dtype
     return mask.astype(trial.dtype if dtype == "float" else dtype)

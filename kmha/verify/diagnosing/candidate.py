@@ -18,11 +18,10 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import frameworks
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapted
-from kmha.verify.diagnosing.measuring import Answer, Asked
-from kmha.verify.diagnosing.trials import Accepts, Sizes
-from kmha.verify.diagnosing.trials_attention import Maker
+from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapt
+from kmha.verify.diagnosing.matching import Answer, TrialResult
+from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 from kmha.verify.wording import error_lines
 
 WITHOUT_SCORES = ("self-attention", "mask", "causal")  # are tried so too: a layer may have a quicker way then
@@ -30,7 +29,7 @@ SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output
 LARGEST, LONGEST = 16, 4  # of a smallest case: B·T·S, and each of T and S
 
 
-class Subject:
+class Candidate:
     """A candidate, ready to be asked.
 
     Attributes:
@@ -42,9 +41,9 @@ class Subject:
         framework: of the arrays that it takes.
         weights: canonical ones that it holds and keeps, or `None` where they are set for each trial.
         meaning: what True (or 1) in a mask means: see `conventions.MEANINGS`.
-        call_found: the arguments of its call by name.
+        call_parameters: the arguments of its call by name.
         roles: the names of its arguments, by the part that they play.
-        unread: why its weights could not be read.
+        weights_error: why its weights could not be read.
         convention: what is tried, or was found.
     """
 
@@ -56,9 +55,9 @@ class Subject:
     framework = "numpy"
     weights: Mapping[str, np.ndarray] | None = None
     meaning = "attends"
-    call_found: Mapping[str, inspect.Parameter] = MappingProxyType({})
+    call_parameters: Mapping[str, inspect.Parameter] = MappingProxyType({})
     roles: Mapping[str, str] = MappingProxyType({})
-    unread: ValueError | None = None
+    weights_error: ValueError | None = None
     convention = Convention()
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
@@ -67,23 +66,25 @@ class Subject:
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         """The calls to try."""
-        return list(self.each(seed, sizes))
+        return list(self.iter_trials(seed, sizes))
 
-    def each(self, seed: int, sizes: Any) -> Iterator[Trial]:
+    def iter_trials(self, seed: int, sizes: Any) -> Iterator[Trial]:
         """The same, one after the other: the first are the plainest, and the last take time to draw."""
         if self.chain != "attention":
             yield from self.draw(seed, sizes)
             return
-        for trial in Maker(np.random.default_rng(seed), self.accepts, sizes, self.weights, self.core).trials():
+        for trial in AttentionTrials(
+            np.random.default_rng(seed), self.accepts, sizes, self.weights, self.core
+        ).trials():
             yield trial
             if "scores" in self.roles and trial.name in WITHOUT_SCORES:
                 yield dataclasses.replace(trial, name=f"{trial.name}, without scores", more={"scores": False})
 
-    def entries(self) -> list[dict[str, Any]]:
+    def input_layouts(self) -> list[dict[str, Any]]:
         """The ways to hand over the inputs, as changes of the convention; the next is worth a try where one fails."""
         return [{"entry": BATCH}]
 
-    def enter(self, **changes: Any) -> None:
+    def use_layout(self, **changes: Any) -> None:
         """Takes one of them."""
         self.convention = dataclasses.replace(self.convention, **changes)
         entry = self.convention.entry
@@ -93,27 +94,27 @@ class Subject:
         if entry in LISTS:
             self.accepts = dataclasses.replace(self.accepts, cross=True, value="value" in LISTS[entry])
 
-    def take(self, convention: Convention) -> None:
+    def use_convention(self, convention: Convention) -> None:
         """Is called so from now on."""
         self.convention = convention
 
-    def present(self, trial: Trial) -> frozenset[str] | None:
+    def weights_present(self, trial: Trial) -> frozenset[str] | None:
         """The canonical weights that the candidate has, or `None` for all."""
         return None
 
-    def ask(self, trial: Trial) -> Asked:
+    def evaluate(self, trial: Trial) -> TrialResult:
         """The trial as the candidate can be asked it, and its answer."""
         with quietly():
-            present = self.present(trial)
-        trial = adapted(trial, self.convention, present)
-        return Asked(trial, self.answer(trial))
+            present = self.weights_present(trial)
+        trial = adapt(trial, self.convention, present)
+        return TrialResult(trial, self.answer(trial))
 
     @property
     def may_be_causal(self) -> bool:
         """Whether it may be causal unasked: self-attention that has no flag for it, as in language models."""
         return not (self.accepts.cross or self.accepts.causal) and self.chain == "attention"
 
-    def smaller(self, sizes: Any) -> Iterator[Any]:
+    def smaller_sizes(self, sizes: Any) -> Iterator[Any]:
         """Sizes from one of everything on; what the candidate holds stays as it is."""
         free = self.weights is None
         heads = (1, 2) if free and sizes.heads > 1 else (sizes.heads,)
@@ -157,18 +158,20 @@ class Subject:
         try:
             with quietly():
                 result, inputs = self.call(trial)
-                output, scores = frameworks.shaped(result)
-                untouched = all(np.array_equal(frameworks.back(given), copy) for given, copy in inputs)
-                output = frameworks.numbers(output)
+                output, scores = frameworks.output_and_scores(result)
+                untouched = all(np.array_equal(frameworks.to_numpy(given), copy) for given, copy in inputs)
+                output = frameworks.numeric_array(output)
                 dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
                 output = self._whole(np.asarray(output, "float64"), trial.query.ndim)
                 found = (
-                    None if scores is None else self._scores(np.asarray(frameworks.numbers(scores), "float64"), trial)
+                    None
+                    if scores is None
+                    else self._scores(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
                 )
-        except SubjectError:
+        except CandidateError:
             raise
         except (Exception, SystemExit) as error:  # a stranger's code may raise anything
-            return Answer(raised=said(error))
+            return Answer(error=error_line(error))
         return Answer(output, found, untouched, dtype)
 
     def _whole(self, array: np.ndarray, axes: int) -> np.ndarray:
@@ -194,7 +197,7 @@ class Subject:
 
     def tensor(self, array: Any, trial: Trial) -> Any:
         """As the candidate's framework has it."""
-        return frameworks.to(array, self.framework, self.dtype_of(trial))
+        return frameworks.to_tensor(array, self.framework, self.dtype_of(trial))
 
     def dtype_of(self, trial: Trial) -> str:
         """What it computes in: a trial in float16 says so, any other leaves it to the candidate."""
@@ -209,6 +212,6 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An error in one line."""
     return f"{type(error).__name__}: {(error_lines(error) or [''])[0]}"

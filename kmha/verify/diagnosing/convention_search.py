@@ -13,9 +13,9 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, Convention
-from kmha.verify.diagnosing.measuring import Asked, same_weights
-from kmha.verify.diagnosing.subjects import Subject
+from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.trials import Sizes
 
 
@@ -29,35 +29,35 @@ class Fit(enum.IntEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Settled:
+class ChosenConvention:
     """A convention, with the sizes and calls that go with it.
 
-    `otherwise` is another way to hand over the inputs, in which it runs and makes a known mistake.
+    `wrong_layout` is another way to hand over the inputs, in which it runs and makes a known mistake.
     """
 
     fit: Fit
     sizes: Sizes
     drawn: tuple[Trial, ...]
     convention: Convention
-    otherwise: str | None = None
+    wrong_layout: str | None = None
 
 
-def settle(subject: Subject, seed: int) -> Settled:
-    """Leaves the subject with the best convention that was found."""
-    found: list[Settled] = []
-    for entry in subject.entries():
+def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
+    """Leaves the candidate with the best convention that was found."""
+    found: list[ChosenConvention] = []
+    for entry in candidate.input_layouts():
         if _worth_a_try(entry, found):
-            found.append(_entered(subject, seed, entry))
+            found.append(_entered(candidate, seed, entry))
     best = max(found, key=lambda one: one.fit)
-    subject.enter(**{name: getattr(best.convention, name) for name in ("entry", "one_head", "framework")})
-    subject.take(best.convention)
-    _settle_masks(subject, best.drawn)
+    candidate.use_layout(**{name: getattr(best.convention, name) for name in ("entry", "one_head", "framework")})
+    candidate.use_convention(best.convention)
+    _choose_mask_convention(candidate, best.drawn)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
-    otherwise = explained[0] if explained else None
-    return dataclasses.replace(best, convention=subject.convention, otherwise=otherwise)
+    wrong_layout = explained[0] if explained else None
+    return dataclasses.replace(best, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
-def _worth_a_try(entry: Mapping[str, Any], found: Sequence[Settled]) -> bool:
+def _worth_a_try(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
     """What runs is meant so; but code for other axes, or another order in a list, may run and give something else."""
     if any(one.fit == Fit.RIGHT for one in found):
         return False
@@ -69,26 +69,26 @@ def _worth_a_try(entry: Mapping[str, Any], found: Sequence[Settled]) -> bool:
     return not entries or any(mine[0] in group and entries <= {*group} for group in ((HEADS, BATCH, MIDDLE), LISTS))
 
 
-def _entered(subject: Subject, seed: int, entry: dict) -> Settled:
-    subject.enter(**entry)
-    sizes = subject.sizes(np.random.default_rng(seed))
-    drawn = tuple(subject.draw(seed, sizes))
+def _entered(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
+    candidate.use_layout(**entry)
+    sizes = candidate.sizes(np.random.default_rng(seed))
+    drawn = tuple(candidate.draw(seed, sizes))
     plain = [trial for trial in _usual(drawn) if not trial.masked][:3]
-    causal = (False, True) if subject.may_be_causal else (False,)
-    start = subject.convention
+    causal = (False, True) if candidate.may_be_causal else (False,)
+    start = candidate.convention
     options = [
         dataclasses.replace(start, weights=weights, dtype=dtype, causal=each)
         for dtype in ("float64", "float32")
         for each in causal
-        for weights in subject.weight_conventions()
+        for weights in candidate.weight_conventions()
     ]
-    fit = choose(subject, options, plain)
+    fit = choose_convention(candidate, options, plain)
     # What a layer's weights can be is known once it has been built.
-    if fit < Fit.RIGHT and len(subject.weight_conventions()) > len({option.weights for option in options}):
-        more = subject.weight_conventions()[1:]
+    if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
+        more = candidate.weight_conventions()[1:]
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
-        fit = choose(subject, [subject.convention, *again], plain)
-    return Settled(fit, sizes, drawn, subject.convention)
+        fit = choose_convention(candidate, [candidate.convention, *again], plain)
+    return ChosenConvention(fit, sizes, drawn, candidate.convention)
 
 
 def _usual(drawn: Iterable[Trial]) -> list[Trial]:
@@ -96,34 +96,34 @@ def _usual(drawn: Iterable[Trial]) -> list[Trial]:
     return [trial for trial in drawn if not trial.rate and trial.dtype == "float64" and "large" not in trial.name]
 
 
-def _settle_masks(subject: Subject, drawn: Sequence[Trial]) -> None:
-    start, masked = subject.convention, [trial for trial in _usual(drawn) if trial.masked]
-    if subject.chain == "attention":
+def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+    start, masked = candidate.convention, [trial for trial in _usual(drawn) if trial.masked]
+    if candidate.chain == "attention":
         masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
-    shapes = [(dtype, shape) for dtype in MASK_DTYPES for shape in subject.mask_shapes()]
+    shapes = [(dtype, shape) for dtype in MASK_DTYPES for shape in candidate.mask_shapes()]
     if masked:
         options = [
             dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape, dtype=computed)
             for computed in dict.fromkeys((start.dtype, "float32"))  # it may be the mask that is cast
             for dtype, shape in shapes
         ]
-        choose(subject, options, [masked[0], masked[-1]])
-    start, padded = subject.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
-    if padded and subject.chain == "attention":
+        choose_convention(candidate, options, [masked[0], masked[-1]])
+    start, padded = candidate.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
+    if padded and candidate.chain == "attention":
         dtypes = (start.mask_dtype,) if masked else MASK_DTYPES
-        shapes = [(dtype, shape) for dtype in dtypes for shape in subject.padding_shapes()]
+        shapes = [(dtype, shape) for dtype in dtypes for shape in candidate.padding_shapes()]
         options = [dataclasses.replace(start, mask_dtype=dtype, padding_shape=shape) for dtype, shape in shapes]
-        choose(subject, options, [padded[0], padded[-1]])
+        choose_convention(candidate, options, [padded[0], padded[-1]])
 
 
-def choose(subject: Subject, options: Sequence[Convention], drawn: Sequence[Trial]) -> Fit:
+def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial]) -> Fit:
     """Takes the best of the options, the first among equals, and says how well it fits."""
-    running: list[tuple[Convention, list[Asked]]] = []
+    running: list[tuple[Convention, list[TrialResult]]] = []
     for option in options:
         if running and running[0][0].dtype != option.dtype:
             continue  # float32 is for what cannot compute in float64
-        subject.take(option)
-        answered = [one for one in map(subject.ask, drawn) if not one.answer.raised]
+        candidate.use_convention(option)
+        answered = [one for one in map(candidate.evaluate, drawn) if not one.answer.error]
         if not answered or not _fits(answered):
             continue
         if matching.explains(answered):
@@ -131,23 +131,23 @@ def choose(subject: Subject, options: Sequence[Convention], drawn: Sequence[Tria
         if not any(_same(answered, other) for _, other in running):
             running.append((option, answered))
     for option, answered in running:
-        if matching.singles(answered, subject.chain):
-            subject.take(option)
+        if matching.singles(answered, candidate.chain):
+            candidate.use_convention(option)
             return Fit.EXPLAINED
-    subject.take(running[0][0] if running else options[0])
+    candidate.use_convention(running[0][0] if running else options[0])
     return Fit.RUNS if running else Fit.RAISES
 
 
-def _fits(asked: Sequence[Asked]) -> bool:
+def _fits(results: Sequence[TrialResult]) -> bool:
     """Whether any output has as many axes as it must: else the mask was laid along axes that it does not have."""
-    return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in asked)
+    return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in results)
 
 
-def _same(asked: Sequence[Asked], other: Sequence[Asked]) -> bool:
+def _same(results: Sequence[TrialResult], other: Sequence[TrialResult]) -> bool:
     """Whether two options give the same answers to the same calls: one of them is enough."""
-    return len(asked) == len(other) and all(
+    return len(results) == len(other) and all(
         one.trial.causal == another.trial.causal
         and same_weights(one.trial, another.trial)
         and np.array_equal(one.answer.output, another.answer.output, equal_nan=True)
-        for one, another in zip(asked, other, strict=True)
+        for one, another in zip(results, other, strict=True)
     )

@@ -1,7 +1,7 @@
 """What a signature does not tell: how a candidate wants its inputs, masks and weights.
 
-All that are usual are tried (`kmha.verify.diagnosing.settling`): the first that makes the candidate right is taken;
-else the first that one known mistake explains; else the first with which it runs.
+All that are usual are tried (`kmha.verify.diagnosing.convention_search`): the first that makes the candidate right is
+taken; else the first that one known mistake explains; else the first with which it runs.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial
 
-ALL = (*ROLES, "attention_output")
+ALL_ROLES = (*ROLES, "attention_output")
 
 # How inputs are handed over; a core's (four steps without weights) have head size features.
 HEADS = "(B, H, P, O)"
@@ -39,7 +39,7 @@ PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "S": lambda mask: mask[0],
 }
 MASK_DTYPES = ("bool", "float", "int32")
-MEANINGS = ("attends", "hides", "adds")  # what True, or 1, in a mask means; or that it is added to the logits
+MASK_MEANINGS = ("attends", "hides", "adds")  # what True, or 1, in a mask means; or that it is added to the logits
 HIDDEN = -1e9  # what is added
 
 
@@ -58,7 +58,7 @@ class Convention:
     framework: str = ""
 
 
-def adapted(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:
+def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:
     """The trial as it can be put to a candidate.
 
     Args:
@@ -82,17 +82,17 @@ def adapted(trial: Trial, convention: Convention, present: frozenset[str] | None
 
 def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
     heads, _, size = trial.weights["query/kernel"].shape
-    return completed({name: array for name, array in trial.weights.items() if name in present}, heads, size)
+    return with_identity_kernels({name: array for name, array in trial.weights.items() if name in present}, heads, size)
 
 
-def completed(weights: Mapping[str, np.ndarray], heads: int, size: int) -> dict[str, np.ndarray]:
+def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: int) -> dict[str, np.ndarray]:
     """With kernels that leave everything as it is where there are none.
 
-    >>> completed({}, 2, 3)["query/kernel"].shape
+    >>> with_identity_kernels({}, 2, 3)["query/kernel"].shape
     (2, 6, 3)
     """
     weights, width = dict(weights), heads * size
-    for role in ALL:
+    for role in ALL_ROLES:
         name = f"{role}/kernel"
         if name not in weights:
             axes = (heads, size, width) if role == "attention_output" else (width, heads, size)

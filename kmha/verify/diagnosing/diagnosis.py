@@ -19,16 +19,17 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import matching
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.conventions import MEANINGS, SINGLE, Convention
-from kmha.verify.diagnosing.matching import Match
-from kmha.verify.diagnosing.measuring import Asked
+from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
+from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.convention_search import find_convention
+from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.reproduction import script
-from kmha.verify.diagnosing.settling import settle
-from kmha.verify.diagnosing.subject_functions import FunctionSubject
-from kmha.verify.diagnosing.subjects import Subject
 from kmha.verify.diagnosing.trials import Sizes
-from kmha.verify.diagnosing.unexplained import Clue, clues, smallest
+from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, smallest_case
 from kmha.verify.mistakes import Mistake
 
 RIGHT, KNOWN, UNKNOWN, RAISES = "right", "known", "unknown", "raises"
@@ -44,29 +45,29 @@ class Diagnosis:
             "raises", if it cannot be run.
         matches: all explanations that fit equally well, the simplest first.
         nearest: the best of those that do not fit, as a measure of how sure it is.
-        asked: all trials with the candidate's answers.
+        results: all trials with the candidate's answers.
         clue: of an unknown mistake: the first step that departs, and the pattern of the difference.
         smallest: the smallest case that shows that it is wrong.
         sizes: of the trials.
         convention: what the signature did not tell.
-        subject: the candidate.
+        candidate: the candidate.
         seed: that everything was drawn with.
-        otherwise: another shape of its inputs, with which it makes a known mistake; with what was tried it is right.
+        wrong_layout: another shape of its inputs, with which it makes a known mistake; with what was tried it is right.
         in_float16: what is wrong in float16, of one that is right otherwise, and need not be right there.
     """
 
     name: str
     verdict: str
     matches: tuple[Match, ...]
-    asked: tuple[Asked, ...]
+    results: tuple[TrialResult, ...]
     sizes: Sizes
     convention: Convention
-    subject: Subject
+    candidate: Candidate
     seed: int
     nearest: Match | None = None
     clue: Clue | None = None
-    smallest: Asked | None = None
-    otherwise: str | None = None
+    smallest: TrialResult | None = None
+    wrong_layout: str | None = None
     in_float16: "Diagnosis | None" = None
 
     @property
@@ -84,17 +85,17 @@ class Diagnosis:
 
     def code(self) -> str:
         """A script that shows the smallest case; empty where there is none."""
-        return script(self.smallest, self.subject.code(self.smallest.trial)) if self.smallest else ""
+        return script(self.smallest, self.candidate.code(self.smallest.trial)) if self.smallest else ""
 
     @property
-    def raised(self) -> dict[str, str]:
+    def errors(self) -> dict[str, str]:
         """The candidate's errors by the names of the trials."""
-        return {one.trial.name: one.answer.raised for one in self.asked if one.answer.raised}
+        return {one.trial.name: one.answer.error for one in self.results if one.answer.error}
 
     @property
     def wrong(self) -> dict[str, float]:
         """How far it is from right, by the names of the trials in which it is not."""
-        return {one.trial.name: one.far for one in self.asked if one.wrong and not one.answer.raised}
+        return {one.trial.name: one.distance for one in self.results if one.wrong and not one.answer.error}
 
 
 def diagnose(
@@ -125,58 +126,55 @@ def diagnose(
         ValueError: the candidate cannot be called; it says which argument or weight is not understood, and the remedy.
     """
     tell = progress or (lambda _: None)
-    subject = subject_of(candidate, arguments or {}, mask)
-    subject.source = source
+    candidate = candidate_of(candidate, arguments or {}, mask)
+    candidate.source = source
     tell("trying how it wants to be called")
-    settled = settle(subject, seed)
+    settled = find_convention(candidate, seed)
     tell("running it")
-    asked = tuple(subject.ask(trial) for trial in settled.drawn)
-    half = () if float16 else tuple(one for one in asked if one.trial.dtype == "float16")
-    asked = tuple(one for one in asked if one not in half)
-    if subject.unread is not None and all(one.answer.raised for one in asked):
-        raise SubjectError(f"{subject.name}: {subject.unread}")
+    results = tuple(candidate.evaluate(trial) for trial in settled.drawn)
+    half = () if float16 else tuple(one for one in results if one.trial.dtype == "float16")
+    results = tuple(one for one in results if one not in half)
+    if candidate.weights_error is not None and all(one.answer.error for one in results):
+        raise CandidateError(f"{candidate.name}: {candidate.weights_error}")
     sizes = settled.sizes
     if settled.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
-    found = _judged(subject, sizes, asked, seed, tell)
+    found = _judged(candidate, sizes, results, seed, tell)
     if not found.right:
         return found
-    return dataclasses.replace(found, otherwise=settled.otherwise, in_float16=_in_float16(found, half))
+    return dataclasses.replace(found, wrong_layout=settled.wrong_layout, in_float16=_in_float16(found, half))
 
 
-def subject_of(candidate: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Subject:
-    """The candidate, ready to be asked."""
-    if mask not in MEANINGS:
+def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Candidate:
+    """The candidate, ready to be results."""
+    if mask not in MASK_MEANINGS:
         raise ValueError(
             "mask must be 'attends' or 'hides', what True (or 1) in a mask means, or 'adds' for one that is added to "
             f"the logits. Received: {mask!r}."
         )
-    name = getattr(candidate, "__qualname__", None) or getattr(candidate, "name", None) or "candidate"
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
-    if isinstance(candidate, type) or any(hasattr(candidate, method) for method in ("call", "forward")):
-        from kmha.verify.diagnosing.subject_blocks import BlockSubject, chain_of
-        from kmha.verify.diagnosing.subject_layers import LayerSubject
-
-        subject = LayerSubject(candidate, name, arguments, mask)
-        if chain_of(subject.made_roles, subject.roles) == "attention":
-            return subject
-        return BlockSubject(candidate, name, arguments, mask)
-    if callable(candidate):
-        return FunctionSubject(candidate, name, arguments, mask)
-    raise SubjectError(f"expected a layer or a function. Received: {candidate!r}.")
+    if isinstance(thing, type) or any(hasattr(thing, method) for method in ("call", "forward")):
+        layer = LayerCandidate(thing, name, arguments, mask)
+        if chain_of(layer.constructor_roles, layer.roles) == "attention":
+            return layer
+        return BlockCandidate(thing, name, arguments, mask)
+    if callable(thing):
+        return FunctionCandidate(thing, name, arguments, mask)
+    raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
 
 
 def _judged(
-    subject: Subject, sizes: Sizes, asked: tuple[Asked, ...], seed: int, tell: Callable[[str], None]
+    candidate: Candidate, sizes: Sizes, results: tuple[TrialResult, ...], seed: int, tell: Callable[[str], None]
 ) -> Diagnosis:
-    answered = [one for one in asked if not one.answer.raised]
+    answered = [one for one in results if not one.answer.error]
     found: dict[str, Any] = {
-        "name": subject.name,
+        "name": candidate.name,
         "seed": seed,
-        "asked": asked,
+        "results": results,
         "sizes": sizes,
-        "convention": subject.convention,
-        "subject": subject,
+        "convention": candidate.convention,
+        "candidate": candidate,
     }
     if not answered:
         return Diagnosis(verdict=RAISES, matches=(), **found)
@@ -184,33 +182,33 @@ def _judged(
     if right.trials == len(answered):
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     tell("comparing it with every known mistake")
-    fitting, found["nearest"] = matching.ranked(answered, subject.chain)
+    fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
     if not fitting and any(_tells(one) for one in answered):
         tell("comparing it with every pair of them")
-        fitting = matching.pairs(answered, subject.chain)
+        fitting = matching.pairs(answered, candidate.chain)
     tell("looking for the smallest case")
-    found["smallest"] = smallest(subject, sizes, answered)
+    found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
         return Diagnosis(verdict=KNOWN, matches=tuple(fitting), **found)
     tell("looking for what its difference has in common")
-    clue = clues(subject, sizes, answered)
+    clue = find_clue(candidate, sizes, answered)
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)
 
 
-def _tells(one: Asked) -> bool:
+def _tells(one: TrialResult) -> bool:
     """Whether it is wrong with numbers that differ: zeros alone, or NaN, some pair gives whatever was done."""
     finite = np.unique(one.answer.output[np.isfinite(one.answer.output)])
     return finite.size > 1 and one.wrong
 
 
-def _in_float16(found: Diagnosis, half: tuple[Asked, ...]) -> Diagnosis | None:
+def _in_float16(found: Diagnosis, half: tuple[TrialResult, ...]) -> Diagnosis | None:
     """Of one that is right otherwise: what is wrong in float16."""
-    answered = [one for one in half if not one.answer.raised]
+    answered = [one for one in half if not one.answer.error]
     if not any(one.wrong for one in answered):
         return None
-    fitting, nearest = matching.ranked(answered, found.subject.chain)
+    fitting, nearest = matching.ranked(answered, found.candidate.chain)
     verdict = KNOWN if fitting else UNKNOWN
-    return dataclasses.replace(found, verdict=verdict, matches=tuple(fitting), nearest=nearest, asked=half)
+    return dataclasses.replace(found, verdict=verdict, matches=tuple(fitting), nearest=nearest, results=half)
 
 
-__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Diagnosis", "diagnose", "subject_of"]
+__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Diagnosis", "candidate_of", "diagnose"]

@@ -10,17 +10,7 @@ OUTPUTS = ("output", "outputs", "out", "context", "attention_output", "hidden_st
 FRAMEWORKS = ("numpy", "tensorflow", "torch", "jax", "keras")
 
 
-def of(thing: Any) -> str:
-    """The framework that a function or class computes with, by what it uses; NumPy if nothing tells.
-
-    >>> import numpy
-    >>> of(numpy.matmul)
-    'numpy'
-    """
-    return guesses(thing)[0]
-
-
-def guesses(thing: Any) -> tuple[str, ...]:
+def likely_frameworks(thing: Any) -> tuple[str, ...]:
     """The frameworks that are worth a try; more than one where a function has methods of its arrays alone."""
     for parent in thing.__mro__ if isinstance(thing, type) else (thing,):
         root = str(getattr(parent, "__module__", "")).split(".")[0]
@@ -82,7 +72,7 @@ def _names(code: Any) -> set[str]:
     return names
 
 
-def to(array: Any, framework: str, dtype: str) -> Any:
+def to_tensor(array: Any, framework: str, dtype: str) -> Any:
     """A NumPy array as a tensor of `framework`; floating point in `dtype`, all else as it is."""
     array = np.asarray(array)
     if array.dtype.kind == "f":
@@ -107,21 +97,21 @@ def to(array: Any, framework: str, dtype: str) -> Any:
     return array.copy()
 
 
-def back(tensor: Any) -> np.ndarray:
+def to_numpy(tensor: Any) -> np.ndarray:
     """Any framework's tensor as a NumPy array."""
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
     return np.asarray(tensor)
 
 
-def numbers(result: Any) -> np.ndarray:
+def numeric_array(result: Any) -> np.ndarray:
     """What a candidate returned, as an array of numbers.
 
     Raises:
         TypeError: it is none.
     """
     try:
-        array = back(result)
+        array = to_numpy(result)
     except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "biufV":  # V: bfloat16
@@ -130,7 +120,7 @@ def numbers(result: Any) -> np.ndarray:
     return array
 
 
-def shaped(result: Any) -> tuple[Any, Any]:
+def output_and_scores(result: Any) -> tuple[Any, Any]:
     """The output and the scores of what a candidate returned; `None` for scores that it does not return."""
     if isinstance(result, dict) and result:
         name = next((name for name in result if str(name).lower() in OUTPUTS), next(iter(result)))

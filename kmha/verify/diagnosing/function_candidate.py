@@ -12,37 +12,38 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial
-from kmha.verify.diagnosing import forms, frameworks, naming, reproduction, trials
+from kmha.verify.diagnosing import frameworks, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
-    SubjectError,
+    CandidateError,
     call_roles,
     check_given,
     check_known,
-    copied,
     given_sizes,
-    inputs,
-    masks,
+    input_arguments,
+    mask_arguments,
     parameters,
+    with_copies,
 )
+from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, SINGLE, Convention
-from kmha.verify.diagnosing.subjects import Subject
 from kmha.verify.diagnosing.trials import Accepts, Sizes
+from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNELS, packing_order, to_form
 
 
-class FunctionSubject(Subject):
+class FunctionCandidate(Candidate):
     """See the module's docstring."""
 
     def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
         self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
-        self.frameworks = frameworks.guesses(function)
+        self.frameworks = frameworks.likely_frameworks(function)
         self.framework = self.frameworks[0]
-        self.call_found = parameters(function)
-        check_given(f"{name}()", given, self.call_found)
-        self.roles = {role: name for role, name in call_roles(self.call_found).items() if name not in given}
+        self.call_parameters = parameters(function)
+        check_given(f"{name}()", given, self.call_parameters)
+        self.roles = {role: name for role, name in call_roles(self.call_parameters).items() if name not in given}
         # `k` is a key, but where there is another argument for keys it may be a weight: names of weights come second.
-        rest = [name for name in self.call_found if name not in self.roles.values() and name not in given]
+        rest = [name for name in self.call_parameters if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
-        check_known(f"{name}()", self.call_found, {*self.roles.values(), *self.weight_names}, given)
+        check_known(f"{name}()", self.call_parameters, {*self.roles.values(), *self.weight_names}, given)
         self.fixed = given_sizes(f"{name}()", given)
         self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
         self.accepts = self._accepts()
@@ -65,19 +66,19 @@ class FunctionSubject(Subject):
 
     def _check_inputs(self) -> None:
         if not {"query", "self"} & self.roles.keys():
-            raise SubjectError(
+            raise CandidateError(
                 f"{self.name}() has no argument for its input: expected names such as `query, key, value` or `x`. "
-                f"Received: {', '.join(self.call_found) or 'no arguments'}."
+                f"Received: {', '.join(self.call_parameters) or 'no arguments'}."
             )
         known = {role for role, _ in self.weight_names.values()}
         if known and not (known >= set(ROLES) or "packed" in known):
             missing = ", ".join(role for role in ROLES if role not in known)
-            raise SubjectError(
+            raise CandidateError(
                 f"{self.name}() has weights, but none for {missing}: expected names such as w_q, w_k, w_v and w_o, or "
                 f"w_qkv. Received: {', '.join(self.weight_names)}."
             )
 
-    def entries(self) -> list[dict[str, Any]]:
+    def input_layouts(self) -> list[dict[str, Any]]:
         if self.core:
             found: list[dict[str, Any]] = [{"entry": entry} for entry in (HEADS, BATCH, MIDDLE, SINGLE)]
         else:
@@ -85,8 +86,8 @@ class FunctionSubject(Subject):
             found = [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]
         return [{**one, "framework": name} for name in self.frameworks for one in found]
 
-    def enter(self, **changes: Any) -> None:
-        super().enter(**changes)
+    def use_layout(self, **changes: Any) -> None:
+        super().use_layout(**changes)
         self.convention = dataclasses.replace(self.convention, weights=self.weight_conventions()[0])
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
@@ -105,7 +106,7 @@ class FunctionSubject(Subject):
         """Whether its weights have no axis of heads."""
         return self.convention.one_head or "heads" in {**self.roles, **self.fixed}
 
-    def present(self, trial: Trial) -> frozenset[str] | None:
+    def weights_present(self, trial: Trial) -> frozenset[str] | None:
         if "weights" in self.roles:
             return None
         found = {(part, is_bias) for role, is_bias in self.weight_names.values() for part in _parts(role)}
@@ -116,8 +117,8 @@ class FunctionSubject(Subject):
         if not self.weight_names:
             return [None]
         packed = any(role == "packed" for role, _ in self.weight_names.values())
-        into = forms.PACKED if packed else (("I,HO", "HO,I", *forms.KERNELS) if self.flat else forms.KERNELS)
-        out: tuple[str, ...] = ("HO,E", "E,HO", "H,O,E") if self.flat else forms.OUTPUT_KERNELS
+        into = PACKED_KERNELS if packed else (("I,HO", "HO,I", *KERNELS) if self.flat else KERNELS)
+        out: tuple[str, ...] = ("HO,E", "E,HO", "H,O,E") if self.flat else OUTPUT_KERNELS
         if "attention_output" not in {role for role, _ in self.weight_names.values()}:
             out = out[:1]
         pairs = list(itertools.product(dict.fromkeys(into), out))
@@ -129,7 +130,7 @@ class FunctionSubject(Subject):
 
     def arguments(self, trial: Trial) -> dict[str, Any]:
         """All that the call takes."""
-        found = {**self.given, **inputs(self, self.roles, trial), **masks(self, self.roles, trial)}
+        found = {**self.given, **input_arguments(self, self.roles, trial), **mask_arguments(self, self.roles, trial)}
         found |= {self.roles[role]: size for role, size in self._numbers(trial).items() if role in self.roles}
         if "weights" in self.roles and not self.core:
             tensors = {name: self.tensor(array, trial) for name, array in trial.weights.items()}
@@ -155,21 +156,21 @@ class FunctionSubject(Subject):
         flat = self.flat
         if role == "packed":
             arrays = np.stack([weights[f"{part}/{kind}"] for part in ROLES])
-            form = (forms.order(into) if flat else "3,H,O") if is_bias else into
+            form = (packing_order(into) if flat else "3,H,O") if is_bias else into
             return _packed(arrays, form)
         array = weights[f"{role}/{kind}"]
         if role == "attention_output":
-            return array if is_bias else forms.fill(array, "HOE", out)
-        return forms.fill(array, "HO", "HO" if flat else "H,O") if is_bias else forms.fill(array, "HIO", into)
+            return array if is_bias else to_form(array, "HOE", out)
+        return to_form(array, "HO", "HO" if flat else "H,O") if is_bias else to_form(array, "HIO", into)
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
-        copies = copied(arguments)
+        copies = with_copies(arguments)
         first = [arguments.pop(name) for name in self._by_place() if name in arguments]
         return self.function(*first, **arguments), copies
 
     def _by_place(self) -> list[str]:
-        return [name for name, each in self.call_found.items() if each.kind is each.POSITIONAL_ONLY]
+        return [name for name, each in self.call_parameters.items() if each.kind is each.POSITIONAL_ONLY]
 
     def code(self, trial: Trial) -> list[str]:
         arguments, places = self.arguments(trial), self._by_place()
@@ -187,4 +188,4 @@ def _parts(role: str | None) -> tuple[str, ...]:
 def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
     """Query, key and value in one array; `3` in the form is the axis that they are stacked along."""
     letters = "PHIO" if arrays.ndim == 4 else "PHO"
-    return forms.fill(arrays, letters, form.replace("3", "P"))
+    return to_form(arrays, letters, form.replace("3", "P"))

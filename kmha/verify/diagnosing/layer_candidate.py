@@ -7,36 +7,43 @@ the weights are read.
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+
 import numpy as np
+
 from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import held, reproduction, trials
-from kmha.verify.diagnosing.built import number_of_heads, weights_of
+from kmha.verify.diagnosing import reproduction, trials
 from kmha.verify.diagnosing.calling import (
-    SubjectError,
+    CandidateError,
     call_roles,
     check_given,
     check_known,
     constructor,
-    copied,
     given_sizes,
-    inputs,
-    masks,
+    input_arguments,
+    mask_arguments,
     parameters,
-    roles_of,
+    with_copies,
 )
+from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.layer_kinds import kind_of, oriented
-from kmha.verify.diagnosing.measuring import Asked
-from kmha.verify.diagnosing.subjects import Subject, quietly
+from kmha.verify.diagnosing.matching import TrialResult
+from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.trials import Accepts, Sizes
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.trials import Sizes
-
+from kmha.verify.diagnosing.weights import (
+    Slot,
+    UnknownWeightsError,
+    Variable,
+    arrangements,
+    number_of_heads,
+    weights_of_layer,
+    write_weights,
+)
 
 LENGTH = 64  # more positions than any trial has
 
 
-class LayerSubject(Subject):
+class LayerCandidate(Candidate):
     """See the module's docstring."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
@@ -46,31 +53,35 @@ class LayerSubject(Subject):
         self.thing = thing if is_class else self.kind.own(thing)
         self.name, self.given, self.meaning = name, dict(given), meaning
         self.framework = self.kind.framework()
-        self.call_found = parameters(getattr(self.layer_class, self.kind.method), skip=1)
-        self.made_found = constructor(self.layer_class)
-        self.call_given = {n: value for n, value in given.items() if n in self.call_found and n not in self.made_found}
-        self.roles = {role: n for role, n in call_roles(self.call_found).items() if n not in self.call_given}
-        self.made_roles = {role: n for role, n in roles_of(self.made_found).items() if n not in self.given}
+        self.call_parameters = parameters(getattr(self.layer_class, self.kind.method), skip=1)
+        self.constructor_parameters = constructor(self.layer_class)
+        self.call_given = {
+            n: value for n, value in given.items() if n in self.call_parameters and n not in self.constructor_parameters
+        }
+        self.roles = {role: n for role, n in call_roles(self.call_parameters).items() if n not in self.call_given}
+        self.constructor_roles = {
+            role: n for role, n in roles_of(self.constructor_parameters).items() if n not in self.given
+        }
         self.fixed = given_sizes(name, given)
         if is_class:
-            check_given(f"{name}(…)", given, self.made_found, self.call_found)
-            check_known(f"{name}(…)", self.made_found, self.made_roles.values(), self.given)
-        check_known(f"{name}'s {self.kind.method}()", self.call_found, self.roles.values(), self.call_given)
+            check_given(f"{name}(…)", given, self.constructor_parameters, self.call_parameters)
+            check_known(f"{name}(…)", self.constructor_parameters, self.constructor_roles.values(), self.given)
+        check_known(f"{name}'s {self.kind.method}()", self.call_parameters, self.roles.values(), self.call_given)
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
         self.count = 1  # of arrangements of the weights
-        self.unread: held.UnknownWeightsError | None = None
+        self.weights_error: UnknownWeightsError | None = None
         self.convention = Convention(weights=0)
         if not is_class:
             self.weights = self._read()
 
     def _accepts(self) -> Accepts:
-        roles, made = self.roles, self.made_roles
+        roles, made = self.roles, self.constructor_roles
         is_class = isinstance(self.thing, type)
         if not {"query", "self", "ids"} & roles.keys():
-            raise SubjectError(
+            raise CandidateError(
                 f"{self.name}: its {self.kind.method}() has no argument for the input: expected names such as `query`, "
-                f"`value`, `key` or `x`. Received: {', '.join(self.call_found) or 'no arguments'}."
+                f"`value`, `key` or `x`. Received: {', '.join(self.call_parameters) or 'no arguments'}."
             )
         return Accepts(
             cross=("query" in roles and "key" in roles) or ("query" in roles and "value" in roles) or "memory" in roles,
@@ -85,7 +96,7 @@ class LayerSubject(Subject):
             half=is_class and self.kind.half,
         )
 
-    def entries(self) -> list[dict[str, Any]]:
+    def input_layouts(self) -> list[dict[str, Any]]:
         is_instance = not isinstance(self.thing, type)
         time_first = is_instance and getattr(self.thing, "batch_first", None) is False
         found: list[dict[str, Any]] = [{"entry": TIME if time_first else BATCH}]
@@ -93,33 +104,35 @@ class LayerSubject(Subject):
             found += [{"entry": entry} for entry in LISTS]
         return [*found, {"entry": SINGLE}]
 
-    def enter(self, **changes: Any) -> None:
+    def use_layout(self, **changes: Any) -> None:
         self.accepts = self._accepts()
-        super().enter(**changes)
+        super().use_layout(**changes)
         self.cache, self.count = {}, self.count if self.weights is not None else 1
 
-    def take(self, convention: Convention) -> None:
+    def use_convention(self, convention: Convention) -> None:
         if self.weights is not None and convention.weights != self.convention.weights:
             self.weights = self._read(convention.weights)
-        super().take(convention)
+        super().use_convention(convention)
 
-    def ask(self, trial: Trial) -> Asked:
+    def evaluate(self, trial: Trial) -> TrialResult:
         if self.weights is not None:  # as the convention reads them
             trial = dataclasses.replace(trial, weights=self.weights)
-        return super().ask(trial)
+        return super().evaluate(trial)
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
         if self.weights is not None:
             return held_sizes(self.weights)
         drawn = trials.draw_sizes(rng, self.accepts)
-        heads = self.fixed.get("heads") or (drawn.heads if "heads" in self.made_roles else self._own_heads(drawn))
-        if heads != 1 and "heads" not in self.made_roles:
+        heads = self.fixed.get("heads") or (
+            drawn.heads if "heads" in self.constructor_roles else self._own_heads(drawn)
+        )
+        if heads != 1 and "heads" not in self.constructor_roles:
             self.accepts = dataclasses.replace(self.accepts, training=False)
-        return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
+        return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
 
     def _own_heads(self, drawn: Sizes) -> int:
         """Where the constructor is not told: as its layer says, else one."""
-        one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.made_roles, self.name)
+        one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
         letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
         try:
             with quietly():
@@ -137,21 +150,21 @@ class LayerSubject(Subject):
         """The numbers of the arrangements that are possible."""
         return list(range(self.count))
 
-    def present(self, trial: Trial) -> frozenset[str] | None:
+    def weights_present(self, trial: Trial) -> frozenset[str] | None:
         try:
             slots = self._made(trial)[1]
         except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
             return None
         return frozenset(name for slot in slots for name in slot.names)
 
-    def make(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+    def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
         """The layer for a trial, with its weights set; made anew where sizes, dropout or dtype are others."""
         layer, slots = self._made(trial)
         if self.weights is None:
-            held.write(slots, trial.weights)
+            write_weights(slots, trial.weights)
         return layer, slots
 
-    def _made(self, trial: Trial) -> tuple[Any, list[held.Slot]]:
+    def _made(self, trial: Trial) -> tuple[Any, list[Slot]]:
         sizes = letters(trial.weights)
         dtype = self.dtype_of(trial)
         key = (*sizes.items(), trial.rate, dtype)
@@ -162,8 +175,8 @@ class LayerSubject(Subject):
             self._build(layer, trial, dtype)
             try:
                 found = self._arranged(self._oriented(layer, trial, dtype), sizes)
-            except held.UnknownWeightsError as error:
-                self.unread = error
+            except UnknownWeightsError as error:
+                self.weights_error = error
                 raise
             self.cache[key] = layer, found
             self.count = max(self.count, len(found))
@@ -180,17 +193,17 @@ class LayerSubject(Subject):
                 raise
             self.kind.build(layer, self._arguments(trial), dtype)
 
-    def _arranged(self, variables: list[held.Variable], sizes: Mapping[str, int]) -> list[list[held.Slot]]:
+    def _arranged(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
         """What the variables can be: the same as of the first layer, whose sizes tell its axes apart."""
         by_path = {variable.path: variable for variable in variables}
-        first = self.cache.setdefault("first", None) or held.arrangements(variables, sizes)
+        first = self.cache.setdefault("first", None) or arrangements(variables, sizes)
         if {slot.variable.path for slot in first[0]} != by_path.keys():
-            return held.arrangements(variables, sizes)
+            return arrangements(variables, sizes)
         self.cache["first"] = first
         return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
 
-    def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[held.Variable]:
-        variables, name = self.kind.variables(layer), self.made_roles.get("inputs")
+    def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[Variable]:
+        variables, name = self.kind.variables(layer), self.constructor_roles.get("inputs")
         if self.weights is not None or name is None:
             return variables
         return oriented(variables, self.kind, self.layer_class, self._constructor(trial), name, dtype)
@@ -212,23 +225,32 @@ class LayerSubject(Subject):
             "batch_first": True,
             "dropout": rate if self.accepts.training else 0.0,
         }
-        arguments = {self.made_roles[role]: value for role, value in values.items() if role in self.made_roles}
-        return {**arguments, **{name: value for name, value in self.given.items() if name in self.made_found}}
+        arguments = {
+            self.constructor_roles[role]: value for role, value in values.items() if role in self.constructor_roles
+        }
+        return {
+            **arguments,
+            **{name: value for name, value in self.given.items() if name in self.constructor_parameters},
+        }
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         """All that the call takes, by name."""
-        return {**self.call_given, **inputs(self, self.roles, trial), **masks(self, self.roles, trial)}
+        return {
+            **self.call_given,
+            **input_arguments(self, self.roles, trial),
+            **mask_arguments(self, self.roles, trial),
+        }
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         layer, _ = self.make(trial)
         arguments = self._arguments(trial)
-        copies = copied(arguments)
+        copies = with_copies(arguments)
         return self.kind.call(layer, arguments, trial.training), copies
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """The canonical weights of a layer that is there already."""
         variables = self.kind.variables(self.thing)
-        weights, self.count = weights_of(self.name, self.thing, variables, self.given, convention)
+        weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention)
         return weights
 
     def code(self, trial: Trial) -> list[str]:
@@ -266,7 +288,7 @@ def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, 
     """Those that were drawn, but for those that are given.
 
     Raises:
-        SubjectError: the width is no multiple of the number of heads.
+        CandidateError: the width is no multiple of the number of heads.
     """
     if not wide:
         features = fixed.get("width") or fixed.get("inputs") or drawn.features
@@ -275,5 +297,7 @@ def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, 
         return dataclasses.replace(drawn, heads=heads, size=size, width=width, features=features, key_features=features)
     width = fixed.get("width") or fixed.get("output") or heads * (drawn.width if heads == 1 else drawn.size)
     if width % heads:
-        raise SubjectError(f"{name}: a width of {width} is no multiple of {heads} heads. Give another one of the two.")
+        raise CandidateError(
+            f"{name}: a width of {width} is no multiple of {heads} heads. Give another one of the two."
+        )
     return dataclasses.replace(drawn, heads=heads, size=width // heads, width=width, features=width, key_features=width)

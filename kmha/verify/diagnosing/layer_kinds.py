@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks
-from kmha.verify.diagnosing.held import Slot, Variable
+from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Keras' own lists: what they hold has a name of its own, but in a `Sequential`.
 KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
@@ -141,7 +141,7 @@ class TorchKind:
                 name,
                 tuple(parameter.shape),
                 functools.partial(_copy, parameter),
-                functools.partial(frameworks.back, parameter),
+                functools.partial(frameworks.to_numpy, parameter),
                 # A layer's `weight` is (out, in); a parameter of one's own may be either.
                 True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
             )
@@ -166,7 +166,7 @@ class TorchKind:
 
 
 def _value(variable: Any) -> np.ndarray:
-    return frameworks.back(variable.value)
+    return frameworks.to_numpy(variable.value)
 
 
 def _copy(parameter: Any, array: np.ndarray) -> None:
@@ -190,7 +190,7 @@ def oriented(
     except (Exception, SystemExit):  # a stranger's code may raise anything
         return list(variables)
     shapes = {each.path: each.shape for each in kind.variables(other)}
-    return [each.told_by(shapes.get(each.path, each.shape)) for each in variables]
+    return [each.oriented_like(shapes.get(each.path, each.shape)) for each in variables]
 
 
 def kind_of(layer_class: type) -> Any:

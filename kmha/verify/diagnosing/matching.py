@@ -3,14 +3,13 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
 import numpy as np
+
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import ImpossibleError, State, Trial, run
-from kmha.verify.mistakes import Mistake
-from collections.abc import Iterable, Iterator, Sequence
-from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.mistakes import BANK, Mistake
 
 Changes = Sequence[Mistake]
@@ -20,6 +19,8 @@ FILL = -1e9  # what many hide with, in place of -inf
 FEATURES_DROPPED = 0.8  # more zeros than that are no draw of dropout
 STEPS = 10.0  # what is added in place of it, up to 1e10, rounds logits to some 1e-6
 USUAL = 10.0  # the largest of logits of ordinary size
+LOOSE = 1e-4
+SHORT = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,18 +32,18 @@ class Answer:
         scores: (B, H, T, S), or `None` where it returns none.
         untouched: whether it left its inputs as they were.
         dtype: what it computed in.
-        raised: its error, in place of all these.
+        error: its error, in place of all these.
     """
 
     output: Any = None
     scores: Any = None
     untouched: bool = True
     dtype: str = "float64"
-    raised: str = ""
+    error: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Asked:
+class TrialResult:
     """A trial and the candidate's answer to it."""
 
     trial: Trial
@@ -57,7 +58,7 @@ class Asked:
     def limit(self) -> float:
         """The distance up to which two results are the same.
 
-        Many a right layer takes the root of d_k in float32, so no more than that is asked for; and an error of logits
+        Many a right layer takes the root of d_k in float32, so no more than that is result for; and an error of logits
         is one of scores in proportion to the logits' size.
         """
         largest = 1.0
@@ -66,38 +67,38 @@ class Asked:
         return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, 0.1)
 
     @functools.cached_property
-    def far(self) -> float:
+    def distance(self) -> float:
         """The distance from right."""
         return _distance(self, ())
 
     @property
     def wrong(self) -> bool:
         """Whether that is more than rounding."""
-        return self.far > self.limit
+        return self.distance > self.limit
 
 
-def distance(asked: Asked, mistakes: Changes = ()) -> float:
+def distance(result: TrialResult, mistakes: Changes = ()) -> float:
     """How far the answer is from what these mistakes give: relative to the largest element; 0 is the same.
 
     A mistake that is impossible with these sizes is infinitely far away.
     """
-    return _distance(asked, mistakes) if mistakes else asked.far
+    return _distance(result, mistakes) if mistakes else result.distance
 
 
-def _distance(asked: Asked, mistakes: Changes) -> float:
-    if asked.answer.output is None:
+def _distance(result: TrialResult, mistakes: Changes) -> float:
+    if result.answer.output is None:
         return float("inf")
     changes = [mistake.changes for mistake in mistakes]
     try:
-        if asked.trial.training:
-            return _with_dropout(asked, changes)
-        if asked.trial.rate and mistakes:
-            return _without_training(asked, changes)
-        far = from_state(asked, run(asked.trial, changes) if changes else asked.right)
-        for added in (False, True) if mistakes and asked.trial.masked else ():
-            if far > asked.limit:
-                filled = dataclasses.replace(asked.trial, fill=FILL, added=added)
-                far = min(far, from_state(asked, run(filled, changes)) / (STEPS if added else 1))
+        if result.trial.training:
+            return _with_dropout(result, changes)
+        if result.trial.rate and mistakes:
+            return _without_training(result, changes)
+        far = from_state(result, run(result.trial, changes) if changes else result.right)
+        for added in (False, True) if mistakes and result.trial.masked else ():
+            if far > result.limit:
+                filled = dataclasses.replace(result.trial, fill=FILL, added=added)
+                far = min(far, from_state(result, run(filled, changes)) / (STEPS if added else 1))
         return far
     except ImpossibleError:
         return float("inf")
@@ -110,14 +111,14 @@ def same_weights(one: Trial, other: Trial) -> bool:
     return all(np.array_equal(array, other.weights[name]) for name, array in one.weights.items())
 
 
-def from_state(asked: Asked, state: State) -> float:
+def from_state(result: TrialResult, state: State) -> float:
     """The same from the results of a chain."""
-    if bool(state["untouched"]) != asked.answer.untouched:
+    if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
-    empty = asked.trial.empty_rows()
-    far = apart(asked.answer.output, state["output"], empty)
-    if asked.answer.scores is not None and "returned" in state:
-        far = max(far, apart(asked.answer.scores, state["returned"], empty))
+    empty = result.trial.empty_rows()
+    far = apart(result.answer.output, state["output"], empty)
+    if result.answer.scores is not None and "returned" in state:
+        far = max(far, apart(result.answer.scores, state["returned"], empty))
     return far
 
 
@@ -144,15 +145,15 @@ def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)
 
 
-def _without_training(asked: Asked, changes: Sequence) -> float:
+def _without_training(result: TrialResult, changes: Sequence) -> float:
     """Nothing is to be dropped; a mistake that drops all the same has kept what nobody knows."""
-    state = run(asked.trial, changes)
-    far = from_state(asked, state)
-    nothing = np.zeros((len(asked.trial.query), 1, asked.trial.query.shape[-2], asked.trial.key.shape[-2]))
-    dropping = run(keeping(asked.trial, nothing), changes)
-    if far <= asked.limit or np.array_equal(dropping["output"], state["output"], equal_nan=True):
+    state = run(result.trial, changes)
+    far = from_state(result, state)
+    nothing = np.zeros((len(result.trial.query), 1, result.trial.query.shape[-2], result.trial.key.shape[-2]))
+    dropping = run(keeping(result.trial, nothing), changes)
+    if far <= result.limit or np.array_equal(dropping["output"], state["output"], equal_nan=True):
         return far
-    return _with_dropout(asked, changes)
+    return _with_dropout(result, changes)
 
 
 def keeping(trial: Trial, kept: np.ndarray) -> Trial:
@@ -169,13 +170,13 @@ def with_some_dropped(trial: Trial) -> Trial:
     return keeping(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
 
 
-def _with_dropout(asked: Asked, changes: Sequence) -> float:
+def _with_dropout(result: TrialResult, changes: Sequence) -> float:
     """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried.
 
     That every row has kept everything is no draw: a candidate that does so drops nothing. But one may drop features
     of its output, besides or instead: that is no mistake.
     """
-    trial, answer = asked.trial, asked.answer
+    trial, answer = result.trial, result.answer
     if np.ndim(answer.output) not in (3, 4):
         return float("inf")
     shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # for any number of rows: a mistake may exchange T and S
@@ -183,10 +184,10 @@ def _with_dropout(asked: Asked, changes: Sequence) -> float:
     states = [run(keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
     # (2^S, B, T), the last way is to keep everything
     distances = np.stack([_row_distances(answer, state) for state in states])
-    drawn = (distances[-1] > asked.limit).any() or (distances <= asked.limit).all()
+    drawn = (distances[-1] > result.limit).any() or (distances <= result.limit).all()
     far = float(distances.min(axis=0).max()) if drawn else float("inf")
     zeros = np.asarray(answer.output) == 0.0
-    if far <= asked.limit or not 0.0 < zeros.mean() < FEATURES_DROPPED:
+    if far <= result.limit or not 0.0 < zeros.mean() < FEATURES_DROPPED:
         return far
     features = np.where(zeros, 0.0, 1 / (1 - trial.rate))
     states.append(run(keeping(trial, np.ones(shape)), changes))
@@ -213,9 +214,6 @@ def _row_distances(answer: Answer, state: State, features: np.ndarray | None = N
     return far
 
 
-LOOSE = 1e-4
-
-
 @dataclasses.dataclass(frozen=True)
 class Match:
     """Mistakes that give the candidate's numbers, or come nearest to them.
@@ -235,39 +233,36 @@ class Match:
         return tuple(mistake.id for mistake in self.mistakes)
 
 
-def judge(asked: Sequence[Asked], mistakes: Changes = ()) -> Match:
+def judge(results: Sequence[TrialResult], mistakes: Changes = ()) -> Match:
     """How well these mistakes explain the answers."""
-    distances = [distance(one, mistakes) for one in asked]
-    explained = sum(far <= one.limit for far, one in zip(distances, asked, strict=True))
+    distances = [distance(one, mistakes) for one in results]
+    explained = sum(far <= one.limit for far, one in zip(distances, results, strict=True))
     return Match(tuple(mistakes), max(distances, default=0.0), explained)
 
 
-def explains(asked: Iterable[Asked], mistakes: Changes = ()) -> bool:
+def explains(results: Iterable[TrialResult], mistakes: Changes = ()) -> bool:
     """Whether the mistakes give the answers of all trials to rounding; the first that they do not ends it."""
-    return all(distance(one, mistakes) <= one.limit for one in asked)
+    return all(distance(one, mistakes) <= one.limit for one in results)
 
 
-def candidates(chain: str) -> list[Mistake]:
+def mistakes_of(chain: str) -> list[Mistake]:
     """All mistakes of a chain."""
     return [mistake for mistake in BANK.values() if chain in mistake.chains()]
 
 
-def singles(asked: Sequence[Asked], chain: str) -> list[Match]:
+def singles(results: Sequence[TrialResult], chain: str) -> list[Match]:
     """The mistakes that explain everything, each alone."""
-    return [judge(asked, [one]) for one in candidates(chain) if explains(asked, [one])]
+    return [judge(results, [one]) for one in mistakes_of(chain) if explains(results, [one])]
 
 
-SHORT = 8
-
-
-def ranked(asked: Sequence[Asked], chain: str) -> tuple[list[Match], Match | None]:
+def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Match | None]:
     """The mistakes that explain everything, each alone, and the best of those that do not.
 
     A few of the calls that went wrong say which mistakes are worth a look at all calls.
     """
-    order = sorted(asked, key=lambda one: (not one.wrong, one.trial.rate, one.trial.query.size))
+    order = sorted(results, key=lambda one: (not one.wrong, one.trial.rate, one.trial.query.size))
     found: list[tuple[int, float, Mistake]] = []
-    for mistake in candidates(chain):
+    for mistake in mistakes_of(chain):
         far = [(distance(one, [mistake]), one.limit) for one in order[:3]]
         found.append((-sum(each <= limit for each, limit in far), max(each for each, _ in far), mistake))
     found.sort(key=lambda each: each[:2])
@@ -277,13 +272,13 @@ def ranked(asked: Sequence[Asked], chain: str) -> tuple[list[Match], Match | Non
     return fitting, next((match for match in matches if match.trials < len(order)), None)
 
 
-def pairs(asked: Sequence[Asked], chain: str) -> list[Match]:
+def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
     """The pairs that explain everything. Both mistakes must be needed, and the order of two of one step counts."""
-    hardest = sorted(asked, key=lambda one: (bool(one.trial.rate), not one.wrong, one.trial.query.size))
+    hardest = sorted(results, key=lambda one: (bool(one.trial.rate), not one.wrong, one.trial.query.size))
     found = []
     for first, second in _possible_pairs(hardest, chain):
         if explains(hardest, [first, second]):
-            found.append(judge(asked, [first, second]))
+            found.append(judge(results, [first, second]))
     return found
 
 
@@ -295,10 +290,10 @@ class _Alone:
     explained: frozenset[int]
 
 
-def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
+def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """The pairs that may explain: where only one of the two shows, that one must explain by itself."""
-    wrong = {index for index, one in enumerate(asked) if one.wrong}
-    alone = {mistake: _alone(asked, mistake) for mistake in candidates(chain)}
+    wrong = {index for index, one in enumerate(results) if one.wrong}
+    alone = {mistake: _alone(results, mistake) for mistake in mistakes_of(chain)}
     useful = {mistake: found for mistake, found in alone.items() if found is not None and found.seen}
     for (first, one), (second, other) in itertools.combinations(useful.items(), 2):
         if not wrong <= one.seen | other.seen:
@@ -310,10 +305,10 @@ def _possible_pairs(asked: Sequence[Asked], chain: str) -> Iterator[tuple[Mistak
             yield second, first
 
 
-def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
+def _alone(results: Sequence[TrialResult], mistake: Mistake) -> _Alone | None:
     """`None` for a mistake that is impossible in a trial which has an answer: it was not made."""
     seen, explained, large = set(), set(), set()
-    for index, one in enumerate(asked):
+    for index, one in enumerate(results):
         trial = with_some_dropped(one.trial) if one.trial.rate else one.trial
         try:
             wrong = run(trial, [mistake.changes])
@@ -321,7 +316,7 @@ def _alone(asked: Sequence[Asked], mistake: Mistake) -> _Alone | None:
             return None
         right = run(trial) if one.trial.rate else one.right
         same = Answer(right["output"], right.get("returned") if one.answer.scores is not None else None)
-        shows = from_state(Asked(trial, same), wrong) > one.limit
+        shows = from_state(TrialResult(trial, same), wrong) > one.limit
         if not shows and one.limit > LOOSE:
             large.add(index)
         if shows:

@@ -99,10 +99,10 @@ def without_kind(name: str) -> str:
     return re.sub(r"kernel|weights?|bias|^[wb](?=[^a-z]|$)", "", plain(name)) or plain(name)
 
 
-def arguments(names: Iterable[str]) -> dict[str, str]:
+def roles_of(names: Iterable[str]) -> dict[str, str]:
     """The first name for each part that is played.
 
-    >>> arguments(["d_model", "num_heads", "rate"])
+    >>> roles_of(["d_model", "num_heads", "rate"])
     {'width': 'd_model', 'heads': 'num_heads'}
     """
     found: dict[str, str] = {}

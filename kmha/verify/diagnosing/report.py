@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.blocks import EPSILON
-from kmha.verify.diagnosing import measuring
+from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.conventions import BATCH, HEADS
 from kmha.verify.diagnosing.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
-from kmha.verify.diagnosing.unexplained import plainness
+from kmha.verify.diagnosing.unknown_mistakes import plainness
 from kmha.verify.mistakes import Mistake
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Where:
+class DifferenceMap:
     """A matrix of absolute differences, to be drawn.
 
     Attributes:
@@ -41,28 +41,31 @@ def distances(found: Diagnosis) -> list[dict[str, Any]]:
     if found.nearest:
         explanations["from_nearest"] = found.nearest.mistakes
     rows = []
-    for one in found.asked:
-        far = {name: measuring.distance(one, mistakes) for name, mistakes in explanations.items()}
+    for one in found.results:
+        far = {name: matching.distance(one, mistakes) for name, mistakes in explanations.items()}
         finite = {name: each if np.isfinite(each) else None for name, each in far.items()}
-        rows.append({"call": one.trial.name, "raised": one.answer.raised or None, **finite})
+        rows.append({"call": one.trial.name, "raised": one.answer.error or None, **finite})
     return rows
 
 
-def rows(found: Diagnosis) -> list[dict[str, Any]]:
+def table_rows(found: Diagnosis) -> list[dict[str, Any]]:
     """The same as texts for a table: the call, and its distances."""
     return [
-        {"call": row["call"], "distances": ["raises" if row["raised"] else _said(row[name]) for name in list(row)[2:]]}
+        {
+            "call": row["call"],
+            "distances": ["raises" if row["raised"] else _distance_text(row[name]) for name in list(row)[2:]],
+        }
         for row in distances(found)
     ]
 
 
-def _said(far: float | None) -> str:
+def _distance_text(far: float | None) -> str:
     return "∞" if far is None else "0" if far == 0 else f"{far:.1e}"
 
 
-def where(found: Diagnosis) -> Where | None:
+def difference_map(found: Diagnosis) -> DifferenceMap | None:
     """Where the scores differ from the right ones, or the output if there are none: of the simplest wrong call."""
-    wrong = [one for one in found.asked if not one.answer.raised and one.wrong]
+    wrong = [one for one in found.results if not one.answer.error and one.wrong]
     wrong = [one for one in wrong if not one.trial.training and one.trial.chain == "attention"]
     if not wrong:
         return None
@@ -73,7 +76,7 @@ def where(found: Diagnosis) -> Where | None:
         if difference.max() > one.limit:
             item, head = np.unravel_index(np.nan_to_num(difference).max(axis=(2, 3)).argmax(), difference.shape[:2])
             title = f"{one.trial.name}: by how much the scores of item {item}, head {head} differ (counted from 0)"
-            return _finite(Where(title, difference[item, head], "query positions", columns))
+            return _finite(DifferenceMap(title, difference[item, head], "query positions", columns))
     output = np.asarray(one.answer.output)
     if output.shape != state["output"].shape:
         return None
@@ -82,31 +85,31 @@ def where(found: Diagnosis) -> Where | None:
     item = int(largest.argmax())
     values = difference[item] if difference.ndim == 3 else difference[item, 0]
     title = f"{one.trial.name}: by how much the output of item {item} differs (counted from 0)"
-    return _finite(Where(title, values, "query positions", "features"))
+    return _finite(DifferenceMap(title, values, "query positions", "features"))
 
 
-def _finite(where: Where) -> Where | None:
+def _finite(difference: DifferenceMap) -> DifferenceMap | None:
     """A picture has no colour for NaN, and needs something to show."""
-    values = np.nan_to_num(where.values, nan=0.0, posinf=0.0)
-    return dataclasses.replace(where, values=values) if values.max() > 0 else None
+    values = np.nan_to_num(difference.values, nan=0.0, posinf=0.0)
+    return dataclasses.replace(difference, values=values) if values.max() > 0 else None
 
 
-def sizes(found: Diagnosis) -> str:
+def sizes_text(found: Diagnosis) -> str:
     """Of its calls."""
-    if not found.subject.core:
+    if not found.candidate.core:
         return str(found.sizes)
     heads = f", H={found.sizes.heads}" if found.convention.entry == HEADS else ""
     return f"B={found.sizes.batch}, T={found.sizes.rows}, S={found.sizes.columns}{heads}, O={found.sizes.size}"
 
 
-def called(found: Diagnosis) -> str:
+def call_text(found: Diagnosis) -> str:
     """How it was called: what its signature does not tell."""
-    convention, accepts = found.convention, found.subject.accepts
-    entry = convention.entry if convention.entry != BATCH or not found.subject.core else "(B, P, O)"
-    parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.subject.core else f"inputs {entry}"]
+    convention, accepts = found.convention, found.candidate.accepts
+    entry = convention.entry if convention.entry != BATCH or not found.candidate.core else "(B, P, O)"
+    parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.candidate.core else f"inputs {entry}"]
     meaning = {"attends": "True attends", "hides": "True hides", "adds": "0 attends and -1e9 hides"}
     if accepts.mask:
-        parts.append(f"a mask ({convention.mask_shape.replace(',', ', ')}) in which {meaning[found.subject.meaning]}")
+        parts.append(f"a mask ({convention.mask_shape.replace(',', ', ')}) in which {meaning[found.candidate.meaning]}")
     if accepts.padding:
         parts.append(f"a padding mask ({convention.padding_shape.replace(',', ', ')})")
     return f"Called with {', '.join(parts)}, in {convention.dtype}."
@@ -121,28 +124,28 @@ def notes(found: Diagnosis) -> list[str]:
         others = [" and ".join(match.ids) for match in found.matches[1:]]
         if others:
             lines.append(f"In what it can be called with, these are the same function: {'; '.join(others[:6])}.")
-    if any("mask-inverted" in match.ids for match in found.matches) and found.subject.meaning == "attends":
+    if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
         lines.append("If True (or 1) in its mask is meant to hide, say so: mask='hides', or --mask hides.")
     if found.verdict == UNKNOWN and found.clue:
         lines.append(f"The first step that departs: {found.clue.step}.")
         lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
     if found.verdict == RAISES:
         return lines
-    if found.subject.chain == "attention":
-        lines.append(called(found))
+    if found.candidate.chain == "attention":
+        lines.append(call_text(found))
         if found.convention.causal:
             lines.append("It is causal without being asked to be, and is taken to be meant so.")
-    epsilon = found.asked[0].trial.more.get("epsilon", EPSILON)
+    epsilon = found.results[0].trial.more.get("epsilon", EPSILON)
     if epsilon != EPSILON:
         lines.append(f"The epsilon of its normalizations, {epsilon:g}, is taken to be meant.")
-    if found.otherwise:
+    if found.wrong_layout:
         lines.append(
-            f"It runs with inputs {found.otherwise} too, and is wrong there: it is taken not to be meant for them."
+            f"It runs with inputs {found.wrong_layout} too, and is wrong there: it is taken not to be meant for them."
         )
     if found.in_float16:
         lines.append(_float16(found.in_float16))
     by_error: dict[str, list[str]] = {}
-    for name, error in found.raised.items():
+    for name, error in found.errors.items():
         by_error.setdefault(error, []).append(name)
     return lines + [f"It raises ({error}) in: {'; '.join(names)}." for error, names in by_error.items()]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks
-from kmha.verify.diagnosing.measuring import Asked, apart
+from kmha.verify.diagnosing.matching import TrialResult, apart
 
 _TENSORS = {
     "numpy": ("", "{}"),
@@ -75,15 +75,15 @@ def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str]
 
 
 def _tensor(tensor: Any, framework: str) -> str:
-    return _TENSORS[framework][1].format(literal(frameworks.back(tensor)))
+    return _TENSORS[framework][1].format(literal(frameworks.to_numpy(tensor)))
 
 
-def script(asked: Asked, lines: list[str]) -> str:
-    """The subject's `lines`, whose last one leaves `result`, and what is right below."""
-    shown = [*lines, "print(result)", f"# right: {_rounded(asked.right['output'])}"]
-    scores = asked.answer.scores
-    if scores is not None and apart(asked.answer.output, asked.right["output"]) <= asked.limit:
-        shown.append(f"# right scores: {_rounded(asked.right['returned'])}")
+def script(result: TrialResult, lines: list[str]) -> str:
+    """The candidate's `lines`, whose last one leaves `result`, and what is right below."""
+    shown = [*lines, "print(result)", f"# right: {_rounded(result.right['output'])}"]
+    scores = result.answer.scores
+    if scores is not None and apart(result.answer.output, result.right["output"]) <= result.limit:
+        shown.append(f"# right scores: {_rounded(result.right['returned'])}")
     return "\n".join(shown) + "\n"
 
 

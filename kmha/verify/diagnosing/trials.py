@@ -14,20 +14,27 @@ are equal, because some mistakes are possible only there. What is tried follows 
 | float16 | the same few with masks, and logits whose product overflows before it is scaled |
 """  # noqa: E501 - a table
 
-from typing import Any
-import numpy as np
-from kmha.verify.chains.attention import Trial
 import dataclasses
 import math
-from kmha.verify.chains.attention import ROLES
-from collections.abc import Callable
-from kmha.verify.chains.attention import Trial, run
-from collections.abc import Iterator
-from kmha.verify.chains.attention import Trial, causal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chains.attention import ROLES, Trial, causal, run
 
 # H and O: no two of 1, H, O, √O, O², H·O and O/H are the same, so that each wrong scale is another one.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
 LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # of batch, queries and keys
+RATE = 0.4  # of dropout
+DROPPED = (4, 5)  # T and S in training: all 2^S ways to drop are tried
+SPREAD = 3e4  # of the logits
+CLOSE = 12.0  # two logits whose difference could be of rounding
+# Their exponentials are infinite, or zero, in float32 and not in float64: the same code would give two results.
+BETWEEN = (80.0, 760.0)
+DRAWS = 120
+HALF = 65504.0  # the largest float16
+HALF_CLOSE = 0.005 * HALF  # query, key and their kernels are rounded by 1/2048 of their size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,15 +140,11 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     sizes = sizes or draw_sizes(rng, accepts)
-    return list(Maker(rng, accepts, sizes, weights, core).trials())
-
-
-RATE = 0.4  # of dropout
-DROPPED = (4, 5)  # T and S in training: all 2^S ways to drop are tried
+    return list(AttentionTrials(rng, accepts, sizes, weights, core).trials())
 
 
 @dataclasses.dataclass
-class Maker:
+class AttentionTrials:
     """Makes trials; `held` are the weights of all of them, or `None`."""
 
     rng: np.random.Generator
@@ -169,9 +172,7 @@ class Maker:
         few = self.of(batch=2)
         yield large(lambda: few.make("large numbers", *self.lengths(2, short)))
         if accepts.mask:
-            yield large(
-                lambda: few.with_mask("large numbers, mask", *self.lengths(3, short), share=0.35)
-            )
+            yield large(lambda: few.with_mask("large numbers, mask", *self.lengths(3, short), share=0.35))
         if accepts.half:
             yield from self._half(lengths)
             yield overflowing(lambda: few.make("float16, large numbers", *self.lengths(2, short)))
@@ -219,26 +220,26 @@ class Maker:
         yield alone.make("dropout, training", *lengths, training=True, rate=RATE)
 
     def _half(self, lengths: tuple[int, ...]) -> Iterator[Trial]:
-        accepts, rounded = self.accepts, rounded
-        yield rounded(self.make("float16", *lengths))
+        accepts = self.accepts
+        yield in_float16(self.make("float16", *lengths))
         if accepts.mask:
-            yield rounded(self.with_mask("float16, mask", *lengths))
-            yield rounded(self.with_mask("float16, mask with rows of nothing", *lengths, empty=True))
+            yield in_float16(self.with_mask("float16, mask", *lengths))
+            yield in_float16(self.with_mask("float16, mask with rows of nothing", *lengths, empty=True))
         if accepts.causal:
-            yield rounded(self.make("float16, causal", max(lengths), causal=True))
+            yield in_float16(self.make("float16, causal", max(lengths), causal=True))
         if accepts.padding:
-            yield rounded(self.padded("float16, padding", *lengths))
+            yield in_float16(self.padded("float16, padding", *lengths))
         if accepts.mask and accepts.padding:
             trial = self.padded("float16, rows hidden by two masks", *lengths, mask=True)
             mask, key_mask = np.array(trial.mask), np.array(trial.key_mask)
             mask[-1, -1], key_mask[-1] = False, False
-            yield rounded(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
+            yield in_float16(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
 
     def lengths(self, rows: int, columns: int) -> tuple[int, ...]:
         """T and S, or for self-attention the larger alone."""
         return (rows, columns) if self.accepts.cross else (max(rows, columns),)
 
-    def of(self, **sizes: Any) -> "Maker":
+    def of(self, **sizes: Any) -> "AttentionTrials":
         """The same with other sizes."""
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, **sizes))
 
@@ -326,21 +327,12 @@ class Maker:
         return dataclasses.replace(trial, query=query, key=key, value=value, weights=weights, mask=mask)
 
 
-SPREAD = 3e4  # of the logits
-CLOSE = 12.0  # two logits whose difference could be of rounding
-# Their exponentials are infinite, or zero, in float32 and not in float64: the same code would give two results.
-BETWEEN = (80.0, 760.0)
-DRAWS = 120
-HALF = 65504.0  # the largest float16
-HALF_CLOSE = 0.005 * HALF  # query, key and their kernels are rounded by 1/2048 of their size
-
-
 def large(make: Callable[[], Trial]) -> Trial:
     """Logits of tens of thousands: their exponentials overflow, and what hides them must be larger still."""
     return _best(lambda: _spread(make()), _cost)
 
 
-def rounded(trial: Trial) -> Trial:
+def in_float16(trial: Trial) -> Trial:
     """Computed in float16; inputs that it holds exactly."""
     return trial.with_inputs(lambda array: array.astype("float16").astype("float64"), dtype="float16")
 
@@ -413,7 +405,7 @@ def _overflowing(trial: Trial) -> Trial:
         heads, scale = (run(trial)[step] for step in ("heads", "scale"))
         terms = np.abs(heads["query"]) @ np.swapaxes(np.abs(heads["key"]), -1, -2)
         trial = _times(trial, 0.95 * HALF / float(terms.max() * scale))
-    return rounded(trial)
+    return in_float16(trial)
 
 
 def _half_cost(trial: Trial) -> float:

@@ -6,17 +6,15 @@ a step of their own.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-import numpy as np
-from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import patterns
-from kmha.verify.diagnosing.measuring import Asked, apart
-from kmha.verify.diagnosing.subjects import Subject
-from kmha.verify.diagnosing.trials import Sizes
-from collections.abc import Iterator
-from kmha.verify.diagnosing.measuring import Asked
 
+import numpy as np
+
+from kmha.verify.chains.attention import Trial
+from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.matching import TrialResult, apart
+from kmha.verify.diagnosing.trials import Sizes
 
 VALUES = "the way of the values: value projection, mix, merge or output bias"
 LOGITS = "the logits: query or key projection, their product, the scale, or the softmax"
@@ -27,6 +25,8 @@ CHANGED = "what it leaves of its inputs: it changes them in place"
 MASK = "the mask, or how it is combined"
 TRAINING = "dropout, or what else training changes"
 FLOAT16 = "the range or precision of float16"
+CLOSE = 1e-5  # relative to the largest element: float32 candidates are among those that are looked at
+MOST = 8  # numbers in a sentence
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,22 +42,22 @@ class Clue:
     pattern: tuple[str, ...]
 
 
-def clues(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Clue:
+def find_clue(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> Clue:
     """All that can be found out with further calls."""
-    wrong = [one for one in asked if one.wrong]
+    wrong = [one for one in results if one.wrong]
     shown = min(wrong, key=plainness)
-    found = patterns.sentences(shown, shown.right["output"], shown.right.get("returned"))
-    if not shown.trial.training and not _repeats(subject, shown):
+    found = difference_sentences(shown, shown.right["output"], shown.right.get("returned"))
+    if not shown.trial.training and not _repeats(candidate, shown):
         found.insert(0, "called twice with the same, it gives two results: something random is on, or it keeps a state")
-    return Clue(first_step(subject, sizes, asked, wrong), tuple(found))
+    return Clue(first_wrong_step(candidate, sizes, results, wrong), tuple(found))
 
 
-def _repeats(subject: Subject, one: Asked) -> bool:
-    again = subject.answer(one.trial)
-    return not again.raised and np.array_equal(again.output, one.answer.output, equal_nan=True)
+def _repeats(candidate: Candidate, one: TrialResult) -> bool:
+    again = candidate.answer(one.trial)
+    return not again.error and np.array_equal(again.output, one.answer.output, equal_nan=True)
 
 
-def plainness(one: Asked) -> tuple[Any, ...]:
+def plainness(one: TrialResult) -> tuple[Any, ...]:
     """The smaller, the less is special about it."""
     trial = one.trial
     extreme = "large" in trial.name or trial.dtype != "float64"
@@ -65,9 +65,11 @@ def plainness(one: Asked) -> tuple[Any, ...]:
     return bool(trial.rate), extreme, trial.masked, everywhere, trial.query.size
 
 
-def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Sequence[Asked]) -> str:
+def first_wrong_step(
+    candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult], wrong: Sequence[TrialResult]
+) -> str:
     """The first step of the chain that departs, as far as it can be told."""
-    if subject.chain != "attention":
+    if candidate.chain != "attention":
         return MASK if all(one.trial.masked for one in wrong) else BLOCK
     plain = [one for one in wrong if not one.trial.masked and not one.trial.training and one.trial.dtype == "float64"]
     if not plain:
@@ -78,34 +80,34 @@ def first_step(subject: Subject, sizes: Sizes, asked: Sequence[Asked], wrong: Se
     scores_right = scores is not None and apart(scores, shown.right["returned"]) <= shown.limit
     if apart(shown.answer.output, shown.right["output"]) <= shown.limit:
         return RETURNED if scores is not None and not scores_right else CHANGED
-    single = _with_one_key(subject, sizes)
+    single = _with_one_key(candidate, sizes)
     if single is not None and apart(single.answer.output, single.right["output"]) > single.limit:
         return VALUES
     return AFTER if scores_right else LOGITS
 
 
-def _with_one_key(subject: Subject, sizes: Sizes) -> Asked | None:
+def _with_one_key(candidate: Candidate, sizes: Sizes) -> TrialResult | None:
     """A trial with one key and one query, if the candidate answers it."""
     small = dataclasses.replace(sizes, rows=1, columns=1)
-    one = subject.ask(next(subject.each(1, small)))
-    return None if one.answer.raised else one
+    one = candidate.evaluate(next(candidate.iter_trials(1, small)))
+    return None if one.answer.error else one
 
 
-def smallest(subject: Subject, sizes: Sizes, asked: Sequence[Asked]) -> Asked | None:
+def smallest_case(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> TrialResult | None:
     """The smallest sizes with which the plainest trial that went wrong still does."""
-    wrong = [one for one in asked if one.wrong and not one.trial.rate]
+    wrong = [one for one in results if one.wrong and not one.trial.rate]
     if not wrong:
         return None
     name = min(wrong, key=plainness).trial.name
-    for small in subject.smaller(sizes):
+    for small in candidate.smaller_sizes(sizes):
         try:
-            trial = next((trial for trial in subject.each(2, small) if trial.name == name), None)
+            trial = next((trial for trial in candidate.iter_trials(2, small) if trial.name == name), None)
         except (ValueError, IndexError):  # too small for some trial
             continue
         if trial is None:
             continue
-        one = subject.ask(_short(trial, subject.weights is None))
-        if not one.answer.raised and one.wrong:
+        one = candidate.evaluate(_short(trial, candidate.weights is None))
+        if not one.answer.error and one.wrong:
             return one
     return None
 
@@ -116,13 +118,9 @@ def _short(trial: Trial, free: bool) -> Trial:
     return trial.with_inputs(lambda array: np.round(array, 2), weights=weights)
 
 
-CLOSE = 1e-5  # relative to the largest element: float32 candidates are among those that are looked at
-MOST = 8  # numbers in a sentence
-
-
-def sentences(asked: Asked, right: np.ndarray, right_scores: np.ndarray | None) -> list[str]:
+def difference_sentences(results: TrialResult, right: np.ndarray, right_scores: np.ndarray | None) -> list[str]:
     """All that is true of one answer's difference from the right output (B, T, E) and scores (B, H, T, S)."""
-    output, scores = asked.answer.output, asked.answer.scores
+    output, scores = results.answer.output, results.answer.scores
     if output is None:
         return []
     if output.shape != right.shape:
@@ -130,9 +128,9 @@ def sentences(asked: Asked, right: np.ndarray, right_scores: np.ndarray | None) 
     if _same(output, right):
         found = ["its output is right"] if scores is not None else []
     else:
-        found = [*_of_output(output, right), *_of_rows(output, right, asked)]
+        found = [*_of_output(output, right), *_of_rows(output, right, results)]
     if scores is not None and right_scores is not None:
-        found += _of_scores(scores, right_scores, asked)
+        found += _of_scores(scores, right_scores, results)
     return found
 
 
@@ -163,12 +161,12 @@ def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
     yield from _exchanged(output, right, {"the batch": 0, "positions": -2, "features": -1})
 
 
-def _of_rows(output: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[str]:
+def _of_rows(output: np.ndarray, right: np.ndarray, results: TrialResult) -> Iterator[str]:
     """Which positions t differ, and whether they are those of which something is hidden."""
     far = np.abs(np.nan_to_num(output - right, nan=np.inf)).max(axis=(1, 3) if output.ndim == 4 else 2)  # (B, T)
     differs = far > CLOSE * np.abs(right).max()
-    hidden = (~asked.trial.allowed()).any(-1)
-    empty = asked.trial.empty_rows()
+    hidden = (~results.trial.allowed()).any(-1)
+    empty = results.trial.empty_rows()
     if hidden.any() and not hidden.all() and np.array_equal(differs & ~empty, hidden & ~empty):
         yield "it differs only where the mask hides something: the other positions are right"
     elif differs.any(0).any() and not differs.any(0).all():
@@ -188,7 +186,7 @@ def _exchanged(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> It
             yield f"it is right but for the order along {name}: {_numbers([index or 0 for index in order])}"
 
 
-def _of_scores(scores: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[str]:
+def _of_scores(scores: np.ndarray, right: np.ndarray, results: TrialResult) -> Iterator[str]:
     if scores.shape != right.shape:
         yield f"its scores have the shape {scores.shape}, where {right.shape} is right"
         return
@@ -212,7 +210,7 @@ def _of_scores(scores: np.ndarray, right: np.ndarray, asked: Asked) -> Iterator[
     for name, axes in (("the queries", 2), ("the batch", 0), ("the heads", 1)):
         if np.allclose(scores.sum(axes), 1.0, atol=1e-4):
             yield f"its scores sum to 1 over {name}"
-    hidden = np.broadcast_to(~asked.trial.allowed()[:, None], scores.shape)
+    hidden = np.broadcast_to(~results.trial.allowed()[:, None], scores.shape)
     if hidden.any():
         seen = np.abs(scores[hidden]).max()
         yield (

@@ -6,22 +6,30 @@ usually written: query, key, value, output.
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
 import numpy as np
+
 from kmha.verify.chains.attention import ROLES
-from kmha.verify.diagnosing import forms, naming
-from collections.abc import Iterator, Mapping, Sequence
-from kmha.verify.diagnosing import held, naming
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.conventions import completed
-import math
-from collections.abc import Mapping
+from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
 
-
-ALL = (*ROLES, "attention_output")
-PACKED = ("packed", "attention_output")
+# One small kernel for all heads, each of which has its P = I/H of the features.
+SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
+KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
+BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
+OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
+OUTPUT_BIASES = ("E", "1,1,E", "1,E")
+# The order of query, key and value (3), heads and features within a head differs.
+PACKED_KERNELS = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
+PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
+PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
+ORDERS = ("3HO", "H3O", "HO3")
+PACKED_ROLES = ("packed", "attention_output")
 _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I key"}
 
 
@@ -44,7 +52,7 @@ class Variable:
     transposed: bool | None = False
     used: bool = True
 
-    def told_by(self, other: tuple[int, ...]) -> "Variable":
+    def oriented_like(self, other: tuple[int, ...]) -> "Variable":
         """With `transposed` known by its shape in a layer with more input features."""
         longer = [mine != theirs for mine, theirs in zip(self.shape, other, strict=False)]
         if self.transposed is not None or len(longer) != 2 or sum(longer) != 1:
@@ -70,7 +78,7 @@ class Slot:
     def names(self) -> tuple[str, ...]:
         """Of the canonical weights that it holds."""
         kind = "bias" if self.is_bias else "kernel"
-        return tuple(f"{role}/{kind}" for role in forms.PACKS.get(self.role, (self.role,)))
+        return tuple(f"{role}/{kind}" for role in PACKS.get(self.role, (self.role,)))
 
     @property
     def letters(self) -> str:
@@ -79,16 +87,16 @@ class Slot:
         letters = "HO" if self.is_bias else "HIO"
         if self.shared:
             return letters.replace("H", "").replace("I", "P")
-        return f"{len(forms.PACKS[self.role])}{letters}" if self.role in forms.PACKS else letters
+        return f"{len(PACKS[self.role])}{letters}" if self.role in PACKS else letters
 
     @property
     def shared(self) -> bool:
         """Whether it is one small kernel for all heads, each of which has its part of the features."""
-        return self.form in (*forms.SHARED, forms.SHARED_BIAS)
+        return self.form in (*SHARED, SHARED_BIAS)
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
         """Sets the variable from canonical weights; a bias that these lack is zeros."""
-        if self.role in forms.PACKS:
+        if self.role in PACKS:
             canonical = np.stack([weights.get(name, np.zeros(())) for name in self.names])
         elif self.name in weights:
             canonical = weights[self.name]
@@ -99,16 +107,16 @@ class Slot:
             canonical = canonical[self.head : self.head + 1]
         if self.shared:
             canonical = canonical[0] if self.is_bias else canonical[0, : canonical.shape[1] // len(canonical)]
-        self.variable.assign(forms.fill(canonical, self.letters, self.form))
+        self.variable.assign(to_form(canonical, self.letters, self.form))
 
     def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """The canonical weights that the variable holds."""
         if self.shared:
             sizes = {**sizes, "P": sizes["I"] // sizes["H"]}
-        array = forms.read(self.variable.read(), self.letters, self.form, sizes)
+        array = from_form(self.variable.read(), self.letters, self.form, sizes)
         if self.shared:
             return {self.name: np.stack([array] * sizes["H"]) if self.is_bias else _in_blocks(array, sizes["H"])}
-        if self.role in forms.PACKS:
+        if self.role in PACKS:
             return dict(zip(self.names, array, strict=True))
         return {self.name: array}
 
@@ -135,14 +143,14 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
     found = [
         slots
         for roles in _roles(variables)
-        for order in (forms.ORDERS if any(role in forms.PACKS for role, _, _ in roles) else forms.ORDERS[:1])
+        for order in (ORDERS if any(role in PACKS for role, _, _ in roles) else ORDERS[:1])
         for transposed in ((False, True) if untold else (False,))
         if (slots := _fitted(variables, roles, sizes, order, transposed))
     ]
     if not found and variables:
         raise UnknownWeightsError(
             "the weights are not those of multi-head attention in any form that is known. Expected kernels for query, "
-            f"key, value and output, such as (I, H·O), (H, I, O), or (H·O, I), with {_said(sizes)}. Received: "
+            f"key, value and output, such as (I, H·O), (H, I, O), or (H·O, I), with {_sizes_text(sizes)}. Received: "
             f"{listed(variables)}."
         )
     return found or [[]]
@@ -153,7 +161,7 @@ def listed(variables: Sequence[Variable]) -> str:
     return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
 
 
-def _said(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{letter}={size}" for letter, size in sizes.items())
 
 
@@ -167,9 +175,9 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
         if not named[index][0]:
             owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or naming.without_kind(variable.path)
             owners.setdefault(owner, []).append(index)
-    found = {part for role, _ in named if role for part in (role, *forms.PACKS.get(role, ()))}
-    packed = "packed" in found or len(owners) + len(found) <= len(PACKED)
-    rest = [role for role in (PACKED if packed else ALL) if role not in found]
+    found = {part for role, _ in named if role for part in (role, *PACKS.get(role, ()))}
+    packed = "packed" in found or len(owners) + len(found) <= len(PACKED_ROLES)
+    rest = [role for role in (PACKED_ROLES if packed else ALL_ROLES) if role not in found]
     for order in itertools.permutations(rest, len(owners)):
         if not ({*ROLES} <= {*found, *order} or "packed" in {*found, *order}):
             continue  # without an output projection there may be others, without these there are none
@@ -203,12 +211,12 @@ def _fitted(
         if head is not None and role != "attention_output":
             mine["H"] = 1
         mine["P"] = 0 if mine["I"] % mine["H"] else mine["I"] // mine["H"]
-        fitting = forms.fitting(variable.shape, forms.names(role, is_bias), mine)
-        if role in forms.PACKS:
-            fitting = [form for form in fitting if forms.order(form) == order]
+        fitting = fitting_forms(variable.shape, forms_of(role, is_bias), mine)
+        if role in PACKS:
+            fitting = [form for form in fitting if packing_order(form) == order]
         # (I, H·O) and (H·O, I) have one shape where I = H·O.
         turned = transposed if variable.transposed is None else variable.transposed
-        flat = [form for form in fitting if forms.is_transposed(form) == turned and form.count(",") == 1]
+        flat = [form for form in fitting if is_transposed(form) == turned and form.count(",") == 1]
         if not fitting:
             return None
         chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]
@@ -216,13 +224,13 @@ def _fitted(
     return slots
 
 
-def write(slots: Sequence[Slot], weights: Mapping[str, np.ndarray]) -> None:
+def write_weights(slots: Sequence[Slot], weights: Mapping[str, np.ndarray]) -> None:
     """Sets all variables."""
     for slot in slots:
         slot.write(weights)
 
 
-def read(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
     """All weights, in the canonical layout."""
     weights: dict[str, Any] = {}
     for slot in slots:
@@ -235,16 +243,16 @@ def read(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarra
     return {name: np.stack(array) if isinstance(array, list) else array for name, array in weights.items()}
 
 
-def weights_of(
+def weights_of_layer(
     name: str, layer: Any, variables: Sequence[Variable], given: Mapping[str, Any], convention: int = 0
 ) -> tuple[dict[str, np.ndarray], int]:
     """The canonical weights of a layer, as the arrangement number `convention` reads them, and how many there are.
 
     Raises:
-        SubjectError: there are none, or they fit no reading; it lists them.
+        CandidateError: there are none, or they fit no reading; it lists them.
     """
     if not variables:
-        raise SubjectError(
+        raise CandidateError(
             f"{name}: the layer has no weights yet. Call it once, or `build` it, first; or give its class, and its "
             "weights will be made."
         )
@@ -253,16 +261,16 @@ def weights_of(
     readings = [heads] if heads else _likely_heads(layer, variables)
     for sizes in itertools.chain.from_iterable(_possible_sizes(kernels, each) for each in readings):
         try:
-            found = held.arrangements(variables, sizes)
-        except held.UnknownWeightsError:
+            found = arrangements(variables, sizes)
+        except UnknownWeightsError:
             continue
-        read = held.read(found[min(convention, len(found) - 1)], sizes)
-        return completed(read, sizes["H"], sizes["O"]), len(found)
+        read = read_weights(found[min(convention, len(found) - 1)], sizes)
+        return with_identity_kernels(read, sizes["H"], sizes["O"]), len(found)
     given_heads = f" with {heads} heads" if heads else ""
     remedy = "" if heads else " Give the number of heads: arguments={'num_heads': …}, or --set num_heads=H."
-    raise SubjectError(
+    raise CandidateError(
         f"{name}: its weights fit no reading as multi-head attention{given_heads}. Expected kernels for query, key, "
-        f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {held.listed(variables)}."
+        f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {listed(variables)}."
     )
 
 
@@ -287,7 +295,7 @@ def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
     numbers = {value for value in vars(layer).values() if isinstance(value, int) and not isinstance(value, bool)}
     if any(number > 1 and number not in sizes and size % number == 0 for number in numbers for size in sizes):
         return []
-    listed = {head for variable in variables if (head := held.head_of(variable.path, variables)) is not None}
+    listed = {head for variable in variables if (head := head_of(variable.path, variables)) is not None}
     return [max(listed) + 1] if listed else [1]
 
 
@@ -308,33 +316,20 @@ def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict
             }
 
 
-# One small kernel for all heads, each of which has its P = I/H of the features.
-SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
-KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
-BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
-OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
-OUTPUT_BIASES = ("E", "1,1,E", "1,E")
-# The order of query, key and value (3), heads and features within a head differs.
-PACKED = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
-PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
-PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
-ORDERS = ("3HO", "H3O", "HO3")
-
-
-def names(role: str, is_bias: bool) -> tuple[str, ...]:
+def forms_of(role: str, is_bias: bool) -> tuple[str, ...]:
     """The forms of a projection's kernel or bias, the likeliest first."""
     if role in PACKS:
         count = str(len(PACKS[role]))
-        return tuple(form.replace("3", count) for form in (PACKED_BIASES if is_bias else PACKED))
+        return tuple(form.replace("3", count) for form in (PACKED_BIASES if is_bias else PACKED_KERNELS))
     if role == "attention_output":
         return OUTPUT_BIASES if is_bias else OUTPUT_KERNELS
     return (*BIASES, SHARED_BIAS) if is_bias else (*KERNELS, *SHARED)
 
 
-def shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def form_shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape that a form has with these sizes.
 
-    >>> shape("I,3HO", {"H": 2, "O": 5, "I": 7})
+    >>> form_shape("I,3HO", {"H": 2, "O": 5, "I": 7})
     (7, 30)
     """
     return tuple(math.prod(_size(letter, sizes) for letter in axis) for axis in form.split(","))
@@ -344,10 +339,10 @@ def _size(letter: str, sizes: Mapping[str, int]) -> int:
     return int(letter) if letter.isdigit() else sizes[letter]
 
 
-def order(form: str) -> str:
+def packing_order(form: str) -> str:
     """Of a packed form: query, key and value (3; or 2 of them), heads and features, from the outermost.
 
-    >>> order("3,I,HO"), order("H2O,I")
+    >>> packing_order("3,I,HO"), packing_order("H2O,I")
     ('3HO', 'H3O')
     """
     return form.replace(",", "").replace("I", "").replace("2", "3")
@@ -362,15 +357,15 @@ def is_transposed(form: str) -> bool:
     return form.split(",")[-1] in ("I", "P") or form == "E,HO"
 
 
-def fitting(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:
+def fitting_forms(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:
     """The forms among `candidates` that have the shape `actual`."""
-    return [form for form in candidates if shape(form, sizes) == tuple(actual)]
+    return [form for form in candidates if form_shape(form, sizes) == tuple(actual)]
 
 
-def fill(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
+def to_form(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
     """From the canonical array, whose axes are `letters`, to a form.
 
-    >>> fill(np.zeros((2, 7, 5)), "HIO", "I,HO").shape
+    >>> to_form(np.zeros((2, 7, 5)), "HIO", "I,HO").shape
     (7, 10)
     """
     order = [letter for letter in form.replace(",", "") if letter != "1"]
@@ -379,10 +374,10 @@ def fill(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
     return moved.reshape([math.prod(1 if x == "1" else sizes[x] for x in axis) for axis in form.split(",")])
 
 
-def read(array: np.ndarray, letters: str, form: str, sizes: Mapping[str, int]) -> np.ndarray:
+def from_form(array: np.ndarray, letters: str, form: str, sizes: Mapping[str, int]) -> np.ndarray:
     """The way back: to the canonical array with the axes `letters`.
 
-    >>> read(np.zeros((7, 10)), "HIO", "I,HO", {"H": 2, "I": 7, "O": 5}).shape
+    >>> from_form(np.zeros((7, 10)), "HIO", "I,HO", {"H": 2, "I": 7, "O": 5}).shape
     (2, 7, 5)
     """
     order = [letter for letter in form.replace(",", "") if letter != "1"]

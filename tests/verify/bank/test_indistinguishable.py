@@ -1,16 +1,169 @@
 import dataclasses
 import itertools
 
+import numpy as np
 import pytest
 
-from kmha.verify.bank import separation
-from kmha.verify.bank.indistinguishable import NEEDS, SAME, expected, holds, needs
-from kmha.verify.bank.separation import RIGHT, Configuration, same
+from kmha.verify.bank.indistinguishable import SAME, Configuration, expected, expected_in_block, holds
+from kmha.verify.bank.self_test import random_configuration, with_dropout
+from kmha.verify.chains.attention import ATTENTION, ImpossibleError, run
+from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.mistakes import BANK
 
+APART = 1e-6  # relative to the largest element: answers that are closer are the same
+RIGHT = "right"
 EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
 FLAGS = {field.name for field in dataclasses.fields(Accepts)} | {"core", "scores", "use_bias"}
+SEVERAL_HEADS = "heads | -core"
+# What a candidate must have or accept for a mistake to show: one of the conditions between the bars. Ids are prefixes.
+NEEDS = {
+    "heads-": SEVERAL_HEADS,
+    "mask-first-head-only": "mask heads | mask -core | causal heads | causal -core | padding heads | padding -core",
+    "scale-all-heads": SEVERAL_HEADS,
+    "scale-size-over-heads": SEVERAL_HEADS,
+    "softmax-over-heads-and-keys": SEVERAL_HEADS,
+    "logits-query-query": "cross | -core",
+    "logits-key-": "cross | -core",
+    "logits-query-value": "cross value | -core",
+    "mix-key": "cross value | -core",
+    "inputs-all-": "cross",
+    "inputs-query-from-encoder": "cross",
+    "inputs-value-from-query": "cross",
+    "inputs-key-from-query": "cross",
+    "inputs-key-value-swapped": "cross value",
+    "inputs-value-is-key": "cross value",
+    "inputs-key-is-value": "cross value",
+    "causal-": "causal",
+    "causal-always": "",
+    "causal-wrong-corner": "causal cross",
+    "causal-replaces-others": "causal mask | causal padding -query_padding",
+    "masks-either": "mask causal | mask padding | causal padding",
+    "mask-replaces-padding": "mask padding",
+    "mask-replaces-causal": "mask causal",
+    "padding-": "padding",
+    "padding-replaces-mask": "mask padding",
+    "padding-replaces-causal": "causal padding",
+    "padding-of-query-for-keys": "cross padding query_padding",
+    "mask-of-": "mask | padding",
+    "mask-items-as-heads": "mask | padding",
+    "mask-tiled": "mask heads | mask -core | padding heads | padding -core",
+    "mask-repeated": "mask heads | mask -core | padding heads | padding -core",
+    "mask-transposed": "mask",
+    "mask-first-row-for-all": "mask",
+    "mask-last-row-for-all": "mask",
+    "mask-any-row-for-all": "mask",
+    "mask-all-": "mask",
+    "mask-argument-ignored": "mask",
+    "mask-adds-10000": "mask",
+    "mask-adds-100": "mask",
+    "mask-fills-100": "mask",
+    "mask-forbids-zeros": "mask",
+    "mask-from-zero-keys": "mask",
+    "mask-empty-row-nan": "mask",
+    "scale-after-mask": "mask",
+    "mask-after-softmax-renormalised": "mask",
+    "mask-": "mask | causal | padding",
+    "dropout-": "training",
+    "returned-": "scores",
+    "returned-unmasked": "scores mask | scores causal | scores padding",
+    "returned-first-head": "scores heads | scores -core",
+    "returned-dropped": "scores training",
+    "half-": "half",
+    "half-mask-times-infinity": "half mask | half causal | half padding",
+    "half-mask-infinite": "half mask",
+    "half-mask-twice": "half mask padding",
+}
+
+
+def _draw(configuration):
+    """Return the trials of a configuration, with a draw of what dropout keeps."""
+    rng = np.random.default_rng([configuration.seed, 1])
+    return [with_dropout(trial, rng) for trial in configuration.draw(rng)]
+
+
+def _needs(id):
+    """Return what a candidate must accept for the mistake to show, or "" for nothing."""
+    fitting = [prefix for prefix in NEEDS if id.startswith(prefix)]
+    return NEEDS[max(fitting, key=len)] if fitting else ""
+
+
+def same(configuration, only=None):
+    """Return the groups of ids that are one function in this configuration, with "right" as one of the ids.
+
+    A mistake that is impossible in some trials raises there, which is an answer too. One that is impossible in all
+    trials was not made, and is left out. `only` are the ids to try; by default, all of attention.
+    """
+    chosen = [BANK[id] for id in only] if only is not None else matching.mistakes_of("attention")
+    ids = [RIGHT, *(mistake.id for mistake in chosen)]
+    possible = set()
+    groups = [list(range(len(ids)))]
+    for trial in sorted(_draw(configuration), key=_kinds_of_masks, reverse=True):
+        # Who has been told from all others need not be run again.
+        left = [index for group in groups for index in group if len(group) > 1]
+        changes = {index: [chosen[index - 1].changes] if index else [] for index in left}
+        found = {index: _answer(trial, changes[index], configuration.scores) for index in left}
+        possible |= {index for index, one in found.items() if one is not None}
+        groups = [part for group in groups for part in _parts(group, found)]
+    alike = [tuple(ids[index] for index in group if index in possible) for group in groups if len(group) > 1]
+    return [group for group in alike if len(group) > 1]
+
+
+def _kinds_of_masks(trial):
+    """The more a trial has, the more mistakes it tells apart."""
+    return (trial.mask is not None) + trial.causal + (trial.key_mask is not None)
+
+
+def _parts(group, found):
+    """A group divided into those whose answers are the same."""
+    if len(group) == 1:
+        return [group]
+    parts = []
+    for index in group:
+        part = next((part for part in parts if _close(found[part[0]], found[index])), None)
+        if part is None:
+            parts.append([index])
+        else:
+            part.append(index)
+    return parts
+
+
+def _answer(trial, changes, scores=True):
+    """All that a caller can see, as one row of numbers relative to the largest of their array; `None`: it raises.
+
+    The first of them is the sum of the rest, which shows most differences.
+    """
+    try:
+        state = run(trial, changes)
+    except ImpossibleError:
+        return None
+    row = np.concatenate([[float(state["untouched"])], *(_seen(trial, array) for array in _arrays(state, scores))])
+    return np.concatenate([[row.sum()], row])
+
+
+def _arrays(state, scores):
+    return [np.asarray(state["output"]), *([np.asarray(state["returned"])] if scores else [])]
+
+
+def _seen(trial, array):
+    """One array as a row: its shape, what is not finite, and what is, but for rows that are not compared."""
+    finite = np.isfinite(array)
+    empty = trial.empty_rows()
+    rows = empty[:, :, None] if array.ndim == 3 else empty[:, None, :, None]
+    fits = all(one in (1, other) for one, other in zip(rows.shape, array.shape, strict=array.ndim in (3, 4)))
+    compared = finite & ~np.broadcast_to(rows, array.shape) if fits else finite
+    largest = max(float(np.max(np.abs(array), where=compared, initial=0.0)), 1e-30)
+    numbers = np.where(compared, array, 0.0) / largest
+    return np.concatenate([array.shape, [np.log(largest)], ~finite.ravel(), numbers.ravel()])
+
+
+def _close(one, other):
+    if one is None or other is None:
+        return one is other
+    if one.shape != other.shape or abs(one[0] - other[0]) > APART * len(one):
+        return False
+    return bool((np.abs(one[1:] - other[1:]) <= APART).all())
 
 
 def _with(flags, seed=0):
@@ -26,7 +179,7 @@ def _unexpected(configuration):
     found = []
     for group in same(configuration):
         if RIGHT in group:
-            unseen = [one for one in group[1:] if not needs(one) or holds(needs(one), configuration)]
+            unseen = [one for one in group[1:] if not _needs(one) or holds(_needs(one), configuration)]
             found += [(RIGHT, one) for one in unseen]
         else:
             pairs = itertools.combinations(group, 2)
@@ -45,7 +198,7 @@ def test_all_are_told_apart_where_everything_is_accepted(flags, seed):
 
 @pytest.mark.parametrize("seed", range(200, 215))
 def test_in_a_random_configuration_only_those_that_are_listed_are_the_same(seed):
-    assert _unexpected(separation.random(seed)) == []
+    assert _unexpected(random_configuration(seed)) == []
 
 
 @pytest.mark.parametrize("one", SAME, ids=lambda one: f"{one.ids[0]} {one.when}")
@@ -60,7 +213,7 @@ def test_what_is_listed_is_so(one):
 @pytest.mark.parametrize("prefix", NEEDS)
 def test_what_is_needed_is_so(prefix):
     """With what a mistake needs, it shows; where a flag is missing, it does not."""
-    ids = [id for id in BANK if id.startswith(prefix) and needs(id) == NEEDS[prefix] and _of_attention(id)]
+    ids = [id for id in BANK if id.startswith(prefix) and _needs(id) == NEEDS[prefix] and _of_attention(id)]
     assert ids
     for part in NEEDS[prefix].split("|"):
         configuration = _with(part)
@@ -78,10 +231,93 @@ def _of_attention(id):
 
 
 def _impossible(configuration, ids):
-    drawn = configuration.draw()
-    return {id for id in ids if all(separation.answer(trial, [BANK[id].changes]) is None for trial in drawn)}
+    drawn = _draw(configuration)
+    return {id for id in ids if all(_answer(trial, [BANK[id].changes]) is None for trial in drawn)}
 
 
 def test_conditions_are_of_flags_that_there_are():
     for condition in (*(one.when for one in SAME), *NEEDS.values()):
         assert {flag.removeprefix("-") for flag in condition.replace("|", " ").split()} <= FLAGS
+
+
+def test_the_bank_is_large():
+    mistakes = matching.mistakes_of("attention")
+    assert len(mistakes) >= 190
+    for one in mistakes:
+        assert one.changes.keys() <= ATTENTION.keys()
+        assert one.says.endswith(".")
+        assert ". " not in one.says
+        assert one.look
+        assert one.source
+    assert len({one.says for one in mistakes}) == len(mistakes)
+
+
+def test_without_a_mask_a_missing_mask_is_right():
+    plain = Configuration(0, Accepts(mask=False))
+    assert same(plain, ["scale-missing", "mask-missing", "scale-keys"]) == [(RIGHT, "mask-missing")]
+
+
+def test_same_knows_what_raises_from_what_answers():
+    """The transposed mask raises where T ≠ S, and is right where there is no mask; so it is neither here."""
+    configuration = Configuration(0, Accepts())
+    assert same(configuration, ["mask-transposed", "mask-missing"]) == []
+    assert same(Configuration(0, Accepts(mask=False)), ["mask-transposed", "mask-missing"]) == [
+        (RIGHT, "mask-transposed", "mask-missing")
+    ]
+    # Never possible: not made, and not listed.
+    assert same(Configuration(0, Accepts(), core=True), ["bias-missing-query", "bias-missing-value"]) == []
+
+
+def test_scores_count_only_where_they_are_returned():
+    ids = ["returned-logits"]
+    assert same(Configuration(0, Accepts()), ids) == []
+    assert same(Configuration(0, Accepts(), scores=False), ids) == [(RIGHT, "returned-logits")]
+
+
+def test_dropout_is_drawn():
+    drawn = {trial.name: trial for trial in _draw(Configuration(0, EVERYTHING))}
+    training, other = drawn["dropout, training"], drawn["dropout, not training"]
+    for kept in (training.kept, other.more["kept"]):
+        assert set(np.unique(kept)) == {0, 1 / (1 - training.rate)}
+    assert other.kept is None
+
+
+def _groups(trials, chain):
+    """The mistakes that give the same numbers for all trials, but for those that change nothing or cannot be made."""
+    bank = {one.id: [one.changes] for one in matching.mistakes_of(chain)}
+    groups, made = [[RIGHT, *bank]], set()
+    for trial in trials:
+        finer = []
+        for group in groups:  # who is alone need not be run again
+            found = {identity: _answer(trial, bank.get(identity, []), scores=False) for identity in group}
+            made |= {identity for identity, row in found.items() if row is not None}
+            left = list(group)
+            while left:
+                together = [other for other in left if _alike(found[left[0]], found[other])]
+                left = [other for other in left if other not in together]
+                finer += [together] if len(together) > 1 or together[0] not in made else []
+        groups = finer
+    return [set(group) for group in groups if RIGHT not in group and len(group) > 1 and group[0] in made]
+
+
+def _alike(one, other):
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and (np.abs(one - other) <= APART).all()
+
+
+@pytest.mark.parametrize(
+    ("accepts", "seed"),
+    [
+        (BlockAccepts("encoder"), 0),
+        (BlockAccepts("encoder", norm_first=True), 1),
+        (BlockAccepts("encoder", causal=False), 2),
+        (BlockAccepts("decoder"), 3),
+        (BlockAccepts("decoder", memory=True, norm_first=True), 4),
+        (BlockAccepts("embedding"), 5),
+    ],
+)
+def test_no_others_are_the_alike(accepts, seed):
+    groups = [set(group) for group in expected_in_block(accepts)]
+    for found in _groups(draw_block(seed, accepts), accepts.chain):
+        assert any(found <= group for group in groups), found

@@ -9,14 +9,14 @@ from kmha.verify.mistakes import BANK, entry
 
 def test_pretending_makes_the_mistake():
     drawn = draw(1, Accepts(training=True))
-    asked = self_test.pretend(drawn, [BANK["scale-missing"]], np.random.default_rng(0))
-    assert not matching.explains(asked)
-    assert [match.ids for match in matching.singles(asked, "attention")] == [("scale-missing",)]
+    results = self_test.simulate(drawn, [BANK["scale-missing"]], np.random.default_rng(0))
+    assert not matching.explains(results)
+    assert [match.ids for match in matching.singles(results, "attention")] == [("scale-missing",)]
 
 
 def test_pretending_nothing_is_right():
-    asked = self_test.pretend(draw(1, Accepts(training=True)), [], np.random.default_rng(0))
-    assert matching.explains(asked)
+    results = self_test.simulate(draw(1, Accepts(training=True)), [], np.random.default_rng(0))
+    assert matching.explains(results)
 
 
 @pytest.mark.parametrize("chain", ["encoder", "decoder", "embedding"])
@@ -61,7 +61,7 @@ def test_no_right_layer_is_accused():
 
 
 def test_an_accused_right_layer_is_seen(monkeypatch):
-    monkeypatch.setattr(self_test.matching, "explains", lambda asked: False)
+    monkeypatch.setattr(self_test.matching, "explains", lambda results: False)
     assert self_test.rights(1, 0).missed
 
 

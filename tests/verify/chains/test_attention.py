@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import reference, tolerance
-from kmha.verify.bank.separation import Configuration
+from kmha.verify.bank.indistinguishable import Configuration
 from kmha.verify.chains.attention import (
     ATTENTION,
     CHAINS,
@@ -40,16 +40,16 @@ def _by_loops(trial):
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_it_is_the_reference_s_attention(configuration):
-    for trial in configuration.draw():
+def test_it_is_the_reference_s_attention(configuration, draw):
+    for trial in draw(configuration):
         state = run(trial)
         for found, expected in zip((state["output"], state["returned"]), _by_loops(trial), strict=True):
             assert tolerance.is_close(found, expected, "float64"), trial.name
 
 
-def test_the_core_is_the_reference_without_projections():
+def test_the_core_is_the_reference_without_projections(draw):
     """One-to-one projections: head h is the h-th part of the features."""
-    for trial in Configuration(35, EVERYTHING, core=True).draw():
+    for trial in draw(Configuration(35, EVERYTHING, core=True)):
         heads, size = trial.query.shape[1], trial.query.shape[3]
         parts = np.eye(heads * size).reshape(heads * size, heads, size).transpose(1, 0, 2)
         weights = {f"{role}/kernel": parts for role in ("query", "key", "value")}
@@ -64,8 +64,8 @@ def test_the_core_is_the_reference_without_projections():
         assert tolerance.is_close(state["output"], expected, "float64"), trial.name
 
 
-def test_every_step_is_kept_and_can_be_changed():
-    trial = Configuration(36, Accepts()).draw()[0]
+def test_every_step_is_kept_and_can_be_changed(draw):
+    trial = draw(Configuration(36, Accepts()))[0]
     state = run(trial)
     assert state.keys() >= ATTENTION.keys()
     for step in ATTENTION:
@@ -75,8 +75,8 @@ def test_every_step_is_kept_and_can_be_changed():
         np.testing.assert_array_equal(changed["output"], state["output"])
 
 
-def test_the_change_that_comes_first_is_inside():
-    trial = Configuration(36, Accepts()).draw()[0]
+def test_the_change_that_comes_first_is_inside(draw):
+    trial = draw(Configuration(36, Accepts()))[0]
     plus = {"scaled": lambda state, right: right(state) + state["logits"]}
     times = {"scaled": lambda state, right: right(state) * 3}
     size = trial.weights["query/kernel"].shape[2]
@@ -95,14 +95,14 @@ def test_the_change_that_comes_first_is_inside():
         {"mixed": lambda state, right: matmul(np.ones((2, 3)), np.ones((5, 7)))},
     ],
 )
-def test_what_does_not_fit_is_impossible(change):
+def test_what_does_not_fit_is_impossible(change, draw):
     with pytest.raises(ImpossibleError):
-        run(Configuration(36, Accepts()).draw()[0], [change])
+        run(draw(Configuration(36, Accepts()))[0], [change])
 
 
-def test_a_mistake_s_own_error_is_not_hidden():
+def test_a_mistake_s_own_error_is_not_hidden(draw):
     with pytest.raises(ZeroDivisionError):
-        run(Configuration(36, Accepts()).draw()[0], [{"scale": lambda state, right: 1 / 0}])
+        run(draw(Configuration(36, Accepts()))[0], [{"scale": lambda state, right: 1 / 0}])
 
 
 def test_allowed():

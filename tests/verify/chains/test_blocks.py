@@ -6,7 +6,7 @@ from kmha.layers import DecoderLayer, EncoderLayer
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import ATTENTION, CHAINS, run
 from kmha.verify.chains.blocks import DECODER, ENCODER
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
+from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 
 # TensorFlow's own gelu rounds √2 to float32, which is 1e-8 off.
 GELU = {"gelu": lambda x: x * (1 + keras.ops.erf(x / 2**0.5)) / 2}

@@ -4,7 +4,7 @@ import pytest
 from kmha.layers.embedding import PositionalEncoding, TokenEmbedding
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import run
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
+from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 
 
 @pytest.mark.parametrize("seed", range(4))

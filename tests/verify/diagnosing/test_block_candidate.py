@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.evidence import notes
+from kmha.verify.diagnosing.report import notes
 
 HIDDEN = {
     "attends": lambda logits, mask: keras.ops.where(mask, logits, -1e9),
@@ -39,7 +39,7 @@ class Encoder(keras.layers.Layer):
 @pytest.mark.parametrize("meaning", HIDDEN)
 def test_what_a_mask_means(meaning):
     found = diagnose(Encoder, arguments={"meaning": meaning}, mask=meaning)
-    assert found.right, (found.verdict, found.ids, found.raised)
+    assert found.right, (found.verdict, found.ids, found.errors)
 
 
 class Told(Encoder):

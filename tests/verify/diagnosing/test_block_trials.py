@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kmha.verify.chains.attention import run
-from kmha.verify.diagnosing.trials_blocks import (
+from kmha.verify.diagnosing.block_trials import (
     MEAN,
     BlockAccepts,
     draw_block,

@@ -7,7 +7,7 @@ import pytest
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import calling
-from kmha.verify.diagnosing.calling import SubjectError
+from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.trials import Accepts
 
@@ -28,7 +28,7 @@ def _subject(call=lambda query, key, value, mask=None: 0, meaning="attends", cro
         accepts=Accepts(cross=cross),
         convention=Convention(**convention),
         meaning=meaning,
-        call_found=calling.parameters(call),
+        call_parameters=calling.parameters(call),
         tensor=lambda array, trial: array,
     )
 
@@ -62,15 +62,15 @@ def test_what_is_not_known_must_be_given():
     found = calling.parameters(lambda query, colour, size=1: 0)
     calling.check_known("f()", found, ["query", "colour"], {})
     calling.check_known("f()", found, ["query"], {"colour": 1})
-    with pytest.raises(SubjectError, match=r"^f\(\): what is the argument `colour`\?"):
+    with pytest.raises(CandidateError, match=r"^f\(\): what is the argument `colour`\?"):
         calling.check_known("f()", found, ["query"], {})
-    with pytest.raises(SubjectError, match=r"^f\(\) has no argument `shade`. It has: query, colour, size\.$"):
+    with pytest.raises(CandidateError, match=r"^f\(\) has no argument `shade`. It has: query, colour, size\.$"):
         calling.check_given("f()", {"shade": 1}, found)
 
 
 @pytest.mark.parametrize("value", [0, -2, 1.5, True, "three", [4]])
 def test_what_is_no_size(value):
-    with pytest.raises(SubjectError, match=r"^f: `num_heads` must be a whole number from 1 on. Received: "):
+    with pytest.raises(CandidateError, match=r"^f: `num_heads` must be a whole number from 1 on. Received: "):
         calling.given_sizes("f", {"num_heads": value})
 
 
@@ -101,7 +101,7 @@ def test_torchs_hint_is_no_flag():
     ],
 )
 def test_the_axes_of_inputs(entry, core, shape):
-    found = calling.inputs(_subject(entry=entry), {"query": "q", "key": "k", "value": "v"}, _trial(core))
+    found = calling.input_arguments(_subject(entry=entry), {"query": "q", "key": "k", "value": "v"}, _trial(core))
     assert found["q"].shape == shape
     assert [found[name].shape[-2 if entry != TIME else 0] for name in "qkv"] == [T, S, S]
 
@@ -111,14 +111,14 @@ def test_the_axes_of_inputs(entry, core, shape):
     [("[query, key, value]", [T, S, S]), ("[query, value, key]", [T, S, S]), ("[query, key]", [T, S])],
 )
 def test_inputs_in_a_list(entry, lengths):
-    found = calling.inputs(_subject(entry=entry), {"self": "inputs"}, trial := _trial())
+    found = calling.input_arguments(_subject(entry=entry), {"self": "inputs"}, trial := _trial())
     assert [array.shape[1] for array in found["inputs"]] == lengths
     assert found["inputs"][1] is (trial.value if "value, key" in entry else trial.key)
 
 
 def test_copies_show_what_is_changed_in_place():
     first, second = np.zeros((2, 3)), np.ones((2, 5))
-    found = calling.copied({"inputs": [first, second], "flag": True})
+    found = calling.with_copies({"inputs": [first, second], "flag": True})
     assert [tensor is given for (tensor, _), given in zip(found, (first, second), strict=True)] == [True, True]
     second += 1.0
     assert [np.array_equal(tensor, copy) for tensor, copy in found] == [True, False]
@@ -126,7 +126,7 @@ def test_copies_show_what_is_changed_in_place():
 
 def test_self_attention_alone_gets_the_query_for_all():
     trial = _trial()
-    found = calling.inputs(_subject(cross=False), {"query": "q", "value": "v"}, trial)
+    found = calling.input_arguments(_subject(cross=False), {"query": "q", "value": "v"}, trial)
     assert found["q"] is trial.query
     assert found["v"] is trial.query
 
@@ -176,11 +176,11 @@ ROLES = {"query": "q", "mask": "mask", "causal": "causal", "training": "training
 )
 def test_without_a_mask_only_what_must_be_given_is(call, expected):
     roles = {role: name for role, name in ROLES.items() if name in inspect.signature(call).parameters}
-    assert calling.masks(_subject(call), roles, _trial()) == expected
+    assert calling.mask_arguments(_subject(call), roles, _trial()) == expected
 
 
 def test_flags_as_the_trial_has_them():
     roles = {"causal": "causal", "training": "train", "deterministic": "deterministic"}
     call = lambda causal=False, train=False, deterministic=True: 0  # noqa: E731
-    found = calling.masks(_subject(call), roles, _trial(causal=True, training=True))
+    found = calling.mask_arguments(_subject(call), roles, _trial(causal=True, training=True))
     assert found == {"causal": True, "train": True, "deterministic": False}

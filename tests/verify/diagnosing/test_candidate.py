@@ -4,28 +4,27 @@ import numpy as np
 import pytest
 
 from kmha.verify.chains.attention import run
+from kmha.verify.diagnosing.candidate import Candidate, error_line, quietly
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE, TIME
-from kmha.verify.diagnosing.subject_functions import FunctionSubject
-from kmha.verify.diagnosing.subjects import Subject, quietly, said
-from kmha.verify.diagnosing.trials import Accepts
-from kmha.verify.diagnosing.trials_sizes import Sizes
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.trials import Accepts, Sizes
 
 SIZES = Sizes(batch=4, rows=5, columns=7, heads=2, features=13, key_features=13, size=3, width=17)
 
 
-class Recorded(Subject):
+class Recorded(Candidate):
     """Answers with what it is told to."""
 
     def __init__(self, result, core=False, **convention):
         self.result, self.core = result, core
-        self.enter(**convention)
+        self.use_layout(**convention)
 
     def call(self, trial):
         return (self.result(trial) if callable(self.result) else self.result), []
 
 
-def _first(subject):
-    return subject.draw(0, SIZES)[0]
+def _first(candidate):
+    return candidate.draw(0, SIZES)[0]
 
 
 @pytest.mark.parametrize(
@@ -40,9 +39,9 @@ def _first(subject):
     ],
 )
 def test_the_axes_of_an_answer(entry, core, shape):
-    subject = Recorded(np.arange(float(np.prod(shape))).reshape(shape), core, entry=entry)
-    one = subject.ask(_first(subject))
-    assert one.answer.raised == ""
+    candidate = Recorded(np.arange(float(np.prod(shape))).reshape(shape), core, entry=entry)
+    one = candidate.evaluate(_first(candidate))
+    assert one.answer.error == ""
     assert one.answer.output.shape == one.right["output"].shape
 
 
@@ -57,9 +56,9 @@ def test_the_axes_of_an_answer(entry, core, shape):
     ],
 )
 def test_the_axes_of_scores(entry, heads, shape, expected):
-    subject = Recorded(lambda trial: (np.zeros((1, 5, 17)), np.zeros(shape)), entry=entry)
-    trial = next(subject.each(0, Sizes(4, 5, 7, heads, 13, 13, 3, 17)))
-    scores = subject.ask(trial).answer.scores
+    candidate = Recorded(lambda trial: (np.zeros((1, 5, 17)), np.zeros(shape)), entry=entry)
+    trial = next(candidate.iter_trials(0, Sizes(4, 5, 7, heads, 13, 13, 3, 17)))
+    scores = candidate.evaluate(trial).answer.scores
     assert (None if scores is None else scores.shape) == expected
 
 
@@ -67,23 +66,23 @@ def test_the_axes_of_scores(entry, heads, shape, expected):
     ("dtype", "said_dtype"), [("float16", "float16"), ("float32", "float32"), ("int64", "float64")]
 )
 def test_the_dtype_of_an_answer(dtype, said_dtype):
-    subject = Recorded(np.zeros((4, 5, 17), dtype))
-    answer = subject.ask(_first(subject)).answer
+    candidate = Recorded(np.zeros((4, 5, 17), dtype))
+    answer = candidate.evaluate(_first(candidate)).answer
     assert answer.dtype == said_dtype
     assert answer.output.dtype == "float64"
 
 
 @pytest.mark.parametrize("result", [None, "text", (None, None), {}, ([1, [2]],), object(), np.array(["a"])])
 def test_an_answer_that_is_no_array(result):
-    subject = Recorded(result)
-    assert "expected an array" in subject.ask(_first(subject)).answer.raised
+    candidate = Recorded(result)
+    assert "expected an array" in candidate.evaluate(_first(candidate)).answer.error
 
 
 @pytest.mark.parametrize("result", [[], 3.0, np.zeros(5), np.zeros((4, 5)), np.zeros((0, 5, 17)), np.array(1 + 2j)])
 def test_an_answer_of_another_shape_is_none_that_is_right(result):
-    subject = Recorded(result)
-    one = subject.ask(_first(subject))
-    assert one.answer.raised or one.answer.output.shape != one.right["output"].shape
+    candidate = Recorded(result)
+    one = candidate.evaluate(_first(candidate))
+    assert one.answer.error or one.answer.output.shape != one.right["output"].shape
 
 
 def _raising(error):
@@ -107,15 +106,15 @@ def _raising(error):
     ],
 )
 def test_an_error_is_an_answer(error, text):
-    subject = Recorded(_raising(error))
-    assert subject.ask(_first(subject)).answer.raised == text
-    assert said(error) == text
+    candidate = Recorded(_raising(error))
+    assert candidate.evaluate(_first(candidate)).answer.error == text
+    assert error_line(error) == text
 
 
 def test_ctrl_c_is_none():
-    subject = Recorded(_raising(KeyboardInterrupt()))
+    candidate = Recorded(_raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        subject.ask(_first(subject))
+        candidate.evaluate(_first(candidate))
 
 
 def test_what_was_changed_in_place_is_seen():
@@ -123,9 +122,9 @@ def test_what_was_changed_in_place_is_seen():
         value += 1.0
         return value
 
-    subject = FunctionSubject(attend, "f", {})
-    assert not subject.ask(_first(subject)).answer.untouched
-    assert Recorded(np.zeros((4, 5, 17))).ask(_first(Recorded(0))).answer.untouched
+    candidate = FunctionCandidate(attend, "f", {})
+    assert not candidate.evaluate(_first(candidate)).answer.untouched
+    assert Recorded(np.zeros((4, 5, 17))).evaluate(_first(Recorded(0))).answer.untouched
 
 
 def test_a_strangers_prints_and_warnings_are_not_ours(capsys):
@@ -136,20 +135,20 @@ def test_a_strangers_prints_and_warnings_are_not_ours(capsys):
 
 
 def test_smaller_sizes_begin_with_one_of_everything():
-    subject = Recorded(0.0)
-    sizes = list(subject.smaller(SIZES))
+    candidate = Recorded(0.0)
+    sizes = list(candidate.smaller_sizes(SIZES))
     first = sizes[0]
     assert (first.batch, first.rows, first.columns, first.heads, first.size) == (1, 1, 1, 1, 1)
     products = [one.batch * one.rows * one.columns * one.heads * one.size for one in sizes]
     assert products == sorted(products)
-    subject.weights = {}
-    held = list(subject.smaller(SIZES))
+    candidate.weights = {}
+    held = list(candidate.smaller_sizes(SIZES))
     assert {(one.heads, one.size, one.features, one.width) for one in held} == {(2, 3, 13, 17)}
 
 
 def test_each_draws_what_draw_does():
-    subject = FunctionSubject(lambda q, k, v, mask=None: q, "f", {})
-    both = zip(subject.draw(3, SIZES), subject.each(3, SIZES), strict=True)
+    candidate = FunctionCandidate(lambda q, k, v, mask=None: q, "f", {})
+    both = zip(candidate.draw(3, SIZES), candidate.iter_trials(3, SIZES), strict=True)
     for mine, theirs in both:
         assert mine.name == theirs.name
         np.testing.assert_array_equal(run(mine)["output"], run(theirs)["output"])
@@ -160,6 +159,6 @@ def test_each_draws_what_draw_does():
     [(Accepts(cross=False), True), (Accepts(cross=True), False), (Accepts(cross=False, causal=True), False)],
 )
 def test_what_may_be_causal_unasked(accepts, expected):
-    subject = Recorded(0.0)
-    subject.accepts = accepts
-    assert subject.may_be_causal is expected
+    candidate = Recorded(0.0)
+    candidate.accepts = accepts
+    assert candidate.may_be_causal is expected

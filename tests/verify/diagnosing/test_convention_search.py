@@ -3,9 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from kmha.verify.diagnosing.convention_search import Fit, choose_convention, find_convention
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE
-from kmha.verify.diagnosing.settling import Fit, choose, settle
-from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 
 
 def _softmax(x, axis=-1):
@@ -59,8 +59,8 @@ def refuses(q, k, v):
     ],
 )
 def test_how_inputs_are_handed_over(function, fit, entry, otherwise):
-    found = settle(FunctionSubject(function, "f", {}), 0)
-    assert (found.fit, found.convention.entry, found.otherwise) == (fit, entry, otherwise)
+    found = find_convention(FunctionCandidate(function, "f", {}), 0)
+    assert (found.fit, found.convention.entry, found.wrong_layout) == (fit, entry, otherwise)
 
 
 def _mask_of(shape, cast):
@@ -93,7 +93,7 @@ def _booleans(mask):
 @pytest.mark.parametrize("shape", ["B,1,T,S", "T,S"])
 @pytest.mark.parametrize(("cast", "dtype"), [(_floating, "float"), (_integers, "int32"), (_booleans, "bool")])
 def test_the_mask_that_makes_it_right_is_taken(shape, cast, dtype):
-    found = settle(FunctionSubject(_mask_of(shape, cast), "f", {}), 0)
+    found = find_convention(FunctionCandidate(_mask_of(shape, cast), "f", {}), 0)
     assert (found.convention.mask_shape, found.convention.mask_dtype) == (shape, dtype)
 
 
@@ -102,7 +102,7 @@ def test_a_padding_mask_for_broadcasting():
         assert padding_mask is None or padding_mask.ndim == 4
         return _attend(q, k, v, padding_mask)
 
-    found = settle(FunctionSubject(attend, "f", {}), 0)
+    found = find_convention(FunctionCandidate(attend, "f", {}), 0)
     assert found.convention.padding_shape == "B,1,1,S"
 
 
@@ -111,8 +111,8 @@ def test_float32_is_for_what_cannot_compute_in_float64():
         assert q.dtype == "float32"
         return _attend(q, k, v)
 
-    assert settle(FunctionSubject(attend, "f", {}), 0).convention.dtype == "float32"
-    assert settle(FunctionSubject(right, "f", {}), 0).convention.dtype == "float64"
+    assert find_convention(FunctionCandidate(attend, "f", {}), 0).convention.dtype == "float32"
+    assert find_convention(FunctionCandidate(right, "f", {}), 0).convention.dtype == "float64"
 
 
 @pytest.mark.parametrize(("causal", "fit"), [(True, Fit.RIGHT), (False, Fit.RIGHT)])
@@ -121,16 +121,16 @@ def test_self_attention_may_be_causal_unasked(causal, fit):
         mask = np.tri(x.shape[1], dtype=bool) if causal else None
         return _attend(x @ w_q, x @ w_k, x @ w_v, mask) @ w_o
 
-    found = settle(FunctionSubject(attend, "f", {}), 0)
+    found = find_convention(FunctionCandidate(attend, "f", {}), 0)
     assert (found.fit, found.convention.causal, found.convention.one_head) == (fit, causal, True)
 
 
 def test_the_first_of_equals_is_chosen():
-    subject = FunctionSubject(right, "f", {})
-    subject.enter(entry=HEADS)
-    drawn = [trial for trial in subject.draw(0, subject.sizes(np.random.default_rng(0))) if trial.name == "mask"]
+    candidate = FunctionCandidate(right, "f", {})
+    candidate.use_layout(entry=HEADS)
+    drawn = [trial for trial in candidate.draw(0, candidate.sizes(np.random.default_rng(0))) if trial.name == "mask"]
     options = [
-        dataclasses.replace(subject.convention, mask_dtype=dtype, mask_shape="B,1,T,S") for dtype in ("int32", "bool")
+        dataclasses.replace(candidate.convention, mask_dtype=dtype, mask_shape="B,1,T,S") for dtype in ("int32", "bool")
     ]
-    assert choose(subject, options, drawn) == Fit.RIGHT
-    assert subject.convention == options[0]
+    assert choose_convention(candidate, options, drawn) == Fit.RIGHT
+    assert candidate.convention == options[0]

@@ -1,8 +1,8 @@
 import numpy as np
 
 from kmha.verify.chains.attention import Trial, run
-from kmha.verify.diagnosing.conventions import ALL, SINGLE, Convention, adapted, completed
-from kmha.verify.diagnosing.trials_sizes import Sizes, draw_weights
+from kmha.verify.diagnosing.conventions import ALL_ROLES, SINGLE, Convention, adapt, with_identity_kernels
+from kmha.verify.diagnosing.trials import Sizes, draw_weights
 
 B, T, S, H, O, I, E = 3, 4, 6, 2, 5, 10, 7
 WEIGHTS = draw_weights(np.random.default_rng(0), Sizes(B, T, S, H, I, I, O, E))
@@ -16,22 +16,22 @@ def _trial(**options):
 
 def test_what_a_candidate_has_not_is_left_out():
     present = frozenset(name for name in WEIGHTS if name != "key/bias")
-    trial = adapted(_trial(), Convention(), present)
+    trial = adapt(_trial(), Convention(), present)
     assert set(trial.weights) == present
-    assert adapted(_trial(), Convention(), None).weights is WEIGHTS
+    assert adapt(_trial(), Convention(), None).weights is WEIGHTS
 
 
 def test_a_projection_that_it_has_not_leaves_everything_as_it_is():
-    trial = adapted(_trial(), Convention(), frozenset({"query/kernel", "key/kernel", "value/kernel"}))
+    trial = adapt(_trial(), Convention(), frozenset({"query/kernel", "key/kernel", "value/kernel"}))
     state = run(trial)
     np.testing.assert_allclose(state["output"], state["joined"])
-    nothing = run(adapted(_trial(), Convention(), frozenset()))
+    nothing = run(adapt(_trial(), Convention(), frozenset()))
     np.testing.assert_allclose(nothing["heads"]["key"][:, 1], nothing["inputs"]["key"][..., O:])
 
 
 def test_kernels_that_leave_everything_as_it_is():
-    kernels = completed({}, H, O)
-    assert set(kernels) == {f"{role}/kernel" for role in ALL}
+    kernels = with_identity_kernels({}, H, O)
+    assert set(kernels) == {f"{role}/kernel" for role in ALL_ROLES}
     x = RNG.normal(size=(B, T, H * O))
     heads = np.einsum("bpi,hio->bpho", x, kernels["value/kernel"])
     np.testing.assert_array_equal(heads.reshape(x.shape), x)
@@ -41,7 +41,7 @@ def test_kernels_that_leave_everything_as_it_is():
 def test_one_item_is_the_last_and_what_was_one_array_stays_one():
     masks = {"mask": RNG.random((B, T, S)) < 0.5, "key_mask": np.arange(S) < np.array([[6], [4], [3]])}
     before = _trial(**masks)
-    trial = adapted(before, Convention(entry=SINGLE), None)
+    trial = adapt(before, Convention(entry=SINGLE), None)
     assert trial.key is trial.value
     np.testing.assert_array_equal(trial.query, before.query[-1:])
     for name, mask in masks.items():
@@ -52,10 +52,10 @@ def test_one_item_is_the_last_and_what_was_one_array_stays_one():
 
 def test_a_mask_without_a_batch_is_the_same_for_all_items():
     mask = RNG.random((B, T, S)) < 0.5
-    trial = adapted(_trial(mask=mask), Convention(mask_shape="T,S"), None)
+    trial = adapt(_trial(mask=mask), Convention(mask_shape="T,S"), None)
     np.testing.assert_array_equal(trial.mask, np.broadcast_to(trial.mask[:1], mask.shape))
 
 
 def test_what_is_causal_unasked():
-    assert adapted(_trial(), Convention(causal=True), None).causal
-    assert not adapted(_trial(), Convention(), None).causal
+    assert adapt(_trial(), Convention(causal=True), None).causal
+    assert not adapt(_trial(), Convention(), None).causal

@@ -10,9 +10,9 @@ import pytest
 import kmha
 from kmha.verify import diagnose
 from kmha.verify.diagnosing import diagnosis
-from kmha.verify.diagnosing.subject_blocks import BlockSubject
-from kmha.verify.diagnosing.subject_functions import FunctionSubject
-from kmha.verify.diagnosing.subject_layers import LayerSubject
+from kmha.verify.diagnosing.block_candidate import BlockCandidate
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,7 @@ def test_the_code_of_a_layer_runs(candidate, name, arguments):
 def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, sentence):
     found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": how})
     assert found.verdict == "unknown", found.ids
-    assert found.nearest.trials < len(found.asked)
+    assert found.nearest.trials < len(found.results)
     assert any(sentence in each for each in found.clue.pattern), found.clue.pattern
     _assert_shown(found)
 
@@ -143,14 +143,14 @@ def test_the_nearest_that_does_not_fit(candidate):
 
 def test_how_far_it_is_from_right(candidate):
     found = diagnose(candidate("arrays", "strict"))
-    assert set(found.wrong) == {one.trial.name for one in found.asked if one.trial.causal}
+    assert set(found.wrong) == {one.trial.name for one in found.results if one.trial.causal}
     assert min(found.wrong.values()) > 1e-3
 
 
 def test_another_seed_gives_other_calls_and_the_same_verdict(candidate):
     one, other = (diagnose(candidate("arrays", "strict"), seed=seed) for seed in (0, 1))
     assert one.ids == other.ids == ("causal-strict",)
-    assert one.asked[0].trial.query.shape != other.asked[0].trial.query.shape or one.sizes != other.sizes
+    assert one.results[0].trial.query.shape != other.results[0].trial.query.shape or one.sizes != other.sizes
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_errors_teach(thing, mask, message):
 
 
 def test_what_a_candidate_is_taken_for():
-    assert type(diagnosis.subject_of(keras.layers.MultiHeadAttention, {})) is LayerSubject
-    assert type(diagnosis.subject_of(kmha.layers.EncoderLayer, {})) is BlockSubject
-    assert type(diagnosis.subject_of(lambda q, k, v: q, {})) is FunctionSubject
+    assert type(diagnosis.candidate_of(keras.layers.MultiHeadAttention, {})) is LayerCandidate
+    assert type(diagnosis.candidate_of(kmha.layers.EncoderLayer, {})) is BlockCandidate
+    assert type(diagnosis.candidate_of(lambda q, k, v: q, {})) is FunctionCandidate
 
 
 def test_progress_is_told(candidate):

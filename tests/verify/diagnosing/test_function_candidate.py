@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.subject_functions import FunctionSubject
+from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 
 RIGHT = [
     ("arrays", "core", "(B, H, P, O)"),
@@ -44,8 +44,8 @@ WRONG = [
 def test_a_right_function_is_not_accused(candidate, module, name, entry):
     found = diagnose(candidate(module, name))
     assert found.right, found.ids
-    assert found.raised == {}
-    assert len(found.asked) >= 2
+    assert found.errors == {}
+    assert len(found.results) >= 2
     assert found.convention.entry == entry
 
 
@@ -70,7 +70,7 @@ def test_an_additive_mask_is_given_if_it_is_asked_for(candidate):
 def test_what_runs_with_an_axis_of_heads_may_not_be_meant_for_it(candidate):
     found = diagnose(candidate("arrays", "flattened"))
     assert found.right
-    assert (found.convention.entry, found.otherwise) == ("(B, P, I)", "(B, H, P, O)")
+    assert (found.convention.entry, found.wrong_layout) == ("(B, P, I)", "(B, H, P, O)")
 
 
 def test_two_explanations_of_one_function(candidate):
@@ -123,13 +123,13 @@ def test_a_position_only_argument():
     ],
 )
 def test_errors_teach(function, arguments, message):
-    with pytest.raises(SubjectError, match=message):
+    with pytest.raises(CandidateError, match=message):
         diagnose(function, arguments=arguments)
 
 
 def test_a_function_without_a_signature():
-    with pytest.raises(SubjectError, match=r"has no signature that Python can read. Wrap it in a function"):
-        FunctionSubject(iter, "f", {})
+    with pytest.raises(CandidateError, match=r"has no signature that Python can read. Wrap it in a function"):
+        FunctionCandidate(iter, "f", {})
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_function_without_a_signature():
 def test_what_gives_no_array_cannot_be_run(candidate, name, message):
     found = diagnose(candidate("arrays", name))
     assert found.verdict == "raises"
-    assert set(found.raised.values()) == {message}
+    assert set(found.errors.values()) == {message}
     assert found.code() == ""
 
 

@@ -1,15 +1,17 @@
 import keras
 import numpy as np
 import pytest
+
 import kmha
 from kmha.layers import addons
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing import layer_sizes
-from kmha.verify.diagnosing.trials_sizes import Sizes, draw_weights
-
+from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.layer_candidate import fixed_sizes, held_sizes, letters
+from kmha.verify.diagnosing.trials import Sizes, draw_weights
 
 pytestmark = pytest.mark.tensorflow
+
+DRAWN = Sizes(batch=4, rows=11, columns=7, heads=3, features=13, key_features=13, size=5, width=17)
 
 RIGHT = ("Course", "Nameless", "OneHead", "HeadLists", "Packed", "Lists", "Half", "Bare", "Fixed")
 WRONG = {
@@ -33,9 +35,9 @@ WRONG = {
 def test_the_builtin_and_ours(layer):
     found = diagnose(layer)
     assert found.right, found.ids
-    assert found.raised == {}
+    assert found.errors == {}
     assert found.in_float16 is None
-    names = {one.trial.name for one in found.asked}
+    names = {one.trial.name for one in found.results}
     assert names >= {"causal, T > S", "mask and padding", "dropout, training", "large numbers, mask"}
 
 
@@ -50,7 +52,7 @@ def test_a_layer_that_is_there_already(layer, options, rng):
     before = built.get_weights()
     found = diagnose(built)
     assert found.right, found.ids
-    assert found.raised == {}
+    assert found.errors == {}
     assert (found.sizes.heads, found.sizes.size, found.sizes.features, found.sizes.key_features) == (3, 5, 13, 11)
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(before, built.get_weights(), strict=True))
 
@@ -59,8 +61,8 @@ def test_a_layer_that_is_there_already(layer, options, rng):
 def test_a_right_layer_is_not_accused(candidate, name):
     found = diagnose(candidate("keras_layers", name))
     assert found.right, found.ids
-    assert found.raised == {}
-    assert len(found.asked) >= 2
+    assert found.errors == {}
+    assert len(found.results) >= 2
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -86,7 +88,7 @@ def test_the_layer_of_addons_takes_a_list():
     found = diagnose(addons.MultiHeadAttention, arguments={"return_attn_coef": True})
     assert found.right, found.ids
     assert found.convention.entry == "[query, key, value]"
-    assert found.asked[0].answer.scores is not None
+    assert found.results[0].answer.scores is not None
 
 
 @pytest.mark.parametrize(("mask", "ids"), [("attends", "mask-inverted"), ("hides", "")])
@@ -199,7 +201,7 @@ def test_errors_teach(make, arguments, message):
 
 
 def test_a_width_that_heads_do_not_divide(candidate):
-    with pytest.raises(SubjectError, match="a width of 7 is no multiple of 2 heads"):
+    with pytest.raises(CandidateError, match="a width of 7 is no multiple of 2 heads"):
         diagnose(candidate("keras_layers", "Course"), arguments={"d_model": 7, "num_heads": 2})
 
 
@@ -210,7 +212,7 @@ def test_a_layer_that_raises_on_every_call():
 
     found = diagnose(Broken)
     assert found.verdict == "raises"
-    assert set(found.raised.values()) == {"RuntimeError: out of coffee"}
+    assert set(found.errors.values()) == {"RuntimeError: out of coffee"}
 
 
 def test_a_number_of_heads_that_nobody_tells_is_not_guessed(candidate, rng):
@@ -218,16 +220,13 @@ def test_a_number_of_heads_that_nobody_tells_is_not_guessed(candidate, rng):
     layer(rng.normal(size=(2, 4, 15)), rng.normal(size=(2, 7, 15)))
     layer.parts = layer.heads
     del layer.heads
-    with pytest.raises(SubjectError, match=r"Give the number of heads: arguments=\{'num_heads': …\}, or --set"):
+    with pytest.raises(CandidateError, match=r"Give the number of heads: arguments=\{'num_heads': …\}, or --set"):
         diagnose(layer)
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(3)
-
-
-DRAWN = Sizes(batch=4, rows=11, columns=7, heads=3, features=13, key_features=13, size=5, width=17)
 
 
 @pytest.mark.parametrize(
@@ -244,21 +243,21 @@ DRAWN = Sizes(batch=4, rows=11, columns=7, heads=3, features=13, key_features=13
     ],
 )
 def test_given_sizes_come_before_those_drawn(fixed, wide, has_output, heads, expected):
-    sizes = layer_sizes.fixed_sizes(DRAWN, heads, fixed, wide, has_output, "layer")
+    sizes = fixed_sizes(DRAWN, heads, fixed, wide, has_output, "layer")
     assert (sizes.heads, sizes.features, sizes.size, sizes.width) == expected
     assert sizes.key_features == sizes.features
     assert (sizes.batch, sizes.rows, sizes.columns) == (4, 11, 7)
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(SubjectError, match=r"^layer: a width of 10 is no multiple of 3 heads"):
-        layer_sizes.fixed_sizes(DRAWN, 3, {"width": 10}, True, False, "layer")
+    with pytest.raises(CandidateError, match=r"^layer: a width of 10 is no multiple of 3 heads"):
+        fixed_sizes(DRAWN, 3, {"width": 10}, True, False, "layer")
 
 
 def test_the_sizes_of_weights():
     weights = draw_weights(np.random.default_rng(0), Sizes(2, 4, 6, 3, 13, 11, 5, 17))
-    assert layer_sizes.letters(weights) == {"H": 3, "O": 5, "E": 17, "I query": 13, "I key": 11, "I value": 11}
-    held = layer_sizes.held_sizes(weights)
+    assert letters(weights) == {"H": 3, "O": 5, "E": 17, "I query": 13, "I key": 11, "I value": 11}
+    held = held_sizes(weights)
     assert (held.heads, held.features, held.key_features, held.size, held.width) == (3, 13, 11, 5, 17)
     assert len({held.batch, held.rows, held.columns, held.heads, held.size}) == 5
     assert held.use_bias

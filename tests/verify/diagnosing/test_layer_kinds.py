@@ -24,7 +24,7 @@ WRONG = {
 def test_a_right_module_is_not_accused(candidate, name):
     found = diagnose(candidate("torch_modules", name))
     assert found.right, found.ids
-    assert found.raised == {}
+    assert found.errors == {}
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -56,7 +56,7 @@ def test_torchs_own_layer_gives_nan_where_there_is_nothing_to_attend_to(options)
     torch = pytest.importorskip("torch")
     found = diagnose(torch.nn.MultiheadAttention(15, 3, **options), mask="hides")
     assert found.ids == ("mask-empty-row-nan",)
-    assert found.raised == {}
+    assert found.errors == {}
 
 
 def test_a_class_of_another_kind():

@@ -35,7 +35,7 @@ def test_no_name_plays_two_parts():
 
 
 def test_the_first_of_a_part_counts():
-    assert naming.arguments(["query", "q", "num_heads"]) == {"query": "query", "heads": "num_heads"}
+    assert naming.roles_of(["query", "q", "num_heads"]) == {"query": "query", "heads": "num_heads"}
 
 
 @pytest.mark.parametrize(

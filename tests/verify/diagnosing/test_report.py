@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing import evidence
+from kmha.verify.diagnosing import report
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def found(candidate):
 
 def test_how_far_each_call_is(found):
     strict = found("strict")
-    rows = {row["call"]: row for row in evidence.distances(strict)}
-    assert list(rows) == [one.trial.name for one in strict.asked]
+    rows = {row["call"]: row for row in report.distances(strict)}
+    assert list(rows) == [one.trial.name for one in strict.results]
     assert rows["causal"]["from_right"] > 0.1
     assert rows["causal"]["from_found"] < 1e-6
     assert rows["self-attention"]["from_right"] < 1e-6
@@ -26,20 +26,20 @@ def test_how_far_each_call_is(found):
 
 def test_the_same_as_texts(found):
     strict = found("strict")
-    texts = {row["call"]: row["distances"] for row in evidence.rows(strict)}
+    texts = {row["call"]: row["distances"] for row in report.table_rows(strict)}
     assert all(len(each) == 3 for each in texts.values())
     assert float(texts["causal"][0]) == pytest.approx(strict.wrong["causal"], rel=0.1)
 
 
 def test_nan_is_infinitely_far(found):
-    rows = {row["call"]: row for row in evidence.distances(found("nan_rows"))}
+    rows = {row["call"]: row for row in report.distances(found("nan_rows"))}
     assert rows["mask with rows of nothing"]["from_right"] is None
-    texts = {row["call"]: row["distances"] for row in evidence.rows(found("nan_rows"))}
+    texts = {row["call"]: row["distances"] for row in report.table_rows(found("nan_rows"))}
     assert texts["mask with rows of nothing"][0] == "∞"
 
 
 def test_where_the_scores_differ(found):
-    where = evidence.where(found("mask_after"))
+    where = report.difference_map(found("mask_after"))
     assert where.columns == "key positions"
     assert where.title.startswith("mask: by how much the scores of item")
     assert where.values.ndim == 2
@@ -48,9 +48,9 @@ def test_where_the_scores_differ(found):
 
 def test_where_the_output_differs(found):
     strict = found("strict")
-    where = evidence.where(strict)
+    where = report.difference_map(strict)
     assert where.columns == "features"
-    one = next(one for one in strict.asked if where.title.startswith(f"{one.trial.name}: "))
+    one = next(one for one in strict.results if where.title.startswith(f"{one.trial.name}: "))
     item = int(where.title.split("item ")[1].split()[0])
     difference = np.abs(one.answer.output - one.right["output"])[item]
     assert any(np.array_equal(where.values, head) for head in difference)
@@ -59,11 +59,11 @@ def test_where_the_output_differs(found):
 @pytest.mark.parametrize("name", ["core", "nothing", "trained"])
 def test_nowhere(found, name):
     """Right, not run, or wrong in training alone."""
-    assert evidence.where(found(name)) is None
+    assert report.difference_map(found(name)) is None
 
 
 def test_nan_has_no_colour(found):
-    where = evidence.where(found("nan_rows"))
+    where = report.difference_map(found("nan_rows"))
     assert where is None or np.isfinite(where.values).all()
 
 
@@ -85,7 +85,7 @@ def test_nan_has_no_colour(found):
     ],
 )
 def test_what_else_was_seen(found, name, options, sentence):
-    notes = evidence.notes(found(name, **options))
+    notes = report.notes(found(name, **options))
     assert any(sentence in line for line in notes), notes
 
 
@@ -93,26 +93,26 @@ def test_what_else_was_seen(found, name, options, sentence):
 def test_what_is_wrong_in_float16_alone(candidate):
     half = diagnose(candidate("keras_layers", "Half"))
     assert half.right
-    [line] = [line for line in evidence.notes(half) if "float16" in line]
+    [line] = [line for line in report.notes(half) if "float16" in line]
     assert line.startswith("In float16 it is wrong, with half-logits-overflow: ")
-    assert [one["id"] for one in evidence.to_dict(half)["in_float16"]] == ["half-logits-overflow"]
+    assert [one["id"] for one in report.to_dict(half)["in_float16"]] == ["half-logits-overflow"]
 
 
 def test_the_sizes_of_a_core_and_of_a_layer(found):
     core, three, layer = found("core"), found("of_three_axes"), found("with_matrices")
-    assert evidence.sizes(core).split(", ")[-2:] == [f"H={core.sizes.heads}", f"O={core.sizes.size}"]
-    assert "H=" not in evidence.sizes(three)
-    assert evidence.sizes(layer) == str(layer.sizes)
-    assert evidence.sizes(found("of_one_item")).startswith("B=1, ")
+    assert report.sizes_text(core).split(", ")[-2:] == [f"H={core.sizes.heads}", f"O={core.sizes.size}"]
+    assert "H=" not in report.sizes_text(three)
+    assert report.sizes_text(layer) == str(layer.sizes)
+    assert report.sizes_text(found("of_one_item")).startswith("B=1, ")
 
 
 @pytest.mark.parametrize("name", ["core", "strict", "nan_rows", "cubed", "fails", "pair_of_core", "raises_with_masks"])
 def test_all_of_it_is_json(found, name):
     one = found(name)
-    data = json.loads(json.dumps(evidence.to_dict(one), allow_nan=False))
+    data = json.loads(json.dumps(report.to_dict(one), allow_nan=False))
     assert data["verdict"] == one.verdict
     assert tuple(mistake["id"] for mistake in data["mistakes"]) == one.ids
     assert all(mistake["says"] and mistake["look"] and mistake["source"] for mistake in data["mistakes"])
     assert data["code"] == one.code()
-    assert len(data["calls"]) == len(one.asked)
+    assert len(data["calls"]) == len(one.results)
     assert (data["first_step"] is not None) == (one.verdict == "unknown")

@@ -5,7 +5,7 @@ import pytest
 
 from kmha.verify.chains.attention import Trial, run
 from kmha.verify.diagnosing import reproduction
-from kmha.verify.diagnosing.measuring import Answer, Asked
+from kmha.verify.diagnosing.matching import Answer, TrialResult
 
 
 @pytest.mark.parametrize(
@@ -88,22 +88,22 @@ def test_tensors_are_made_of_arrays():
     assert lines == ["q = torch.tensor(np.array([[1.0, 1.0]]))"]
 
 
-def _asked(change):
+def _result(change):
     query = np.arange(6.0).reshape(1, 1, 2, 3) / 10
     trial = Trial("core", query, query, query)
     state = run(trial)
-    return Asked(trial, Answer(*change(state["output"], state["scores"])))
+    return TrialResult(trial, Answer(*change(state["output"], state["scores"])))
 
 
 def test_a_script_says_what_is_right():
-    text = reproduction.script(_asked(lambda output, scores: (output + 1, scores)), ["result = f(q)"])
+    text = reproduction.script(_result(lambda output, scores: (output + 1, scores)), ["result = f(q)"])
     lines = text.splitlines()
     assert lines[:2] == ["result = f(q)", "print(result)"]
     right = eval(lines[2].removeprefix("# right: "))  # noqa: S307 - a list of numbers
-    np.testing.assert_allclose(right, _asked(lambda output, scores: (output, scores)).answer.output, atol=1e-6)
+    np.testing.assert_allclose(right, _result(lambda output, scores: (output, scores)).answer.output, atol=1e-6)
     assert len(lines) == 3
 
 
 def test_scores_are_shown_if_the_output_is_right():
-    text = reproduction.script(_asked(lambda output, scores: (output, scores + 1)), ["result = f(q)"])
+    text = reproduction.script(_result(lambda output, scores: (output, scores + 1)), ["result = f(q)"])
     assert text.splitlines()[-1].startswith("# right scores: [[[[")

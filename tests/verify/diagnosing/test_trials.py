@@ -1,12 +1,10 @@
 import dataclasses
+
 import numpy as np
 import pytest
-from kmha.verify.diagnosing.trials import Accepts, Sizes, draw, draw_weights
-from kmha.verify.diagnosing.trials import Accepts, Sizes, draw_sizes, draw_weights
-from kmha.verify.chains.attention import run
-from kmha.verify.diagnosing.trials import RATE, Accepts, draw, draw_sizes
-from kmha.verify.diagnosing.trials import Accepts, draw
 
+from kmha.verify.chains.attention import run
+from kmha.verify.diagnosing.trials import RATE, Accepts, Sizes, draw, draw_sizes, draw_weights
 
 EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
 LITTLE = Accepts(cross=False, mask=False)
@@ -59,10 +57,6 @@ def test_weights_that_are_held_stay():
         assert all(np.array_equal(trial.weights[name], held[name]) for name in held)
 
 
-EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
-SEEDS = range(6)
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sizes_are_pairwise_different(seed):
     sizes = draw_sizes(np.random.default_rng(seed), EVERYTHING)
@@ -93,15 +87,6 @@ def test_weights_are_canonical():
     }
     plain = draw_weights(np.random.default_rng(0), dataclasses.replace(sizes, use_bias=False))
     assert {name for name in plain if name.endswith("bias")} == set()
-
-
-EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
-LITTLE = Accepts(cross=False, mask=False)
-SEEDS = range(6)
-
-
-def _named(seed, accepts, **options):
-    return {trial.name: trial for trial in draw(seed, accepts, **options)}
 
 
 def test_who_is_who():
@@ -183,14 +168,6 @@ def test_dropout():
     assert training.key.shape[1] <= 5
     assert training.weights["query/kernel"].shape[0] == 1
     assert {trial.rate for name, trial in named.items() if "dropout" not in name} == {0}
-
-
-EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)
-SEEDS = range(6)
-
-
-def _named(seed, accepts, **options):
-    return {trial.name: trial for trial in draw(seed, accepts, **options)}
 
 
 @pytest.mark.parametrize("core", [True, False])

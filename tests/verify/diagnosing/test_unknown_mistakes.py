@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+
 from kmha.verify import diagnose
-from kmha.verify.diagnosing import unexplained
 from kmha.verify.chains.attention import Trial, run, softmax
-from kmha.verify.diagnosing import patterns
-from kmha.verify.diagnosing.measuring import Answer, Asked
+from kmha.verify.diagnosing import unknown_mistakes
+from kmha.verify.diagnosing.matching import Answer, TrialResult
 
 
 def _softmax(x, axis=-1):
@@ -62,15 +62,15 @@ def remembers(q, k, v, seen=[0.0]):  # noqa: B006 - the mistake
 @pytest.mark.parametrize(
     ("function", "step", "sentence"),
     [
-        (cubed_logits, unexplained.LOGITS, ""),
-        (thrice_the_logits, unexplained.LOGITS, "its scores are those of logits that are 3 times the right ones"),
-        (cubed_without_scores, unexplained.LOGITS, ""),
-        (cubed_values, unexplained.VALUES, ""),
-        (after_the_scores, unexplained.AFTER, "its scores are right: the mistake comes after them"),
-        (other_scores, unexplained.RETURNED, "its output is right"),
-        (mask_and_more, unexplained.MASK, "it differs only where the mask hides something"),
-        (random, unexplained.VALUES, "called twice with the same, it gives two results"),
-        (remembers, unexplained.VALUES, "called twice with the same, it gives two results"),
+        (cubed_logits, unknown_mistakes.LOGITS, ""),
+        (thrice_the_logits, unknown_mistakes.LOGITS, "its scores are those of logits that are 3 times the right ones"),
+        (cubed_without_scores, unknown_mistakes.LOGITS, ""),
+        (cubed_values, unknown_mistakes.VALUES, ""),
+        (after_the_scores, unknown_mistakes.AFTER, "its scores are right: the mistake comes after them"),
+        (other_scores, unknown_mistakes.RETURNED, "its output is right"),
+        (mask_and_more, unknown_mistakes.MASK, "it differs only where the mask hides something"),
+        (random, unknown_mistakes.VALUES, "called twice with the same, it gives two results"),
+        (remembers, unknown_mistakes.VALUES, "called twice with the same, it gives two results"),
     ],
 )
 def test_the_first_step_that_departs(function, step, sentence):
@@ -82,7 +82,7 @@ def test_the_first_step_that_departs(function, step, sentence):
 
 def test_a_mistake_in_training_alone(candidate):
     found = diagnose(candidate("arrays", "trained"))
-    assert found.clue.step == unexplained.TRAINING
+    assert found.clue.step == unknown_mistakes.TRAINING
     assert found.smallest is None
 
 
@@ -124,8 +124,8 @@ def _said(trial, output=None, scores=None):
     """The sentences on an answer that is right but for what is given."""
     state = run(trial)
     output = state["output"] if output is None else output
-    asked = Asked(trial, Answer(output, scores))
-    return patterns.sentences(asked, state["output"], None if scores is None else state["returned"])
+    asked = TrialResult(trial, Answer(output, scores))
+    return unknown_mistakes.difference_sentences(asked, state["output"], None if scores is None else state["returned"])
 
 
 def test_nothing_is_said_of_what_is_right():

@@ -1,17 +1,34 @@
+import types
+
 import numpy as np
 import pytest
-from kmha.verify.diagnosing import held
-from kmha.verify.diagnosing.held import UnknownWeightsError, Variable
-from kmha.verify.diagnosing.trials_sizes import Sizes, draw_weights
-import types
-from kmha.verify.diagnosing import built
-from kmha.verify.diagnosing.calling import SubjectError
-from kmha.verify.diagnosing.held import Variable
-from kmha.verify.diagnosing import forms
 
+from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.trials import Sizes, draw_weights
+from kmha.verify.diagnosing.weights import (
+    BIASES,
+    KERNELS,
+    OUTPUT_BIASES,
+    OUTPUT_KERNELS,
+    PACKED_BIASES,
+    PACKED_KERNELS,
+    UnknownWeightsError,
+    Variable,
+    arrangements,
+    fitting_forms,
+    form_shape,
+    forms_of,
+    from_form,
+    number_of_heads,
+    read_weights,
+    to_form,
+    weights_of_layer,
+    write_weights,
+)
 
 H, O, I, E = 3, 5, 7, 11
 SIZES = {"H": H, "O": O, "E": E, "I query": I, "I key": I, "I value": I}
+RNG = np.random.default_rng(0)
 WEIGHTS = draw_weights(np.random.default_rng(0), Sizes(2, 4, 6, H, I, I, O, E))
 
 
@@ -82,9 +99,9 @@ CASES = {
 @pytest.mark.parametrize("items", CASES.values(), ids=CASES)
 def test_what_is_written_is_read(items):
     store = Store().add(*items)
-    slots = held.arrangements(store.variables(), SIZES)[0]
-    held.write(slots, WEIGHTS)
-    found = held.read(slots, SIZES)
+    slots = arrangements(store.variables(), SIZES)[0]
+    write_weights(slots, WEIGHTS)
+    found = read_weights(slots, SIZES)
     assert found.keys() == WEIGHTS.keys()
     for name, array in WEIGHTS.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
@@ -92,7 +109,7 @@ def test_what_is_written_is_read(items):
 
 def test_a_dense_kernel_has_the_heads_side_by_side():
     store = Store().add(*CASES["named"])
-    held.write(held.arrangements(store.variables(), SIZES)[0], WEIGHTS)
+    write_weights(arrangements(store.variables(), SIZES)[0], WEIGHTS)
     np.testing.assert_array_equal(store.arrays["wk.kernel"], np.concatenate(list(WEIGHTS["key/kernel"]), axis=1))
     np.testing.assert_array_equal(store.arrays["wo.kernel"], np.concatenate(list(WEIGHTS["attention_output/kernel"])))
 
@@ -104,10 +121,10 @@ def test_a_matrix_that_is_square_is_turned_as_its_layer_has_it():
     kernels = {}
     for transposed in (False, True):
         store = Store(transposed=transposed).add(*items)
-        held.write(held.arrangements(store.variables(), square)[0], weights)
+        write_weights(arrangements(store.variables(), square)[0], weights)
         kernels[transposed] = store.arrays["wq.weight"]
     np.testing.assert_array_equal(kernels[True], kernels[False].T)
-    untold = held.arrangements(Store(transposed=None).add(*items).variables(), square)
+    untold = arrangements(Store(transposed=None).add(*items).variables(), square)
     assert [slots[0].form for slots in untold] == ["I,HO", "HO,I"]
 
 
@@ -115,26 +132,24 @@ def test_without_names_every_order_that_fits_is_possible():
     width = H * O
     square = {**SIZES, "E": width, **{f"I {role}": width for role in ("query", "key", "value")}}
     items = [(f"d.{number}.kernel", (width, width)) for number in range(4)]
-    orders = [
-        tuple(slot.role for slot in slots) for slots in held.arrangements(Store().add(*items).variables(), square)
-    ]
+    orders = [tuple(slot.role for slot in slots) for slots in arrangements(Store().add(*items).variables(), square)]
     assert len(orders) == 24
     assert orders[0] == ("query", "key", "value", "attention_output")
-    fitting = held.arrangements(Store().add(*CASES["numbered"]).variables(), SIZES)
+    fitting = arrangements(Store().add(*CASES["numbered"]).variables(), SIZES)
     assert {slots[-1].role for slots in fitting} == {"attention_output"}
     assert len(fitting) == 6
 
 
 def test_an_output_projection_may_be_missing():
     items = _four("wq", "wk", "wv", "wo")[:6]
-    names = {slot.name for slot in held.arrangements(Store().add(*items).variables(), SIZES)[0]}
+    names = {slot.name for slot in arrangements(Store().add(*items).variables(), SIZES)[0]}
     assert names == {f"{role}/{kind}" for role in ("query", "key", "value") for kind in ("kernel", "bias")}
 
 
 def test_a_bias_that_is_not_drawn_is_zero():
     store = Store().add(*CASES["named"])
     store.arrays["wq.bias"] += 1.0
-    held.write(held.arrangements(store.variables(), SIZES)[0], {n: a for n, a in WEIGHTS.items() if "bias" not in n})
+    write_weights(arrangements(store.variables(), SIZES)[0], {n: a for n, a in WEIGHTS.items() if "bias" not in n})
     assert not store.arrays["wq.bias"].any()
 
 
@@ -150,14 +165,11 @@ def test_a_bias_that_is_not_drawn_is_zero():
 )
 def test_what_is_no_attention(items):
     with pytest.raises(UnknownWeightsError, match=r"Expected kernels for query.*H=3, O=5, E=11.*Received: .*kernel \("):
-        held.arrangements(Store().add(*items).variables(), SIZES)
+        arrangements(Store().add(*items).variables(), SIZES)
 
 
 def test_no_weights_at_all_are_possible():
-    assert held.arrangements([], SIZES) == [[]]
-
-
-RNG = np.random.default_rng(0)
+    assert arrangements([], SIZES) == [[]]
 
 
 def _variables(**shapes):
@@ -165,12 +177,12 @@ def _variables(**shapes):
     return [Variable(path, array.shape, None, lambda array=array: array) for path, array in arrays.items()]
 
 
-FLAT = {"wq": (13, 15), "wk": (11, 15), "wv": (11, 15), "wo": (15, 17)}
+BUILT = {"wq": (13, 15), "wk": (11, 15), "wv": (11, 15), "wo": (15, 17)}
 
 
 def test_sizes_are_read_off_the_shapes():
-    variables = _variables(**FLAT)
-    weights, _ = built.weights_of("layer", types.SimpleNamespace(num_heads=3), variables, {})
+    variables = _variables(**BUILT)
+    weights, _ = weights_of_layer("layer", types.SimpleNamespace(num_heads=3), variables, {})
     assert {name: array.shape for name, array in weights.items()} == {
         "query/kernel": (3, 13, 5),
         "key/kernel": (3, 11, 5),
@@ -181,24 +193,24 @@ def test_sizes_are_read_off_the_shapes():
 
 
 def test_without_an_output_projection_it_leaves_everything_as_it_is():
-    shapes = {name: FLAT[name] for name in ("wq", "wk", "wv")}
-    weights, _ = built.weights_of("layer", types.SimpleNamespace(heads=5), _variables(**shapes), {})
+    shapes = {name: BUILT[name] for name in ("wq", "wk", "wv")}
+    weights, _ = weights_of_layer("layer", types.SimpleNamespace(heads=5), _variables(**shapes), {})
     np.testing.assert_array_equal(weights["attention_output/kernel"].reshape(15, 15), np.eye(15))
 
 
 def test_kernels_with_an_axis_of_heads_tell_their_number():
     shapes = {"q": (3, 13, 5), "k": (3, 13, 5), "v": (3, 13, 5), "o": (3, 5, 17)}
-    weights, _ = built.weights_of("layer", types.SimpleNamespace(), _variables(**shapes), {})
+    weights, _ = weights_of_layer("layer", types.SimpleNamespace(), _variables(**shapes), {})
     assert weights["query/kernel"].shape == (3, 13, 5)
 
 
 def test_a_given_number_of_heads_counts_more():
-    weights, _ = built.weights_of("layer", types.SimpleNamespace(h=3), _variables(**FLAT), {"num_heads": 5})
+    weights, _ = weights_of_layer("layer", types.SimpleNamespace(h=3), _variables(**BUILT), {"num_heads": 5})
     assert weights["query/kernel"].shape == (5, 13, 3)
 
 
 def test_without_a_number_there_is_one_head():
-    weights, _ = built.weights_of("layer", types.SimpleNamespace(rate=0.1), _variables(**FLAT), {})
+    weights, _ = weights_of_layer("layer", types.SimpleNamespace(rate=0.1), _variables(**BUILT), {})
     assert weights["query/kernel"].shape == (1, 13, 15)
 
 
@@ -206,14 +218,14 @@ def test_without_a_number_there_is_one_head():
     ("layer", "shapes", "message"),
     [
         (types.SimpleNamespace(), {}, "has no weights yet"),
-        (types.SimpleNamespace(parts=3), FLAT, r"fit no reading.*Give the number of heads: arguments="),
-        (types.SimpleNamespace(heads=4), FLAT, r"fit no reading as multi-head attention with 4 heads.*wq \(13, 15\)"),
+        (types.SimpleNamespace(parts=3), BUILT, r"fit no reading.*Give the number of heads: arguments="),
+        (types.SimpleNamespace(heads=4), BUILT, r"fit no reading as multi-head attention with 4 heads.*wq \(13, 15\)"),
         (types.SimpleNamespace(heads=3), {"wq": (2, 3)}, r"Expected kernels for query, key, value and output"),
     ],
 )
 def test_errors_teach(layer, shapes, message):
-    with pytest.raises(SubjectError, match=message):
-        built.weights_of("layer", layer, _variables(**shapes), {})
+    with pytest.raises(CandidateError, match=message):
+        weights_of_layer("layer", layer, _variables(**shapes), {})
 
 
 @pytest.mark.parametrize(
@@ -221,62 +233,62 @@ def test_errors_teach(layer, shapes, message):
     [({"num_heads": 3}, 3), ({"_num_heads": 3}, 3), ({"n_head": 2}, 2), ({"heads": True}, None), ({"depth": 4}, None)],
 )
 def test_the_number_of_heads_of_a_layer(attributes, heads):
-    assert built.number_of_heads(types.SimpleNamespace(**attributes), {}) == heads
+    assert number_of_heads(types.SimpleNamespace(**attributes), {}) == heads
 
 
-SIZES = {"H": 2, "I": 7, "O": 5, "E": 11}
+FORM_SIZES = {"H": 2, "I": 7, "O": 5, "E": 11}
 LETTERS = {
-    forms.KERNELS: "HIO",
-    forms.BIASES: "HO",
-    forms.OUTPUT_KERNELS: "HOE",
-    forms.OUTPUT_BIASES: "E",
-    forms.PACKED: "3HIO",
-    forms.PACKED_BIASES: "3HO",
+    KERNELS: "HIO",
+    BIASES: "HO",
+    OUTPUT_KERNELS: "HOE",
+    OUTPUT_BIASES: "E",
+    PACKED_KERNELS: "3HIO",
+    PACKED_BIASES: "3HO",
 }
 
 
 def _canonical(letters):
-    shape = [3 if letter == "3" else SIZES[letter] for letter in letters]
+    shape = [3 if letter == "3" else FORM_SIZES[letter] for letter in letters]
     return np.arange(np.prod(shape)).reshape(shape)
 
 
 @pytest.mark.parametrize(("form", "letters"), [(form, letters) for all_, letters in LETTERS.items() for form in all_])
 def test_there_and_back(form, letters):
     canonical = _canonical(letters)
-    there = forms.fill(canonical, letters, form)
-    assert there.shape == forms.shape(form, SIZES)
-    np.testing.assert_array_equal(forms.read(there, letters, form, SIZES), canonical)
+    there = to_form(canonical, letters, form)
+    assert there.shape == form_shape(form, FORM_SIZES)
+    np.testing.assert_array_equal(from_form(there, letters, form, FORM_SIZES), canonical)
 
 
-def test_a_dense_kernel_has_the_heads_side_by_side():
+def test_the_form_of_a_dense_kernel_has_the_heads_side_by_side():
     canonical = _canonical("HIO")
-    dense = forms.fill(canonical, "HIO", "I,HO")
+    dense = to_form(canonical, "HIO", "I,HO")
     np.testing.assert_array_equal(dense, np.concatenate(list(canonical), axis=1))
-    np.testing.assert_array_equal(forms.fill(canonical, "HIO", "HO,I"), dense.T)
+    np.testing.assert_array_equal(to_form(canonical, "HIO", "HO,I"), dense.T)
 
 
 def test_packed_is_query_then_key_then_value():
     packed = _canonical("3HIO")
-    dense = forms.fill(packed, "3HIO", "I,3HO")
-    np.testing.assert_array_equal(dense[:, 10:20], forms.fill(packed[1], "HIO", "I,HO"))
+    dense = to_form(packed, "3HIO", "I,3HO")
+    np.testing.assert_array_equal(dense[:, 10:20], to_form(packed[1], "HIO", "I,HO"))
 
 
 def test_only_what_fits():
-    assert forms.fitting((7, 10), forms.KERNELS, SIZES) == ["I,HO"]
-    assert forms.fitting((10, 7), forms.KERNELS, SIZES) == ["HO,I"]
-    assert forms.fitting((7, 11), forms.KERNELS, SIZES) == []
+    assert fitting_forms((7, 10), KERNELS, FORM_SIZES) == ["I,HO"]
+    assert fitting_forms((10, 7), KERNELS, FORM_SIZES) == ["HO,I"]
+    assert fitting_forms((7, 11), KERNELS, FORM_SIZES) == []
 
 
 @pytest.mark.parametrize(
     ("role", "is_bias", "found"),
     [
-        ("query", False, forms.KERNELS),
-        ("value", True, forms.BIASES),
-        ("attention_output", False, forms.OUTPUT_KERNELS),
-        ("attention_output", True, forms.OUTPUT_BIASES),
-        ("packed", False, forms.PACKED),
-        ("packed", True, forms.PACKED_BIASES),
+        ("query", False, KERNELS),
+        ("value", True, BIASES),
+        ("attention_output", False, OUTPUT_KERNELS),
+        ("attention_output", True, OUTPUT_BIASES),
+        ("packed", False, PACKED_KERNELS),
+        ("packed", True, PACKED_BIASES),
     ],
 )
 def test_the_forms_of_a_part(role, is_bias, found):
-    assert forms.names(role, is_bias)[: len(found)] == found
+    assert forms_of(role, is_bias)[: len(found)] == found

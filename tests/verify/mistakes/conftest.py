@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kmha.verify.chains.attention import run
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
+from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import ATTENTION, ImpossibleError, run
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
+from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
 
 RIGHT = "right"

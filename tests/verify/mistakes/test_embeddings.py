@@ -3,7 +3,7 @@ import pytest
 
 from kmha.core.positions import sinusoidal
 from kmha.verify.chains.attention import run
-from kmha.verify.diagnosing.trials_blocks import BlockAccepts, draw_block
+from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 from kmha.verify.mistakes import BANK
 
 CASES = {
