@@ -126,7 +126,8 @@ def test_a_known_mistake(tmp_path):
     assert result.exit_code == 1
     text = _words(result)
     assert "unscaled is wrong, with a known mistake: 4 calls" in text
-    assert "scale-missing: The logits are not divided by √O. Look at the line that scales" in text
+    assert "scale-missing: You did not scale the logits. Divide them by √O before the softmax. Look at the line" in text
+    assert "Look at the line that scales the product of query and key." in text
     assert "from right" in text
     assert "from scale-missing" in text
     assert "by how much the scores of item" in text

@@ -152,7 +152,7 @@ def _kills(share, before):
             return says
         missed = {id for id, said in zip(_names(inputs["seed"]), result, strict=True) if id and not said}
         example = next(id for id in mistakes() if id in missed)
-        return f"{says} One that it lets pass: {BANK[example].says}"
+        return f"{says} It lets pass code whose author kmha would tell: {BANK[example].says}"
 
     return judge
 

@@ -9,7 +9,7 @@
 ...     return scores @ value, scores
 >>> found = diagnose(attention)
 >>> found.ids, found.mistakes[0].says
-(('scale-missing',), 'The logits are not divided by √O.')
+(('scale-missing',), 'You did not scale the logits. Divide them by √O before the softmax.')
 """
 
 import dataclasses

@@ -12,7 +12,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.1: an item's queries meet its own keys
 
 
 def _transposed(state: State, right: Step) -> Any:
-    """(B, P, …) read as (P, B, …): positions of one number attend to each other over the batch."""
+    """Read (B, P, …) as (P, B, …), so that items attend to each other at each position."""
     return {role: np.swapaxes(array, 0, 1) for role, array in right(state).items()}
 
 
@@ -28,7 +28,7 @@ def _no_mask(state: State, right: Step) -> Any:
 
 def _only_layer(state: State) -> None:
     if state["trial"].core:
-        raise ImpossibleError("the core has heads in the place of positions")
+        raise ImpossibleError("the core has heads where the layer has positions")
 
 
 def _positions_first(state: State, right: Step) -> Any:
@@ -38,8 +38,8 @@ def _positions_first(state: State, right: Step) -> Any:
 
 register(
     "batch-for-positions",
-    "Batch and positions are exchanged: the items of the batch attend to each other.",
-    "which axis is the batch (batch_first)",
+    "You swapped batch and positions, so the items of the batch attend to each other. The batch is the first axis.",
+    "the axis of the batch (batch_first)",
     "IBM/TabFormer#14, aipixel/AEMatter#3, songyangco/GETNext#2",
     inputs=_positions_first,
     allowed=_no_mask,
@@ -49,7 +49,7 @@ register(
 
 
 def _flattened(state: State, right: Step) -> Any:
-    """All items' positions in one sequence: (1, H, B·P, O)."""
+    """Put the positions of all items into one sequence: (1, H, B·P, O)."""
     return {
         role: array.swapaxes(0, 1).reshape(1, array.shape[1], -1, array.shape[3])
         for role, array in right(state).items()
@@ -64,7 +64,8 @@ def _unflattened(state: State, right: Step) -> Any:
 
 register(
     "batch-as-one-sequence",
-    "All items are laid into one sequence: everybody attends to the whole batch.",
+    "You flattened all items into one sequence, so every position attends to the whole batch. Keep the batch "
+    "as an axis of its own.",
     "the reshape before the product of query and key",
     PAPER,
     heads=_flattened,
@@ -84,51 +85,52 @@ def _first(*roles: str) -> Any:
 
 register(
     "batch-first-key-value",
-    "The first item's key and value are used for the whole batch.",
+    "You used the first item's key and value for the whole batch. Each item attends to its own key and value.",
     "an index or a broadcast over the batch",
     PAPER,
     inputs=_first("key", "value"),
 )
 register(
     "batch-first-value",
-    "The first item's value is used for the whole batch.",
+    "You used the first item's value for the whole batch. Each item mixes its own value.",
     "an index or a broadcast over the batch",
     PAPER,
     inputs=_first("value"),
 )
 register(
     "batch-reversed-key-value",
-    "Key and value come from another item: the batch runs the other way.",
-    "the order of the batch in query and key, as in beam search",
+    "You paired each query with the key and value of another item: their batch is in reverse order. Use the "
+    "same order for all three.",
+    "the order of the batch in query and key, for instance in beam search",
     PAPER,
     inputs=lambda state, right: {**right(state), **{role: right(state)[role][::-1] for role in ("key", "value")}},
 )
 register(
     "batch-averaged-scores",
-    "The scores are averaged over the batch: every item gets the same.",
-    "an axis of a mean or a sum over the scores",
+    "You averaged the scores over the batch, so every item gets the same. Keep each item's own scores.",
+    "the axis of a mean or a sum over the scores",
     PAPER,
     scores=lambda state, right: np.broadcast_to(right(state).mean(0, keepdims=True), right(state).shape),
 )
 register(
     "batch-centred",
-    "The batch's average is taken off the inputs.",
-    "a normalization over the batch in the place of over the features",
+    "You subtracted the mean over the batch from the inputs. An item's result must not depend on the other items.",
+    "a normalization that runs over the batch instead of the features",
     "google-research/bert#1088, Kyubyong/transformer#40",
     inputs=lambda state, right: {role: array - array.mean(0, keepdims=True) for role, array in right(state).items()},
 )
 
 register(
     "input-changed",
-    "An input is changed in place: its owner finds other numbers in it after the call.",
-    "assignments such as `x *= …` and `x[…] = …` to arguments",
+    "You changed an input in place, so the caller finds other numbers in it after the call. Compute a new array.",
+    "assignments to arguments, such as `x *= …` and `x[…] = …`",
     "pytorch/pytorch#73249",
     untouched=lambda state, right: False,
 )
 
 
 def _scaled_in_place(state: State, right: Step) -> Any:
-    """`query /= √O`: where key and value are the same array, they are scaled too."""
+    """Compute `query /= √O`, which also scales key and value where they are the same array."""
     trial = state["trial"]
     if not trial.core:
         raise ImpossibleError("a layer projects before it scales")
@@ -139,8 +141,9 @@ def _scaled_in_place(state: State, right: Step) -> Any:
 
 register(
     "input-scaled",
-    "The query is scaled in place: where key and value are the same array, they are scaled too.",
-    "assignments such as `query /= …`",
+    "You scaled the query in place, which also scales key and value where they are the same array. Compute a "
+    "new array.",
+    "assignments to arguments, such as `query /= …`",
     "pytorch/pytorch#73249",
     inputs=_scaled_in_place,
     scaled=lambda state, right: state["logits"],

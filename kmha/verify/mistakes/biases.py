@@ -1,6 +1,6 @@
 """Mistakes in the biases of the four projections.
 
-Without its bias, the key gives the same scores: it adds the same to all logits of a row. So there is no such mistake.
+The key's bias is not among them: it adds the same number to all logits of a row, which leaves the scores as they are.
 """
 
 from typing import Any
@@ -10,19 +10,19 @@ import numpy as np
 from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step, project
 from kmha.verify.mistakes.entry import register
 
-LOOK = "where the biases are added, or the converted weights"
+LOOK = "the lines that add the biases, or the weights that you converted"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
 FORGOTTEN = "sbryngelson/ANEForge#253, paiml/aprender#2769, shadowpa0327/Palu#8"
 
 
 def _without(*roles: str) -> Change:
-    """A change of `weights` that leaves these biases out."""
+    """Return a change of `weights` without these biases."""
     names = {f"{role}/bias" for role in roles}
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)
         if not names & weights.keys():
-            raise ImpossibleError("there is no bias to forget")
+            raise ImpossibleError("there is no bias to leave out")
         return {name: array for name, array in weights.items() if name not in names}
 
     return change
@@ -36,7 +36,7 @@ def _bias(state: State, role: str) -> np.ndarray:
 
 
 def _each(of: Any, *roles: str) -> Change:
-    """A change of `weights`: the biases of `roles` go through `of`."""
+    """Return a change of `weights` that applies `of` to the biases of `roles`."""
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)
@@ -47,21 +47,33 @@ def _each(of: Any, *roles: str) -> Change:
 
 
 for _id, _says, _roles in (
-    ("bias-missing-query", "The query's bias is forgotten.", ("query",)),
-    ("bias-missing-value", "The value's bias is forgotten.", ("value",)),
-    ("bias-missing-output", "The output's bias is forgotten.", ("attention_output",)),
-    ("bias-missing-query-key-value", "The biases of query, key and value are forgotten.", ROLES),
+    ("bias-missing-query", "You did not add the query's bias. Add it after the product with the kernel.", ("query",)),
+    ("bias-missing-value", "You did not add the value's bias. Add it after the product with the kernel.", ("value",)),
+    (
+        "bias-missing-output",
+        "You did not add the output's bias. Add it after the product with the output kernel.",
+        ("attention_output",),
+    ),
+    (
+        "bias-missing-query-key-value",
+        "You did not add the biases of query, key and value. Add each after the product with its kernel.",
+        ROLES,
+    ),
     (
         "bias-missing-value-output",
-        "The biases of value and output are forgotten.",
+        "You did not add the biases of value and output. Add each after the product with its kernel.",
         ("value", "attention_output"),
     ),
     (
         "bias-missing-query-output",
-        "The biases of query and output are forgotten.",
+        "You did not add the biases of query and output. Add each after the product with its kernel.",
         ("query", "attention_output"),
     ),
-    ("bias-missing-all", "All biases are forgotten.", (*ROLES, "attention_output")),
+    (
+        "bias-missing-all",
+        "You did not add any bias. Each of the four projections has one.",
+        (*ROLES, "attention_output"),
+    ),
 ):
     register(_id, _says, LOOK, FORGOTTEN, weights=_without(*_roles))
 
@@ -77,12 +89,12 @@ def _first_head(bias: np.ndarray) -> np.ndarray:
 for _id, _says, _change in (
     (
         "bias-size-first",
-        "The biases of query, key and value are read as (O, H) in place of (H, O).",
+        "You read the biases of query, key and value as (O, H). Their axes are (H, O).",
         _each(_size_first, *ROLES),
     ),
     (
         "bias-of-first-head",
-        "The first head's biases of query, key and value are used for all heads.",
+        "You used the first head's biases of query, key and value for all heads. Each head has its own.",
         _each(_first_head, *ROLES),
     ),
 ):
@@ -101,7 +113,7 @@ def _swapped(one: str, other: str) -> Change:
 for _one, _other in (("query", "key"), ("query", "value"), ("key", "value")):
     register(
         f"bias-{_one}-{_other}-swapped",
-        f"The biases of {_one} and {_other} are swapped.",
+        f"You swapped the biases of {_one} and {_other}. Add each bias to its own projection.",
         LOOK,
         PAPER,
         weights=_swapped(_one, _other),
@@ -109,7 +121,7 @@ for _one, _other in (("query", "key"), ("query", "value"), ("key", "value")):
 
 
 def _before(state: State, right: Step) -> Any:
-    """(x + b) W in place of x W + b: it fits where I is H·O."""
+    """Compute (x + b) W instead of x W + b; possible where I is H·O."""
     result = {}
     for role in ROLES:
         bias, array = _bias(state, role).reshape(-1), state["inputs"][role]
@@ -120,7 +132,7 @@ def _before(state: State, right: Step) -> Any:
 
 
 def _per_item(state: State, right: Step) -> Any:
-    """Biases of query, key and value, once for each of the batch's items."""
+    """Add the biases of query, key and value once for each item of the batch."""
     batch = state["trial"].query.shape[0]
     return {role: array + batch * _bias(state, role) for role, array in state["projected"].items()}
 
@@ -131,29 +143,29 @@ def _times(state: State, count: int) -> np.ndarray:
 
 register(
     "bias-before-projection",
-    "The biases of query, key and value are added before the product with the kernel in place of after it.",
+    "You added the biases of query, key and value before the product with the kernel. Add them after it.",
     LOOK,
     PAPER,
     biased=_before,
 )
 register(
     "bias-per-item",
-    "The biases of query, key and value are added once for every item of the batch: B times.",
+    "You added the biases of query, key and value B times, once for each item of the batch. Add them once.",
     LOOK,
     PAPER,
     biased=_per_item,
 )
 register(
     "bias-output-per-item",
-    "The output's bias is added once for every item of the batch: B times.",
+    "You added the output's bias B times, once for each item of the batch. Add it once.",
     LOOK,
     PAPER,
     output=lambda state, right: _times(state, state["trial"].query.shape[0]),
 )
 register(
     "bias-output-per-head",
-    "The output's bias is added in every head: H times.",
-    "the sum over the heads, where each is projected by itself",
+    "You added the output's bias H times, once in every head. Add it once, after the sum over the heads.",
+    "the sum over the heads, if you project each head separately",
     "once per group of heads: Wenyueh/MinivLLM#80, PaddlePaddle/Paddle#35186",
     output=lambda state, right: _times(state, state["heads"]["query"].shape[1]),
 )
@@ -166,7 +178,8 @@ def _averaged(state: State, right: Step) -> Any:
 
 register(
     "bias-output-averaged",
-    "The output is averaged over the heads, its bias with it.",
+    "You divided the output by the number of heads, bias and all. Sum the heads' projections instead of "
+    "averaging them.",
     "the sum over the heads",
     "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
     output=_averaged,

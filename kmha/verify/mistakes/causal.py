@@ -8,12 +8,12 @@ import numpy as np
 from kmha.verify.chains.attention import Change, State, Step, causal, softmax
 from kmha.verify.mistakes.entry import register
 
-LOOK = "where the causal mask is made"
+LOOK = "the line that makes the causal mask"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
 def _mask(of: Any) -> Change:
-    """`of(T, S)` in the place of the causal mask."""
+    """Return a change that uses `of(T, S)` as the causal mask."""
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]
@@ -32,43 +32,44 @@ def _lower(diagonal: int) -> Any:
 for _name, _says, _source, _of in (
     (
         "missing",
-        "There is no causal mask: the future is attended.",
+        "You applied no causal mask, so positions attend to the future. Let t attend only to s ≤ t.",
         "LiamMaclean216/Pytorch-Transfomer#1",
         lambda rows, columns: np.ones((rows, columns), bool),
     ),
     (
         "strict",
-        "The causal mask hides the position itself: s < t in place of s ≤ t.",
+        "You hid each position from itself: your causal mask allows s < t. Allow s ≤ t.",
         "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         _lower(-1),
     ),
     (
         "one-ahead",
-        "The causal mask lets each position see the next one: s ≤ t + 1 in place of s ≤ t.",
+        "You let each position see the next one: your causal mask allows s ≤ t + 1. Allow s ≤ t.",
         "asked in pytorch/tutorials#2250",
         _lower(1),
     ),
     (
         "reversed",
-        "The causal mask is reversed: the past is hidden, the future and the position itself are attended.",
+        "You reversed the causal mask: it hides the past and shows the future and the position itself. Allow s ≤ t.",
         "pytorch/examples#649",
         lambda rows, columns: np.triu(np.ones((rows, columns), bool)),
     ),
     (
         "inverted",
-        "The causal mask is inverted: only the future is attended.",
+        "You inverted the causal mask: it allows only the future, s > t. Allow s ≤ t.",
         "harvard-edge/cs249r_book#1785",
         lambda rows, columns: ~causal(rows, columns),
     ),
     (
         "wrong-corner",
-        "With T ≠ S the causal mask is aligned to the lower right corner in place of the upper left.",
+        "You aligned the causal mask to the lower right corner, which matters where T ≠ S. Align it to the "
+        "upper left: s ≤ t.",
         "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
         lambda rows, columns: np.tril(np.ones((rows, columns), bool), columns - rows),
     ),
     (
         "itself-only",
-        "The causal mask is a diagonal: each position attends to itself alone.",
+        "You made the causal mask a diagonal, so each position attends only to itself. Allow s ≤ t.",
         PAPER,
         lambda rows, columns: np.eye(rows, columns, dtype=bool),
     ),
@@ -82,15 +83,15 @@ def _always(state: State, right: Step) -> Any:
 
 register(
     "causal-always",
-    "A causal mask is used where none was asked for.",
-    "where it is decided whether the mask is causal (in cross-attention it must not be)",
+    "You applied a causal mask where the caller asked for none. Apply it only when asked.",
+    "the condition for the causal mask (cross-attention must not have one)",
     "zhouhaoyi/Informer2020#38",
     allowed=_always,
 )
 
 
 def _past(state: State) -> np.ndarray:
-    """Ones where s ≤ t if the trial is causal, else everywhere."""
+    """Return ones where s ≤ t if the trial is causal, and everywhere otherwise."""
     trial = state["trial"]
     rows, columns = trial.query.shape[-2], trial.key.shape[-2]
     return causal(rows, columns) if trial.causal else np.ones((rows, columns), bool)
@@ -102,7 +103,7 @@ def _others(state: State, right: Step) -> Any:
 
 register(
     "causal-zeroes-logits",
-    "The future's logits become 0 in place of -∞ (tril of the logits): they keep a share of exp(0).",
+    "You set the future's logits to 0 (tril of the logits), which leaves each a share of exp(0). Set them to -∞.",
     LOOK,
     "georg-wolflein/good-features#1",
     scaled=lambda state, right: right(state) * _past(state),
@@ -110,7 +111,8 @@ register(
 )
 register(
     "causal-after-softmax",
-    "The future's scores become 0 after the softmax (tril of the scores): rows sum to less than one.",
+    "You set the future's scores to 0 after the softmax (tril of the scores), so rows sum to less than one. "
+    "Mask the logits instead.",
     LOOK,
     "lucidrains/memory-compressed-attention#2",
     allowed=_others,

@@ -1,7 +1,7 @@
-"""Mistakes in how a decoder layer puts its two attentions together (Vaswani et al. 2017, sections 3.1 and 3.2.3).
+"""Mistakes in how a decoder layer combines its two attentions (Vaswani et al. 2017, sections 3.1 and 3.2.3).
 
-That the second attention's query, key or value comes from the wrong side is in `projections` ("inputs-…"), for it is
-the same in an attention alone; so are masks that are missing in both attentions.
+Inputs of the second attention from the wrong side are in `projections` ("inputs-…"), because the same happens in an
+attention alone. So do masks that are missing in both attentions; they are in `masks`.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from kmha.verify.mistakes.residuals import as_if, only
 
 PAPER = "Vaswani et al. 2017, section 3.2.3"
 ORDER = "Vaswani et al. 2017, section 3.1 and figure 1"
-CALL = "what the second attention is called with"
+CALL = "the call of the second attention"
 
 
 def _normed_memory(state: State, right: Step) -> Any:
@@ -26,43 +26,44 @@ def _normed_memory(state: State, right: Step) -> Any:
 for _id, _says, _source, _changes in (
     (
         "query-from-input",
-        "The second attention's query is the block's input, not block 1's output.",
+        "You passed the block's input as the second attention's query. Pass it block 1's output.",
         "seed 000",
         {"query2": as_if(after1="start")},
     ),
     (
         "query-unnormed",
-        "The second attention's query is block 1's sum before its normalization.",
+        "You passed block 1's sum to the second attention before normalizing it. Normalize the sum first.",
         ORDER,
         {"query2": only(False, as_if(after1="residual1"))},
     ),
     (
         "query-from-attention",
-        "The second attention's query is the first attention's bare output, without residual connection.",
+        "You passed the first attention's output alone as the second attention's query. Add the residual "
+        "connection first.",
         "keitakurita/Practical_NLP_in_PyTorch#1",
         {"query2": as_if(after1="attention1")},
     ),
     (
         "memory-from-input",
-        "The second attention's key and value are the block's input, not enc_output.",
+        "You passed the block's input as the second attention's key and value. Pass it enc_output.",
         "keitakurita/Practical_NLP_in_PyTorch#1",
         {"memory2": lambda state, right: state["start"]},
     ),
     (
         "memory-from-block1",
-        "The second attention's key and value are block 1's output without the normalization that its query gets.",
+        "You passed block 1's output as the second attention's key and value. Pass it enc_output.",
         "keitakurita/Practical_NLP_in_PyTorch#1",
         {"memory2": only(True, lambda state, right: state["after1"])},
     ),
     (
         "memory-from-attention",
-        "The second attention's key and value are the first attention's bare output.",
+        "You passed the first attention's output as the second attention's key and value. Pass it enc_output.",
         PAPER,
         {"memory2": lambda state, right: state["attention1"]},
     ),
     (
         "memory-normed",
-        "enc_output is normalized in the decoder before the second attention gets it.",
+        "You normalized enc_output in the decoder before the second attention. Pass it on as it is.",
         ORDER,
         {"memory2": _normed_memory},
     ),
@@ -71,7 +72,7 @@ for _id, _says, _source, _changes in (
 
 
 def _called(**fields: Any) -> Change:
-    """A change of a call: of each field a function of the right call and the block's trial."""
+    """Return a change of a call, given for each field a function of the right call and the block's trial."""
 
     def change(state: State, right: Step) -> Any:
         call, trial = right(state), state["trial"]
@@ -93,7 +94,7 @@ def _and(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
 
 
 def _look_ahead(call: Trial, trial: Trial) -> bool:
-    """Whether the mask of self-attention, (T, T), is there; it fits T = S only."""
+    """Return whether there is a look-ahead mask (T, T); it fits only where T = S."""
     if trial.causal and call.query.shape[1] != call.key.shape[1]:
         raise ImpossibleError("the look-ahead mask does not fit the keys")
     return trial.causal
@@ -107,31 +108,34 @@ _ALSO_TARGET = {"key_mask": lambda call, trial: _and(call.key_mask, _fitting(tri
 for _id, _says, _source, _changes in (
     (
         "exchanged",
-        "The masks of the two attentions are exchanged.",
+        "You swapped the masks of the two attentions. The look-ahead mask is for self-attention, the padding "
+        "mask for the second attention.",
         "zhouhaoyi/Informer2020#38",
         {"call1": _called(**_AS_CROSS), "call2": _called(**_AS_SELF)},
     ),
     (
         "look-ahead-for-cross",
-        "The second attention gets the look-ahead mask in place of the padding mask.",
+        "You passed the look-ahead mask to the second attention. Pass it the padding mask.",
         "keras-team/keras-io#1046",
         {"call2": _called(**_AS_SELF)},
     ),
     (
         "padding-for-self",
-        "The self-attention gets the padding mask of enc_output in place of the look-ahead mask.",
+        "You passed the padding mask of enc_output to the self-attention. Pass it the look-ahead mask.",
         PAPER,
         {"call1": _called(**_AS_CROSS)},
     ),
     (
         "look-ahead-in-both",
-        "The second attention is causal as well: a target position sees no later source position.",
+        "You made the second attention causal as well, so a target position sees no later source position. "
+        "Leave it without a causal mask.",
         "zhouhaoyi/Informer2020#38",
         {"call2": _called(causal=lambda call, trial: trial.causal)},
     ),
     (
         "look-ahead-moved",
-        "The second attention is causal, and the self-attention is not.",
+        "You made the second attention causal instead of the self-attention. Move the look-ahead mask to the "
+        "self-attention.",
         "zhouhaoyi/Informer2020#38",
         {
             "call1": _called(causal=lambda call, trial: False),
@@ -140,32 +144,32 @@ for _id, _says, _source, _changes in (
     ),
     (
         "source-padding-in-both",
-        "The self-attention hides the padding of enc_output too.",
+        "You applied the padding mask of enc_output to the self-attention too. Apply it to the second attention only.",
         PAPER,
         {"call1": _called(**_ALSO_SOURCE)},
     ),
     (
         "target-padding-in-both",
-        "The second attention hides the target's padding too.",
+        "You applied the target's padding mask to the second attention too. Apply it to the self-attention only.",
         "keras-team/keras-io#1046",
         {"call2": _called(**_ALSO_TARGET)},
     ),
     (
         "target-padding-missing",
-        "The self-attention attends to the target's padding.",
+        "You let the self-attention attend to the target's padding. Pass it the target's padding mask.",
         "facebookresearch/fairseq#537, keras-team/keras-io#482",
         {"call1": _called(key_mask=lambda call, trial: None), "call2": lambda state, right: right(state)},
     ),
     (
         "source-padding-missing",
-        "The second attention attends to the padding of enc_output.",
+        "You let the second attention attend to the padding of enc_output. Pass it the padding mask.",
         "speechbrain/speechbrain#1107, huggingface/transformers#47946",
         {"call2": _called(key_mask=lambda call, trial: None)},
     ),
 ):
-    if "call2" not in _changes:  # a decoder's
+    if "call2" not in _changes:  # only decoders have this step
         _changes = {**_changes, "call2": lambda state, right: right(state)}
-    register(f"decoder-masks-{_id}", _says, "which mask goes to which attention", _source, **_changes)
+    register(f"decoder-masks-{_id}", _says, "the mask that you pass to each attention", _source, **_changes)
 
 
 def _skipped(block: str) -> Change:
@@ -187,7 +191,7 @@ def _self_second(state: State, right: Step) -> Any:
 
 
 def _attention_weights(*taken: tuple[str, str]) -> Change:
-    """For each (a, b), the attention a gets the weights of b."""
+    """Return a change of the weights: for each pair (a, b), the attention a gets the weights of b."""
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)
@@ -204,43 +208,43 @@ def _same(state: State, right: Step) -> Any:
 for _id, _says, _look, _source, _changes in (
     (
         "self-attention-skipped",
-        "Block 1 is missing altogether: the second attention follows the input.",
+        "You left out block 1, the self-attention. Its output is the second attention's query.",
         "the blocks of the decoder layer",
         ORDER,
         {"after1": _skipped("start"), "call2": _same},
     ),
     (
         "cross-attention-skipped",
-        "Block 2 is missing altogether: the feed-forward network follows block 1.",
+        "You left out block 2, the attention to enc_output. Its output is the feed-forward network's input.",
         "the blocks of the decoder layer",
         ORDER,
         {"after2": _skipped("after1")},
     ),
     (
         "cross-first",
-        "The attention to enc_output comes first, and self-attention second.",
+        "You put the attention to enc_output first. Self-attention comes first, then the attention to enc_output.",
         "the order of the decoder layer's blocks",
         ORDER,
         {"call1": _cross_first, "call2": _self_second},
     ),
     (
         "attention-shared",
-        "The second attention is the first one once more: they share the first one's weights.",
-        "which attention layer is called in block 2",
+        "You called the first attention again as the second. Call the second attention, which has its own weights.",
+        "the attention layer that block 2 calls",
         ORDER,
         {"block_weights": _attention_weights(("mha2", "mha1")), "call2": _same},
     ),
     (
         "attention-shared-second",
-        "The first attention is the second one: they share the second one's weights.",
-        "which attention layer is called in block 1",
+        "You called the second attention as the first too. Call the first attention, which has its own weights.",
+        "the attention layer that block 1 calls",
         ORDER,
         {"block_weights": _attention_weights(("mha1", "mha2")), "call2": _same},
     ),
     (
         "attention-swapped",
-        "The two attentions are exchanged: block 1 uses the second one's weights, block 2 the first one's.",
-        "which attention layer is called in which block",
+        "You swapped the two attentions. Block 1 uses the first one's weights, and block 2 the second one's.",
+        "the attention layer that each block calls",
         ORDER,
         {"block_weights": _attention_weights(("mha1", "mha2"), ("mha2", "mha1")), "call2": _same},
     ),

@@ -1,11 +1,11 @@
 """Mistakes in the dropout of the scores, and in the scores that are returned.
 
-What a candidate has dropped is its own draw: `trial.kept`, (B, H, T, S) of 0 and 1 / (1 - rate), is what it would have
-multiplied the scores by. In a trial that is not of training the right code drops nothing; code that drops there all the
-same would have used `trial.more["kept"]`. Both are filled in by whoever compares; without them nothing is dropped.
+A candidate draws its own dropout: `trial.kept`, (B, H, T, S) of 0 and 1 / (1 - rate), is what it multiplies the scores
+by. In a trial without training the right code drops nothing; code that still drops something uses
+`trial.more["kept"]`. The caller fills in both; without them nothing is dropped.
 
-Two mistakes are not here, for no numbers show them: a rate that is used as another rate, and whole keys that are
-dropped for all queries, are draws that could have been right.
+Two mistakes are missing because numbers cannot show them. A wrong rate, and dropping whole keys for all queries, give
+draws that the right code could have made too.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ import numpy as np
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, softmax
 from kmha.verify.mistakes.entry import register
 
-LOOK = "where the scores go through dropout"
-SCALING = "what the scores that are kept are multiplied by"
+LOOK = "the line that applies dropout to the scores"
+SCALING = "the factor of the scores that dropout keeps"
 PAPER = "Srivastava et al. 2014, section 4"
 
 
 def kept_of(state: State) -> Any:
-    """What the scores are multiplied by: 1.0 if nothing is dropped."""
+    """Return the factor of the scores: 1.0 if nothing is dropped."""
     kept = state["trial"].kept
     return 1.0 if kept is None else kept
 
@@ -34,7 +34,7 @@ def _at_inference(state: State, right: Step) -> Any:
 
 
 def _kept_times(factor: Any) -> Change:
-    """The scores that are kept are multiplied by `factor(rate)`."""
+    """Return a change that multiplies the kept scores by `factor(rate)`."""
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]
@@ -46,7 +46,7 @@ def _kept_times(factor: Any) -> Change:
 
 
 def _old_style(state: State, right: Step) -> Any:
-    """Dropout without rescaling in training, and with it at inference."""
+    """Do not rescale in training, but at inference."""
     trial = state["trial"]
     if trial.training:
         return state["scores"] * (np.asarray(kept_of(state)) > 0)
@@ -64,63 +64,63 @@ def _renormalised(state: State, right: Step) -> Any:
 for _name, _says, _look, _source, _change in (
     (
         "at-inference",
-        "Dropout is on when not training.",
-        "what decides whether dropout is on",
+        "You applied dropout at inference. Apply it only when training is true.",
+        "the condition for dropout",
         "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         _at_inference,
     ),
     (
         "never",
-        "Dropout is off in training: `training` is not handed on, or the scores are used as they were.",
-        "what decides whether dropout is on",
+        "You did not apply dropout in training. Pass `training` on, and use the scores that dropout returns.",
+        "the condition for dropout",
         "tensorflow/tensorflow#42625",
         lambda state, right: state["scores"],
     ),
     (
         "without-rescaling",
-        "The scores that are kept are not divided by 1 - rate.",
+        "You did not rescale the scores that dropout keeps. Divide them by 1 - rate.",
         SCALING,
         "huggingface/transformers#31468",
         _kept_times(lambda rate: 1.0),
     ),
     (
         "rescaled-by-rate",
-        "The scores that are kept are divided by the rate in place of by 1 - rate: it is read as the share to keep.",
+        "You divided the kept scores by the rate, as if it were the share to keep. Divide them by 1 - rate.",
         SCALING,
         "hunkim/DeepLearningZeroToAll#122; NVIDIA/apex#816",
         _kept_times(lambda rate: 1 / rate),
     ),
     (
         "times-rate",
-        "The scores that are kept are multiplied by the rate in place of divided by 1 - rate.",
+        "You multiplied the kept scores by the rate. Divide them by 1 - rate.",
         SCALING,
         "NVIDIA/apex#816",
         _kept_times(lambda rate: rate),
     ),
     (
         "times-share",
-        "The scores that are kept are multiplied by 1 - rate in place of divided by it.",
+        "You multiplied the kept scores by 1 - rate. Divide them by it.",
         SCALING,
         "huggingface/transformers#31468",
         _kept_times(lambda rate: 1 - rate),
     ),
     (
         "twice",
-        "The scores go through dropout twice: those that are kept are divided by (1 - rate)².",
+        "You applied dropout twice, so the kept scores are divided by (1 - rate)². Apply it once.",
         LOOK,
         PAPER,
         _kept_times(lambda rate: 1 / (1 - rate) ** 2),
     ),
     (
         "rescaled-at-inference",
-        "The scores are multiplied by 1 - rate when not training, in place of divided by it in training.",
+        "You multiplied the scores by 1 - rate at inference. Divide them by 1 - rate in training instead.",
         SCALING,
         PAPER,
         _old_style,
     ),
     (
         "then-normalised",
-        "After dropout the scores are divided by their row's sum: rows sum to one again.",
+        "You normalized the rows again after dropout, so they sum to one. Leave the dropped scores as they are.",
         SCALING,
         PAPER,
         _renormalised,
@@ -135,7 +135,7 @@ def _undropped(state: State, right: Step) -> Any:
 
 register(
     "dropout-on-logits",
-    "Dropout is on the logits in place of the scores: those that are dropped become 0 and keep a share of exp(0).",
+    "You applied dropout to the logits, where a 0 keeps a share of exp(0). Apply it to the scores, after the softmax.",
     LOOK,
     "PaddlePaddle/Parakeet#74",
     scaled=lambda state, right: right(state) * kept_of(state),
@@ -143,7 +143,8 @@ register(
 )
 register(
     "dropout-as-mask",
-    "Dropout is a mask of the logits: rows sum to one, and what is kept is not divided by 1 - rate.",
+    "You used dropout as a mask of the logits, so rows sum to one and nothing is rescaled. Apply it to the "
+    "scores, after the softmax.",
     LOOK,
     "facebookresearch/fairseq#351",
     masked=lambda state, right: np.where(np.asarray(kept_of(state)) > 0, right(state), -np.inf),
@@ -156,13 +157,13 @@ def _on_mixed(state: State, right: Step) -> Any:
     if kept is None:
         return mixed
     if kept.shape[-1] < mixed.shape[-1]:
-        raise ImpossibleError("fewer keys than features of a head: what was kept is not known")
+        raise ImpossibleError("fewer keys than features of a head, so the kept features are unknown")
     return mixed * kept[..., : mixed.shape[-1]]
 
 
 register(
     "dropout-on-mixed",
-    "Dropout is on what the scores have mixed in place of on the scores.",
+    "You applied dropout to the mixed values. Apply it to the scores, before they mix the values.",
     LOOK,
     "nikhilbarhate99/min-decision-transformer#2",
     dropped=_undropped,
@@ -171,39 +172,39 @@ register(
 for _name, _says, _source, _change in (
     (
         "dropped",
-        "The scores that are returned are those after dropout: their rows do not sum to one.",
+        "You returned the scores after dropout, so their rows do not sum to one. Return the scores before dropout.",
         "pytorch/pytorch#42929, yangchengbupt/NeuralDiffusionModel#1",
         lambda state, right: state["dropped"],
     ),
     (
         "logits",
-        "The logits are returned in place of the scores.",
+        "You returned the logits. Return the scores, which are their softmax.",
         "PaddlePaddle/PaddleOCR#4556",
         lambda state, right: state["scaled"],
     ),
     (
         "unmasked",
-        "The scores that are returned are those without the mask.",
+        "You returned the scores of the unmasked logits. Return the scores of the masked ones.",
         "Vaswani et al. 2017, section 3.2.3",
         lambda state, right: softmax(state["scaled"]),
     ),
     (
         "transposed",
-        "The scores that are returned are transposed: (B, H, S, T) in place of (B, H, T, S).",
+        "You returned the scores as (B, H, S, T). Return them as (B, H, T, S).",
         "Vaswani et al. 2017, section 3.2.1",
         lambda state, right: np.swapaxes(right(state), -1, -2),
     ),
     (
         "averaged",
-        "The scores that are returned are the heads' average, (B, T, S).",
+        "You returned the average of the heads' scores, (B, T, S). Return one matrix per head, (B, H, T, S).",
         "pytorch/pytorch#34537, facebookresearch/fairseq#3365",
         lambda state, right: right(state).mean(axis=1),
     ),
     (
         "first-head",
-        "The scores that are returned are the first head's, for all heads.",
+        "You returned the first head's scores for all heads. Return each head's own scores.",
         "facebookresearch/fairseq#3365",
         lambda state, right: np.broadcast_to(right(state)[:, :1], right(state).shape),
     ),
 ):
-    register(f"returned-{_name}", _says, "what is returned as scores", _source, returned=_change)
+    register(f"returned-{_name}", _says, "the scores that you return", _source, returned=_change)

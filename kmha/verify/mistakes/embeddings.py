@@ -1,4 +1,4 @@
-"""Mistakes in the embedding: a token's vector times √d, and positions added (Vaswani et al. 2017, section 3.4)."""
+"""Mistakes in the embedding: a token's vector times √d, plus its position (Vaswani et al. 2017, section 3.4)."""
 
 import math
 from collections.abc import Callable
@@ -20,43 +20,43 @@ def _factor(of: Callable[[int], float]) -> Any:
 for _id, _says, _source, _change in (
     (
         "unscaled",
-        "The embedding is not multiplied by √d.",
+        "You did not scale the embedding. Multiply it by √d.",
         "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
         _factor(lambda width: 1.0),
     ),
     (
         "divided",
-        "The embedding is divided by √d in place of multiplied.",
+        "You divided the embedding by √d. Multiply it by √d.",
         "pytorch/tutorials#2849",
         _factor(lambda width: 1 / math.sqrt(width)),
     ),
     (
         "scaled-by-width",
-        "The embedding is multiplied by d: the root is missing, or √d is there twice.",
+        "You multiplied the embedding by d. Multiply it once by √d.",
         "SamLynnEvans/Transformer#10",
         _factor(float),
     ),
     (
         "divided-by-width",
-        "The embedding is divided by d in place of multiplied by √d.",
+        "You divided the embedding by d. Multiply it by √d.",
         PAPER,
         _factor(lambda width: 1 / width),
     ),
     (
         "scaled-by-length",
-        "The embedding is multiplied by √T, the root of the length, in place of √d.",
+        "You multiplied the embedding by √T, the root of the length. Multiply it by √d, the root of the width.",
         PAPER,
         lambda state, right: math.sqrt(state["ids"].shape[-1]),
     ),
     (
         "scaled-by-batch",
-        "The embedding is multiplied by √B: the width is read from the batch axis.",
+        "You multiplied the embedding by √B: you read the width from the batch axis. Multiply it by √d.",
         PAPER,
         lambda state, right: math.sqrt(state["ids"].shape[0]),
     ),
     (
         "scaled-by-vocabulary",
-        "The embedding is multiplied by the root of the vocabulary's size in place of √d.",
+        "You multiplied the embedding by the root of the vocabulary's size. Multiply it by √d, the root of the width.",
         PAPER,
         lambda state, right: math.sqrt(state["table"].shape[0]),
     ),
@@ -66,19 +66,19 @@ for _id, _says, _source, _change in (
 for _id, _says, _source, _of in (
     (
         "scaled-after-positions",
-        "√d multiplies the positions too: it is applied after they were added.",
+        "You multiplied the positions by √d too. Scale the embedding first, then add the positions.",
         "khirotaka/SAnD#3",
         lambda x, encoded, factor: (x + encoded) * factor,
     ),
     (
         "positions-scaled",
-        "√d multiplies the positions in place of the embedding.",
+        "You multiplied the positions by √d. Multiply the embedding by it.",
         PAPER,
         lambda x, encoded, factor: x + encoded * factor,
     ),
     (
         "sum-divided",
-        "The sum of embedding and positions is divided by √d.",
+        "You divided the sum of embedding and positions by √d. Multiply the embedding by √d, then add the positions.",
         "pytorch/tutorials#2849",
         lambda x, encoded, factor: (x + encoded) / factor,
     ),
@@ -104,33 +104,33 @@ def _unit(state: State, right: Step) -> Any:
 for _id, _says, _source, _changes in (
     (
         "padding-zero",
-        "The vector of padding is zeros in place of the table's.",
+        "You set the vector of padding to zeros. Use the vector in the table, as for any token.",
         "torch.nn.Embedding, `padding_idx`",
         {"looked_up": lambda state, right: np.where(_padding(state), 0.0, right(state))},
     ),
     (
         "padding-all-zero",
-        "Where the token is padding everything is zeros, the positions too.",
+        "You set everything to zeros at padding, the positions too. Treat padding like any token here.",
         PAPER,
         {"added": lambda state, right: np.where(_padding(state), 0.0, right(state))},
     ),
     (
         "unit-length",
-        "The vectors are divided by their length.",
+        "You divided the vectors by their length. Use them as they are in the table.",
         PAPER,
         {"looked_up": _unit},
     ),
     (
         "reversed",
-        "The sequence is reversed.",
+        "You reversed the sequence. Keep its order.",
         PAPER,
         {"looked_up": lambda state, right: right(state)[:, ::-1]},
     ),
     (
         "first-for-all",
-        "The first item's tokens are used for the whole batch.",
+        "You used the first item's tokens for the whole batch. Look up each item's own tokens.",
         PAPER,
         {"looked_up": lambda state, right: np.broadcast_to(right(state)[:1], right(state).shape)},
     ),
 ):
-    register(f"embedding-{_id}", _says, "where the ids are looked up", _source, **_changes)
+    register(f"embedding-{_id}", _says, "the line that looks up the ids", _source, **_changes)

@@ -15,7 +15,7 @@ ACTIVATION = "the activation of the feed-forward network's first dense layer"
 def _activation(name: str) -> Change:
     def change(state: State, right: Step) -> Any:
         if state["trial"].more.get("activation", "relu") == name:
-            raise ImpossibleError("that is the right one")
+            raise ImpossibleError("the activation is already this")
         return ACTIVATIONS[name]
 
     return change
@@ -25,20 +25,21 @@ for _name, _id, _says, _source in (
     (
         "linear",
         "missing",
-        "The feed-forward network has no activation: its two layers are one linear map.",
+        "You left out the activation of the feed-forward network, which makes its two layers one linear map. "
+        "Apply it after the first layer.",
         "d2l-ai/d2l-en#1564, spring-media/TransformerTTS#102",
     ),
-    ("relu", "relu", "The feed-forward network's activation is relu, not {}.", PAPER),
-    ("gelu", "gelu", "The feed-forward network's activation is gelu, not {}.", PAPER),
+    ("relu", "relu", "You used relu as the feed-forward network's activation. Use {}.", PAPER),
+    ("gelu", "gelu", "You used gelu as the feed-forward network's activation. Use {}.", PAPER),
     (
         "gelu_tanh",
         "gelu-tanh",
-        "The feed-forward network's activation is gelu by its tanh formula, not {}.",
+        "You used the tanh approximation of gelu as the feed-forward network's activation. Use {}.",
         "Hendrycks & Gimpel 2016, arXiv 1606.08415, section 2, against " + PAPER,
     ),
-    ("silu", "silu", "The feed-forward network's activation is silu (swish), not {}.", PAPER),
-    ("tanh", "tanh", "The feed-forward network's activation is tanh, not {}.", PAPER),
-    ("sigmoid", "sigmoid", "The feed-forward network's activation is a sigmoid, not {}.", PAPER),
+    ("silu", "silu", "You used silu (swish) as the feed-forward network's activation. Use {}.", PAPER),
+    ("tanh", "tanh", "You used tanh as the feed-forward network's activation. Use {}.", PAPER),
+    ("sigmoid", "sigmoid", "You used a sigmoid as the feed-forward network's activation. Use {}.", PAPER),
 ):
     _says = _says.format("the one that was asked for")
     register(f"feed-forward-activation-{_id}", _says, ACTIVATION, _source, activation=_activation(_name))
@@ -51,31 +52,32 @@ def _then_activation(state: State, right: Step) -> Any:
 for _id, _says, _source, _changes in (
     (
         "after-second",
-        "The feed-forward network's activation follows its second layer in place of its first.",
+        "You applied the feed-forward network's activation after the second layer. Apply it after the first layer.",
         "goruck/nilm#1",
         {"activated": lambda state, right: state["inner"], "feed_forward": _then_activation},
     ),
     (
         "after-both",
-        "The feed-forward network's activation follows its second layer too.",
+        "You applied the feed-forward network's activation after both layers. Apply it only after the first layer.",
         "namedtensor/notation#72",
         {"feed_forward": _then_activation},
     ),
     (
         "on-residual",
-        "The activation is applied once more to the sum of the feed-forward network and its residual connection.",
+        "You applied the activation again to the last residual connection's sum. Apply it only inside the "
+        "feed-forward network.",
         PAPER,
         {"last_residual": _then_activation},
     ),
     (
         "at-end",
-        "The activation is applied once more to what the block gives.",
+        "You applied the activation again to the block's output. Apply it only inside the feed-forward network.",
         "spring-media/TransformerTTS#102",
         {"after_last": only(False, _then_activation)},
     ),
     (
         "before-first",
-        "The activation is applied to the feed-forward network's input too.",
+        "You applied the activation to the feed-forward network's input too. Apply it only after the first layer.",
         PAPER,
         {"last_input": _then_activation},
     ),
@@ -99,7 +101,7 @@ def _bias_after(state: State, right: Step) -> Any:
 
 
 def _again(state: State, right: Step) -> Any:
-    """The whole network once more, of its own output."""
+    """Run the whole network again on its own output."""
     inner = dense(state, right(state), "dense1")
     return right({**state, "activated": state["activation"](inner)})
 
@@ -110,7 +112,7 @@ def _tied(state: State, right: Step) -> Any:
 
 
 def _from(**steps: str) -> Change:
-    """What the feed-forward network gets is made of another step, by chain."""
+    """Return a change that makes the feed-forward network's input from another step, given by chain."""
 
     def change(state: State, right: Step) -> Any:
         return as_if(**{before_last(state): steps[state["trial"].chain]})(state, right)
@@ -121,64 +123,66 @@ def _from(**steps: str) -> Change:
 for _id, _says, _look, _source, _changes in (
     (
         "bias1-missing",
-        "The feed-forward network's first layer has no bias.",
+        "You left out the bias of the feed-forward network's first layer. Add it before the activation.",
         DENSE,
         PAPER,
         {"block_weights": _without_bias("dense1")},
     ),
     (
         "bias2-missing",
-        "The feed-forward network's second layer has no bias.",
+        "You left out the bias of the feed-forward network's second layer. Add it after the product.",
         DENSE,
         PAPER,
         {"block_weights": _without_bias("dense2")},
     ),
     (
         "bias1-after-activation",
-        "The feed-forward network's first bias is added after the activation.",
+        "You added the feed-forward network's first bias after the activation. Add it before.",
         DENSE,
         PAPER,
         {"activated": _bias_after},
     ),
     (
         "twice",
-        "The feed-forward network runs twice, the second time on its own output.",
+        "You ran the feed-forward network twice, the second time on its own output. Run it once.",
         DENSE,
         PAPER,
         {"feed_forward": _again},
     ),
     (
         "second-tied",
-        "The feed-forward network's second layer uses the first one's kernel, transposed.",
+        "You used the first layer's kernel, transposed, in the feed-forward network's second layer. The "
+        "second layer has its own kernel.",
         DENSE,
         PAPER,
         {"feed_forward": _tied},
     ),
     (
         "input-unnormed",
-        "The feed-forward network gets the sum before its normalization.",
-        "what the feed-forward network is called with",
+        "You passed the feed-forward network the attention's sum before normalizing it. Normalize the sum first.",
+        "the call of the feed-forward network",
         PAPER,
         {"last_input": only(False, _from(encoder="residual1", decoder="residual2"))},
     ),
     (
         "input-of-block",
-        "The feed-forward network gets the block's input, not what the attention's part gave.",
-        "what the feed-forward network is called with",
+        "You passed the block's input to the feed-forward network. Pass it the output of the attention's part.",
+        "the call of the feed-forward network",
         PAPER,
         {"last_input": _from(encoder="start", decoder="start")},
     ),
     (
         "input-of-attention",
-        "The feed-forward network gets the attention's bare output, without residual connection and normalization.",
-        "what the feed-forward network is called with",
+        "You passed the attention's output alone to the feed-forward network. Add the residual connection and "
+        "normalize first.",
+        "the call of the feed-forward network",
         PAPER,
         {"last_input": _from(encoder="attention1", decoder="attention2")},
     ),
     (
         "input-of-block1",
-        "The feed-forward network gets block 1's output, not the second attention's part.",
-        "what the feed-forward network is called with",
+        "You passed block 1's output to the feed-forward network. Pass it block 2's output.",
+        "the call of the feed-forward network",
         PAPER,
         {"last_input": as_if(after2="after1"), "after2": lambda state, right: right(state)},
     ),

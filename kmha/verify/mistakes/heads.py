@@ -8,12 +8,12 @@ import numpy as np
 from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step
 from kmha.verify.mistakes.entry import register
 
-LOOK = "where the projections are split into heads"
+LOOK = "the line that splits the projections into heads"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
 
 
 def _roles(of: Callable[[np.ndarray], np.ndarray], roles: tuple[str, ...] = ROLES) -> Change:
-    """A change of `heads` that takes the biased (B, P, H, O) of some roles through `of`."""
+    """Return a change of `heads` that applies `of` to the biased (B, P, H, O) of some roles."""
 
     def change(state: State, right: Step) -> Any:
         return {**right(state), **{role: of(state["biased"][role]) for role in roles}}
@@ -33,7 +33,8 @@ def _size_first(array: np.ndarray) -> np.ndarray:
 
 register(
     "heads-reshaped",
-    "The heads are split by a reshape without a transpose: positions and features are mixed.",
+    "You split the heads with a reshape alone, which mixes positions and features. Reshape to (B, P, H, O), "
+    "then transpose to (B, H, P, O).",
     LOOK,
     "reczoo/FuxiCTR#30",
     heads=_roles(_reshaped),
@@ -48,7 +49,8 @@ def _merged_so(state: State, right: Step) -> Any:
 
 register(
     "heads-reshaped-and-merged",
-    "The heads are split, and merged, by reshapes without a transpose: a head is made of neighbouring positions.",
+    "You split and merged the heads with reshapes alone, so each head is made of neighbouring positions. "
+    "Transpose after splitting and before merging.",
     LOOK,
     "reczoo/FuxiCTR#30, 649453932/Chinese-Text-Classification-Pytorch#53",
     heads=_roles(_reshaped),
@@ -57,14 +59,15 @@ register(
 for _role in ROLES:
     register(
         f"heads-reshaped-{_role}",
-        f"The heads of the {_role} alone are split by a reshape without a transpose.",
+        f"You split the heads of the {_role} with a reshape alone. Reshape it to (B, P, H, O), then transpose "
+        "it to (B, H, P, O).",
         LOOK,
         "reczoo/FuxiCTR#30",
         heads=_roles(_reshaped, (_role,)),
     )
 register(
     "heads-size-first",
-    "The features are split as (O, H) in place of (H, O): a head gets every H-th feature.",
+    "You split the features as (O, H), so a head gets every H-th feature. Split them as (H, O).",
     LOOK,
     PAPER,
     heads=_roles(_size_first),
@@ -83,7 +86,8 @@ def _unmasked(state: State, right: Step) -> Any:
 
 register(
     "heads-attend-to-heads",
-    "The heads are not moved before the positions: at every position the heads attend to each other.",
+    "You did not move the heads before the positions, so at each position the heads attend to each other. "
+    "Transpose to (B, H, P, O).",
     LOOK,
     PAPER,
     heads=_not_transposed,
@@ -104,28 +108,29 @@ def _head(index: int, roles: tuple[str, ...] = ROLES) -> Change:
 
 register(
     "heads-all-first",
-    "Every head computes what the first computes.",
+    "You computed every head as the first one. Each head has its own query, key and value.",
     "the loop over the heads",
     PAPER,
     heads=_head(0),
 )
 register(
     "heads-all-last",
-    "Every head computes what the last computes: a loop's variable is read after the loop.",
+    "You computed every head as the last one, perhaps because you read a loop's variable after the loop. "
+    "Compute each head from its own query, key and value.",
     "the loop over the heads",
     PAPER,
     heads=_head(-1),
 )
 register(
     "heads-one-key-value",
-    "All heads share the first head's key and value.",
+    "You used the first head's key and value in all heads. Each head has its own.",
     LOOK,
     PAPER,
     heads=_head(0, ("key", "value")),
 )
 register(
     "heads-one-query",
-    "All heads share the first head's query.",
+    "You used the first head's query in all heads. Each head has its own.",
     LOOK,
     PAPER,
     heads=_head(0, ("query",)),
@@ -133,7 +138,7 @@ register(
 
 
 def _split_input(state: State, right: Step) -> Any:
-    """Head h sees the h-th part of the features only, with that part of its kernel."""
+    """Give head h only the h-th part of the features, and that part of its kernel."""
     if state["trial"].core:
         raise ImpossibleError("nothing is projected")
     result = {}
@@ -150,15 +155,16 @@ def _split_input(state: State, right: Step) -> Any:
 
 register(
     "heads-split-input",
-    "The input's features are split into heads before projecting: a head sees only its part of them.",
-    "whether the split is before the projections",
+    "You split the input's features into heads before projecting, so a head sees only its part of them. "
+    "Project all features, then split.",
+    "the order of projecting and splitting",
     "MarcoMeter/episodic-transformer-memory-ppo#22, aladdinpersson/Machine-Learning-Collection#3",
     projected=_split_input,
 )
 
 
 def _split_input_first(state: State, right: Step) -> Any:
-    """Every head: its part of the features, and the first head's kernel for that part."""
+    """Give each head its part of the features, and the first head's kernel for that part."""
     weights = dict(state["weights"])
     for role in ROLES:
         kernel = weights.get(f"{role}/kernel")
@@ -175,8 +181,9 @@ def _split_input_first(state: State, right: Step) -> Any:
 
 register(
     "heads-split-input-one-kernel",
-    "The input's features are split into heads before projecting, and all parts go through one small kernel.",
-    "whether the split is before the projections",
+    "You split the input's features into heads and projected all parts with one small kernel. Project all "
+    "features with the full kernel, then split.",
+    "the order of projecting and splitting",
     "MarcoMeter/episodic-transformer-memory-ppo#22",
     projected=_split_input_first,
 )

@@ -1,4 +1,4 @@
-"""Mistakes in the axes along which a mask is laid: repeated, tiled, broadcast, transposed."""
+"""Mistakes in the axes of a mask: repeated, tiled, broadcast or transposed wrongly."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
 from kmha.verify.mistakes.entry import register
 
-LOOK = "where the mask gets the axis of heads"
+LOOK = "the line that gives the mask its axis of heads"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
@@ -18,12 +18,12 @@ def _heads(state: State) -> int:
 
 
 def _given(trial: Trial) -> bool:
-    """Whether a mask comes with the call: one that differs from item to item."""
+    """Return whether the call has a mask that differs from item to item."""
     return trial.mask is not None or trial.key_mask is not None
 
 
 def _reordered(order: Callable[[int, int], np.ndarray]) -> Change:
-    """`order(B, H)` says for each of (B, H), flattened, which item's mask it gets."""
+    """Return a change of the items' masks: `order(B, H)` gives, for each of B·H, the item whose mask it gets."""
 
     def change(state: State, right: Step) -> Any:
         if not _given(state["trial"]):
@@ -35,32 +35,32 @@ def _reordered(order: Callable[[int, int], np.ndarray]) -> Change:
 
 
 def _stacked_heads_first(batch: int, heads: int) -> np.ndarray:
-    """Logits are (H·B, T, S), the mask is repeated as if they were (B·H, T, S)."""
+    """Repeat the mask as if the logits (H·B, T, S) were (B·H, T, S)."""
     return (np.arange(heads * batch) // heads).reshape(heads, batch).T.reshape(-1)
 
 
 for _id, _says, _source, _order in (
     (
         "mask-tiled",
-        "The mask is tiled over (B·H) where each item's must be repeated for its heads: heads get another item's mask.",
+        "You tiled the mask over (B·H), so heads get another item's mask. Repeat each item's mask for its heads.",
         "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
         lambda batch, heads: np.arange(batch * heads),
     ),
     (
         "mask-repeated",
-        "The heads come first in (H·B), and the mask is repeated in place of tiled: heads get another item's mask.",
+        "You repeated the mask where the heads come first, (H·B), so heads get another item's mask. Tile it.",
         "lsdefine/attention-is-all-you-need-keras#36, lsdefine/attention-is-all-you-need-keras#28",
         _stacked_heads_first,
     ),
     (
         "mask-of-first-item",
-        "The first item's mask is used for the whole batch.",
+        "You used the first item's mask for the whole batch. Each item has its own mask.",
         PAPER,
         lambda batch, heads: np.zeros(batch * heads, int),
     ),
     (
         "mask-of-next-item",
-        "Each item gets the mask of the item after it.",
+        "You used the next item's mask for each item. Use the item's own mask.",
         PAPER,
         lambda batch, heads: np.repeat(np.arange(batch) + 1, heads),
     ),
@@ -75,7 +75,7 @@ def _first_head(state: State, right: Step) -> Any:
 
 
 def _of_mask(of: Callable[[np.ndarray], np.ndarray]) -> Change:
-    """A change of the mask argument alone."""
+    """Return a change of the mask argument alone."""
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]
@@ -83,7 +83,7 @@ def _of_mask(of: Callable[[np.ndarray], np.ndarray]) -> Change:
             return right(state)
         mask = of(trial.mask)
         if mask.shape != trial.mask.shape:
-            raise ImpossibleError(f"a mask of {mask.shape} in place of {trial.mask.shape}")
+            raise ImpossibleError(f"a mask {mask.shape} instead of {trial.mask.shape}")
         return dataclasses.replace(trial, mask=mask).allowed()[:, None]
 
     return change
@@ -96,43 +96,45 @@ def _everywhere(index: int) -> Callable[[np.ndarray], np.ndarray]:
 for _id, _says, _source, _change in (
     (
         "mask-first-head-only",
-        "Only the first head is masked.",
+        "You masked only the first head. Apply the mask to every head.",
         "Vaswani et al. 2017, section 3.2.2: every head has the same mask",
         _first_head,
     ),
     (
         "mask-transposed",
-        "The mask is transposed: queries and keys are exchanged.",
+        "You transposed the mask. Its rows are queries and its columns are keys: (T, S).",
         "lsdefine/attention-is-all-you-need-keras#6",
         _of_mask(lambda mask: np.swapaxes(mask, 1, 2)),
     ),
     (
         "mask-first-row-for-all",
-        "The mask's first row is used for all queries.",
+        "You used the mask's first row for all queries. Each query has a row of its own.",
         "autosome-ru/vigg_ribonanza#1",
         _of_mask(_everywhere(0)),
     ),
     (
         "mask-last-row-for-all",
-        "The mask's last row is used for all queries.",
+        "You used the mask's last row for all queries. Each query has a row of its own.",
         PAPER,
         _of_mask(_everywhere(-1)),
     ),
     (
         "mask-any-row-for-all",
-        "A key that any query may attend to is open to all of them: the mask is reduced to one of the keys.",
+        "You allowed a key to all queries if any query may attend to it. Keep a row for each query instead of "
+        "reducing the mask to its keys.",
         PAPER,
         _of_mask(lambda mask: np.broadcast_to(mask.any(1, keepdims=True), mask.shape)),
     ),
     (
         "mask-all-rows-for-all",
-        "A key that is hidden from any query is hidden from all of them: the mask is reduced to one of the keys.",
+        "You hid a key from all queries if it is hidden from any. Keep a row for each query instead of "
+        "reducing the mask to its keys.",
         PAPER,
         _of_mask(lambda mask: np.broadcast_to(mask.all(1, keepdims=True), mask.shape)),
     ),
     (
         "mask-all-items",
-        "A position that is hidden in any item is hidden in the whole batch.",
+        "You hid a position in the whole batch if it is hidden in any item. Each item has its own mask.",
         PAPER,
         _of_mask(lambda mask: np.broadcast_to(mask.all(0), mask.shape)),
     ),
@@ -141,14 +143,14 @@ for _id, _says, _source, _change in (
 
 
 def _items_as_heads(state: State, right: Step) -> Any:
-    """(B, T, S) or (B, 1, S), broadcast against (B, H, T, S): its batch meets the heads."""
+    """Broadcast (B, T, S) or (B, 1, S) against (B, H, T, S), so that the mask's batch meets the heads."""
     if not _given(state["trial"]):
         return right(state)
     return _laid(np.swapaxes(right(state), 0, 1), state)
 
 
 def _items_as_queries(state: State, right: Step) -> Any:
-    """The keys' padding (B, S), broadcast against (B, H, T, S): its batch meets the queries."""
+    """Broadcast the keys' padding (B, S) against (B, H, T, S), so that its batch meets the queries."""
     trial = state["trial"]
     if trial.key_mask is None:
         return right(state)
@@ -163,15 +165,17 @@ def _laid(mask: np.ndarray, state: State) -> np.ndarray:
 
 register(
     "mask-items-as-heads",
-    "The mask has no axis of heads: where there are as many items as heads, head number b gets item b's mask.",
+    "You broadcast the mask without an axis of heads, so head number b gets item b's mask where B = H. Insert "
+    "an axis of heads.",
     LOOK,
     "lucidrains/graph-transformer-pytorch#2",
     allowed=_items_as_heads,
 )
 register(
     "padding-items-as-queries",
-    "The padding mask (B, S) has no axes of heads and queries: with as many queries as items, query b gets item b's.",
-    "where the padding mask gets its axes",
+    "You broadcast the padding mask (B, S) as it is, so query b gets item b's mask where B = T. Insert axes "
+    "of heads and queries.",
+    "the line that gives the padding mask its axes",
     "keras-team/keras-io#1046",
     allowed=_items_as_queries,
 )
@@ -190,27 +194,28 @@ def _lengths(of: Callable[..., np.ndarray]) -> Change:
 for _id, _says, _source, _of in (
     (
         "padding-shortest-for-all",
-        "What is padding in any item is hidden in the whole batch.",
+        "You hid in the whole batch what is padding in any item. Each item has its own padding.",
         PAPER,
         lambda mask: np.broadcast_to(mask.all(0), mask.shape),
     ),
     (
         "padding-one-more",
-        "The padding mask is one position too long: the first padded position is attended.",
+        "You made the padding mask one position too long, so the first padded position is attended to. "
+        "Shorten it by one.",
         PAPER,
         lambda mask: np.concatenate([np.ones_like(mask[:, :1]), mask[:, :-1]], axis=1),
     ),
     (
         "padding-one-less",
-        "The padding mask is one position too short: the last real position is hidden.",
+        "You made the padding mask one position too short, so the last real position is hidden. Lengthen it by one.",
         PAPER,
         lambda mask: np.concatenate([mask[:, 1:], np.zeros_like(mask[:, :1])], axis=1),
     ),
     (
         "padding-at-other-end",
-        "The padding is taken to be at the other end of the sequence.",
+        "You placed the padding mask at the other end of the sequence. Hide the end where the padding is.",
         "facebookresearch/fairseq#537",
         lambda mask: mask[:, ::-1],
     ),
 ):
-    register(_id, _says, "where the padding mask is computed", _source, allowed=_lengths(_of))
+    register(_id, _says, "the line that computes the padding mask", _source, allowed=_lengths(_of))

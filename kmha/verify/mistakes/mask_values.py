@@ -17,7 +17,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.3: illegal connections are set to -∞
 
 
 def _added(number: float) -> Change:
-    """`number` is added where nobody may attend."""
+    """Return a change that adds `number` to the masked logits."""
     return lambda state, right: state["scaled"] + np.where(state["allowed"], 0.0, number)
 
 
@@ -26,13 +26,13 @@ def _filled(number: float) -> Change:
 
 
 def _drowned(state: State, right: Step) -> Any:
-    """float32 has steps of 64 at 1e9."""
+    """Add -1e9 to all logits in float32, which has steps of 64 there."""
     drowned = (np.float32(-1e9) + state["scaled"].astype("float32")).astype("float64")
     return np.where(state["allowed"], drowned, -np.inf) if state["trial"].masked else right(state)
 
 
 def _masked_trial(change: Change) -> Change:
-    """The change in trials that have a mask; code that does without one does nothing there."""
+    """Return a change for trials with a mask; without one, such code does nothing."""
 
     def changed(state: State, right: Step) -> Any:
         return change(state, right) if state["trial"].masked else right(state)
@@ -43,85 +43,87 @@ def _masked_trial(change: Change) -> Change:
 for _id, _says, _source, _change in (
     (
         "mask-added-ones",
-        "The mask is added to the logits as 1 and 0: what is hidden loses 1, not everything.",
+        "You added the mask to the logits as 1 and 0, so hidden logits lose only 1. Set them to -∞.",
         "huggingface/transformers#41443",
         _added(-1.0),
     ),
     (
         "mask-added-opposite-ones",
-        "The inverted mask is added to the logits as 1 and 0: what is hidden gains 1.",
+        "You added the inverted mask to the logits as 1 and 0, so hidden logits gain 1. Set them to -∞.",
         "asked in huggingface/transformers#24897",
         _added(1.0),
     ),
     (
         "mask-zeroes-logits",
-        "Hidden logits become 0 in place of -∞ (multiplied by the mask, or filled with 1e-9): they keep a share.",
+        "You set hidden logits to 0 (by multiplying with the mask, or filling in 1e-9), which leaves each a "
+        "share of exp(0). Set them to -∞.",
         "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
         _filled(0.0),
     ),
     (
         "mask-zeroes-allowed",
-        "The logits are multiplied by the inverted mask: what may be attended becomes 0.",
+        "You multiplied the logits by the inverted mask, which sets the allowed ones to 0. Set the hidden ones to -∞.",
         "explained in huggingface/transformers#542",
         _masked_trial(lambda state, right: state["scaled"] * ~state["allowed"]),
     ),
     (
         "mask-adds-10",
-        "Only -10 is added where masked: what is hidden keeps exp(-10) of its share.",
+        "You added only -10 to hidden logits, which leaves each exp(-10) of its share. Set them to -∞.",
         "huggingface/transformers#10484",
         _added(-10.0),
     ),
     (
         "mask-adds-100",
-        "Only -100 is added where masked: large logits leak.",
+        "You added only -100 to hidden logits, so large ones leak. Set them to -∞.",
         "huggingface/transformers#10484",
         _added(-100.0),
     ),
     (
         "mask-adds-10000",
-        "Only -10,000 is added where masked: logits of thousands leak.",
+        "You added only -10,000 to hidden logits, so logits in the thousands leak. Set them to -∞.",
         "huggingface/transformers#10484",
         _added(-1e4),
     ),
     (
         "mask-fills-10",
-        "Hidden logits become -10 in place of -∞: they keep a share.",
+        "You set hidden logits to -10, which leaves each a share. Set them to -∞.",
         "huggingface/transformers#10484",
         _filled(-10.0),
     ),
     (
         "mask-fills-100",
-        "Hidden logits become -100 in place of -∞: rows whose other logits are as low attend to them.",
+        "You set hidden logits to -100, so rows whose allowed logits are as low attend to them. Set them to -∞.",
         "huggingface/transformers#10484",
         _filled(-100.0),
     ),
     (
         "mask-fills-10000",
-        "Hidden logits become -10,000 in place of -∞: rows whose other logits are as low attend to them.",
+        "You set hidden logits to -10,000, so rows whose allowed logits are as low attend to them. Set them to -∞.",
         "huggingface/transformers#10484",
         _filled(-1e4),
     ),
     (
         "mask-fills-least",
-        "Hidden logits become the smallest logit of the array in place of -∞.",
+        "You set hidden logits to the smallest logit of the array. Set them to -∞.",
         PAPER,
         lambda state, right: np.where(state["allowed"], state["scaled"], state["scaled"].min()),
     ),
     (
         "mask-multiplies-by-minus-1e9",
-        "Hidden logits are multiplied by -1e9 in place of having it added: negative ones become the largest.",
+        "You multiplied hidden logits by -1e9, which makes negative ones the largest. Add -1e9, or set them to -∞.",
         PAPER,
         lambda state, right: np.where(state["allowed"], state["scaled"], state["scaled"] * -1e9),
     ),
     (
         "mask-drowns-logits",
-        "-1e9 is added to the allowed logits as well: float32 rounds them away, and what is allowed gets equal scores.",
+        "You added -1e9 to the allowed logits too. In float32 that rounds them away, and all get equal "
+        "scores. Leave allowed logits as they are.",
         "harvard-edge/cs249r_book#1785",
         _drowned,
     ),
     (
         "mask-forbids-zeros",
-        "Logits of exactly 0 are taken for masked ones.",
+        "You treated logits of exactly 0 as masked. Decide by the mask, not by the logits.",
         "smolorg/smoltropix#5",
         lambda state, right: np.where(state["scaled"] == 0, state["trial"].fill, right(state)),
     ),
@@ -134,39 +136,41 @@ def _divided(scores: np.ndarray) -> np.ndarray:
 
 
 def _empty_is_nan(state: State, right: Step) -> Any:
-    """Of a row with only -∞, the largest is -∞ too, and -∞ less -∞ is NaN."""
+    """Return NaN for a row of -∞: its largest logit is -∞, and -∞ - (-∞) is NaN."""
     return np.where(state["allowed"].any(-1, keepdims=True), right(state), np.nan)
 
 
 for _id, _says, _source, _change in (
     (
         "mask-after-softmax",
-        "The mask is applied after the softmax, and rows are not divided by their new sum: it is less than one.",
+        "You applied the mask after the softmax, so rows sum to less than one. Mask the logits instead.",
         "huggingface/pytorch-image-models#2236",
         lambda state, right: softmax(state["scaled"]) * state["allowed"],
     ),
     (
         "mask-after-softmax-renormalised",
-        "The mask is applied after the softmax; each row is divided by its new sum, which is 0 where hidden logits are "
-        "far larger than the others.",
+        "You applied the mask after the softmax and divided each row by its new sum, which is 0 where hidden "
+        "logits are far larger than the others. Mask the logits instead.",
         "abisee/pointer-generator#88",
         lambda state, right: _divided(softmax(state["scaled"]) * state["allowed"]),
     ),
     (
         "mask-infinite-after-softmax",
-        "Hidden scores become ∞ after the softmax.",
+        "You set hidden scores to ∞ after the softmax. Set hidden logits to -∞ before it.",
         "lucidrains/memory-compressed-attention#2",
         lambda state, right: np.where(state["allowed"], softmax(state["scaled"]), np.inf),
     ),
     (
         "mask-adds-1e9-after-softmax",
-        "-1e9 is added after the softmax in place of before: hidden scores are huge and negative.",
+        "You added -1e9 after the softmax, so hidden scores are huge and negative. Add it to the logits, "
+        "before the softmax.",
         "lucidrains/memory-compressed-attention#2",
         lambda state, right: softmax(state["scaled"]) + np.where(state["allowed"], 0.0, -1e9),
     ),
     (
         "mask-empty-row-nan",
-        "A row with nothing to attend to is NaN: all of its logits are -∞.",
+        "You returned NaN for a row with nothing to attend to, because all of its logits are -∞. Return zeros "
+        "for such a row.",
         "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         _empty_is_nan,
     ),
@@ -175,7 +179,7 @@ for _id, _says, _source, _change in (
 
 
 def _zero_keys(state: State, right: Step) -> Any:
-    """Keys whose features are all 0 are taken for padding."""
+    """Hide keys whose features are all 0."""
     key = state["inputs"]["key"]
     some = (key != 0).any(-1)
     return right(state) & (some[:, :, None, :] if key.ndim == 4 else some[:, None, None, :])
@@ -183,15 +187,15 @@ def _zero_keys(state: State, right: Step) -> Any:
 
 register(
     "mask-from-zero-keys",
-    "Keys whose features are all 0 are taken for padding, whatever the mask says.",
-    "where the padding mask is computed",
+    "You treated keys whose features are all 0 as padding. Decide by the mask, not by the features.",
+    "the line that computes the padding mask",
     "Kyubyong/transformer#33, Kyubyong/transformer#69",
     allowed=_zero_keys,
 )
 
 
 def _without_padding(state: State, roles: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The inputs of `roles`, zero at padding."""
+    """Return the inputs, with zeros at padding for `roles`."""
     inputs, mask = state["inputs"], state["trial"].key_mask
     if mask is None:
         return inputs
@@ -213,8 +217,8 @@ def _zeroed_heads(role: str) -> Change:
 
 register(
     "padding-zeroes-inputs",
-    "The input is set to 0 at padding, and attended all the same.",
-    "where the padding mask is used",
+    "You set the input to 0 at padding but still attend to it. Mask the logits at padding.",
+    "the lines that use the padding mask",
     "castorini/castor#176",
     inputs=lambda state, right: _without_padding({**state, "inputs": right(state)}, ("key", "value")),
     allowed=_unpadded,
@@ -222,18 +226,18 @@ register(
 for _role in ("key", "value"):
     register(
         f"padding-zeroes-{_role}",
-        f"The {_role} is set to 0 at padding, and padding keeps its share of the softmax.",
-        "where the padding mask is used",
+        f"You set the {_role} to 0 at padding, so padding keeps its share of the softmax. Mask the logits at padding.",
+        "the lines that use the padding mask",
         "castorini/castor#176",
         heads=_zeroed_heads(_role),
         allowed=_unpadded,
     )
 
-DTYPE = "the dtype in which logits and mask are computed"
+DTYPE = "the dtype of logits and mask"
 
 
 def _half(array: Any) -> np.ndarray:
-    """Rounded to float16, what is too large becoming infinite."""
+    """Round to float16, where what is too large becomes infinite."""
     return np.asarray(array).astype("float16").astype("float64")
 
 
@@ -242,7 +246,7 @@ def _in_half(change: Change) -> Change:
 
 
 def _plain(state: State, right: Step) -> Any:
-    """The softmax of what is not all finite: ∞ - ∞ is NaN."""
+    """Return the softmax without care for infinities: ∞ - ∞ is NaN."""
     masked = state["masked"]
     powers = np.exp(masked - masked.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
@@ -255,8 +259,9 @@ def _overflowing(state: State, right: Step) -> Any:
 
 register(
     "half-logits-overflow",
-    "In float16 query · key overflows before it is scaled: rows are NaN.",
-    "whether the query is scaled before the product, or the product computed in float32",
+    "You multiplied query and key in float16 before scaling, which overflows, so rows are NaN. Scale the "
+    "query first, or multiply in float32.",
+    "the product of query and key: its dtype, and where you scale",
     "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
     logits=_in_half(_overflowing),
     scores=_in_half(_plain),
@@ -264,13 +269,14 @@ register(
 
 
 def _times_infinity(state: State, right: Step) -> Any:
-    """(1 - mask) · -1e9, where -1e9 is -∞: 0 · -∞ is NaN."""
+    """Compute (1 - mask) · -1e9 where -1e9 is -∞: 0 · -∞ is NaN."""
     return state["scaled"] + np.where(state["allowed"], np.nan, -np.inf) if state["trial"].masked else right(state)
 
 
 register(
     "half-mask-times-infinity",
-    "In float16 -1e9 is -∞, and (1 - mask) · -∞ is NaN wherever nothing is hidden.",
+    "You added (1 - mask) · -1e9 in float16, where -1e9 is -∞ and 0 · -∞ is NaN. Add float16's lowest number, "
+    "or select with `where`.",
     DTYPE,
     "google/flax#982, openai/gpt-2#122",
     masked=_in_half(_times_infinity),
@@ -278,7 +284,8 @@ register(
 )
 register(
     "half-mask-infinite",
-    "In float16 -1e9 is -∞: a row with nothing to attend to is NaN.",
+    "You added -1e9 in float16, where it is -∞, so a row with nothing to attend to is NaN. Add float16's "
+    "lowest number.",
     DTYPE,
     "facebookresearch/fairseq#3575, tatp22/linformer-pytorch#19",
     scores=_in_half(_plain),
@@ -286,7 +293,7 @@ register(
 
 
 def _least_twice(state: State, right: Step) -> Any:
-    """-65,504 for each of two masks, one added to the other: -∞ where both hide."""
+    """Add -65,504 for each of two masks, which gives -∞ where both hide."""
     hidden = sum((np.where(part, 0.0, 1.0) for part in parts_of(state["trial"])), np.zeros(()))
     hidden = np.broadcast_to(hidden, state["trial"].allowed().shape)[:, None]
     return np.where(hidden > 1, -np.inf, np.where(hidden == 1, -65504.0, state["scaled"]))
@@ -294,7 +301,8 @@ def _least_twice(state: State, right: Step) -> Any:
 
 register(
     "half-mask-twice",
-    "In float16 two masks of -65,504 each are added: -∞ where both hide, and a row of these is NaN.",
+    "You added two masks of -65,504 each in float16, which gives -∞ where both hide, and a row of these is "
+    "NaN. Combine the masks first, and add once.",
     DTYPE,
     "NVIDIA-NeMo/Automodel#2658",
     masked=_in_half(_least_twice),

@@ -1,4 +1,4 @@
-"""Mistakes in which mask is used, and for whom. Boolean, True where t may attend to s."""
+"""Mistakes in which mask is used, and for whom. Masks are boolean, and True where t may attend to s."""
 
 import dataclasses
 from typing import Any
@@ -12,13 +12,15 @@ PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
 def allowed_without(state: State, *names: str) -> np.ndarray:
-    """The right mask of a trial that has not all of its masks: names of `mask`, `causal`, `key_mask`."""
+    """Return the right mask of a trial without some of its masks, given by the names `mask`, `causal` and
+    `key_mask`.
+    """
     changes = {name: False if name == "causal" else None for name in names}
     return dataclasses.replace(state["trial"], **changes).allowed()[:, None]
 
 
 def parts_of(trial: Trial) -> list[np.ndarray]:
-    """Each mask that the trial has, (B or 1, T, S)."""
+    """Return each mask that the trial has: (B or 1, T, S)."""
     rows, columns = trial.query.shape[-2], trial.key.shape[-2]
     parts = []
     if trial.mask is not None:
@@ -42,28 +44,29 @@ def _inverted(state: State, right: Step) -> Any:
 for _id, _says, _source, _change in (
     (
         "mask-missing",
-        "No mask has any effect: everybody attends to everybody (or 1e-9 is added where -1e9 is meant).",
+        "You applied no mask, or one without effect (for instance by adding 1e-9 instead of -1e9). Set the "
+        "hidden logits to -∞.",
         "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
         lambda state, right: np.ones_like(right(state)),
     ),
     (
         "mask-inverted",
-        "The mask is inverted: attended is what should be hidden.",
+        "You inverted the mask, so hidden positions are attended to. True means that t may attend to s.",
         "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         _inverted,
     ),
     (
         "masks-either",
-        "Of two masks, one that allows is enough: they are combined by OR in place of AND.",
+        "You combined two masks with OR, so one that allows is enough. Combine them with AND.",
         "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         _either,
     ),
 ):
-    register(_id, _says, "where the masks are made and combined", _source, allowed=_change)
+    register(_id, _says, "the lines that make and combine the masks", _source, allowed=_change)
 
 
 def _without_first(trial: Trial, name: str, others: tuple[str, ...]) -> bool:
-    """Whether the trial has the mask `name` and one of `others`."""
+    """Return whether the trial has the mask `name` and one of `others`."""
     has = {"mask": trial.mask is not None, "causal": trial.causal, "key_mask": trial.key_mask is not None}
     return has[name] and any(has[other] for other in others)
 
@@ -82,52 +85,52 @@ def _replaced(by: str, *names: str) -> Change:
 for _id, _says, _source, _change in (
     (
         "mask-argument-ignored",
-        "The mask argument is ignored.",
+        "You ignored the mask argument. Hide what it hides.",
         "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         _ignored("mask"),
     ),
     (
         "padding-ignored",
-        "The keys' padding mask is ignored: padding is attended.",
+        "You ignored the keys' padding mask, so padding is attended to. Hide the keys that are padding.",
         "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
         _ignored("key_mask"),
     ),
     (
         "causal-replaces-others",
-        "Where the mask is causal, the other masks are not used.",
+        "You used only the causal mask and dropped the others. Combine them with AND.",
         "keras-team/keras-io#482, huggingface/transformers#37807",
         _replaced("causal", "mask", "key_mask"),
     ),
     (
         "mask-replaces-padding",
-        "Where there is a mask argument, the padding mask is not used.",
+        "You used the mask argument and dropped the padding mask. Combine the two with AND.",
         PAPER,
         _replaced("mask", "key_mask"),
     ),
     (
         "mask-replaces-causal",
-        "Where there is a mask argument, the causal mask is not used.",
+        "You used the mask argument and dropped the causal mask. Combine the two with AND.",
         "FGA-DIKU/BONSAI#344",
         _replaced("mask", "causal"),
     ),
     (
         "padding-replaces-mask",
-        "Where there is a padding mask, the mask argument is not used.",
+        "You used the padding mask and dropped the mask argument. Combine the two with AND.",
         PAPER,
         _replaced("key_mask", "mask"),
     ),
     (
         "padding-replaces-causal",
-        "Where there is a padding mask, the causal mask is not used.",
+        "You used the padding mask and dropped the causal mask. Combine the two with AND.",
         PAPER,
         _replaced("key_mask", "causal"),
     ),
 ):
-    register(_id, _says, "where the masks are combined", _source, allowed=_change)
+    register(_id, _says, "the line that combines the masks", _source, allowed=_change)
 
 
 def _query_mask(trial: Trial, fit: bool = False) -> np.ndarray:
-    """The query's padding, (B, T)."""
+    """Return the query's padding mask: (B, T)."""
     if trial.query_mask is None:
         return np.ones((trial.query.shape[0], trial.query.shape[-2]), bool)
     if fit and trial.query_mask.shape[1] != trial.key.shape[-2]:
@@ -158,21 +161,23 @@ def _padding_inverted(state: State, right: Step) -> Any:
 for _id, _says, _source, _change in (
     (
         "padding-inverted",
-        "The padding mask is inverted: padding is attended, and nothing else.",
+        "You inverted the padding mask, so only padding is attended to. Hide padding, and allow the rest.",
         "nyu-mll/jiant#465",
         _padding_inverted,
     ),
     (
         "padding-of-query-for-keys",
-        "The query's padding mask is used for the keys (the target's in cross-attention).",
+        "You used the query's padding mask for the keys. In cross-attention these are different sequences: "
+        "use the keys' mask.",
         "keras-team/keras-io#1046, fchollet/deep-learning-with-python-notebooks#209, Kamichanw/SeekDeeper#3",
         _of_query,
     ),
     (
         "padding-on-queries",
-        "The keys' padding mask is laid over the queries: rows are hidden in place of columns.",
+        "You applied the keys' padding mask to the queries, which hides rows. Hide columns: give the mask the "
+        "axes (B, 1, 1, S).",
         "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
         _on_rows,
     ),
 ):
-    register(_id, _says, "where the padding mask gets its axes", _source, allowed=_change)
+    register(_id, _says, "the line that gives the padding mask its axes", _source, allowed=_change)

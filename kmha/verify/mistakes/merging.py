@@ -1,4 +1,4 @@
-"""Mistakes in how the heads are put together again (Vaswani et al. 2017, section 3.2.2)."""
+"""Mistakes in how the heads are merged (Vaswani et al. 2017, section 3.2.2)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, matmul
 from kmha.verify.mistakes.entry import register
 
-LOOK = "where the heads are put side by side"
+LOOK = "the line that concatenates the heads"
 KERNEL = "the output projection"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
 
@@ -24,7 +24,7 @@ def _size_first(mixed: np.ndarray) -> np.ndarray:
 
 
 def _batch_exchanged(mixed: np.ndarray) -> np.ndarray:
-    """(B·H, T, O) is read as (H, B, T, O)."""
+    """Read (B·H, T, O) as (H, B, T, O)."""
     batch, heads, rows, size = mixed.shape
     return mixed.reshape(heads, batch, rows, size).transpose(1, 2, 0, 3).reshape(batch, rows, heads * size)
 
@@ -34,7 +34,7 @@ def _side_by_side(mixed: np.ndarray) -> np.ndarray:
 
 
 def _everywhere(of: Callable[..., np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """One array (B, T, O) of all heads, in the place of each."""
+    """Return a function that puts one array (B, T, O), made from all heads, in the place of each."""
     return lambda mixed: _side_by_side(np.broadcast_to(of(mixed, axis=1, keepdims=True), mixed.shape))
 
 
@@ -47,7 +47,7 @@ def _joined(of: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 
 def _core_too(of: Callable[[np.ndarray], np.ndarray]) -> Change:
-    """The layer's merge; the core has none, and its output is as it was mixed."""
+    """Return a change of the layer's merge; the core has none."""
 
     def change(state: State, right: Step) -> Any:
         if state["trial"].core:
@@ -60,50 +60,52 @@ def _core_too(of: Callable[[np.ndarray], np.ndarray]) -> Change:
 for _name, _says, _source, _of in (
     (
         "not-transposed",
-        "The heads are merged without transposing back: a query gets pieces of other queries.",
+        "You merged the heads without transposing back, so a query gets pieces of other queries. Transpose to "
+        "(B, T, H, O), then reshape.",
         "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         _not_transposed,
     ),
     (
         "size-first",
-        "The heads are interleaved: merged as (O, H) in place of (H, O).",
+        "You interleaved the heads by merging as (O, H). Merge as (H, O), one head after the other.",
         PAPER,
         _size_first,
     ),
     (
         "batch-exchanged",
-        "Batch and heads are exchanged when merging: (B·H) is read as (H·B).",
+        "You swapped batch and heads when merging: you read (B·H) as (H·B). Reshape to (B, H, T, O).",
         "gazelle93/Transformer-Various-Positional-Encoding#1, 649453932/Chinese-Text-Classification-Pytorch#10",
         _batch_exchanged,
     ),
     (
         "averaged",
-        "The heads are averaged in place of concatenated.",
+        "You averaged the heads. Concatenate them.",
         "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         _everywhere(np.mean),
     ),
-    ("summed", "The heads are summed in place of concatenated.", "awf/functional-transformer#8", _everywhere(np.sum)),
+    ("summed", "You summed the heads. Concatenate them.", "awf/functional-transformer#8", _everywhere(np.sum)),
     (
         "largest",
-        "The largest over the heads is taken in place of concatenating them.",
+        "You took the maximum over the heads. Concatenate them.",
         "broadinstitute/CellCap#40",
         _everywhere(np.max),
     ),
     (
         "first-head-only",
-        "Only the first head's result is used, in the place of every head's.",
+        "You used the first head's result for every head. Concatenate the results of all heads.",
         PAPER,
         _only(0),
     ),
     (
         "last-head-only",
-        "Only the last head's result is used: each head overwrites the one before.",
+        "You used only the last head's result, perhaps because each head overwrites the one before. "
+        "Concatenate the results of all heads.",
         PAPER,
         _only(-1),
     ),
     (
         "heads-reversed",
-        "The heads are concatenated in the opposite order.",
+        "You concatenated the heads in reverse order. Start with the first head.",
         PAPER,
         lambda mixed: _side_by_side(mixed[:, ::-1]),
     ),
@@ -135,19 +137,19 @@ def _missing(state: State, right: Step) -> Any:
 for _id, _says, _source, _change in (
     (
         "merge-kernel-transposed",
-        "The output's kernel is used as (out, in) in place of (in, out).",
+        "You used the output's kernel as (out, in). Its axes are (in, out): transpose it.",
         "rasbt/LLMs-from-scratch#857",
         _transposed,
     ),
     (
         "merge-kernel-size-first",
-        "The output's kernel is flattened as (O, H) in place of (H, O).",
+        "You flattened the output's kernel as (O, H). Flatten it as (H, O).",
         PAPER,
         _kernel_size_first,
     ),
     (
         "merge-divided-by-heads",
-        "The heads' projections are averaged in place of summed; the bias is not.",
+        "You averaged the heads' projections, but not the bias. Sum them.",
         "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         lambda state, right: right(state) / _kernel(state).shape[0],
     ),
@@ -156,7 +158,8 @@ for _id, _says, _source, _change in (
 
 register(
     "merge-projection-missing",
-    "There is no output projection: the heads side by side are the output.",
+    "You returned the concatenated heads without the output projection. Multiply them by the output kernel, "
+    "and add the bias.",
     KERNEL,
     "Kyubyong/transformer#117, jwallbridge/translob#4, d2l-ai/d2l-en#439",
     merged=_missing,
@@ -171,7 +174,7 @@ def _activated(state: State, right: Step) -> Any:
 
 register(
     "merge-rectified",
-    "The output goes through a relu.",
+    "You applied a relu to the output. The output projection is linear: leave the activation out.",
     "the activation of the output projection",
     "Kyubyong/transformer#17",
     output=_activated,
@@ -179,7 +182,7 @@ register(
 
 
 def _bias_first(state: State, right: Step) -> Any:
-    """(joined + b) W: it fits where E is H·O."""
+    """Compute (joined + b) W; possible where E is H·O."""
     bias = state["weights"].get("attention_output/bias")
     if bias is None or bias.shape[-1] != state["joined"].shape[-1]:
         raise ImpossibleError("the bias does not fit")
@@ -188,7 +191,7 @@ def _bias_first(state: State, right: Step) -> Any:
 
 register(
     "merge-bias-first",
-    "The output's bias is added before the output's kernel in place of after it.",
+    "You added the output's bias before the product with the output kernel. Add it after the product.",
     KERNEL,
     PAPER,
     merged=_bias_first,

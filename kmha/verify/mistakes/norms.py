@@ -19,7 +19,7 @@ VASWANI = "Vaswani et al. 2017, section 3.1"
 def _place(place: str) -> Change:
     def change(state: State, right: Step) -> Any:
         if right(state) == place:
-            raise ImpossibleError("that is where it should be")
+            raise ImpossibleError("the normalizations already stand there")
         return place
 
     return change
@@ -28,27 +28,37 @@ def _place(place: str) -> Change:
 for _id, _says, _source, _to in (
     (
         "norm-before",
-        "The normalizations stand before the sublayers (pre-norm) in place of after the residual connections.",
+        "You placed the normalizations before the sublayers (pre-norm). Place them after the residual "
+        "connections (post-norm).",
         "hkproj/pytorch-transformer#14, d2l-ai/d2l-en#803",
         "before",
     ),
     (
         "norm-after",
-        "The normalizations stand after the residual connections (post-norm) in place of before the sublayers.",
+        "You placed the normalizations after the residual connections (post-norm). Place them before the "
+        "sublayers (pre-norm).",
         "harvardnlp/annotated-transformer#13",
         "after",
     ),
-    ("norm-both", "There is a normalization before each sublayer and after its residual connection.", VASWANI, "both"),
-    ("norm-never", "All normalizations are missing.", VASWANI, "never"),
+    (
+        "norm-both",
+        "You normalized both before each sublayer and after its residual connection. Normalize in "
+        "one of these places only.",
+        VASWANI,
+        "both",
+    ),
+    ("norm-never", "You left out all normalizations. Each sublayer has one.", VASWANI, "never"),
     (
         "norm-inside-residual",
-        "Only what a sublayer gives is normalized, before the residual connection: x + norm(sublayer(x)).",
+        "You normalized only the sublayer's output, before the residual connection: x + norm(sublayer(x)). "
+        "Move the normalization.",
         "keitakurita/Practical_NLP_in_PyTorch#1, harvardnlp/annotated-transformer#110",
         "inside",
     ),
     (
         "norm-replaces-input",
-        "x is overwritten by its normalization before the sublayer, so that the residual connection adds the latter.",
+        "You overwrote x with norm(x) before the sublayer, so the residual connection adds norm(x). Keep x "
+        "itself for the sum.",
         "OpenNMT/OpenNMT-py#1375",
         "replaced",
     ),
@@ -59,26 +69,26 @@ for _id, _says, _source, _to in (
 
 register(
     "norm-twice",
-    "Every normalization is applied twice.",
-    "how often the normalizations are called",
+    "You applied every normalization twice. Apply each one once.",
+    "the calls of the normalizations",
     VASWANI,
     normalize=lambda state, right: lambda x, gamma, beta: right(state)(right(state)(x, gamma, beta), gamma, beta),
 )
 register(
     "norm-last-twice",
-    "What the block gives is normalized once more by the last normalization.",
-    "what stands after the last residual connection",
+    "You normalized the block's output a second time with the last normalization. Apply it once.",
+    "the lines after the last residual connection",
     "harvardnlp/annotated-transformer#1",
     after_last=lambda state, right: state["last_norm"](right(state)),
 )
 
-WHICH = "which normalization is called where"
+WHICH = "the normalization that you call in each place"
 SHARED = "bentrevett/pytorch-seq2seq#100, allenai/OLMo#222, henry9zhr/QANet-pytorch#7"
 PLACES = {"norm1": (0, "self-attention"), "norm2": (1, "second attention"), "last_norm": (2, "feed-forward network")}
 
 
 def _taken(*taken: tuple[str, str]) -> Change:
-    """A change of `block_weights`: for each (a, b), the norm a gets the weights of b."""
+    """Return a change of `block_weights`: for each pair (a, b), the normalization a gets the weights of b."""
 
     def change(state: State, right: Step) -> Any:
         weights, layers = right(state), NORMS[state["trial"].chain]
@@ -92,7 +102,9 @@ def _taken(*taken: tuple[str, str]) -> Change:
 
 
 def _and_norm2(*places: str) -> dict[str, Change]:
-    """So that a mistake of the second attention's normalization is one of decoders only."""
+    """Return a change of nothing, which makes a mistake with the second attention's normalization one of decoders
+    only.
+    """
     return {"norm2": lambda state, right: right(state)} if "norm2" in places else {}
 
 
@@ -100,7 +112,7 @@ for _step, (_, _which) in PLACES.items():
     _id = {"norm1": "attention", "norm2": "cross", "last_norm": "feed-forward"}[_step]
     register(
         f"norm-missing-{_id}",
-        f"The normalization of the {_which} is missing.",
+        f"You left out the normalization of the {_which}. Call it.",
         WHICH,
         VASWANI,
         **{_step: lambda state, right: lambda x: x},
@@ -110,7 +122,7 @@ for _step, (_, _which) in PLACES.items():
             continue
         register(
             f"norm-shared-{_step}-{_other}".replace("_norm", "").replace("norm1", "1").replace("norm2", "2"),
-            f"The normalization of the {_which} is that of the {_whose}: they share their weights.",
+            f"You used the normalization of the {_whose} for the {_which} too. Each has gain and bias of its own.",
             WHICH,
             SHARED,
             block_weights=_taken((_step, _other)),
@@ -119,7 +131,8 @@ for _step, (_, _which) in PLACES.items():
 for _one, _other in (("norm1", "norm2"), ("norm1", "last_norm"), ("norm2", "last_norm")):
     register(
         f"norm-swapped-{_one}-{_other}".replace("_norm", "").replace("norm1", "1").replace("norm2", "2"),
-        f"The normalizations of the {PLACES[_one][1]} and of the {PLACES[_other][1]} are exchanged.",
+        f"You swapped the normalizations of the {PLACES[_one][1]} and the {PLACES[_other][1]}. Call each in "
+        "its own place.",
         WHICH,
         SHARED,
         block_weights=_taken((_one, _other), (_other, _one)),
@@ -133,23 +146,34 @@ for _name, _axes, _says, _source in (
     (
         "time",
         1,
-        "The normalization runs over the positions in place of the features.",
+        "You normalized over the positions. Normalize over the features, the last axis.",
         "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
     ),
-    ("batch", 0, "The normalization runs over the batch in place of the features.", "google-research/bert#1088"),
+    (
+        "batch",
+        0,
+        "You normalized over the batch. Normalize over the features, the last axis.",
+        "google-research/bert#1088",
+    ),
     (
         "time-and-features",
         (1, 2),
-        "The normalization runs over positions and features together.",
+        "You normalized over positions and features together. Normalize over the features alone.",
         "Qualcomm-AI-research/geometric-algebra-transformer#8, reczoo/FuxiCTR#23",
     ),
     (
         "batch-and-time",
         (0, 1),
-        "The normalization takes the statistics of batch and positions: batch normalization, as in training.",
+        "You took the mean and the variance over batch and positions, as batch normalization does in "
+        "training. Take them over the features.",
         "Kyubyong/transformer#40",
     ),
-    ("everything", (0, 1, 2), "The normalization runs over the whole array.", "OpenNMT/OpenNMT-tf#6"),
+    (
+        "everything",
+        (0, 1, 2),
+        "You normalized over the whole array. Normalize over the features, the last axis.",
+        "OpenNMT/OpenNMT-tf#6",
+    ),
 ):
     register(
         f"norm-over-{_name}",
@@ -163,24 +187,24 @@ for _name, _axes, _says, _source in (
 def _epsilon(epsilon: float) -> Change:
     def change(state: State, right: Step) -> Any:
         if right(state) == epsilon:
-            raise ImpossibleError("that is the right one")
+            raise ImpossibleError("the epsilon is already this")
         return epsilon
 
     return change
 
 
 for _text, _says, _source in (
-    ("1e-3", "as in Keras' default", "keras.layers.LayerNormalization, `epsilon=0.001`"),
-    ("1e-5", "as in torch's default", "keras-team/keras-hub#642, huggingface/candle#271"),
-    ("1e-6", "as in the course's blocks", "huggingface/candle#271"),
-    ("1e-7", "as keras.config.epsilon() gives", BA),
-    ("1e-8", "as the optimizers have it", BA),
-    ("1e-12", "as in BERT", "keras-team/keras-hub#642"),
-    ("0", "which means that there is none", BA),
+    ("1e-3", "which is Keras' default", "keras.layers.LayerNormalization, `epsilon=0.001`"),
+    ("1e-5", "which is torch's default", "keras-team/keras-hub#642, huggingface/candle#271"),
+    ("1e-6", "which the course's blocks use", "huggingface/candle#271"),
+    ("1e-7", "which keras.config.epsilon() returns", BA),
+    ("1e-8", "which optimizers use", BA),
+    ("1e-12", "which BERT uses", "keras-team/keras-hub#642"),
+    ("0", "which means no epsilon at all", BA),
 ):
     register(
         f"norm-epsilon-{_text}",
-        f"The normalizations' epsilon is {_text}, {_says}.",
+        f"You normalized with an epsilon of {_text}, {_says}. Set the epsilon that the block was given.",
         "the epsilon of the normalizations",
         _source,
         epsilon=_epsilon(float(_text)),
@@ -188,38 +212,38 @@ for _text, _says, _source in (
 
 
 def _deviation(of: Callable[[np.ndarray, float], Any]) -> Change:
-    """A change of what a normalization divides by: of variance and epsilon."""
+    """Return a change of the divisor, given a function of variance and epsilon."""
     return lambda state, right: lambda variance: of(variance, state["epsilon"])
 
 
 for _id, _says, _source, _of in (
     (
         "norm-epsilon-outside",
-        "The epsilon is added to the standard deviation, outside of the root.",
+        "You added the epsilon to the standard deviation. Add it to the variance, inside the square root.",
         "hyunwoongko/transformer#7, hkproj/pytorch-transformer#31",
         lambda variance, epsilon: np.sqrt(variance) + epsilon,
     ),
     (
         "norm-without-root",
-        "The normalization divides by the variance, not by its root.",
+        "You divided by the variance. Divide by its square root, the standard deviation.",
         BA,
         lambda variance, epsilon: variance + epsilon,
     ),
     (
         "norm-squared",
-        "The normalization divides by the variance's square in place of its root.",
+        "You divided by the square of the variance. Divide by its square root, the standard deviation.",
         "131250208/TPlinker-joint-extraction#37",
         lambda variance, epsilon: (variance + epsilon) ** 2,
     ),
     (
         "norm-not-divided",
-        "The normalization subtracts the mean, and does not divide by the standard deviation.",
+        "You subtracted the mean but did not divide. Divide by the standard deviation.",
         BA,
         lambda variance, epsilon: 1.0,
     ),
     (
         "norm-multiplied",
-        "The normalization multiplies by the standard deviation in place of dividing.",
+        "You multiplied by the standard deviation. Divide by it.",
         BA,
         lambda variance, epsilon: 1 / np.sqrt(variance + epsilon),
     ),
@@ -254,32 +278,34 @@ def _not_centred(state: State, right: Step) -> Any:
 for _id, _says, _source, _changes in (
     (
         "norm-unbiased",
-        "The standard deviation is the unbiased one, with n - 1 (torch's default), in place of n.",
+        "You divided the sum of squares by n - 1 (the unbiased estimate, torch's default for std). Divide it by n.",
         "harvardnlp/annotated-transformer#119, FluxML/Flux.jl#529, codertimo/BERT-pytorch#30",
         {"variance": _unbiased},
     ),
     (
         "norm-variance-summed",
-        "The squares are summed in place of averaged: the variance is larger by the number of features.",
+        "You summed the squares, so the variance is too large by the number of features. Average them.",
         BA,
         {"variance": _sum},
     ),
     (
         "norm-variance-around-zero",
-        "The variance is the mean of the squares: the mean is not taken off before squaring.",
+        "You took the mean of the squares as the variance. Subtract the mean before you square.",
         BA,
         {"variance": _around_zero},
     ),
-    ("norm-not-centred", "The normalization does not subtract the mean.", BA, {"centre": _not_centred}),
+    ("norm-not-centred", "You did not subtract the mean. Subtract it before you divide.", BA, {"centre": _not_centred}),
     (
         "norm-root-mean-square",
-        "The normalization divides by the root of the mean square, and subtracts no mean (RMSNorm).",
+        "You divided by the root mean square and did not subtract the mean (RMSNorm). Subtract the mean, then "
+        "divide by the standard deviation.",
         "Zhang & Sennrich 2019, arXiv 1910.07467, against " + BA,
         {"centre": _not_centred, "variance": _around_zero},
     ),
     (
         "norm-moving-statistics",
-        "The normalization uses stored statistics, mean 0 and variance 1: an untrained batch normalization.",
+        "You normalized with stored statistics, mean 0 and variance 1, as an untrained batch normalization "
+        "does. Compute both from the features.",
         "Kyubyong/transformer#40",
         {"centre": _not_centred, "variance": lambda state, right: lambda x: np.ones(x.shape[-1])},
     ),
@@ -290,26 +316,50 @@ GAIN = "the gain and the bias of the normalization"
 
 
 def _affine(of: Callable[..., np.ndarray]) -> Change:
-    """A change of normal · gamma + beta: of the right function, normal, gamma and beta."""
+    """Return a change of normal · gamma + beta, given a function of the right step, normal, gamma and beta."""
     return lambda state, right: lambda normal, gamma, beta: of(right(state), normal, gamma, beta)
 
 
 for _id, _says, _formula in (
-    ("norm-gain-missing", "The gain is left out.", lambda right, normal, gamma, beta: right(normal, 1.0, beta)),
-    ("norm-bias-missing", "The bias is left out.", lambda right, normal, gamma, beta: right(normal, gamma, 0.0)),
+    (
+        "norm-gain-missing",
+        "You left out the gain of the normalizations. Multiply by gamma before you add beta.",
+        lambda right, normal, gamma, beta: right(normal, 1.0, beta),
+    ),
+    (
+        "norm-bias-missing",
+        "You left out the bias of the normalizations. Add beta at the end.",
+        lambda right, normal, gamma, beta: right(normal, gamma, 0.0),
+    ),
     (
         "norm-affine-twice",
-        "Gain and bias are applied twice.",
+        "You applied gain and bias of the normalizations twice. Apply them once.",
         lambda right, normal, gamma, beta: right(right(normal, gamma, beta), gamma, beta),
     ),
-    ("norm-bias-first", "The bias is added before the gain.", lambda right, n, gamma, beta: (n + beta) * gamma),
-    ("norm-gain-from-one", "One is added to the gain.", lambda right, n, gamma, beta: right(n, 1 + gamma, beta)),
-    ("norm-gain-bias-swapped", "Gain and bias are swapped.", lambda right, n, gamma, beta: right(n, beta, gamma)),
-    ("norm-gain-divides", "The gain divides.", lambda right, n, gamma, beta: right(n, 1 / gamma, beta)),
+    (
+        "norm-bias-first",
+        "You added the bias of the normalizations before the gain. Multiply by gamma first, then add beta.",
+        lambda right, n, gamma, beta: (n + beta) * gamma,
+    ),
+    (
+        "norm-gain-from-one",
+        "You added one to the gain of the normalizations. Multiply by gamma as it is.",
+        lambda right, n, gamma, beta: right(n, 1 + gamma, beta),
+    ),
+    (
+        "norm-gain-bias-swapped",
+        "You swapped gain and bias of the normalizations. Multiply by gamma, and add beta.",
+        lambda right, n, gamma, beta: right(n, beta, gamma),
+    ),
+    (
+        "norm-gain-divides",
+        "You divided by the gain of the normalizations. Multiply by gamma.",
+        lambda right, n, gamma, beta: right(n, 1 / gamma, beta),
+    ),
 ):
     register(
         _id,
-        f"The normalizations' formula is wrong: {_says[0].lower()}{_says[1:]}",
+        _says,
         GAIN,
         BA,
         affine=_affine(_formula),

@@ -13,13 +13,13 @@ from kmha.verify.mistakes.entry import register
 PAPER = "Vaswani et al. 2017, section 3.5"
 
 for _id, _says, _source, _of in (
-    ("missing", "No positions are added.", PAPER, lambda embedded, encoded: embedded),
-    ("twice", "The positions are added twice.", PAPER, lambda embedded, encoded: embedded + 2 * encoded),
-    ("multiplied", "The positions are multiplied in place of added.", PAPER, lambda one, other: one * other),
-    ("subtracted", "The positions are subtracted in place of added.", PAPER, lambda one, other: one - other),
+    ("missing", "You did not add the positions. Add them to the embedding.", PAPER, lambda embedded, encoded: embedded),
+    ("twice", "You added the positions twice. Add them once.", PAPER, lambda embedded, encoded: embedded + 2 * encoded),
+    ("multiplied", "You multiplied the embedding by the positions. Add them.", PAPER, lambda one, other: one * other),
+    ("subtracted", "You subtracted the positions. Add them.", PAPER, lambda one, other: one - other),
     (
         "alone",
-        "The positions stand in the place of the embedding: the tokens are lost.",
+        "You returned the positions alone, so the tokens are lost. Add the positions to the embedding.",
         PAPER,
         lambda embedded, encoded: embedded * 0 + encoded,
     ),
@@ -34,7 +34,7 @@ for _id, _says, _source, _of in (
 
 
 def _halves(first: Callable, second: Callable) -> Change:
-    """One function of all pairs' angles, then the other."""
+    """Return a change that applies one function to all pairs' angles, then the other, and concatenates the results."""
 
     def change(state: State, right: Step) -> Any:
         angles = state["angles"][..., 0::2]
@@ -50,40 +50,62 @@ def _swapped(state: State, right: Step) -> Any:
 
 
 for _id, _says, _source, _change in (
-    ("sine-cosine-swapped", "Cosines stand at even features and sines at odd ones.", PAPER, _swapped),
+    (
+        "sine-cosine-swapped",
+        "You put cosines at even features and sines at odd ones. Put sines at even features and cosines at odd ones.",
+        PAPER,
+        _swapped,
+    ),
     (
         "halves",
-        "The sines fill the first half of the features and the cosines the second: they are not interleaved.",
+        "You put the sines in the first half of the features and the cosines in the second. Interleave them: "
+        "sines at even features, cosines at odd ones.",
         "tensorflow/text#1122, tatp22/multidim-positional-encoding#20, tensorflow/tensor2tensor#1925",
         _halves(np.sin, np.cos),
     ),
     (
         "halves-cosine-first",
-        "The cosines fill the first half of the features and the sines the second.",
+        "You put the cosines in the first half of the features and the sines in the second. Interleave them: "
+        "sines at even features, cosines at odd ones.",
         "tensorflow/tensor2tensor#391",
         _halves(np.cos, np.sin),
     ),
-    ("sines-only", "All features are sines.", PAPER, lambda state, right: np.sin(state["angles"])),
-    ("cosines-only", "All features are cosines.", PAPER, lambda state, right: np.cos(state["angles"])),
-    ("angles-only", "The angles are added without sine and cosine.", PAPER, lambda state, right: state["angles"]),
+    (
+        "sines-only",
+        "You used sines for all features. Use cosines at odd ones.",
+        PAPER,
+        lambda state, right: np.sin(state["angles"]),
+    ),
+    (
+        "cosines-only",
+        "You used cosines for all features. Use sines at even ones.",
+        PAPER,
+        lambda state, right: np.cos(state["angles"]),
+    ),
+    (
+        "angles-only",
+        "You added the angles themselves. Add their sines and cosines.",
+        PAPER,
+        lambda state, right: state["angles"],
+    ),
     (
         "cosine-negative",
-        "The cosines have the wrong sign.",
+        "You gave the cosines the wrong sign. Add cos, not -cos.",
         PAPER,
         lambda state, right: right(state) * np.where(np.arange(state["angles"].shape[-1]) % 2 == 0, 1.0, -1.0),
     ),
     (
         "degrees",
-        "The angles are taken for degrees.",
+        "You took the angles as degrees. They are radians.",
         PAPER,
         lambda state, right: interleaved(np.radians(state["angles"])),
     ),
 ):
-    register(f"positions-{_id}", _says, "where the sines and cosines are filled in", _source, encoded=_change)
+    register(f"positions-{_id}", _says, "the lines that compute the sines and cosines", _source, encoded=_change)
 
 
 def _exponents(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
-    """`of` the features' numbers j and d."""
+    """Return a change of the exponents, given a function of the features' numbers j and d."""
 
     def change(state: State, right: Step) -> Any:
         width = state["table"].shape[-1]
@@ -95,74 +117,75 @@ def _exponents(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
 for _id, _says, _source, _of in (
     (
         "per-feature",
-        "The exponent is j/d for each feature j: sine and cosine of a pair have different frequencies.",
+        "You used the exponent j/d for each feature j, so sine and cosine of a pair have different "
+        "frequencies. Use 2i/d for both, with i = j // 2.",
         "maxjcohen/transformer#62",
         lambda j, d: j / d,
     ),
     (
         "doubled-per-feature",
-        "The exponent is 2j/d for each feature j, where j stands for 2i or 2i + 1 already.",
+        "You used the exponent 2j/d, where j already stands for 2i or 2i + 1. Use 2i/d, with i = j // 2.",
         "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, "
         "SamLynnEvans/Transformer#25",
         lambda j, d: 2 * j / d,
     ),
     (
         "doubled",
-        "The exponent is 4i/d: 2i where i is even already, or d/2 in place of d.",
+        "You used the exponent 4i/d: you doubled an even number 2i, or divided by d/2. Use 2i/d.",
         "SamLynnEvans/Transformer#25",
         lambda j, d: 4 * (j // 2) / d,
     ),
     (
         "halved",
-        "The exponent is i/d in place of 2i/d, or the base is 100 in place of 10,000.",
+        "You used the exponent i/d, or a base of 100. Use 2i/d with the base 10,000.",
         PAPER,
         lambda j, d: (j // 2) / d,
     ),
     (
         "cosine-next",
-        "The exponent of the cosines is off by two: 2(i + 1)/d in place of 2i/d.",
+        "You used the exponent 2(i + 1)/d for the cosines. Use 2i/d, as for the sines.",
         "YutaroOgawa/pytorch_advanced#79",
         lambda j, d: (j + j % 2) / d,
     ),
     (
         "from-one",
-        "The pairs are counted from 1: the exponent is 2(i + 1)/d in place of 2i/d.",
+        "You counted the pairs from 1, which gives the exponent 2(i + 1)/d. Count them from 0.",
         PAPER,
         lambda j, d: (j // 2 * 2 + 2) / d,
     ),
     (
         "width-minus-one",
-        "The exponent is 2i/(d - 1) in place of 2i/d.",
+        "You used the exponent 2i/(d - 1). Use 2i/d.",
         PAPER,
         lambda j, d: j // 2 * 2 / (d - 1),
     ),
     (
         "steps-minus-one",
-        "The exponent is i/(d/2 - 1) in place of i/(d/2): it ends at 1.",
+        "You used the exponent i/(d/2 - 1), which ends at 1. Use i/(d/2).",
         "tensorflow/tensor2tensor#1423",
         lambda j, d: (j // 2) / (d / 2 - 1),
     ),
     (
         "positive",
-        "The positions are multiplied by the power in place of divided by it.",
+        "You multiplied the positions by the power of the base. Divide them by it.",
         PAPER,
         lambda j, d: -(j // 2 * 2) / d,
     ),
     (
         "missing",
-        "The exponent is 1 everywhere: all features turn equally fast.",
+        "You used the exponent 1 for all features, so all have the same frequency. Use 2i/d.",
         PAPER,
         lambda j, d: np.ones(d),
     ),
     (
         "reversed",
-        "The frequencies run the other way: the slowest first.",
+        "You reversed the frequencies, so the lowest comes first. Start with the highest: the exponent is 2i/d.",
         PAPER,
         lambda j, d: (d - 1) // 2 * 2 / d - j // 2 * 2 / d,
     ),
     (
         "rounded",
-        "The exponent's factor is rounded: -log(10000) / d // 2 is a whole number, so the frequencies fall too fast.",
+        "You rounded the exponent's factor: -log(10000) / d // 2 is a whole number. Write -log(10000) * 2 / d.",
         "zju3dv/LoFTR#41",
         lambda j, d: -(j // 2 * 2) * (-math.log(10000.0) / d // 2) / math.log(10000.0),
     ),
@@ -175,8 +198,8 @@ for _base, _source in (
 ):
     register(
         f"positions-base-{_base:.0f}",
-        f"The angles' base is {_base:,.0f} in place of 10,000.",
-        "the number that is taken to the power of 2i/d",
+        f"You used {_base:,.0f} as the base of the angles. Use 10,000.",
+        "the base that is raised to the power 2i/d",
         _source,
         base=lambda state, right, base=_base: base,
     )
@@ -191,30 +214,46 @@ def _length(state: State) -> int:
 
 
 for _id, _says, _source, _change in (
-    ("from-one", "The positions start at 1 in place of 0.", PAPER, lambda state, right: right(state) + 1),
-    ("reversed", "The positions are counted from the end.", PAPER, lambda state, right: right(state)[..., ::-1]),
+    ("from-one", "You counted the positions from 1. Count them from 0.", PAPER, lambda state, right: right(state) + 1),
+    (
+        "reversed",
+        "You counted the positions from the end. Count them from the start.",
+        PAPER,
+        lambda state, right: right(state)[..., ::-1],
+    ),
     (
         "over-batch",
-        "The positions run over the batch: all tokens of a sentence get the same.",
+        "You counted the positions along the batch, so all tokens of a sentence get the same one. Count them "
+        "along the sequence.",
         "cmu-l3/anlp-fall2025-code#1, songyangco/GETNext#2, NeuracoreAI/neuracore#154",
         _over_batch,
     ),
     (
         "one-for-all",
-        "All tokens get the encoding of one position, the one after the last: it is indexed by the length, not sliced.",
+        "You gave all tokens the encoding at index T, the length. Slice the first T encodings.",
         "DiffPoseTalk/DiffPoseTalk#20",
         lambda state, right: np.full(_length(state), float(_length(state))),
     ),
-    ("first-for-all", "All tokens get the encoding of position 0.", PAPER, lambda state, right: right(state) * 0),
-    ("fraction", "The positions are divided by the length.", PAPER, lambda state, right: right(state) / _length(state)),
+    (
+        "first-for-all",
+        "You gave all tokens the encoding of position 0. Give each token the encoding of its own position.",
+        PAPER,
+        lambda state, right: right(state) * 0,
+    ),
+    (
+        "fraction",
+        "You divided the positions by the length. Use the positions themselves: 0, 1, 2 and so on.",
+        PAPER,
+        lambda state, right: right(state) / _length(state),
+    ),
     (
         "of-ids",
-        "The token ids are taken for the positions.",
+        "You used the token ids as positions. Count the positions 0, 1, 2 and so on.",
         PAPER,
         lambda state, right: state["ids"].astype(float),
     ),
 ):
-    register(f"positions-{_id}", _says, "where the positions are counted", _source, places=_change)
+    register(f"positions-{_id}", _says, "the line that counts the positions", _source, places=_change)
 
 
 def _padding(state: State) -> np.ndarray:
@@ -223,7 +262,7 @@ def _padding(state: State) -> np.ndarray:
 
 register(
     "positions-not-at-padding",
-    "No positions are added where the token is padding.",
+    "You added no positions at padding. Add them to every token.",
     "the line that adds the positions",
     PAPER,
     encoded=lambda state, right: np.where(_padding(state), 0.0, right(state)),

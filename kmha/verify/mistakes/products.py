@@ -1,6 +1,6 @@
 """Mistakes in the two products, of query and key and of scores and value, and in the scale 1/√O.
 
-All of them are in equation 1 of Vaswani et al. 2017, section 3.2.1.
+Equation 1 of Vaswani et al. 2017, section 3.2.1, has all three.
 """
 
 import math
@@ -26,12 +26,12 @@ def _product(left: str, right: str) -> Change:
 
 
 for _id, _says, _left, _right, _source in (
-    ("logits-query-query", "The logits are query · query in place of query · key.", "query", "query", PAPER),
-    ("logits-key-key", "The logits are key · key in place of query · key.", "key", "key", PAPER),
-    ("logits-query-value", "The logits are query · value in place of query · key.", "query", "value", PAPER),
+    ("logits-query-query", "You multiplied query by query. The logits are query · key.", "query", "query", PAPER),
+    ("logits-key-key", "You multiplied key by key. The logits are query · key.", "key", "key", PAPER),
+    ("logits-query-value", "You multiplied query by value. The logits are query · key.", "query", "value", PAPER),
     (
         "logits-key-query",
-        "The logits are key · query in place of query · key: they are transposed, or the two were swapped.",
+        "You swapped query and key in the product, which transposes the logits. The logits are query · key: (T, S).",
         "key",
         "query",
         "asked in karpathy/llm.c#531",
@@ -41,15 +41,15 @@ for _id, _says, _left, _right, _source in (
 
 register(
     "mix-key",
-    "The scores mix the keys in place of the values.",
+    "You mixed the keys with the scores. Mix the values.",
     MIX,
     "fchollet/deep-learning-with-python-notebooks#261",
     mixed=lambda state, right: matmul(state["dropped"], state["heads"]["key"]),
 )
 register(
     "mix-key-value-swapped",
-    "Key and value are swapped after projecting: the logits are query · value, and the keys are mixed.",
-    "the order in which the projections are handed on",
+    "You swapped key and value after projecting them. The key gives the logits, and the value is mixed.",
+    "the order in which you pass on the projections",
     "pbloem/former#19",
     heads=lambda state, right: {
         "query": right(state)["query"],
@@ -59,7 +59,8 @@ register(
 )
 register(
     "mix-scores-transposed",
-    "The scores are transposed before they mix the values: every value goes to the wrong query.",
+    "You transposed the scores before mixing, so every value goes to the wrong query. Multiply the scores (T, "
+    "S) by the values (S, O).",
     MIX,
     PAPER,
     mixed=lambda state, right: matmul(np.swapaxes(state["dropped"], -1, -2), state["heads"]["value"]),
@@ -69,14 +70,14 @@ SCALE = "the line that scales the product of query and key"
 
 
 def _sizes(state: State) -> tuple[int, int, int, int]:
-    """H, T, S, O."""
+    """Return H, T, S and O."""
     query, key = state["heads"]["query"], state["heads"]["key"]
     return query.shape[1], query.shape[-2], key.shape[-2], query.shape[-1]
 
 
 def _features(state: State) -> int:
     if state["trial"].core:
-        raise ImpossibleError("the core knows nothing of the layer's input")
+        raise ImpossibleError("the core does not know the layer's input")
     return int(state["inputs"]["query"].shape[-1])
 
 
@@ -90,79 +91,80 @@ def _divided(says: str, name: str, source: str, divisor: Callable[[State], float
 
 
 _divided(
-    "The logits are not divided by √O.",
+    "You did not scale the logits. Divide them by √O before the softmax.",
     "missing",
     "PAIR-code/tiny-transformers#71",
     lambda state: 1.0,
 )
 _divided(
-    "The logits are divided by O in place of √O: the root is missing, or they are scaled twice.",
+    "You divided the logits by O, by leaving out the root or scaling twice. Divide them once by √O.",
     "without-root",
     "delzac/cntkx#10, tensorflow/tensor2tensor#1900; twice: huggingface/transformers#38290",
     lambda state: _sizes(state)[3],
 )
 _divided(
-    "The logits are multiplied by √O in place of divided.",
+    "You multiplied the logits by √O. Divide them by it.",
     "multiplied",
     "esceptico/perceiver-io#9, rasbt/LLMs-from-scratch#856",
     lambda state: 1 / math.sqrt(_sizes(state)[3]),
 )
 _divided(
-    "The logits are multiplied by O: neither divided, nor by the root.",
+    "You multiplied the logits by O. Divide them by √O.",
     "multiplied-without-root",
     PAPER,
     lambda state: 1 / _sizes(state)[3],
 )
 _divided(
-    "The logits are divided by √(H·O), the width of all heads together, in place of √O.",
+    "You divided the logits by √(H·O), from the width of all heads together. Divide them by √O, from the size "
+    "of one head.",
     "all-heads",
     "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
     lambda state: math.sqrt(_width(state)),
 )
 _divided(
-    "The logits are divided by H·O, the width of all heads together, in place of √O.",
+    "You divided the logits by H·O, the width of all heads together. Divide them by √O, from the size of one head.",
     "all-heads-without-root",
     PAPER,
     lambda state: _width(state),
 )
 _divided(
-    "The logits are divided by √I, the root of the input's features, in place of √O.",
+    "You divided the logits by √I, from the number of input features. Divide them by √O, from the size of one head.",
     "features",
     "FareedKhan-dev/train-llm-from-scratch#3, karpathy/ng-video-lecture#6",
     lambda state: math.sqrt(_features(state)),
 )
 _divided(
-    "The logits are divided by I, the input's features, in place of √O.",
+    "You divided the logits by I, the number of input features. Divide them by √O, from the size of one head.",
     "features-without-root",
     PAPER,
     _features,
 )
 _divided(
-    "The logits are divided by √S, the root of the number of keys, in place of √O.",
+    "You divided the logits by √S, from the number of keys. Divide them by √O, from the size of one head.",
     "keys",
     "asked in phlippe/uvadlc_notebooks#72",
     lambda state: math.sqrt(_sizes(state)[2]),
 )
 _divided(
-    "The logits are divided by √T, the root of the number of queries, in place of √O.",
+    "You divided the logits by √T, from the number of queries. Divide them by √O, from the size of one head.",
     "queries",
     "asked in phlippe/uvadlc_notebooks#72",
     lambda state: math.sqrt(_sizes(state)[1]),
 )
 _divided(
-    "The logits are divided by √H, the root of the number of heads, in place of √O.",
+    "You divided the logits by √H, from the number of heads. Divide them by √O, from the size of one head.",
     "heads",
     PAPER,
     lambda state: math.sqrt(_sizes(state)[0]),
 )
 _divided(
-    "The logits are divided by √(O/H): the head size was divided by the number of heads once more.",
+    "You divided the logits by √(O/H): you divided the head size by the number of heads once more. Divide them by √O.",
     "size-over-heads",
     "Vaswani et al. 2017, section 3.2.2: d_k = d_model / h, once",
     lambda state: math.sqrt(_sizes(state)[3] / _sizes(state)[0]),
 )
 _divided(
-    "The logits are divided by √B: the size was read from the batch axis.",
+    "You divided the logits by √B: you read the size from the batch axis. Divide them by √O.",
     "batch",
     PAPER,
     lambda state: math.sqrt(state["heads"]["query"].shape[0]),
@@ -170,7 +172,7 @@ _divided(
 
 register(
     "scale-after-softmax",
-    "The scores are divided by √O after the softmax, the logits before it are not: rows sum to 1/√O.",
+    "You divided the scores by √O after the softmax, so rows sum to 1/√O. Divide the logits before it.",
     SCALE,
     "FrancescoSaverioZuppichini/ViT#2",
     scaled=lambda state, right: state["logits"],
@@ -178,14 +180,15 @@ register(
 )
 register(
     "scale-after-softmax-too",
-    "The scores are divided by √O once more after the softmax: rows sum to 1/√O.",
+    "You divided by √O both before and after the softmax, so rows sum to 1/√O. Divide only the logits.",
     SCALE,
     PAPER,
     scores=lambda state, right: right(state) * state["scale"],
 )
 register(
     "scale-after-mask",
-    "The logits are scaled after -10,000 was added where masked, so that the mask shrinks by √O: large logits leak.",
+    "You scaled the logits after adding -10,000 to the hidden ones, which weakens the mask by √O, so large "
+    "logits leak. Scale first.",
     "the order of the scaling and the mask",
     "awf/functional-transformer#8; the number: huggingface/transformers#10484",
     masked=lambda state, right: (state["logits"] + np.where(state["allowed"], 0.0, -1e4)) * state["scale"],
@@ -203,8 +206,8 @@ def _scaled_kernel(state: State, right: Step) -> Any:
 
 register(
     "scale-kernel-not-bias",
-    "The scale is in the query's kernel, but the query's bias is not scaled.",
-    "where the query is scaled: before its bias is added, or in converted weights",
+    "You scaled the query's kernel but not its bias. Scale both, or scale the query after adding the bias.",
+    "the line that scales the query, or the weights that you converted",
     "Vaswani et al. 2017, section 3.2.1: the whole product is scaled",
     biased=_scaled_kernel,
     scaled=lambda state, right: state["logits"],

@@ -13,7 +13,7 @@ CROSS = "Vaswani et al. 2017, section 3.2.3"
 
 
 def _taken(roles: Mapping[str, str]) -> Change:
-    """A change that gives the role `a` what the role `roles[a]` should have."""
+    """Return a change that gives the role `a` the array of the role `roles[a]`."""
 
     def change(state: State, right: Step) -> Any:
         result = right(state)
@@ -23,7 +23,7 @@ def _taken(roles: Mapping[str, str]) -> Change:
 
 
 def _weights(roles: Mapping[str, str], what: tuple[str, ...] = ("kernel", "bias")) -> Change:
-    """A change of `weights`: the role `a` gets the kernel and bias of the role `roles[a]`."""
+    """Return a change of `weights` that gives the role `a` the kernel and bias of the role `roles[a]`."""
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)
@@ -40,104 +40,126 @@ def _swap(one: str, other: str) -> dict[str, str]:
 
 
 def _given(roles: Mapping[str, str], core: bool) -> Change:
-    """The same for the inputs; without projections some are the same as another product, and have its name."""
+    """Return a change of `inputs`. Without projections, all but those in `CORE` equal a mistake in `products`."""
     change = _taken(roles)
 
     def changed(state: State, right: Step) -> Any:
         if state["trial"].core and not core:
-            raise ImpossibleError("nothing is projected: see the mistakes of the two products")
+            raise ImpossibleError("nothing is projected; the mistakes of the two products cover this case")
         return change(state, right)
 
     return changed
 
 
 CORE = ("inputs-all-query", "inputs-query-from-encoder", "inputs-value-from-query")
-INPUTS = "which array goes into which argument or projection"
+INPUTS = "the arrays that you pass to each argument or projection"
 for _id, _says, _source, _roles in (
     (
         "inputs-key-value-swapped",
-        "The value's projection receives the key, and the key's projection the value.",
+        "You passed the key to the value's projection, and the value to the key's. Swap the two arguments.",
         "the order of keras-team/keras#19257",
         _swap("key", "value"),
     ),
     (
         "inputs-value-is-key",
-        "The value's projection receives the key: the value is not used.",
+        "You passed the key to the value's projection, so the value is never used. Pass it the value.",
         "Khaliladib11/Transformer-from-scratch#1",
         {"value": "key"},
     ),
     (
         "inputs-key-is-value",
-        "The key's projection receives the value: the key is not used.",
+        "You passed the value to the key's projection, so the key is never used. Pass it the key.",
         PAPER,
         {"key": "value"},
     ),
     (
         "inputs-all-query",
-        "Self-attention in place of cross-attention: key and value are made of the query's input.",
+        "You computed self-attention: you made K and V from the query's input. In cross-attention, make them "
+        "from the key and the value.",
         "keitakurita/Practical_NLP_in_PyTorch#1",
         {"key": "query", "value": "query"},
     ),
     (
         "inputs-all-key",
-        "The query is made of the key's input: the query itself is not used.",
+        "You made Q from the key's input, so the query is never used. Project the query to get Q.",
         "Khaliladib11/Transformer-from-scratch#1",
         {"query": "key"},
     ),
     (
         "inputs-query-from-encoder",
-        "The query comes from the encoder, and key and value from the decoder: the roles are exchanged.",
+        "You made Q from the encoder's output, and K and V from the decoder's input. Make Q from the decoder, "
+        "and K and V from the encoder.",
         "rexrex9/nlp_torchtext#2; seed 000",
         {"query": "key", "key": "query", "value": "query"},
     ),
     (
         "inputs-value-from-query",
-        "The value is made of the query's input.",
+        "You made V from the query's input. Project the value to get V.",
         "tensorflow/tensorflow#34809",
         {"value": "query"},
     ),
     (
         "inputs-key-from-query",
-        "The key is made of the query's input, the value is right.",
+        "You made K from the query's input. Project the key to get K.",
         CROSS,
         {"key": "query"},
     ),
 ):
     register(_id, _says, INPUTS, _source, inputs=_given(_roles, _id in CORE))
 
-KERNELS = "which kernel is used, or saved, for which role"
+KERNELS = "the kernel that each role uses, or that you saved for it"
 for _id, _says, _source, _roles in (
     (
         "kernels-key-value-swapped",
-        "The kernels of key and value are swapped.",
+        "You projected the key with the value's kernel, and the value with the key's. Swap the two kernels.",
         "jsbaan/transformer-from-scratch#1",
         _swap("key", "value"),
     ),
-    ("kernels-query-key-swapped", "The kernels of query and key are swapped.", PAPER, _swap("query", "key")),
-    ("kernels-query-value-swapped", "The kernels of query and value are swapped.", PAPER, _swap("query", "value")),
+    (
+        "kernels-query-key-swapped",
+        "You projected the query with the key's kernel, and the key with the query's. Swap the two kernels.",
+        PAPER,
+        _swap("query", "key"),
+    ),
+    (
+        "kernels-query-value-swapped",
+        "You projected the query with the value's kernel, and the value with the query's. Swap the two kernels.",
+        PAPER,
+        _swap("query", "value"),
+    ),
     (
         "kernels-key-for-value",
-        "The value is projected with the key's kernel.",
+        "You projected the value with the key's kernel. The value has a kernel of its own.",
         "yflyzhang/AnnotatedTransformer#1",
         {"value": "key"},
     ),
     (
         "kernels-query-for-key",
-        "The key is projected with the query's kernel.",
+        "You projected the key with the query's kernel. The key has a kernel of its own.",
         "stevezheng23/sequence_labeling_tf#81",
         {"key": "query"},
     ),
     (
         "kernels-query-for-value",
-        "The value is projected with the query's kernel.",
+        "You projected the value with the query's kernel. The value has a kernel of its own.",
         "stevezheng23/sequence_labeling_tf#81",
         {"value": "query"},
     ),
-    ("kernels-key-for-query", "The query is projected with the key's kernel.", PAPER, {"query": "key"}),
-    ("kernels-value-for-key", "The key is projected with the value's kernel.", PAPER, {"key": "value"}),
+    (
+        "kernels-key-for-query",
+        "You projected the query with the key's kernel. The query has a kernel of its own.",
+        PAPER,
+        {"query": "key"},
+    ),
+    (
+        "kernels-value-for-key",
+        "You projected the key with the value's kernel. The key has a kernel of its own.",
+        PAPER,
+        {"key": "value"},
+    ),
     (
         "kernels-query-for-all",
-        "One kernel, the query's, is used for query, key and value.",
+        "You projected query, key and value with one kernel, the query's. Each of the three has a kernel of its own.",
         "stevezheng23/sequence_labeling_tf#81",
         {"key": "query", "value": "query"},
     ),
@@ -146,7 +168,7 @@ for _id, _says, _source, _roles in (
 
 
 def _transposed(roles: tuple[str, ...]) -> Change:
-    """The kernels of `roles` as (H·O, I), where I is H·O."""
+    """Return a change that uses the kernels of `roles` as (H·O, I); possible where I is H·O."""
 
     def change(state: State, right: Step) -> Any:
         weights = dict(right(state))
@@ -163,7 +185,7 @@ def _transposed(roles: tuple[str, ...]) -> Change:
 
 
 def _unprojected(roles: tuple[str, ...]) -> Change:
-    """The inputs of `roles` themselves, split into heads, where I is H·O."""
+    """Return a change that splits the inputs of `roles` into heads without projecting them; possible where I is H·O."""
 
     def change(state: State, right: Step) -> Any:
         if state["trial"].core:
@@ -180,35 +202,35 @@ def _unprojected(roles: tuple[str, ...]) -> Change:
 for _role in ROLES:
     register(
         f"kernel-transposed-{_role}",
-        f"The {_role}'s kernel is used as (out, in) in place of (in, out).",
-        "the product with the kernel, or a converted weight that was not transposed",
+        f"You used the {_role}'s kernel as (out, in). Its axes are (in, out): transpose it.",
+        "the product with the kernel, or the kernel that you converted without transposing it",
         "rasbt/LLMs-from-scratch#857",
         weights=_transposed((_role,)),
     )
     register(
         f"projection-missing-{_role}",
-        f"The {_role} is not projected: the input itself is split into heads.",
+        f"You split the {_role} into heads without projecting it. Multiply it by its kernel first.",
         f"the {_role}'s projection",
         "seed 000",
         biased=_unprojected((_role,)),
     )
 register(
     "kernels-transposed",
-    "The kernels of query, key and value are used as (out, in) in place of (in, out).",
-    "the products with the kernels, or converted weights that were not transposed",
+    "You used the kernels of query, key and value as (out, in). Their axes are (in, out): transpose them.",
+    "the products with the kernels, or the kernels that you converted without transposing them",
     "rasbt/LLMs-from-scratch#857",
     weights=_transposed(ROLES),
 )
 register(
     "projections-missing",
-    "Query, key and value are not projected: the inputs themselves are split into heads.",
+    "You split query, key and value into heads without projecting them. Multiply each by its own kernel first.",
     "the projections",
     "seed 000",
     biased=_unprojected(ROLES),
 )
 register(
     "projections-rectified",
-    "Query, key and value go through a relu after their projections.",
+    "You applied a relu to the projected query, key and value. The projections are linear: leave the activation out.",
     "the activation of the projections",
     "hanxiao/tf-nlp-blocks#1, Kyubyong/transformer#4",
     biased=lambda state, right: {role: np.maximum(array, 0.0) for role, array in right(state).items()},

@@ -11,7 +11,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.1"
 
 
 def _over(axes: tuple[int, ...]) -> Change:
-    """Where all logits along `axes` are -∞, NaN: unlike a row, such a column is no case that code provides for."""
+    """Return a softmax over `axes` that is NaN where all logits are -∞: code rarely handles a column of these."""
     return lambda state, right: _naive(state["masked"], axes)
 
 
@@ -24,44 +24,49 @@ for _name, _axes, _says, _source in (
     (
         "queries",
         (-2,),
-        "The softmax runs over the queries in place of the keys: columns sum to one.",
+        "You took the softmax over the queries, so columns sum to one. Take it over the keys, the last axis.",
         "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
     ),
     (
         "heads",
         (1,),
-        "The softmax runs over the heads in place of the keys.",
+        "You took the softmax over the heads. Take it over the keys, the last axis.",
         PAPER,
     ),
-    ("batch", (0,), "The softmax runs over the batch in place of the keys.", PAPER),
+    ("batch", (0,), "You took the softmax over the batch. Take it over the keys, the last axis.", PAPER),
     (
         "heads-and-batch",
         (0, 1),
-        "The softmax runs over heads and batch together, the first axis of (H·B, T, S), in place of the keys.",
+        "You took the softmax over heads and batch together, the first axis of (H·B, T, S). Take it over the "
+        "keys, the last axis.",
         "jadore801120/attention-is-all-you-need-pytorch#52",
     ),
     (
         "batch-and-queries",
         (0, 2),
-        "The softmax runs over batch and queries together, the first axis of (B·T, S), in place of the keys.",
+        "You took the softmax over batch and queries together, the first axis of (B·T, S). Take it over the "
+        "keys, the last axis.",
         "PetrochukM/PyTorch-NLP#2",
     ),
     (
         "flattened",
         (-2, -1),
-        "The softmax runs over queries and keys together: a head's whole matrix sums to one.",
+        "You took the softmax over queries and keys together, so a head's whole matrix sums to one. Take it "
+        "over the keys alone.",
         "asked in lucidrains/perceiver-pytorch#46",
     ),
     (
         "heads-and-keys",
         (1, -1),
-        "The softmax runs over heads and keys together: a query's scores of all heads sum to one.",
+        "You took the softmax over heads and keys together, so a query's scores of all heads sum to one. Take "
+        "it over the keys alone.",
         "facebookresearch/detr#247, singhgautam/slate#3",
     ),
     (
         "everything",
         (0, 1, 2, 3),
-        "The softmax runs over the whole array: the scores of all items, heads and queries sum to one.",
+        "You took the softmax over the whole array, so the scores of all items, heads and queries sum to one. "
+        "Take it over the keys, the last axis.",
         PAPER,
     ),
 ):
@@ -69,7 +74,7 @@ for _name, _axes, _says, _source in (
 
 
 def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """A function of the scaled logits, and zero where nobody may attend."""
+    """Return `of(scaled logits)`, with zeros where t may not attend to s."""
     return np.where(state["allowed"], of(state["scaled"]), 0.0)
 
 
@@ -83,80 +88,82 @@ def _sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def _exponentials(state: State) -> np.ndarray:
-    """exp of the logits as they are, in the candidate's dtype."""
+    """Return exp of the logits as they are, in the candidate's dtype."""
     return np.exp(state["masked"].astype(state["trial"].dtype))
 
 
 for _name, _says, _source, _change in (
     (
         "missing",
-        "There is no softmax: the logits themselves mix the values.",
+        "You mixed the values with the logits. Take their softmax first.",
         "flexflow/flexflow-train#467, PaddlePaddle/PaddleOCR#4556",
         lambda state, right: _zeroed(state, lambda logits: logits),
     ),
     (
         "twice",
-        "The softmax is taken twice: the scores go through a second one.",
+        "You took the softmax twice. Take it once.",
         PAPER,
         lambda state, right: softmax(np.where(state["allowed"], right(state), -np.inf)),
     ),
     (
         "twice-unmasked",
-        "The softmax is taken twice, the second time without the mask: what was hidden gets a share again.",
+        "You took the softmax twice, the second time without the mask, which gives hidden keys a share again. "
+        "Take it once.",
         "zyy-2001/DisKT#6",
         lambda state, right: softmax(right(state)),
     ),
     (
         "of-opposite",
-        "The softmax is of the negative logits: the least alike get the most.",
+        "You took the softmax of the negative logits, so the least similar keys get the most. Take it of the "
+        "logits themselves.",
         "a choice in CASIA-IVA-Lab/DANet#48",
         lambda state, right: softmax(np.where(state["allowed"], -state["scaled"], -np.inf)),
     ),
     (
         "sigmoid",
-        "A sigmoid stands in the place of the softmax: rows do not sum to one.",
+        "You used a sigmoid, so rows do not sum to one. Use a softmax.",
         "codekansas/keras-language-modeling#30",
         lambda state, right: _zeroed(state, _sigmoid),
     ),
     (
         "sigmoid-normalised",
-        "A sigmoid, divided by its row's sum, stands in the place of the softmax.",
+        "You used a sigmoid and divided by the row's sum. Use a softmax.",
         "Wang-Tianwei/Decoupled-attention-network#14",
         lambda state, right: _normalised(_zeroed(state, _sigmoid)),
     ),
     (
         "not-normalised",
-        "The exponentials are not divided by their sum.",
+        "You did not divide the exponentials by their sum. Divide each row by its sum.",
         PAPER,
         lambda state, right: _exponentials(state).astype("float64"),
     ),
     (
         "without-exponential",
-        "The logits are divided by their row's sum without taking exponentials.",
+        "You divided the logits by their row's sum without taking exponentials. Take exp of the logits first.",
         PAPER,
         lambda state, right: _normalised(_zeroed(state, lambda logits: logits)),
     ),
     (
         "divided-by-keys",
-        "The logits are divided by the number of keys, and there is no softmax.",
+        "You divided the logits by the number of keys. Take their softmax.",
         PAPER,
         lambda state, right: _zeroed(state, lambda logits: logits) / state["scaled"].shape[-1],
     ),
     (
         "rectified",
-        "The logits below zero are cut off and the rest divided by their sum: relu in the place of the exponential.",
+        "You used relu instead of exp and divided by the row's sum. Use a softmax.",
         PAPER,
         lambda state, right: _normalised(_zeroed(state, lambda logits: np.maximum(logits, 0.0))),
     ),
     (
         "logarithm",
-        "The logarithm of the softmax (log_softmax) is used as the scores.",
+        "You used the logarithm of the softmax (log_softmax) as the scores. Use the softmax.",
         PAPER,
         lambda state, right: np.where(state["allowed"], np.log(right(state)), 0.0),
     ),
     (
         "hard",
-        "Only the largest logit of a row counts: argmax in the place of the softmax.",
+        "You gave all weight to the largest logit of a row (argmax). Use a softmax.",
         PAPER,
         lambda state, right: np.where(
             state["allowed"] & (state["masked"] == state["masked"].max(axis=-1, keepdims=True)), 1.0, 0.0
@@ -164,19 +171,19 @@ for _name, _says, _source, _change in (
     ),
     (
         "base-two",
-        "The softmax takes powers of 2 in place of e.",
+        "You took powers of 2 in the softmax. Take powers of e.",
         PAPER,
         lambda state, right: softmax(state["masked"] * np.log(2.0)),
     ),
     (
         "one-more",
-        "One is added to the sum of the exponentials: rows sum to less than one.",
+        "You added one to the sum of the exponentials, so rows sum to less than one. Divide by the sum alone.",
         "a proposal: karpathy/llama2.c#59, kyegomez/AttentionIsOFFByOne#5",
         lambda state, right: right(state) * _with_one(state["masked"]),
     ),
     (
         "overflow",
-        "The exponentials overflow: the row's largest logit is not taken off before.",
+        "You took exp of large logits, which overflows. Subtract the row's largest logit first.",
         "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
         lambda state, right: (_exponentials(state) / _exponentials(state).sum(axis=-1, keepdims=True)).astype(
             "float64"
@@ -184,7 +191,8 @@ for _name, _says, _source, _change in (
     ),
     (
         "largest-of-all",
-        "The largest logit of the whole array is taken off in place of the row's: rows far below it underflow to NaN.",
+        "You subtracted the largest logit of the whole array, so rows far below it underflow to NaN. Subtract "
+        "each row's own largest logit.",
         PAPER,
         lambda state, right: _shifted(state["masked"]),
     ),
@@ -193,7 +201,7 @@ for _name, _says, _source, _change in (
 
 
 def _with_one(masked: np.ndarray) -> np.ndarray:
-    """Σ exp / (1 + Σ exp)."""
+    """Return Σ exp / (1 + Σ exp)."""
     largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
     total = np.exp(masked - largest).sum(axis=-1, keepdims=True)
     return total / (total + np.exp(-largest))

@@ -246,7 +246,7 @@ def test_the_bank_is_large():
     for one in mistakes:
         assert one.changes.keys() <= ATTENTION.keys()
         assert one.says.endswith(".")
-        assert ". " not in one.says
+        assert one.says.startswith("You ")
         assert one.look
         assert one.source
     assert len({one.says for one in mistakes}) == len(mistakes)
