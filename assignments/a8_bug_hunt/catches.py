@@ -1,37 +1,40 @@
 # %% [markdown]
 # # The test that catches it
 #
-# **The question.** The programs of this assignment run, give the right shape, and train. How would one have noticed? "The
-# loss falls" did not notice. What does a test have to look like that does?
+# **The question.** The programs of this assignment run, give the right shape, and train. How would one have noticed the
+# mistakes? A falling loss did not show them. What does a test look like that does?
 #
-# **The idea.** A test of attention compares every element with something simpler that cannot have the same mistake: loops,
-# one head and one query at a time. And it chooses inputs on which mistakes show: all sizes different, since a swapped axis
-# hides behind equal ones; a mask that hides something in every sentence, but not the same; numbers large enough for the
-# softmax to matter; values that differ between heads and between sentences.
+# **The idea.** A test of attention compares every element with something simpler that cannot contain the same mistake:
+# loops over one head and one query at a time. It also chooses inputs on which mistakes show:
 #
-# **What you write.** A function that is given an implementation and raises an `AssertionError` if it is wrong. It is
-# called with about a hundred implementations, most of which make one mistake of the bank of `kmha diagnose`, and some of
-# which are right: these must pass, float32 rounding included. You cannot read the implementations, only call them. The
-# check says how many mistakes your test finds, and names one that it lets pass.
+# - all sizes are different, because a swapped axis hides behind equal ones;
+# - the mask hides something in every sentence, but not the same;
+# - the numbers are large enough for the softmax to matter;
+# - the values differ between heads and between sentences.
+#
+# **What you write.** A function that takes an implementation and raises an `AssertionError` if it is wrong. The check
+# calls your function with about a hundred implementations. Most of them make one mistake from the bank of `kmha diagnose`.
+# Some are right and must pass, float32 rounding included. You cannot read the implementations, only call them. The check
+# says how many mistakes your test finds, and names one that it misses.
 #
 # **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and a
-# boolean mask (B, T, S), in which True means *attend*, or `None`; it returns the output (B, H, T, O) and the scores
-# (B, H, T, S). Logits are divided by √O; a row in which nothing may be attended to gives zeros.
+# boolean mask (B, T, S), in which True means *attend*, or `None`. It returns the output (B, H, T, O) and the scores
+# (B, H, T, S). The logits are divided by √O. A row that may attend to nothing gives zeros.
 #
 # **One line, worked.** With `T = S = O = 4` and no mask, an implementation that exchanges T and S passes every test that
-# looks at shapes alone.
+# checks only shapes.
 
 # %%
 import numpy as np
 
 
 def catches(attention):
-    """Raises an `AssertionError` if an implementation of attention is wrong.
+    """Raise an `AssertionError` if an implementation of attention is wrong.
 
     Args:
-        attention: takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and mask (B, T, S) or `None`, and
-            returns output (B, H, T, O) and scores (B, H, T, S). It raises a `ValueError` where its mistake makes the
-            computation impossible.
+        attention: The implementation. It takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and mask
+            (B, T, S) or `None`, and returns output (B, H, T, O) and scores (B, H, T, S). It raises a `ValueError` if its
+            mistake makes the computation impossible.
     """
     ### BEGIN SOLUTION
     rng = np.random.default_rng(0)
@@ -54,14 +57,13 @@ def catches(attention):
 
 
 # %% [markdown] tags=["hint"]
-# Write the right computation inside the test, with loops over sentence, head and query, so that each step is a dot product
-# or a sum that you can check by eye. Then compare all of it.
+# Write the right computation inside the test, with loops over sentence, head and query. Then each step is a dot product
+# or a sum that you can check by eye. Compare every element with it.
 
 # %% [markdown] tags=["hint"]
-# Call it at least twice: without a mask, and with one that differs from sentence to sentence and from row to row, and
-# hides everything in one row. Choose B, H, T, S and O all different.
+# Call it at least twice: without a mask, and with a mask that differs from sentence to sentence and from row to row, and
+# hides everything in one row. Choose five different sizes for B, H, T, S and O.
 
 # %% [markdown] tags=["hint"]
 # `np.allclose(received, expected, atol=1e-5)` compares every element, and leaves room for float32. Compare the shapes
-# first, for `allclose` broadcasts. And compare both the scores and the output: each has mistakes that the other does not
-# show.
+# first, because `allclose` broadcasts. Compare both the scores and the output: each shows mistakes that the other hides.

@@ -1,32 +1,33 @@
 # %% [markdown]
 # # Program 1: einsum from end to end
 #
-# **The question.** With one head the program agrees with the library to the last digit. With two heads the scores are a
-# little too even, with eight they are nearly flat. "I changed nothing but the number of heads."
+# **The question.** With one head, the program agrees with the library to the last digit. With two heads, the scores
+# are a little too even; with eight, they are nearly flat. "I changed nothing but the number of heads."
 #
-# **The idea.** Change one size at a time and watch which one brings the difference. What depends on the number of
+# **The idea.** Change one size at a time, and watch which one brings the difference. What depends on the number of
 # heads, and should not?
 #
-# **The shapes.** The query's input is (B, T, I), that of key and value (B, S, I). The kernels of query, key and value
-# are (H, I, O), the output's is (H, O, E): B sentences, T and S positions, H heads, I and E features, O features a
-# head.
+# **The shapes.** The query's input is (B, T, I), and the input of key and value is (B, S, I). The kernels of query,
+# key and value are (H, I, O), and the output kernel is (H, O, E): B sentences, T and S positions, H heads, I and E
+# features, O features per head.
 #
-# **One line, worked.** A case that it gets right: one head, O = 4, a query (2, 0, 0, 0) and a key (3, 0, 0, 0), both as
-# projected. Their product is 6, the logit that goes into the softmax is 3.
+# **One line, worked.** The program gets this case right: one head, O = 4, a projected query (2, 0, 0, 0) and a
+# projected key (3, 0, 0, 0). Their product is 6, and the logit that goes into the softmax is 3.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `heads-all-first`: Every head computes what the first computes.
+# - `heads-all-first`: Every head computes what the first head computes.
 # - `kernels-key-for-value`: The value is projected with the key's kernel.
-# - `logits-key-key`: The logits are key · key in place of query · key.
-# - `merge-averaged`: The heads are averaged in place of concatenated.
-# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, in place of √O.
-# - `scale-keys`: The logits are divided by √S, the root of the number of keys, in place of √O.
+# - `logits-key-key`: The logits are key · key instead of query · key.
+# - `merge-averaged`: The heads are averaged instead of concatenated.
+# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, instead of √O.
+# - `scale-keys`: The logits are divided by √S, the root of the number of keys, instead of √O.
 # - `scale-missing`: The logits are not divided by √O.
-# - `scale-without-root`: The logits are divided by O in place of √O: the root is missing, or they are scaled twice.
-# - `softmax-base-two`: The softmax takes powers of 2 in place of e.
-# - `softmax-over-heads`: The softmax runs over the heads in place of the keys.
+# - `scale-without-root`: The logits are divided by O instead of √O: the root is missing, or the scale is applied
+#   twice.
+# - `softmax-base-two`: The softmax takes powers of 2 instead of e.
+# - `softmax-over-heads`: The softmax runs over the heads instead of the keys.
 
 # %%
 import numpy as np
@@ -39,7 +40,7 @@ MISTAKE = "scale-all-heads"
 
 
 def program_01(query, value, query_kernel, key_kernel, value_kernel, output_kernel):
-    """Multi-head attention without biases and mask; key and value are made of the same input.
+    """Multi-head attention without biases and mask; key and value come from the same input.
 
     Args:
         query: (B, T, I).
@@ -69,12 +70,12 @@ def program_01(query, value, query_kernel, key_kernel, value_kernel, output_kern
 
 
 # %% [markdown] tags=["hint"]
-# Compute the logits of a single head by hand, with a loop, and compare them with the program's. By which factor do they
-# differ, and does the factor change with H, with O, with S?
+# Compute the logits of a single head by hand, with a loop, and compare them with the program's. By which factor do
+# they differ? Does the factor change with H, with O, with S?
 
 # %% [markdown] tags=["hint"]
-# The factor is √H for every number of heads. So one line knows the number of heads that should not.
+# The factor is √H for every number of heads. So one line depends on the number of heads and should not.
 
 # %% [markdown] tags=["hint"]
-# A logit is the sum of O products. Only the number of things that are summed says how large it gets, and by how much it
-# must be divided.
+# A logit is the sum of O products. How large it gets depends only on the number of products in that sum, and so does
+# the number to divide by.

@@ -1,31 +1,32 @@
 # %% [markdown]
 # # Program 2: positions before the batch
 #
-# **The question.** The author keeps the positions on the first axis, as recurrent networks do. The model trains, badly.
-# The rows of its scores sum to 0.7, to 1.6, to 0.9: sometimes to one, as if by chance.
+# **The question.** The author keeps the positions on the first axis, as recurrent networks do. The model trains, but
+# badly. The rows of its scores sum to 0.7, to 1.6, to 0.9, and to one only by chance.
 #
-# **The idea.** A query divides its attention among the keys. So there is one axis of the scores over which they must
-# sum to one, and over the others they may sum to anything. Write the letter of each axis of each array beside its line.
+# **The idea.** A query divides its attention among the keys. So the scores must sum to one over exactly one axis;
+# over the others they may sum to anything. Write the letter of each axis of each array beside its line.
 #
-# **The shapes.** The query is (T, B, H, O), key and value are (S, B, H, O), the scores (T, S, B, H): T and S positions,
-# B sentences, H heads, O features a head.
+# **The shapes.** The query is (T, B, H, O), key and value are (S, B, H, O), and the scores are (T, S, B, H): T and S
+# positions, B sentences, H heads, O features per head.
 #
-# **One line, worked.** A case that it gets right: T = S = 2, and all elements of query and key are 0. Every score is
-# 1/2, and the output of the values 4 and 8 is 6.
+# **One line, worked.** The program gets this case right: T = S = 2, and all elements of query and key are 0. Every
+# score is 1/2, and the output for the values 4 and 8 is 6.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `logits-query-query`: The logits are query · query in place of query · key.
-# - `mix-key`: The scores mix the keys in place of the values.
-# - `mix-scores-transposed`: The scores are transposed before they mix the values: every value goes to the wrong query.
+# - `logits-query-query`: The logits are query · query instead of query · key.
+# - `mix-key`: The scores mix the keys instead of the values.
+# - `mix-scores-transposed`: The scores are transposed before they mix the values, so every value goes to the wrong
+#   query.
 # - `scale-missing`: The logits are not divided by √O.
 # - `softmax-not-normalised`: The exponentials are not divided by their sum.
-# - `softmax-over-batch`: The softmax runs over the batch in place of the keys.
+# - `softmax-over-batch`: The softmax runs over the batch instead of the keys.
 # - `softmax-over-flattened`: The softmax runs over queries and keys together: a head's whole matrix sums to one.
-# - `softmax-over-heads`: The softmax runs over the heads in place of the keys.
-# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
-# - `softmax-twice`: The softmax is taken twice: the scores go through a second one.
+# - `softmax-over-heads`: The softmax runs over the heads instead of the keys.
+# - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
+# - `softmax-twice`: The softmax is applied twice.
 
 # %%
 import numpy as np
@@ -59,10 +60,10 @@ def program_02(query, key, value):
 
 
 # %% [markdown] tags=["hint"]
-# Sum the scores over each of their four axes in turn. Over which do they sum to one? Over which should they?
+# Sum the scores over each of their four axes in turn. Over which axis do they sum to one? Over which should they?
 
 # %% [markdown] tags=["hint"]
 # The letters of the scores are TSBH. Each query, T, divides its attention among the keys, S.
 
 # %% [markdown] tags=["hint"]
-# Both lines of the softmax name the axis of the queries. It must be the one that the values are mixed over, in both.
+# Both lines of the softmax name the axis of the queries. Both must name the axis over which the values are mixed.

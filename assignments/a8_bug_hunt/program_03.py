@@ -1,34 +1,34 @@
 # %% [markdown]
 # # Program 3: NumPy's masked arrays
 #
-# **The question.** "NumPy has masked arrays, so I let them do the work." The loss falls faster than with anybody else's
-# model, and what it generates is useless.
+# **The question.** "NumPy has masked arrays, so I let them do the work." The loss falls faster than with anybody
+# else's model, and the text that it generates is useless.
 #
-# **The idea.** A boolean mask has no meaning of its own: in each library's documentation one sentence says what True
-# stands for. Where two libraries meet, read that sentence of both.
+# **The idea.** A boolean mask has no meaning of its own. Each library's documentation has one sentence that says what
+# True stands for. Where two libraries meet, read that sentence in both.
 #
-# **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), the mask is (B, T, S): B sentences, H
-# heads, T and S positions, O features a head.
+# **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), and the mask is (B, T, S): B sentences, H
+# heads, T and S positions, O features per head.
 #
-# **One line, worked.** A case that it gets right: S = 2, and both keys have the value 5. Whichever of the two is
-# hidden, the output is 5.
+# **One line, worked.** The program gets this case right: S = 2, and both keys have the value 5. Whichever of the two
+# is hidden, the output is 5.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `mask-after-softmax`: The mask is applied after the softmax, and rows are not divided by their new sum: it is less
-#   than one.
-# - `mask-any-row-for-all`: A key that any query may attend to is open to all of them: the mask is reduced to one of the
-#   keys.
+# - `mask-after-softmax`: The mask is applied after the softmax, and the rows are not divided by their new sum, which
+#   is less than one.
+# - `mask-any-row-for-all`: A key that any query may attend to is open to all queries: the mask is reduced to one row
+#   of keys.
 # - `mask-first-head-only`: Only the first head is masked.
-# - `mask-inverted`: The mask is inverted: attended is what should be hidden.
-# - `mask-missing`: No mask has any effect: everybody attends to everybody (or 1e-9 is added where -1e9 is meant).
+# - `mask-inverted`: The mask is inverted: queries attend to what should be hidden.
+# - `mask-missing`: No mask has any effect: every query attends to every key (or 1e-9 is added where -1e9 is meant).
 # - `mask-of-first-item`: The first item's mask is used for the whole batch.
-# - `mask-zeroes-logits`: Hidden logits become 0 in place of -∞ (multiplied by the mask, or filled with 1e-9): they keep
-#   a share.
-# - `scale-multiplied`: The logits are multiplied by √O in place of divided.
-# - `softmax-of-opposite`: The softmax is of the negative logits: the least alike get the most.
-# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
+# - `mask-zeroes-logits`: Hidden logits become 0 instead of -∞ (multiplied by the mask, or filled with 1e-9), so they
+#   keep a share.
+# - `scale-multiplied`: The logits are multiplied by √O instead of divided.
+# - `softmax-of-opposite`: The softmax is taken of the negative logits: the least similar keys get the largest scores.
+# - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
 
 # %%
 import numpy as np
@@ -64,11 +64,11 @@ def program_03(query, key, value, mask):
 
 
 # %% [markdown] tags=["hint"]
-# Take a mask in which a query may attend to one key only. Its output must be that key's value. What do you get?
+# Take a mask that lets a query attend to one key only. The output must be that key's value. What do you get?
 
 # %% [markdown] tags=["hint"]
-# Read in NumPy's manual, on `numpy.ma.MaskedArray`, what an element of the mask that is True means for the array.
+# Read in NumPy's manual, under `numpy.ma.MaskedArray`, what True in the mask means for the array.
 
 # %% [markdown] tags=["hint"]
-# The docstring's mask says what may be attended to, a masked array's mask says what is invalid. One `~` lies between
-# them.
+# The docstring's mask says what may be attended to, and a masked array's mask says what is invalid. One `~` lies
+# between them.

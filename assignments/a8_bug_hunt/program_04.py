@@ -4,32 +4,32 @@
 # **The question.** "I checked it: the scores of the padding are exactly zero. But the longer the padding, the smaller
 # the output."
 #
-# **The idea.** That hidden scores are zero is one thing that a mask must do. What must be true of the scores that are
-# left? Look at the sum of what multiplies the values.
+# **The idea.** A mask must make the hidden scores zero. But that is not all: what must be true of the scores that are
+# left? Look at the sum of the numbers that multiply the values.
 #
-# **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), the mask is (B, T, S): B sentences, H
-# heads, T and S positions, O features a head. The loop goes over all B·H pairs.
+# **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), and the mask is (B, T, S): B sentences, H
+# heads, T and S positions, O features per head. The loop goes over all B·H pairs.
 #
-# **One line, worked.** A case that it gets right: four keys, nothing hidden, a query of zeros. Every score is 1/4, and
-# the output is the mean of the four values.
+# **One line, worked.** The program gets this case right: four keys, nothing hidden, and a query of zeros. Every score
+# is 1/4, and the output is the mean of the four values.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `mask-added-ones`: The mask is added to the logits as 1 and 0: what is hidden loses 1, not everything.
-# - `mask-after-softmax`: The mask is applied after the softmax, and rows are not divided by their new sum: it is less
-#   than one.
-# - `mask-inverted`: The mask is inverted: attended is what should be hidden.
-# - `mask-items-as-heads`: The mask has no axis of heads: where there are as many items as heads, head number b gets
-#   item b's mask.
-# - `mask-missing`: No mask has any effect: everybody attends to everybody (or 1e-9 is added where -1e9 is meant).
+# - `mask-added-ones`: The mask is added to the logits as 1 and 0: a hidden logit loses 1, not everything.
+# - `mask-after-softmax`: The mask is applied after the softmax, and the rows are not divided by their new sum, which
+#   is less than one.
+# - `mask-inverted`: The mask is inverted: queries attend to what should be hidden.
+# - `mask-items-as-heads`: The mask has no axis for the heads: if there are as many items as heads, head b gets item
+#   b's mask.
+# - `mask-missing`: No mask has any effect: every query attends to every key (or 1e-9 is added where -1e9 is meant).
 # - `mask-of-first-item`: The first item's mask is used for the whole batch.
-# - `mask-zeroes-logits`: Hidden logits become 0 in place of -∞ (multiplied by the mask, or filled with 1e-9): they keep
-#   a share.
-# - `scale-after-softmax`: The scores are divided by √O after the softmax, the logits before it are not: rows sum to
-#   1/√O.
+# - `mask-zeroes-logits`: Hidden logits become 0 instead of -∞ (multiplied by the mask, or filled with 1e-9), so they
+#   keep a share.
+# - `scale-after-softmax`: The scores are divided by √O after the softmax, and the logits before it are not: rows sum
+#   to 1/√O.
 # - `softmax-one-more`: One is added to the sum of the exponentials: rows sum to less than one.
-# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
+# - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
 
 # %%
 import numpy as np
@@ -69,10 +69,11 @@ def program_04(query, key, value, mask):
 
 
 # %% [markdown] tags=["hint"]
-# Give every key the same value, say 1. Whatever the scores are, the output must be 1 too. When is it, and when not?
+# Give every key the same value, say 1. Whatever the scores are, the output must be 1 too. When is it, and when is it
+# not?
 
 # %% [markdown] tags=["hint"]
-# A hidden key has taken part in the sum by which all powers are divided. Its share is missing afterwards.
+# A hidden key has taken part in the sum by which all exponentials are divided. Its share is missing afterwards.
 
 # %% [markdown] tags=["hint"]
-# What is to be hidden must be so before the exponentials are summed up: which number has the exponential 0?
+# A key must be hidden before the exponentials are summed. Which number has the exponential 0?

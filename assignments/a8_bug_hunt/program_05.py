@@ -2,33 +2,33 @@
 # # Program 5: heads folded into the batch
 #
 # **The question.** "All heads at once: I fold them into the batch and repeat the mask H times." With a batch of one
-# sentence everything agrees. With a batch of eight some sentences attend to padding, and others have real words hidden.
+# sentence everything agrees. With a batch of eight, some sentences attend to padding, and others have real words
+# hidden.
 #
-# **The idea.** Where two axes are folded into one, one of them runs faster. Everything that is laid beside the folded
-# array must run the same way. Write down, for B = 2 and H = 2, which sentence and which head stand at index 0, 1, 2, 3,
-# of both.
+# **The idea.** When two axes are folded into one, one of them runs faster. Everything beside the folded array must
+# run the same way. For B = 2 and H = 2, write down which sentence and which head stand at index 0, 1, 2, 3 of both.
 #
-# **The shapes.** The query is (B, T, H·O), key and value are (B, S, H·O); folded they are (B·H, T, O) and (B·H, S, O).
-# The mask is (B, T, S): B sentences, T and S positions, H heads, O features a head.
+# **The shapes.** The query is (B, T, H·O), and key and value are (B, S, H·O); folded, they are (B·H, T, O) and (B·H,
+# S, O). The mask is (B, T, S): B sentences, T and S positions, H heads, O features per head.
 #
-# **One line, worked.** A case that it gets right: B = 1, H = 2. The mask of the one sentence is laid twice below
-# itself, once for each head.
+# **One line, worked.** The program gets this case right: B = 1, H = 2. The one sentence's mask is there twice, once
+# for each head.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `heads-reshaped`: The heads are split by a reshape without a transpose: positions and features are mixed.
+# - `heads-reshaped`: The heads are split by a reshape without a transpose, which mixes positions and features.
 # - `mask-first-head-only`: Only the first head is masked.
-# - `mask-inverted`: The mask is inverted: attended is what should be hidden.
+# - `mask-inverted`: The mask is inverted: queries attend to what should be hidden.
 # - `mask-of-first-item`: The first item's mask is used for the whole batch.
 # - `mask-of-next-item`: Each item gets the mask of the item after it.
-# - `mask-repeated`: The heads come first in (H·B), and the mask is repeated in place of tiled: heads get another item's
-#   mask.
-# - `mask-tiled`: The mask is tiled over (B·H) where each item's must be repeated for its heads: heads get another
+# - `mask-repeated`: The heads come first in (H·B), and the mask is repeated instead of tiled: heads get another
 #   item's mask.
-# - `merge-batch-exchanged`: Batch and heads are exchanged when merging: (B·H) is read as (H·B).
+# - `mask-tiled`: The mask is tiled over (B·H), although each item's mask must be repeated for its heads: heads get
+#   another item's mask.
+# - `merge-batch-exchanged`: Batch and heads are exchanged when the heads are merged: (B·H) is read as (H·B).
 # - `merge-not-transposed`: The heads are merged without transposing back: a query gets pieces of other queries.
-# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, in place of √O.
+# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, instead of √O.
 
 # %%
 import numpy as np
@@ -70,13 +70,13 @@ def program_05(query, key, value, mask, heads):
 
 
 # %% [markdown] tags=["hint"]
-# Fold an array that holds its sentence's number everywhere, and print the first element of each of the B·H. Do the same
-# with what is made of the mask.
+# Fold an array that holds its sentence's number everywhere, and print the first element of each of the B·H rows. Do
+# the same with the mask's rows.
 
 # %% [markdown] tags=["hint"]
-# In the folded arrays all heads of sentence 0 come first, then all heads of sentence 1. In the mask all sentences come
-# first, and then all once more.
+# In the folded arrays, all heads of sentence 0 come first, then all heads of sentence 1. In the mask, all sentences
+# come first, and then all of them again.
 
 # %% [markdown] tags=["hint"]
-# One NumPy function puts whole copies behind each other, another puts the copies of each item side by side. You need
-# the other one, on the first axis.
+# One NumPy function puts whole copies one after the other; another puts the copies of each item side by side. You
+# need the other one, on the first axis.

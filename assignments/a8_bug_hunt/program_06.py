@@ -1,33 +1,35 @@
 # %% [markdown]
 # # Program 6: a softmax in logarithms
 #
-# **The question.** "My decoder does not cheat: I checked that no position sees a later one." Yet the output of the very
-# first position changes when the last token is changed.
+# **The question.** "My decoder does not cheat: I checked that no position sees a later one." Yet the output at the
+# very first position changes when the last token changes.
 #
-# **The idea.** Look at the extreme rows. The first query has hardly anything to attend to, the last one nearly
-# everything: where a comparison is off by one, these two show it first.
+# **The idea.** Look at the extreme rows. The first query has hardly anything to attend to, and the last one nearly
+# everything. If a comparison is off by one, these two rows show it first.
 #
-# **The shapes.** Query, key and value are (B, H, T, O): B sentences, H heads, T positions, O features a head. What is
-# hidden is (T, T), the same for all.
+# **The shapes.** Query, key and value are (B, H, T, O): B sentences, H heads, T positions, O features per head. The
+# array of hidden positions is (T, T), the same for all.
 #
-# **One line, worked.** A case that it gets right: where all positions have the value (5, 7), every output is (5, 7),
-# whatever the scores: the rows sum to one.
+# **One line, worked.** The program gets this case right: all positions have the value (5, 7). Then every output is
+# (5, 7) whatever the scores are, because the rows sum to one.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `causal-itself-only`: The causal mask is a diagonal: each position attends to itself alone.
-# - `causal-missing`: There is no causal mask: the future is attended.
-# - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 in place of s ≤ t.
-# - `causal-reversed`: The causal mask is reversed: the past is hidden, the future and the position itself are attended.
-# - `causal-strict`: The causal mask hides the position itself: s < t in place of s ≤ t.
-# - `causal-wrong-corner`: With T ≠ S the causal mask is aligned to the lower right corner in place of the upper left.
-# - `causal-zeroes-logits`: The future's logits become 0 in place of -∞ (tril of the logits): they keep a share of
+# - `causal-missing`: There is no causal mask: positions attend to the future.
+# - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 instead of s ≤ t.
+# - `causal-reversed`: The causal mask is reversed: it hides the past, and positions attend to themselves and to the
+#   future.
+# - `causal-strict`: The causal mask hides the position itself: s < t instead of s ≤ t.
+# - `causal-wrong-corner`: If T ≠ S, the causal mask is aligned to the lower right corner instead of the upper left.
+# - `causal-zeroes-logits`: The future's logits become 0 instead of -∞ (tril of the logits), so they keep a share of
 #   exp(0).
-# - `mask-after-softmax`: The mask is applied after the softmax, and rows are not divided by their new sum: it is less
-#   than one.
-# - `scale-without-root`: The logits are divided by O in place of √O: the root is missing, or they are scaled twice.
-# - `softmax-base-two`: The softmax takes powers of 2 in place of e.
+# - `mask-after-softmax`: The mask is applied after the softmax, and the rows are not divided by their new sum, which
+#   is less than one.
+# - `scale-without-root`: The logits are divided by O instead of √O: the root is missing, or the scale is applied
+#   twice.
+# - `softmax-base-two`: The softmax takes powers of 2 instead of e.
 
 # %%
 import numpy as np
@@ -61,12 +63,11 @@ def program_06(query, key, value):
 
 
 # %% [markdown] tags=["hint"]
-# Print what is hidden for T = 3, as zeros and ones, and read it row by row: what does each position see?
+# Print the hidden positions for T = 3 as zeros and ones, and read them row by row. What does each position see?
 
 # %% [markdown] tags=["hint"]
-# In the first row everything is hidden, so that all logits are -10⁹ and all scores equal. What should the first
+# In the first row everything is hidden, so all logits are -10⁹ and all scores are equal. What should the first
 # position see?
 
 # %% [markdown] tags=["hint"]
-# The diagonal is where query and key stand at the same position. Whether it is hidden is decided by the
-# comparison operator.
+# On the diagonal, query and key stand at the same position. The comparison operator decides whether it is hidden.

@@ -4,30 +4,31 @@
 # **The question.** In self-attention two implementations agree to the last digit. Called with five queries and seven
 # keys, one of them sees two positions further than the other. Both call it causal.
 #
-# **The idea.** Causal means that a query sees no key of a later position, so it must be known at which position each of
+# **The idea.** Causal means that a query sees no key at a later position, so we must know at which position each of
 # them stands. Here both sequences begin at position 0, and query t sees the keys s ≤ t, as with Keras'
-# `use_causal_mask`. (Other code has the last query stand beside the last key: that is right where the queries continue
-# a sequence whose keys are remembered. It is another question.)
+# `use_causal_mask`. (Other code puts the last query beside the last key. That is right if the queries continue a
+# sequence whose keys are cached, but it is another question.)
 #
-# **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O): B sentences, H heads, T and S positions, O
-# features a head. T may be smaller or larger than S.
+# **The shapes.** The query is (B, H, T, O), and key and value are (B, H, S, O): B sentences, H heads, T and S
+# positions, O features per head. T may be smaller or larger than S.
 #
-# **One line, worked.** A case that it gets right: T = S = 3. The queries see one, two and three keys.
+# **One line, worked.** The program gets this case right: T = S = 3. The queries see one, two and three keys.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `causal-inverted`: The causal mask is inverted: only the future is attended.
+# - `causal-inverted`: The causal mask is inverted: positions attend to the future alone.
 # - `causal-itself-only`: The causal mask is a diagonal: each position attends to itself alone.
-# - `causal-missing`: There is no causal mask: the future is attended.
-# - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 in place of s ≤ t.
-# - `causal-reversed`: The causal mask is reversed: the past is hidden, the future and the position itself are attended.
-# - `causal-strict`: The causal mask hides the position itself: s < t in place of s ≤ t.
-# - `causal-wrong-corner`: With T ≠ S the causal mask is aligned to the lower right corner in place of the upper left.
-# - `logits-key-query`: The logits are key · query in place of query · key: they are transposed, or the two were
+# - `causal-missing`: There is no causal mask: positions attend to the future.
+# - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 instead of s ≤ t.
+# - `causal-reversed`: The causal mask is reversed: it hides the past, and positions attend to themselves and to the
+#   future.
+# - `causal-strict`: The causal mask hides the position itself: s < t instead of s ≤ t.
+# - `causal-wrong-corner`: If T ≠ S, the causal mask is aligned to the lower right corner instead of the upper left.
+# - `logits-key-query`: The logits are key · query instead of query · key: they are transposed, or the two are
 #   swapped.
-# - `scale-keys`: The logits are divided by √S, the root of the number of keys, in place of √O.
-# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
+# - `scale-keys`: The logits are divided by √S, the root of the number of keys, instead of √O.
+# - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
 
 # %%
 import numpy as np
@@ -40,14 +41,14 @@ MISTAKE = "causal-wrong-corner"
 
 
 def program_07(query, key, value):
-    """Causal scaled dot-product attention; queries and keys are both counted from position 0.
+    """Causal scaled dot-product attention; queries and keys both start at position 0.
 
     Args:
         query: (B, H, T, O).
         key, value: (B, H, S, O).
 
     Returns:
-        The output, (B, H, T, O): query t attends to the keys s ≤ t, as far as there are any.
+        The output, (B, H, T, O): query t attends to the keys s ≤ t that exist.
     """
     rows, columns = query.shape[2], key.shape[2]
     ### BEGIN SOLUTION
@@ -66,7 +67,8 @@ def program_07(query, key, value):
 # Print the triangle for T = S, for T = 2 and S = 4, and for T = 4 and S = 2. How many keys does query 0 see in each?
 
 # %% [markdown] tags=["hint"]
-# Query 0 stands at position 0 and is to see one key, whatever T and S are. In the program that depends on both.
+# Query 0 stands at position 0 and should see one key, whatever T and S are. In the program the number depends on
+# both.
 
 # %% [markdown] tags=["hint"]
-# Read in NumPy's manual what the third argument of `np.tri` moves, and what it is if you leave it out.
+# Read in NumPy's manual what the third argument of `np.tri` shifts, and what it is if you leave it out.

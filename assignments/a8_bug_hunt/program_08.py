@@ -2,31 +2,32 @@
 # # Program 8: three kernels in one array
 #
 # **The question.** "I mask the padding, and I see in the picture that its rows are grey and even." But the same
-# sentence gives another output for each length to which it is padded.
+# sentence gives a different output for each length to which it is padded.
 #
-# **The idea.** A padded position is not to be looked *at*. Whether it looks at others does not matter: nobody uses what
-# it sees. Which of the two axes of positions is that of those who are looked at? To test it, change a padded token: no
-# real position's output may change.
+# **The idea.** Nobody may look *at* a padded position. Whether the padded position looks at others does not matter,
+# because nobody uses its result. Which of the two position axes belongs to those who are looked at? To test it,
+# change a padded token: the output at real positions must not change.
 #
-# **The shapes.** The inputs are (B, T, I), the mask is (B, T). The kernels of query, key and value, in this order, are
-# one array (3, H, I, O): B sentences, T positions, H heads, I features, O features a head. The logits are (B, H, T, S)
-# with S = T.
+# **The shapes.** The inputs are (B, T, I), and the mask is (B, T). The kernels of query, key and value, in this
+# order, are one array (3, H, I, O): B sentences, T positions, H heads, I features, O features per head. The logits
+# are (B, H, T, S) with S = T.
 #
-# **One line, worked.** A case that it gets right: a mask without any False hides nothing, along whichever axis.
+# **One line, worked.** The program gets this case right: a mask without any False hides nothing, along whichever
+# axis.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `kernels-key-value-swapped`: The kernels of key and value are swapped.
 # - `mask-of-first-item`: The first item's mask is used for the whole batch.
 # - `merge-not-transposed`: The heads are merged without transposing back: a query gets pieces of other queries.
 # - `padding-at-other-end`: The padding is taken to be at the other end of the sequence.
-# - `padding-ignored`: The keys' padding mask is ignored: padding is attended.
-# - `padding-inverted`: The padding mask is inverted: padding is attended, and nothing else.
-# - `padding-on-queries`: The keys' padding mask is laid over the queries: rows are hidden in place of columns.
+# - `padding-ignored`: The keys' padding mask is ignored: queries attend to padding.
+# - `padding-inverted`: The padding mask is inverted: queries attend to padding, and to nothing else.
+# - `padding-on-queries`: The keys' padding mask is laid over the queries: rows are hidden instead of columns.
 # - `padding-zeroes-key`: The key is set to 0 at padding, and padding keeps its share of the softmax.
 # - `padding-zeroes-value`: The value is set to 0 at padding, and padding keeps its share of the softmax.
-# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
+# - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
 
 # %%
 import numpy as np
@@ -43,7 +44,7 @@ def program_08(inputs, kernels, mask):
 
     Args:
         inputs: (B, T, I).
-        kernels: of query, key and value, (3, H, I, O).
+        kernels: The kernels of query, key and value, (3, H, I, O).
         mask: boolean (B, T), True at real tokens, False at padding; every sentence has a real token.
 
     Returns:
@@ -62,12 +63,13 @@ def program_08(inputs, kernels, mask):
 
 
 # %% [markdown] tags=["hint"]
-# Change a padded token's features and see which outputs change. Then look for the line that should have prevented it.
+# Change a padded token's features, and see which outputs change. Then look for the line that should have prevented
+# it.
 
 # %% [markdown] tags=["hint"]
-# Write the letters of the logits, and below them those of the mask with its new axes. Below which letter does the
-# mask's axis of positions stand, and below which should it?
+# Write down the letters of the logits, and below them those of the mask with its new axes. Below which letter does
+# the mask's position axis stand, and below which should it stand?
 
 # %% [markdown] tags=["hint"]
-# The mask's positions must lie along the last axis of the logits, that of the keys. The two new axes in between are for
-# heads and queries.
+# The mask's positions must lie along the last axis of the logits, which belongs to the keys. The two new axes before
+# it are for heads and queries.

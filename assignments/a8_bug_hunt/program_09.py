@@ -1,32 +1,34 @@
 # %% [markdown]
 # # Program 9: kernels as matrices
 #
-# **The question.** "The shapes all fit, so the split must be right." The model is hardly better than one that does not
-# know the order of the words, and with a single head it is much better than with four.
+# **The question.** "The shapes all fit, so the split must be right." The model is hardly better than one that does
+# not know the order of the words, and with a single head it is much better than with four.
 #
-# **The idea.** A shape does not say which number stands where. A head is a part of the features of *every* position.
+# **The idea.** A shape does not say which number stands where. A head takes part of the features of *every* position.
 # Split an array in which each number says where it comes from, such as 10 · position + feature, and look at what the
 # first head gets.
 #
-# **The shapes.** The query's input is (B, T, I), that of key and value (B, S, I). The kernels of query, key and value
-# are (I, H·O), the output's is (H·O, E): B sentences, T and S positions, H heads, I and E features, O features a head.
+# **The shapes.** The query's input is (B, T, I), and the input of key and value is (B, S, I). The kernels of query,
+# key and value are (I, H·O), and the output kernel is (H·O, E): B sentences, T and S positions, H heads, I and E
+# features, O features per head.
 #
-# **One line, worked.** A case that it gets right: one token, T = S = 1. There is one score, 1, and the output is the
-# value's projection times the output's kernel.
+# **One line, worked.** The program gets this case right: one token, T = S = 1. There is one score, 1, and the output
+# is the projected value times the output kernel.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `batch-as-one-sequence`: All items are laid into one sequence: everybody attends to the whole batch.
+# - `batch-as-one-sequence`: All items are laid end to end in one sequence: every position attends to the whole batch.
 # - `heads-one-key-value`: All heads share the first head's key and value.
-# - `heads-reshaped`: The heads are split by a reshape without a transpose: positions and features are mixed.
-# - `heads-size-first`: The features are split as (O, H) in place of (H, O): a head gets every H-th feature.
+# - `heads-reshaped`: The heads are split by a reshape without a transpose, which mixes positions and features.
+# - `heads-size-first`: The features are split as (O, H) instead of (H, O): a head gets every H-th feature.
 # - `kernels-query-key-swapped`: The kernels of query and key are swapped.
 # - `merge-heads-reversed`: The heads are concatenated in the opposite order.
-# - `merge-kernel-transposed`: The output's kernel is used as (out, in) in place of (in, out).
-# - `merge-size-first`: The heads are interleaved: merged as (O, H) in place of (H, O).
-# - `mix-scores-transposed`: The scores are transposed before they mix the values: every value goes to the wrong query.
-# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, in place of √O.
+# - `merge-kernel-transposed`: The output kernel is used as (out, in) instead of (in, out).
+# - `merge-size-first`: The heads are interleaved: merged as (O, H) instead of (H, O).
+# - `mix-scores-transposed`: The scores are transposed before they mix the values, so every value goes to the wrong
+#   query.
+# - `scale-all-heads`: The logits are divided by √(H·O), the width of all heads together, instead of √O.
 
 # %%
 import numpy as np
@@ -39,7 +41,7 @@ MISTAKE = "heads-reshaped"
 
 
 def program_09(query, value, query_kernel, key_kernel, value_kernel, output_kernel, heads):
-    """Multi-head attention without biases and mask; key and value are made of the same input.
+    """Multi-head attention without biases and mask; key and value come from the same input.
 
     Args:
         query: (B, T, I).
@@ -69,13 +71,13 @@ def program_09(query, value, query_kernel, key_kernel, value_kernel, output_kern
 
 
 # %% [markdown] tags=["hint"]
-# Change the features of the last position alone, and look which heads, and which rows of them, change after the split.
-# It should be the last row of every head.
+# Change the features of the last position alone, and look at which heads, and which of their rows, change after the
+# split. It should be the last row of every head.
 
 # %% [markdown] tags=["hint"]
-# A reshape reads the numbers in their order and cuts them elsewhere. After the split the first head holds the first
+# A reshape reads the numbers in their order and cuts them elsewhere. After the split, the first head holds the first
 # positions whole, and the later ones not at all.
 
 # %% [markdown] tags=["hint"]
-# Cut only the last axis in two, which leaves positions before heads. Then let the two change places: that is what the
-# merge further down undoes.
+# Cut only the last axis in two, which leaves positions before heads. Then let the two change places. The merge
+# further down undoes exactly that.

@@ -1,32 +1,33 @@
 # %% [markdown]
 # # Program 10: a list of heads
 #
-# **The question.** "I compared every head with the reference: all equal. Then I put them together, and nothing is equal
-# any more. Only when I generate the first word, with one position, does it agree."
+# **The question.** "I compared every head with the reference: all are equal. Then I put them together, and nothing is
+# equal any more. It agrees only when I generate the first word, with one position."
 #
-# **The idea.** The heads of a position are to stand side by side in that position's row. Follow one number from its
-# head into the joined array: does it arrive in the row of its own position?
+# **The idea.** The heads of a position should stand side by side in that position's row. Follow one number from its
+# head into the joined array. Does it arrive in the row of its own position?
 #
-# **The shapes.** The query is (B, T, I), key and value are (B, S, I). The kernels of query, key and value are lists of
-# H matrices (I, O), given as arrays (H, I, O); the output's kernel is (H·O, E): B sentences, T and S positions, H
-# heads, I and E features, O features a head.
+# **The shapes.** The query is (B, T, I), and key and value are (B, S, I). The kernels of query, key and value are
+# lists of H matrices (I, O), given as arrays (H, I, O). The output kernel is (H·O, E): B sentences, T and S
+# positions, H heads, I and E features, O features per head.
 #
-# **One line, worked.** A case that it gets right: T = 1. Two heads with the results 1, 2 and 3, 4 give the row 1, 2, 3,
-# 4.
+# **One line, worked.** The program gets this case right: T = 1. Two heads with the results 1, 2 and 3, 4 give the row
+# 1, 2, 3, 4.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `heads-all-last`: Every head computes what the last computes: a loop's variable is read after the loop.
-# - `heads-reshaped`: The heads are split by a reshape without a transpose: positions and features are mixed.
-# - `merge-averaged`: The heads are averaged in place of concatenated.
-# - `merge-batch-exchanged`: Batch and heads are exchanged when merging: (B·H) is read as (H·B).
-# - `merge-bias-first`: The output's bias is added before the output's kernel in place of after it.
+# - `heads-all-last`: Every head computes what the last head computes: a loop variable is read after the loop.
+# - `heads-reshaped`: The heads are split by a reshape without a transpose, which mixes positions and features.
+# - `merge-averaged`: The heads are averaged instead of concatenated.
+# - `merge-batch-exchanged`: Batch and heads are exchanged when the heads are merged: (B·H) is read as (H·B).
+# - `merge-bias-first`: The output bias is added before the output kernel instead of after it.
 # - `merge-heads-reversed`: The heads are concatenated in the opposite order.
-# - `merge-kernel-size-first`: The output's kernel is flattened as (O, H) in place of (H, O).
+# - `merge-kernel-size-first`: The output kernel is flattened as (O, H) instead of (H, O).
 # - `merge-not-transposed`: The heads are merged without transposing back: a query gets pieces of other queries.
-# - `merge-size-first`: The heads are interleaved: merged as (O, H) in place of (H, O).
-# - `mix-scores-transposed`: The scores are transposed before they mix the values: every value goes to the wrong query.
+# - `merge-size-first`: The heads are interleaved: merged as (O, H) instead of (H, O).
+# - `mix-scores-transposed`: The scores are transposed before they mix the values, so every value goes to the wrong
+#   query.
 
 # %%
 import numpy as np
@@ -65,13 +66,13 @@ def program_10(query, key, value, query_kernels, key_kernels, value_kernels, out
 
 
 # %% [markdown] tags=["hint"]
-# Let every head return its own position everywhere (fill each row with its number), and look at the rows of the joined
-# array. Are they all of one number?
+# Let every head return its own position everywhere (fill each row with its number), and look at the rows of the
+# joined array. Does each hold a single number?
 
 # %% [markdown] tags=["hint"]
-# Stacked on axis 1 the heads stand before the positions: (B, H, T, O). A reshape cuts such an array in its own order,
-# so that a row gets several positions of one head.
+# Stacked on axis 1, the heads stand before the positions: (B, H, T, O). A reshape cuts such an array in its own
+# order, so that a row gets several positions of one head.
 
 # %% [markdown] tags=["hint"]
 # The results are (B, T, O) each, in a list. One NumPy function puts a list of arrays side by side along an axis that
-# they have already.
+# they already have.

@@ -1,33 +1,33 @@
 # %% [markdown]
 # # Program 13: channels first
 #
-# **The question.** The author comes from images and keeps the features on axis 1, as convolutions have them. "A
-# sentence of one token comes out as the bias and nothing else, whichever token it is."
+# **The question.** The author comes from images and keeps the features on axis 1, as convolutions do. "A sentence of
+# one token comes out as the bias and nothing else, whichever token it is."
 #
-# **The idea.** A layer normalization looks at one position at a time: mean and variance are those of its features, and
-# no other position has a part in them. "The last axis" is only the usual place of the features. To test it, change one
-# position of the sum that is normalized: no other position's result may change.
+# **The idea.** A layer normalization looks at one position at a time: mean and variance are those of its features,
+# and no other position takes part. "The last axis" is only the usual place of the features. To test it, change one
+# position of the sum that is normalized: the result at the other positions must not change.
 #
-# **The shapes.** The inputs and what the attention made of them are (B, E, T): B sentences, E features, T positions.
-# Gain and bias are (E,).
+# **The shapes.** The inputs and the attention's output are (B, E, T): B sentences, E features, T positions. Gain and
+# bias are (E,).
 #
-# **One line, worked.** A case that it gets right: E = T = 2, and the sum of input and attention is ((1, 3), (3, 1)).
-# Either way the mean is 2 and the deviation 1: ((-1, 1), (1, -1)).
+# **One line, worked.** The program gets this case right: E = T = 2, and the sum of input and attention is ((1, 3),
+# (3, 1)). Either way the mean is 2 and the deviation 1: ((-1, 1), (1, -1)).
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
-# - `norm-gain-bias-swapped`: The normalizations' formula is wrong: gain and bias are swapped.
-# - `norm-inside-residual`: Only what a sublayer gives is normalized, before the residual connection: x +
+# - `norm-gain-bias-swapped`: The normalization's formula is wrong: gain and bias are swapped.
+# - `norm-inside-residual`: Only the sublayer's output is normalized, before the residual connection: x +
 #   norm(sublayer(x)).
-# - `norm-over-batch`: The normalization runs over the batch in place of the features.
+# - `norm-over-batch`: The normalization runs over the batch instead of the features.
 # - `norm-over-everything`: The normalization runs over the whole array.
-# - `norm-over-time`: The normalization runs over the positions in place of the features.
+# - `norm-over-time`: The normalization runs over the positions instead of the features.
 # - `norm-over-time-and-features`: The normalization runs over positions and features together.
-# - `norm-unbiased`: The standard deviation is the unbiased one, with n - 1 (torch's default), in place of n.
+# - `norm-unbiased`: The standard deviation is the unbiased one with n - 1 (torch's default) instead of n.
 # - `norm-without-root`: The normalization divides by the variance, not by its root.
 # - `residual-missing-attention`: The residual connection around the self-attention is missing.
-# - `softmax-over-queries`: The softmax runs over the queries in place of the keys: columns sum to one.
+# - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
 
 # %%
 import numpy as np
@@ -45,7 +45,7 @@ def program_13(inputs, query_kernel, key_kernel, value_kernel, gain, bias):
     Args:
         inputs: (B, E, T).
         query_kernel, key_kernel, value_kernel: (E, E), as in `features @ kernel`.
-        gain, bias: of the normalization, (E,).
+        gain, bias: Gain and bias of the normalization, (E,).
 
     Returns:
         norm(inputs + attention), (B, E, T), where norm has the epsilon 1e-6, inside the root.
@@ -67,12 +67,12 @@ def program_13(inputs, query_kernel, key_kernel, value_kernel, gain, bias):
 
 
 # %% [markdown] tags=["hint"]
-# With a gain of ones and a bias of zeros every position's features must have the mean 0. Over which axis is that so in
-# what the program returns?
+# With a gain of ones and a bias of zeros, every position's features must have the mean 0. Over which axis is that
+# true of what the program returns?
 
 # %% [markdown] tags=["hint"]
-# The letters are BET. The normalization must leave B and T apart and run over E.
+# The letters are BET. The normalization must keep B and T apart and run over E.
 
 # %% [markdown] tags=["hint"]
-# Two lines name an axis: the mean's and the variance's. Both are wrong, and the softmax, which names the last axis too,
+# Two lines name an axis: the mean's and the variance's. Both are wrong. The softmax also names the last axis, and it
 # is right.

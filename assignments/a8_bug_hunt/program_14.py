@@ -1,37 +1,38 @@
 # %% [markdown]
 # # Program 14: a whole encoder layer
 #
-# **The question.** "Both residual connections are there, I counted them." Stacked six times the model trains, but what
-# the attention makes reaches the output only through the feed-forward network, and its gradient is small.
+# **The question.** "Both residual connections are there, I counted them." Stacked six times, the model trains. But
+# the attention's result reaches the output only through the feed-forward network, and its gradient is small.
 #
-# **The idea.** A residual connection goes around one sublayer: what goes in is added to what comes out. For each of the
-# two, name the array that goes in. Then see what the function returns if the feed-forward network gives zeros: it
-# should be the normalized result of the attention's part.
+# **The idea.** A residual connection goes around one sublayer: it adds the sublayer's input to its output. For each
+# of the two, name the array that goes in. Then see what the function returns if the feed-forward network gives zeros:
+# it should be the normalized result of the attention part.
 #
-# **The shapes.** The inputs are (B, T, E). The attention's kernels are (E, E), the feed-forward network's (E, F) and
-# (F, E): B sentences, T positions, E and F features.
+# **The shapes.** The inputs are (B, T, E). The attention's kernels are (E, E), the feed-forward network's are (E, F)
+# and (F, E): B sentences, T positions, E and F features.
 #
-# **One line, worked.** A case that it gets right: the value's kernel is zeros, and each position's features have the
-# mean 0 and the variance 1. Then the attention's part gives back the inputs themselves (but for the epsilon), and it
-# does not matter which of the two is added.
+# **One line, worked.** The program gets this case right: the value kernel is zeros, and each position's features have
+# the mean 0 and the variance 1. Then the attention part gives back the inputs themselves (except for the epsilon),
+# and it does not matter which of the two is added.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `feed-forward-activation-missing`: The feed-forward network has no activation: its two layers are one linear map.
-# - `feed-forward-input-of-block`: The feed-forward network gets the block's input, not what the attention's part gave.
-# - `norm-before`: The normalizations stand before the sublayers (pre-norm) in place of after the residual connections.
-# - `norm-inside-residual`: Only what a sublayer gives is normalized, before the residual connection: x +
+# - `feed-forward-input-of-block`: The feed-forward network gets the block's input instead of the attention part's
+#   result.
+# - `norm-before`: The normalizations stand before the sublayers (pre-norm) instead of after the residual connections.
+# - `norm-inside-residual`: Only the sublayer's output is normalized, before the residual connection: x +
 #   norm(sublayer(x)).
 # - `residual-feed-forward-from-attention`: The feed-forward network's residual connection adds the attention's bare
 #   output.
-# - `residual-feed-forward-from-input`: The feed-forward network's residual connection adds the block's input, not what
-#   the attention's part gave.
+# - `residual-feed-forward-from-input`: The feed-forward network's residual connection adds the block's input instead
+#   of the attention part's result.
 # - `residual-feed-forward-from-unnormed`: The feed-forward network's residual connection adds the sum before its
 #   normalization.
 # - `residual-missing-attention`: The residual connection around the self-attention is missing.
 # - `residual-missing-feed-forward`: The residual connection around the feed-forward network is missing.
-# - `residual-output-doubled`: Every residual connection adds what the sublayer gives to itself: the input is lost.
+# - `residual-output-doubled`: Every residual connection adds the sublayer's output to itself: the input is lost.
 
 # %%
 import numpy as np
@@ -72,11 +73,10 @@ def program_14(inputs, query_kernel, key_kernel, value_kernel, inner_kernel, out
 
 
 # %% [markdown] tags=["hint"]
-# Set the outer kernel to zeros. What should come out, and does the output depend on the value's kernel at all?
+# Set the outer kernel to zeros. What should come out? Does the output depend on the value kernel at all?
 
 # %% [markdown] tags=["hint"]
-# The second residual connection goes around the feed-forward network. What goes into that?
+# The second residual connection goes around the feed-forward network. What goes into that network?
 
 # %% [markdown] tags=["hint"]
-# Compare the array that the inner kernel multiplies with the array that is added in the last line: it should be the
-# same.
+# Compare the array that the inner kernel multiplies with the array that the last line adds. They should be the same.

@@ -4,31 +4,31 @@
 # **The question.** "The picture of my positional encoding looks like those in tutorials, only the stripes end half
 # way: the right half of the features is the same for all positions."
 #
-# **The idea.** In the paper's formula the features come in pairs: 2i is the sine's, 2i + 1 the cosine's, and both have
-# the angle pos / 10000^(2i/d). The letter i counts pairs, not features. In code it is easily taken for the number of
-# the feature; compare the angle of the last feature with the formula's.
+# **The idea.** In the paper's formula, the features come in pairs: 2i is the sine's and 2i + 1 the cosine's, and both
+# have the angle pos / 10000^(2i/d). The letter i counts pairs, not features. In code it is easily mistaken for the
+# feature's number. Compare the angle of the last feature with the formula's.
 #
-# **The shapes.** The ids are (B, T), the table is (V, d), the result is (B, T, d): B sentences, T positions, V tokens,
-# d features, which are an even number.
+# **The shapes.** The ids are (B, T), the table is (V, d), and the result is (B, T, d): B sentences, T positions, V
+# tokens, d features (an even number).
 #
-# **One line, worked.** A case that it gets right: feature 0 of position 3 gets sin 3 = 0.141 on top of the embedding.
-# All features of position 0 are right as well: 0 at the sines, 1 at the cosines.
+# **One line, worked.** The program gets this case right: feature 0 of position 3 gets sin 3 = 0.141 on top of the
+# embedding. All features of position 0 are right as well: 0 at the sines, 1 at the cosines.
 #
-# **Name it, mend it.** The program below runs and gives the right shape, and one thing in it is wrong. Mend it, and set
-# `MISTAKE` to the id of what was wrong, one of these:
+# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `embedding-unscaled`: The embedding is not multiplied by √d.
-# - `positions-base-1000`: The angles' base is 1,000 in place of 10,000.
-# - `positions-exponent-doubled`: The exponent is 4i/d: 2i where i is even already, or d/2 in place of d.
-# - `positions-exponent-doubled-per-feature`: The exponent is 2j/d for each feature j, where j stands for 2i or 2i + 1
-#   already.
-# - `positions-exponent-from-one`: The pairs are counted from 1: the exponent is 2(i + 1)/d in place of 2i/d.
-# - `positions-exponent-halved`: The exponent is i/d in place of 2i/d, or the base is 100 in place of 10,000.
+# - `positions-base-1000`: The base of the angles is 1,000 instead of 10,000.
+# - `positions-exponent-doubled`: The exponent is 4i/d: 2i where i is even already, or d/2 instead of d.
+# - `positions-exponent-doubled-per-feature`: The exponent is 2j/d for each feature j, although j already stands for
+#   2i or 2i + 1.
+# - `positions-exponent-from-one`: The pairs are counted from 1: the exponent is 2(i + 1)/d instead of 2i/d.
+# - `positions-exponent-halved`: The exponent is i/d instead of 2i/d, or the base is 100 instead of 10,000.
 # - `positions-exponent-per-feature`: The exponent is j/d for each feature j: sine and cosine of a pair have different
 #   frequencies.
-# - `positions-from-one`: The positions start at 1 in place of 0.
-# - `positions-halves`: The sines fill the first half of the features and the cosines the second: they are not
-#   interleaved.
+# - `positions-from-one`: The positions start at 1 instead of 0.
+# - `positions-halves`: The sines fill the first half of the features and the cosines the second, instead of
+#   alternating.
 # - `positions-sine-cosine-swapped`: Cosines stand at even features and sines at odd ones.
 
 # %%
@@ -69,8 +69,8 @@ def program_15(ids, table):
 
 # %% [markdown] tags=["hint"]
 # Sine and cosine of a pair must have the same angle, and no exponent may reach 1. In the program each feature has its
-# own, up to nearly 2.
+# own exponent, up to nearly 2.
 
 # %% [markdown] tags=["hint"]
-# The program's features are numbered 0 to d - 1: of such a number you need the 2i of its pair, which is the number
-# itself if it is even, and one less if it is odd.
+# The program numbers its features from 0 to d - 1. From such a number you need the 2i of its pair: the number itself
+# if it is even, and one less if it is odd.

@@ -1,6 +1,6 @@
-"""What is checked of `catches`: which mistakes of the bank a learner's test finds, and whether it lets right code pass.
+"""The checks of `catches`: how many mistakes of the bank the learner's test finds, and whether it accepts right code.
 
-The implementations are computed outside the sandbox, under numbers that say nothing, with the right ones among them.
+The implementations run outside the sandbox, under numbers that reveal nothing, with right ones among them.
 """
 
 from functools import cache
@@ -13,9 +13,9 @@ from kmha.course.judging import same
 from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
-RIGHT = 24  # implementations among the wrong ones
+RIGHT = 24  # right implementations among the wrong ones
 SHARES = (0.25, 0.5, 0.75, 0.99)
-MOST = 20_000  # elements of an array, and scores
+MOST = 20_000  # elements of an array, and of the scores
 
 
 def _results(query, key, value, mask=None, mistake=None):
@@ -26,7 +26,7 @@ def _results(query, key, value, mask=None, mistake=None):
 
 @cache
 def mistakes():
-    """Those that show on some call, so that a test can find them."""
+    """Return the ids of the mistakes that change the result of some call, so that a test can find them."""
     rng = np.random.default_rng(20171207)
     calls = []
     for _ in range(2):
@@ -49,46 +49,48 @@ def mistakes():
 
 
 def _names(seed):
-    """What stands behind each number: a mistake's id, or nothing for right ones."""
+    """Return the mistake's id behind each number, or `None` for a right implementation."""
     behind = [*mistakes(), *[None] * RIGHT]
     return [behind[index] for index in np.random.default_rng(seed).permutation(len(behind))]
 
 
 def draw(rng):
-    """As many numbers as there are implementations; what stands behind them hangs on the seed."""
+    """Return the number of implementations, and the seed that shuffles them."""
     seed = int(rng.integers(1 << 32))
     return {"seed": seed, "count": len(_names(seed)), "right": RIGHT}
 
 
 def _check_sizes(query, key, value, mask):
-    """It is computed outside of the sandbox, where nothing else limits it.
+    """Refuse large arrays, since nothing else limits a computation outside the sandbox.
 
     Raises:
-        ValueError: it says which array is too large, or of another shape.
+        ValueError: An array is too large or has the wrong shape.
     """
     arrays = {"query": query, "key": key, "value": value, "mask": mask}
     sizes = {name: np.size(array) for name, array in arrays.items()}
     (batch, heads, rows, size), of_key, of_value = _shapes(query, key, value)
     if of_key != (batch, heads, of_key[2], size) or of_value[:3] != of_key[:3]:
         raise ValueError(
-            "query is to be (B, H, T, O), key and value (B, H, S, O); "
-            f"yours are {(batch, heads, rows, size)}, {of_key} and {of_value}."
+            "expected query (B, H, T, O), and key and value (B, H, S, O). "
+            f"Received the shapes {(batch, heads, rows, size)}, {of_key} and {of_value}."
         )
     sizes["the scores"] = batch * heads * rows * of_key[2]
     for name, count in sizes.items():
         if count > MOST:
-            raise ValueError(f"{name}: {count:,} elements, and at most {MOST:,} are computed: choose smaller sizes.")
+            raise ValueError(
+                f"expected at most {MOST:,} elements. Received {count:,} for {name}: choose smaller sizes."
+            )
 
 
 def _shapes(*arrays):
     shapes = [np.shape(array) for array in arrays]
     if any(len(shape) != 4 for shape in shapes):
-        raise ValueError(f"query, key and value have four axes each; yours have the shapes {shapes}.")
+        raise ValueError(f"expected query, key and value with four axes each. Received the shapes {shapes}.")
     return shapes
 
 
 def serve(name, query, key, value, mask=None):
-    """What an implementation gives: in float32 for every other right one."""
+    """Return an implementation's results, in float32 for every other right one."""
     seed, _, index = name.partition("/")
     id = _names(int(seed))[int(index)]
     _check_sizes(query, key, value, mask)
@@ -99,10 +101,10 @@ def serve(name, query, key, value, mask=None):
 
 
 def ask(answer, inputs):
-    """For every implementation, whether the learner's test objects.
+    """Return for every implementation whether the learner's test objects to it.
 
-    Any error is an objection: a result with an axis too few breaks a test that counts on it. Where as many calls
-    break as there are right implementations, it is the test that is broken.
+    Any error counts as an objection, because a result with a missing axis may break the test. If as many calls
+    break as there are right implementations, the test itself is broken.
     """
     objects, broken = [], []
     for index in range(inputs["count"]):
@@ -120,7 +122,7 @@ def ask(answer, inputs):
 
 
 def _sorted(inputs, result):
-    """For the right and for the wrong ones, whether each was objected to."""
+    """Return the verdicts on the right implementations, and those on the wrong ones."""
     behind = _names(inputs["seed"])
     if not isinstance(result, list) or len(result) != len(behind):
         raise TypeError("not one verdict each")
@@ -131,19 +133,19 @@ def _sorted(inputs, result):
 def _accepts(inputs, result, expected):
     right, wrong = _sorted(inputs, result)
     if any(right):
-        return f"it objects to {sum(right)} of {len(right)} implementations that are right."
+        return f"it objects to {sum(right)} of {len(right)} right implementations."
     if not any(wrong):
-        return "it objects to no implementation at all: it is to raise an `AssertionError`, what it returns does not count."
+        return "it objects to no implementation at all. Raise an `AssertionError`; the returned value does not count."
     return None
 
 
 def _kills(share, before):
-    """A judge; the lowest share that is not reached names a mistake that was let pass."""
+    """Return a judge. The lowest share that is not reached names a mistake that the test misses."""
 
     def judge(inputs, result, expected):
         right, wrong = _sorted(inputs, result)
         if any(right):
-            return "it objects to right implementations too, so that its objections find nothing."
+            return "it objects to right implementations too, so its objections prove nothing."
         killed = sum(wrong)
         if killed >= share * len(wrong):
             return None
@@ -152,7 +154,7 @@ def _kills(share, before):
             return says
         missed = {id for id, said in zip(_names(inputs["seed"]), result, strict=True) if id and not said}
         example = next(id for id in mistakes() if id in missed)
-        return f"{says} It lets pass code whose author kmha would tell: {BANK[example].says}"
+        return f"{says} It misses this mistake: {BANK[example].says}"
 
     return judge
 
@@ -178,7 +180,7 @@ EXERCISE = Exercise(
     difficulty=3,
     minutes=30,
     checks=(
-        Check("invariants", "it objects to wrong implementations only", 2, draw, ask, _accepts, times=1),
+        Check("invariants", "it objects only to wrong implementations", 2, draw, ask, _accepts, times=1),
         *(
             Check("values", f"it finds {share:.0%} of the mistakes", 2, draw, ask, _kills(share, before), times=1)
             for before, share in pairwise((0.0, *SHARES))
@@ -187,47 +189,47 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "only-shapes",
-            "Your test looks at shapes alone, and nearly every mistake keeps them.",
+            "Your test checks only shapes, and nearly every mistake keeps them.",
             {LOOP: ""},
         ),
         Wrong(
             "objects-to-everything",
-            "Your test objects to right implementations too, so its objections say nothing.",
+            "Your test objects to right implementations too, so its objections prove nothing.",
             {LOOP: LOOP + "        assert False\n"},
         ),
         Wrong(
             "rows-sum-to-one",
-            "Your test looks at the sums of the rows: nearly all mistakes leave a softmax that sums to one.",
+            "Your test checks the sums of the rows. Nearly all mistakes leave a softmax that sums to one.",
             {LOOP: "        assert np.all(np.abs(np.sum(scores, axis=-1) - 1) < 1e-4) or mask is not None\n"},
         ),
         Wrong(
             "no-mask",
-            "Your test never gives a mask, and half of what goes wrong goes wrong there.",
+            "Your test never passes a mask, and half of the mistakes are in the mask.",
             {"for mask in (None, ragged):": "for mask in (None,):"},
         ),
         Wrong(
             "mean-only",
-            "Your test compares means: errors of opposite sign cancel, and a permutation changes no mean.",
+            "Your test compares means. Errors of opposite sign cancel, and a permutation changes no mean.",
             {LOOP: MEANS},
         ),
         Wrong(
             "first-sentence-only",
-            "Your test looks at the first sentence and the first head: what mixes sentences or heads is not seen.",
+            "Your test checks only the first sentence and the first head, so it misses mistakes that mix sentences or heads.",
             {"np.ndindex(batch, heads, rows)": "np.ndindex(1, 1, rows)"},
         ),
         Wrong(
             "scores-only",
-            "Your test compares the scores, never the output: what goes wrong in the mix with the values is not seen.",
+            "Your test compares the scores but never the output, so it misses mistakes in the mix with the values.",
             {OUTPUT: ""},
         ),
         Wrong(
             "output-only",
-            "Your test compares the output, never the scores that are returned.",
+            "Your test compares the output but never the returned scores.",
             {SCORES: ""},
         ),
         Wrong(
             "too-strict",
-            "Your test leaves no room for rounding: an implementation in float32 is right, and differs by 1e-7.",
+            "Your test leaves no room for rounding. An implementation in float32 is right, and differs by 1e-7.",
             {SCORES: SCORES.replace("1e-5", "1e-13, rtol=0"), OUTPUT: OUTPUT.replace("1e-5", "1e-13, rtol=0")},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_02`; the mistake in it is `softmax-over-queries`."""
+"""The checks of `program_02`. The mistake in it is `softmax-over-queries`."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank, which has the positions third."""
+    """Return the call for the bank, which keeps the positions on the third axis."""
     return Trial("asked", *(inputs[name].transpose(1, 2, 0, 3) for name in ("query", "key", "value")))
 
 
@@ -35,34 +35,34 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "softmax-over-queries",
-            "It is named, and not mended yet. The softmax runs over the queries: the scores of a key sum to one, those of a query to anything.",
+            "You named the mistake, but you have not fixed it yet. The softmax runs over the queries: the scores of a key sum to one, and those of a query to anything.",
             {SUM: SUM.replace("1", "0"), LARGEST: LARGEST.replace("1", "0")},
             "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
         ),
         Wrong(
             "softmax-sum-over-queries",
-            "Only the largest logit is taken over the keys; the sum still runs over the queries.",
+            "You take only the largest logit over the keys. The sum still runs over the queries.",
             {SUM: SUM.replace("1", "0")},
         ),
         Wrong(
             "softmax-over-heads",
-            "The softmax runs over the last axis, as so often. Here the last axis is the heads'.",
+            "Your softmax runs over the last axis, as it usually does. Here the last axis holds the heads.",
             {SUM: SUM.replace("1", "-1"), LARGEST: LARGEST.replace("1", "-1")},
         ),
         Wrong(
             "softmax-over-batch",
-            "The softmax runs over the batch: sentences compete with each other.",
+            "Your softmax runs over the batch, so sentences compete with each other.",
             {SUM: SUM.replace("1", "2"), LARGEST: LARGEST.replace("1", "2")},
         ),
         Wrong(
             "softmax-over-flattened",
-            "The softmax runs over queries and keys together: each query must have a sum of one for itself.",
+            "Your softmax runs over queries and keys together. Each query's scores must sum to one by themselves.",
             {SUM: SUM.replace("1", "(0, 1)"), LARGEST: LARGEST.replace("1", "(0, 1)")},
             "asked in lucidrains/perceiver-pytorch#46",
         ),
         Wrong(
             "softmax-over-heads-and-keys",
-            "The softmax runs over keys and heads together: each head must have a sum of one for itself.",
+            "Your softmax runs over keys and heads together. Each head's scores must sum to one by themselves.",
             {SUM: SUM.replace("1", "(1, 3)"), LARGEST: LARGEST.replace("1", "(1, 3)")},
             "facebookresearch/detr#247, singhgautam/slate#3",
         ),

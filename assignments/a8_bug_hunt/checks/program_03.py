@@ -1,4 +1,4 @@
-"""What is checked of `program_03`; the mistake in it is `mask-inverted`."""
+"""The checks of `program_03`. The mistake in it is `mask-inverted`."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ FILLED = ".filled(0.0)"
 
 
 def masked(rng, batch, rows, columns):
-    """Every query may attend to some key, and not to all if there are two."""
+    """Return inputs in which every query may attend to some key, and not to all if there are two."""
     mask = rng.random((batch, rows, columns)) < 0.5
     first, second = rng.permuted(np.tile(np.arange(columns), (batch, rows, 1)), axis=-1)[..., [0, -1]].transpose(
         2, 0, 1
@@ -30,7 +30,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank."""
+    """Return the call for the bank."""
     return Trial("asked", inputs["query"], inputs["key"], inputs["value"], mask=inputs["mask"])
 
 
@@ -46,39 +46,39 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-inverted",
-            "It is named, and not mended yet. What may be attended to is hidden, and the rest attended to: True means invalid to a masked array.",
+            "You named the mistake, but you have not fixed it yet. The program hides what may be attended to, and attends to the rest: in a masked array, True means invalid.",
             {HIDDEN: "hidden = mask[:, None]"},
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
             "mask-missing",
-            "Nothing is hidden any more.",
+            "Your program hides nothing any more.",
             {HIDDEN: "hidden = np.zeros_like(mask)[:, None]"},
             "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
         ),
         Wrong(
             "mask-of-first-item",
-            "The first sentence's mask is used for all: each has its own.",
+            "You use the first sentence's mask for all sentences. Each has its own.",
             {HIDDEN: "hidden = ~mask[:1, None]"},
         ),
         Wrong(
             "mask-any-row-for-all",
-            "One mask is made for all queries of a sentence: a key that some query may attend to is open to all.",
+            "You make one mask for all queries of a sentence, so a key that some query may attend to is open to all of them.",
             {HIDDEN: "hidden = ~mask.any(axis=1, keepdims=True)[:, None]"},
         ),
         Wrong(
             "mask-first-head-only",
-            "Only the first head is masked: every head has the same mask.",
+            "You mask only the first head. All heads share the mask.",
             {HIDDEN: "hidden = ~mask[:, None] & (np.arange(query.shape[1]) == 0)[:, None, None]"},
         ),
         Wrong(
             "hidden-powers-are-one",
-            "What is hidden gets the exponential 1 in place of 0: as much as the largest logit.",
+            "Hidden keys get the exponential 1 instead of 0, as much as the largest logit.",
             {FILLED: ".filled(1.0)"},
         ),
         Wrong(
             "inverted-twice",
-            "The mask is turned round, and the hidden keys are then given the exponential 1: two things were changed, and one of them was right before.",
+            "You inverted the mask, and you also gave the hidden keys the exponential 1. The second change broke what was right before.",
             {HIDDEN: "hidden = mask[:, None]", FILLED: ".filled(1.0)"},
         ),
     ),

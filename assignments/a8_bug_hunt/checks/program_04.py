@@ -1,4 +1,4 @@
-"""What is checked of `program_04`; the mistake in it is `mask-after-softmax`."""
+"""The checks of `program_04`. The mistake in it is `mask-after-softmax`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import bank_without, mistake_is_named
@@ -10,7 +10,7 @@ MIXED = "output[b, h] = scores @ value[b, h]"
 
 
 def draw(rng):
-    """Every query may attend to some key, most not to all."""
+    """Return inputs in which every query may attend to some key, and most not to all."""
     batch, heads, rows, columns, size = sizes(rng, 5)
     mask = rng.random((batch, rows, columns)) < 0.5
     mask[..., 0] |= ~mask.any(axis=-1)
@@ -20,7 +20,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank."""
+    """Return the call for the bank."""
     return Trial("asked", inputs["query"], inputs["key"], inputs["value"], mask=inputs["mask"])
 
 
@@ -36,25 +36,25 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-after-softmax",
-            "It is named, and not mended yet. The hidden scores are set to 0 after the softmax: what they had taken of the sum is lost, and the rest sums to less than one.",
+            "You named the mistake, but you have not fixed it yet. The hidden scores are set to 0 after the softmax. Their share of the sum is lost, and the rest sums to less than one.",
             {MASKED: "pass", MIXED: "output[b, h] = np.where(mask[b], scores, 0.0) @ value[b, h]"},
             "huggingface/pytorch-image-models#2236",
         ),
         Wrong(
             "mask-zeroes-logits",
-            "Hidden logits become 0: the exponential of 0 is 1, so that they keep a share.",
+            "You set hidden logits to 0. The exponential of 0 is 1, so they keep a share.",
             {MASKED: MASKED.replace("-np.inf", "0.0")},
             "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
         ),
         Wrong(
             "mask-added-ones",
-            "The mask is added to the logits as 1 and 0: what is hidden loses 1, not everything.",
+            "You add the mask to the logits as 1 and 0. A hidden logit then loses 1, not everything.",
             {MASKED: "logits = logits + mask[b]"},
             "huggingface/transformers#41443",
         ),
         Wrong(
             "mask-zeroed-before-and-after",
-            "Hidden logits become 0 before the softmax and hidden scores 0 after it: rows still sum to less than one.",
+            "You set hidden logits to 0 before the softmax and hidden scores to 0 after it. The rows still sum to less than one.",
             {
                 MASKED: MASKED.replace("-np.inf", "0.0"),
                 MIXED: MIXED.replace("scores", "np.where(mask[b], scores, 0.0)"),
@@ -62,19 +62,19 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-missing",
-            "Nothing is hidden any more.",
+            "Your program hides nothing any more.",
             {MASKED: "pass"},
             "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
         ),
         Wrong(
             "mask-inverted",
-            "What may be attended to is hidden: True means attend.",
+            "You hide what may be attended to. In this mask, True means attend.",
             {MASKED: MASKED.replace("mask[b]", "~mask[b]")},
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
             "mask-of-first-item",
-            "The first sentence's mask is used for all: each has its own.",
+            "You use the first sentence's mask for all sentences. Each has its own.",
             {MASKED: MASKED.replace("mask[b]", "mask[0]")},
         ),
     ),

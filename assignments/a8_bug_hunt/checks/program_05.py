@@ -1,4 +1,4 @@
-"""What is checked of `program_05`; the mistake in it is `mask-tiled`."""
+"""The checks of `program_05`. The mistake in it is `mask-tiled`."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LAID = "np.repeat(mask, heads, axis=0)"
 
 
 def draw(rng):
-    """Sentences differ in their masks; every query may attend to some key, most not to all."""
+    """Return sentences with different masks; every query may attend to some key, and most not to all."""
     batch, rows, columns, heads, size = sizes(rng, 5)
     mask = rng.random((batch, rows, columns)) < 0.5
     mask[..., 0] |= ~mask.any(axis=-1)
@@ -21,7 +21,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank, which gets the heads apart."""
+    """Return the call for the bank, which takes the heads on an axis of their own."""
     arrays = (inputs[name] for name in ("query", "key", "value"))
     apart = (array.reshape(*array.shape[:2], inputs["heads"], -1).swapaxes(1, 2) for array in arrays)
     return Trial("asked", *apart, mask=inputs["mask"])
@@ -39,39 +39,39 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-tiled",
-            "It is named, and not mended yet. Copies of the whole mask stand behind each other, while the arrays have all heads of a sentence side by side: heads get another sentence's mask.",
+            "You named the mistake, but you have not fixed it yet. Whole copies of the mask follow each other, but the arrays have all heads of a sentence side by side. So heads get another sentence's mask.",
             {LAID: "np.tile(mask, (heads, 1, 1))"},
             "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
         ),
         Wrong(
             "mask-of-first-item",
-            "The first sentence's mask is used for all: each has its own.",
+            "You use the first sentence's mask for all sentences. Each has its own.",
             {LAID: "np.repeat(mask[:1], heads * len(mask), axis=0)"},
         ),
         Wrong(
             "mask-rows-repeated",
-            "The rows are repeated in place of the sentences: a query gets another query's row.",
+            "You repeat the rows instead of the sentences, so a query gets another query's row.",
             {LAID: "np.repeat(mask, heads, axis=1).reshape(-1, *mask.shape[1:])"},
         ),
         Wrong(
             "mask-of-next-item",
-            "Each sentence gets the mask of the one after it.",
+            "You give each sentence the mask of the next one.",
             {LAID: "np.repeat(np.roll(mask, -1, axis=0), heads, axis=0)"},
         ),
         Wrong(
             "mask-first-head-only",
-            "Only the first head of each sentence is masked.",
+            "You mask only the first head of each sentence.",
             {LAID: "np.repeat(mask, heads, axis=0) | (np.arange(len(Q)) % heads > 0)[:, None, None]"},
         ),
         Wrong(
             "mask-inverted",
-            "What may be attended to is hidden: True means attend.",
+            "You hide what may be attended to. In this mask, True means attend.",
             {LAID: "np.repeat(~mask, heads, axis=0)"},
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
             "heads-in-order-of-tiling",
-            "The arrays are folded the other way, so that they fit the tiled mask; but the last line unfolds them as before, and the sentences are mixed.",
+            "You fold the arrays the other way, so that they fit the tiled mask. But the last line still unfolds them as before, which mixes the sentences.",
             {
                 LAID: "np.tile(mask, (heads, 1, 1))",
                 ".swapaxes(1, 2).reshape(batch * heads, positions, -1)": ".transpose(2, 0, 1, 3).reshape(batch * heads, positions, -1)",

@@ -1,4 +1,4 @@
-"""What is checked of `program_06`; the mistake in it is `causal-strict`."""
+"""The checks of `program_06`. The mistake in it is `causal-strict`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import bank_without, mistake_is_named
@@ -15,7 +15,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank."""
+    """Return the call for the bank."""
     return Trial("asked", inputs["query"], inputs["key"], inputs["value"], causal=True, fill=-1e9)
 
 
@@ -31,42 +31,42 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "causal-strict",
-            "It is named, and not mended yet. The position itself is hidden too; the first one, which has nothing else, attends to all.",
+            "You named the mistake, but you have not fixed it yet. The position itself is hidden too. The first position has nothing else to attend to, so it attends to everything.",
             {HIDDEN: "hidden = steps[:, None] <= steps"},
             "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),
         Wrong(
             "causal-one-ahead",
-            "Each position sees the next one: corrected by one too much.",
+            "Each position now sees the next one: you corrected by one too much.",
             {HIDDEN: "hidden = steps[:, None] + 1 < steps"},
             "asked in pytorch/tutorials#2250",
         ),
         Wrong(
             "causal-reversed",
-            "The past is hidden in place of the future: rows are queries, columns are keys.",
+            "You hide the past instead of the future. Rows are queries, and columns are keys.",
             {HIDDEN: "hidden = steps[:, None] > steps"},
             "pytorch/examples#649",
         ),
         Wrong(
             "causal-inverted",
-            "What should be attended to is hidden: only the future is left.",
+            "You hide what should be attended to, so only the future is left.",
             {HIDDEN: "hidden = steps[:, None] >= steps"},
             "harvard-edge/cs249r_book#1785",
         ),
         Wrong(
             "causal-itself-only",
-            "Each position sees itself alone: the past is to be seen too.",
+            "Each position sees only itself. It should see the past too.",
             {HIDDEN: "hidden = steps[:, None] != steps"},
         ),
         Wrong(
             "causal-missing",
-            "Nothing is hidden any more: the future is attended to.",
+            "Your program hides nothing any more, so positions attend to the future.",
             {HIDDEN: "hidden = np.zeros((len(steps), len(steps)), bool)"},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "causal-two-before-first",
-            "The first position is mended by hand, and every other one still does not see itself.",
+            "You fixed the first position by hand. All other positions still do not see themselves.",
             {HIDDEN: "hidden = (steps[:, None] <= steps) & ((steps[:, None] > 0) | (steps > 0))"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_07`; the mistake in it is `causal-wrong-corner`."""
+"""The checks of `program_07`. The mistake in it is `causal-wrong-corner`."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 from kmha.course.judging import bank_without, mistake_is_named
@@ -9,7 +9,7 @@ TRIANGLE = "np.tri(rows, columns, dtype=bool)"
 
 
 def arrays(rng, longer):
-    """T and S differ by two at least: `longer` says whether there are more queries than keys."""
+    """Return inputs in which T and S differ by at least two; `longer` decides whether there are more queries than keys."""
     batch, heads, size, few, more = sizes(rng, 5, least=3)
     few, more = sorted((few, more))
     rows, columns = (more + 2, few) if longer else (few, more + 2)
@@ -19,7 +19,7 @@ def arrays(rng, longer):
 
 
 def draw(rng):
-    """Fewer queries than keys."""
+    """Return fewer queries than keys."""
     return arrays(rng, longer=False)
 
 
@@ -28,7 +28,7 @@ def more_queries(rng):
 
 
 def trial(inputs):
-    """The call for the bank."""
+    """Return the call for the bank."""
     return Trial("asked", inputs["query"], inputs["key"], inputs["value"], causal=True, fill=-1e9)
 
 
@@ -45,41 +45,41 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "causal-wrong-corner",
-            "It is named, and not mended yet. The triangle ends in the lower right corner: it lets the last query see all keys, where the first one should see one.",
+            "You named the mistake, but you have not fixed it yet. The triangle ends in the lower right corner, so the last query sees all keys. Instead, the first query should see exactly one.",
             {TRIANGLE: "np.tri(rows, columns, columns - rows, dtype=bool)"},
             "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
         ),
         Wrong(
             "causal-corner-moved-twice",
-            "The triangle is moved to the other side: with fewer queries than keys the first ones see nothing.",
+            "You shifted the triangle to the other side. With fewer queries than keys, the first queries see nothing.",
             {TRIANGLE: "np.tri(rows, columns, rows - columns, dtype=bool)"},
         ),
         Wrong(
             "causal-never-negative",
-            "The triangle is moved only where there are more keys than queries: it should not be moved there either.",
+            "You shift the triangle only if there are more keys than queries. It should not be shifted then either.",
             {TRIANGLE: "np.tri(rows, columns, max(columns - rows, 0), dtype=bool)"},
         ),
         Wrong(
             "causal-strict",
-            "A position does not see itself: s < t in place of s ≤ t.",
+            "A position does not see itself: you wrote s < t instead of s ≤ t.",
             {TRIANGLE: "np.tri(rows, columns, -1, dtype=bool)"},
             "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),
         Wrong(
             "causal-one-ahead",
-            "A position sees the next one: s ≤ t + 1 in place of s ≤ t.",
+            "A position sees the next one: you wrote s ≤ t + 1 instead of s ≤ t.",
             {TRIANGLE: "np.tri(rows, columns, 1, dtype=bool)"},
             "asked in pytorch/tutorials#2250",
         ),
         Wrong(
             "causal-reversed",
-            "The past is hidden in place of the future: the triangle is transposed.",
+            "You hide the past instead of the future: the triangle is transposed.",
             {TRIANGLE: "np.tri(columns, rows, dtype=bool).T"},
             "pytorch/examples#649",
         ),
         Wrong(
             "causal-missing",
-            "Nothing is hidden any more.",
+            "Your program hides nothing any more.",
             {TRIANGLE: "np.ones((rows, columns), dtype=bool)"},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_08`; the mistake in it is `padding-on-queries`."""
+"""The checks of `program_08`. The mistake in it is `padding-on-queries`."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ PROJECTED = 'Q, K, V = np.einsum("BTI,RHIO->RBHTO", inputs, kernels)'
 
 
 def draw(rng):
-    """Sentences of different lengths; at least one is padded."""
+    """Return sentences of different lengths, at least one of them padded."""
     batch, positions, features, heads, size = sizes(rng, 5, least=3)
     lengths = rng.integers(1, positions + 1, size=batch)
     lengths[0] = max(positions - 2, 1)
@@ -24,7 +24,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank, which has an output kernel: one that leaves the heads as they are."""
+    """Return the call for the bank, with an output kernel that leaves the heads as they are."""
     array, kernels, mask = inputs["inputs"], inputs["kernels"], inputs["mask"]
     weights = {f"{role}/kernel": kernel for role, kernel in zip(("query", "key", "value"), kernels, strict=True)}
     heads, _, size = kernels[0].shape
@@ -44,42 +44,42 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "padding-on-queries",
-            "It is named, and not mended yet. The mask lies along the queries: the padding's own rows are levelled, and its columns, which the others look at, are open.",
+            "You named the mistake, but you have not fixed it yet. The mask lies along the queries. It flattens the padding's own rows, and leaves open the padding's columns, which the other positions look at.",
             {MASKED: MASKED.replace("None, None, :", "None, :, None")},
             "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
         ),
         Wrong(
             "padding-on-both",
-            "Rows and columns are both masked: a padded query has nothing left and attends to everything, padding included.",
+            "You mask both rows and columns. A padded query then has nothing left, and attends to everything, including padding.",
             {MASKED: MASKED.replace("mask[:, None, None, :]", "mask[:, None, None, :] & mask[:, None, :, None]")},
         ),
         Wrong(
             "padding-inverted",
-            "The real tokens are hidden and padding is attended to.",
+            "You hide the real tokens and attend to the padding.",
             {MASKED: MASKED.replace("mask[", "~mask[")},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "padding-ignored",
-            "Nothing is hidden any more.",
+            "Your program hides nothing any more.",
             {MASKED: "pass"},
             "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
         ),
         Wrong(
             "padding-zeroes-key",
-            "The padding's keys are zeros: its logits are 0, and it keeps a share of the softmax.",
+            "You set the padding's keys to zero. Its logits are then 0, and it keeps a share of the softmax.",
             {MASKED: "pass", PROJECTED: PROJECTED + "\n    K = K * mask[:, None, :, None]"},
             "castorini/castor#176",
         ),
         Wrong(
             "padding-zeroes-value",
-            "The padding's values are zeros, but its share of the softmax is lost to the others.",
+            "You set the padding's values to zero. The padding still takes its share of the softmax away from the others.",
             {MASKED: "pass", PROJECTED: PROJECTED + "\n    V = V * mask[:, None, :, None]"},
             "castorini/castor#176",
         ),
         Wrong(
             "padding-zeroes-output",
-            "The padding's own outputs are set to zero: the others still attend to it.",
+            "You set the padding's own outputs to zero. The other positions still attend to it.",
             {MASKED: "pass", "(*inputs.shape[:2], -1))": "(*inputs.shape[:2], -1)) * mask[..., None]"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_09`; the mistake in it is `heads-reshaped`."""
+"""The checks of `program_09`. The mistake in it is `heads-reshaped`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import bank_without, mistake_is_named
@@ -23,7 +23,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank, whose kernels are (H, I, O)."""
+    """Return the call for the bank, whose kernels are (H, I, O)."""
     heads, weights = inputs["heads"], {}
     for role in ("query", "key", "value"):
         kernel = inputs[f"{role}_kernel"]
@@ -45,42 +45,42 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "heads-reshaped",
-            "It is named, and not mended yet. The split reads the numbers in their order: heads are cut out of positions, not out of features.",
+            "You named the mistake, but you have not fixed it yet. The split reads the numbers in their order, so it cuts heads out of positions, not out of features.",
             {SPLIT: "return array.reshape(batch, heads, positions, width // heads)"},
             "reczoo/FuxiCTR#30",
         ),
         Wrong(
             "heads-reshaped-and-merged",
-            "The merge was made to fit the wrong split: now both are reshapes, and a head is a part of the positions.",
+            "You changed the merge to fit the wrong split. Now both are reshapes, and a head is a part of the positions.",
             {SPLIT: "return array.reshape(batch, heads, positions, width // heads)", MERGED: "mixed.reshape("},
             "reczoo/FuxiCTR#30, 649453932/Chinese-Text-Classification-Pytorch#53",
         ),
         Wrong(
             "merge-not-transposed",
-            "The split is right now, and the merge, which was right before, does not transpose back any more.",
+            "Your split is right now. But the merge, which was right before, no longer transposes back.",
             {MERGED: "mixed.reshape("},
             "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         ),
         Wrong(
             "heads-size-first",
-            "The features are cut as (O, H): a head gets every H-th feature, not O that lie side by side.",
+            "You cut the features as (O, H). A head then gets every H-th feature instead of O neighbours.",
             {SPLIT: "return array.reshape(batch, positions, width // heads, heads).transpose(0, 3, 1, 2)"},
         ),
         Wrong(
             "heads-reshaped-query",
-            "Key and value are split as they should be, the query is not.",
+            "You split key and value correctly, but not the query.",
             {"split(query @ query_kernel)": RESHAPED.format("(query @ query_kernel)")},
             "reczoo/FuxiCTR#30",
         ),
         Wrong(
             "heads-reshaped-key",
-            "Query and value are split as they should be, the key is not.",
+            "You split query and value correctly, but not the key.",
             {"split(value @ key_kernel)": RESHAPED.format("(value @ key_kernel)")},
             "reczoo/FuxiCTR#30",
         ),
         Wrong(
             "heads-reshaped-value",
-            "Query and key are split as they should be, the value is not.",
+            "You split query and key correctly, but not the value.",
             {"split(value @ value_kernel)": RESHAPED.format("(value @ value_kernel)")},
             "reczoo/FuxiCTR#30",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_10`; the mistake in it is `merge-not-transposed`."""
+"""The checks of `program_10`. The mistake in it is `merge-not-transposed`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import bank_without, mistake_is_named
@@ -21,7 +21,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank, whose output kernel is (H, O, E)."""
+    """Return the call for the bank, whose output kernel is (H, O, E)."""
     weights = {f"{role}/kernel": inputs[f"{role}_kernels"] for role in ("query", "key", "value")}
     kernel, heads = inputs["output_kernel"], len(inputs["query_kernels"])
     weights["attention_output/kernel"] = kernel.reshape(heads, -1, kernel.shape[1])
@@ -40,41 +40,41 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "merge-not-transposed",
-            "It is named, and not mended yet. The heads stand before the positions when they are joined: a row gets pieces of other positions.",
+            "You named the mistake, but you have not fixed it yet. The heads stand before the positions when they are joined, so a row gets pieces of other positions.",
             {JOINED: "np.stack(results, axis=1).reshape(*query.shape[:2], -1)"},
             "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         ),
         Wrong(
             "merge-size-first",
-            "The heads are interleaved: first every head's feature 0, then every head's feature 1. They belong side by side.",
+            "You interleave the heads: first every head's feature 0, then every head's feature 1. The heads belong side by side.",
             {JOINED: "np.stack(results, axis=-1).reshape(*query.shape[:2], -1)"},
         ),
         Wrong(
             "merge-heads-reversed",
-            "The heads are joined in the opposite order: the output's kernel expects head 0 first.",
+            "You join the heads in the opposite order. The output kernel expects head 0 first.",
             {JOINED: "np.concatenate(results[::-1], axis=-1)"},
         ),
         Wrong(
             "merge-averaged",
-            "The heads are averaged and repeated: side by side each keeps its own features.",
+            "You average the heads and repeat the result. Put them side by side, so that each keeps its own features.",
             {JOINED: "np.tile(np.mean(results, axis=0), len(results))"},
             "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         ),
         Wrong(
             "merge-last-head-only",
-            "Only the last head's result is used, in the place of every head's.",
+            "You use the last head's result for every head.",
             {JOINED: "np.tile(results[-1], len(results))"},
         ),
         Wrong(
             "merge-batch-in-front",
-            "The list is read as if the batch stood first: sentences and heads are exchanged.",
+            "You read the list as if the batch stood first, which exchanges sentences and heads.",
             {
                 JOINED: "np.reshape(results, (query.shape[0], len(results), query.shape[1], -1)).swapaxes(1, 2).reshape(*query.shape[:2], -1)"
             },
         ),
         Wrong(
             "merge-without-batch",
-            "The list is reshaped at once to the joined shape: sentences, heads and positions are all mixed.",
+            "You reshape the list directly to the joined shape, which mixes sentences, heads and positions.",
             {JOINED: "np.reshape(results, (*query.shape[:2], -1))"},
         ),
     ),

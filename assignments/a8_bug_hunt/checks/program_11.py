@@ -1,4 +1,4 @@
-"""What is checked of `program_11`; the mistake in it is `kernels-key-value-swapped`."""
+"""The checks of `program_11`. The mistake in it is `kernels-key-value-swapped`."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def draw(rng):
 
 
 def trial(inputs):
-    """The call for the bank, whose kernels are apart, (H, I, O)."""
+    """Return the call for the bank, which has separate kernels (H, I, O)."""
     array, heads, weights = inputs["inputs"], inputs["heads"], {}
     for role, kernel in zip(("query", "key", "value"), np.split(inputs["packed_kernel"], 3, axis=1), strict=True):
         weights[f"{role}/kernel"] = kernel.reshape(len(kernel), heads, -1).swapaxes(0, 1)
@@ -42,39 +42,39 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "kernels-key-value-swapped",
-            "It is named, and not mended yet. The second third is taken for the value and the last for the key: the docstring has the key before the value.",
+            "You named the mistake, but you have not fixed it yet. The program takes the second third for the value and the last for the key. In the docstring, the key comes before the value.",
             {ORDER: "query, value, key = parts"},
             "jsbaan/transformer-from-scratch#1",
         ),
         Wrong(
             "kernels-query-key-swapped",
-            "Query and key are exchanged: every position asks with what it should be asked by.",
+            "You exchanged query and key. Every position now uses as its query what the others should find as its key.",
             {ORDER: "key, query, value = parts"},
         ),
         Wrong(
             "kernels-query-value-swapped",
-            "Query and value are exchanged, the key is right.",
+            "You exchanged query and value. The key is right.",
             {ORDER: "value, key, query = parts"},
         ),
         Wrong(
             "kernels-moved-on",
-            "All three are in the wrong place: value, query, key.",
+            "All three are in the wrong place: you have value, query, key.",
             {ORDER: "value, query, key = parts"},
         ),
         Wrong(
             "kernels-moved-back",
-            "All three are in the wrong place: key, value, query.",
+            "All three are in the wrong place: you have key, value, query.",
             {ORDER: "key, value, query = parts"},
         ),
         Wrong(
             "kernels-key-for-value",
-            "The key serves as value too, and the last third of the kernel is not used.",
+            "You use the key as the value too, and never use the last third of the kernel.",
             {ORDER: "query, key, _ = parts\n    value = key"},
             "yflyzhang/AnnotatedTransformer#1",
         ),
         Wrong(
             "kernels-packed-by-head",
-            "The columns are read as if each head had its query, key and value side by side: here all of the query's come first.",
+            "You read the columns as if each head had its query, key and value side by side. Here all of the query's columns come first.",
             {ORDER: "query, key, value = np.moveaxis(packed.reshape(*packed.shape[:2], heads, 3, -1), 3, 0)"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_12`; the mistake in it is `dropout-at-inference`."""
+"""The checks of `program_12`. The mistake in it is `dropout-at-inference`."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ DROPPED = "np.where(keep, scores / (1 - rate), 0.0) if training else scores"
 
 
 def draw(rng):
-    """At inference."""
+    """Return inputs for inference."""
     batch, heads, rows, columns, size = sizes(rng, 5)
     rate = float(rng.choice([0.2, 0.3, 0.4]))
     keep = rng.random((batch, heads, rows, columns)) >= rate
@@ -22,14 +22,14 @@ def draw(rng):
 
 
 def modes(answer, inputs):
-    """At inference, in training, and in training with nothing to drop: one mode alone can be right by chance."""
+    """Return the results at inference, in training, and in training with nothing to drop: one mode alone can be right by chance."""
     nothing = {"keep": np.ones_like(inputs["keep"]), "rate": 0.0}
     each = ({}, {"training": True}, {"training": True, **nothing})
     return [answer.program_12(**{**inputs, **more}) for more in each]
 
 
 def trial(inputs):
-    """The call for the bank."""
+    """Return the call for the bank."""
     kept = inputs["keep"] / (1 - inputs["rate"])
     training = inputs["training"]
     modes = {"training": training, "rate": inputs["rate"], "kept": kept if training else None, "more": {"kept": kept}}
@@ -51,42 +51,42 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "dropout-at-inference",
-            "It is named, and not mended yet. Whether scores are dropped hangs on the rate, not on `training`: it goes on after the training.",
+            "You named the mistake, but you have not fixed it yet. Whether scores are dropped depends on the rate, not on `training`, so it continues after training.",
             {DROPPED: DROPPED.replace("training", "rate > 0")},
             "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         ),
         Wrong(
             "dropout-never",
-            "Nothing is dropped any more, in training either.",
+            "Your program drops nothing any more, not even in training.",
             {DROPPED: "scores"},
             "tensorflow/tensorflow#42625",
         ),
         Wrong(
             "dropout-exchanged",
-            "The two modes are exchanged: scores are dropped at inference, and in training they are not.",
+            "You exchanged the two modes: scores are dropped at inference and kept in training.",
             {DROPPED: DROPPED.replace("if training", "if not training")},
         ),
         Wrong(
             "dropout-without-rescaling",
-            "The scores that are kept are not divided by the share that is kept: in training the output is too small.",
+            "You do not divide the remaining scores by the share that is kept, so the output is too small in training.",
             {DROPPED: DROPPED.replace(" / (1 - rate)", "")},
             "huggingface/transformers#31468",
         ),
         Wrong(
             "dropout-times-share",
-            "The scores that are kept are multiplied by the share that is kept: it makes the loss larger, not good.",
+            "You multiply the remaining scores by the share that is kept. That makes the output even smaller; divide instead.",
             {DROPPED: DROPPED.replace("/", "*")},
             "huggingface/transformers#31468",
         ),
         Wrong(
             "dropout-rescaled-at-inference",
-            "The scores are made up for at inference, as in the first paper on dropout, and not in training: here it is done in training.",
+            "You compensate at inference, as the first paper on dropout does. Here the compensation belongs in training.",
             {DROPPED: "np.where(keep, scores, 0.0) if training else scores * (1 - rate)"},
             "Srivastava et al. 2014, section 4",
         ),
         Wrong(
             "dropout-rescaled-twice",
-            "The scores are made up for in training, and made smaller at inference as well: one of the two is enough.",
+            "You compensate in training and also make the scores smaller at inference. One of the two is enough.",
             {DROPPED: DROPPED.replace("else scores", "else scores * (1 - rate)")},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `program_13`; the mistake in it is `norm-over-time`."""
+"""The checks of `program_13`. The mistake in it is `norm-over-time`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import mistake_is_named
@@ -31,41 +31,41 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "norm-over-time",
-            "It is named, and not mended yet. Mean and variance run over the positions: each feature is normalized along the sentence, and positions hang on each other.",
+            "You named the mistake, but you have not fixed it yet. Mean and variance run over the positions: each feature is normalized along the sentence, and positions depend on each other.",
             {MEAN: MEAN.replace("1", "-1"), VARIANCE: VARIANCE.replace("=1", "=-1")},
             "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
         ),
         Wrong(
             "norm-variance-over-time",
-            "The mean runs over the features now, the variance still over the positions.",
+            "Your mean runs over the features now, but your variance still runs over the positions.",
             {VARIANCE: VARIANCE.replace("=1", "=-1")},
         ),
         Wrong(
             "norm-mean-over-time",
-            "The variance runs over the features now, the mean still over the positions.",
+            "Your variance runs over the features now, but your mean still runs over the positions.",
             {MEAN: MEAN.replace("1", "-1")},
         ),
         Wrong(
             "norm-over-time-and-features",
-            "Mean and variance run over positions and features together: positions still hang on each other.",
+            "Your mean and variance run over positions and features together, so positions still depend on each other.",
             {MEAN: MEAN.replace("1", "(1, 2)"), VARIANCE: VARIANCE.replace("=1", "=(1, 2)")},
             "Qualcomm-AI-research/geometric-algebra-transformer#8, reczoo/FuxiCTR#23",
         ),
         Wrong(
             "norm-over-batch",
-            "Mean and variance run over the batch: sentences hang on each other.",
+            "Your mean and variance run over the batch, so sentences depend on each other.",
             {MEAN: MEAN.replace("1", "0"), VARIANCE: VARIANCE.replace("=1", "=0")},
             "google-research/bert#1088",
         ),
         Wrong(
             "norm-unbiased",
-            "The variance is the unbiased one, divided by E - 1: a layer normalization divides by E.",
+            "You take the unbiased variance, divided by E - 1. A layer normalization divides by E.",
             {VARIANCE: "total.var(axis=1, ddof=1, keepdims=True)"},
             "harvardnlp/annotated-transformer#119, FluxML/Flux.jl#529, codertimo/BERT-pytorch#30",
         ),
         Wrong(
             "softmax-over-queries",
-            "The softmax's axis was changed along with the normalization's: that one was right.",
+            "You changed the softmax's axis along with the normalization's. The softmax was right.",
             {
                 "powers.sum(axis=-1, keepdims=True)": "powers.sum(axis=1, keepdims=True)",
                 "logits.max(axis=-1, keepdims=True)": "logits.max(axis=1, keepdims=True)",

@@ -1,4 +1,4 @@
-"""What is checked of `program_14`; the mistake in it is `residual-feed-forward-from-input`."""
+"""The checks of `program_14`. The mistake in it is `residual-feed-forward-from-input`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import mistake_is_named
@@ -33,44 +33,44 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "residual-feed-forward-from-input",
-            "It is named, and not mended yet. The second residual connection adds the layer's input: it goes around both sublayers, not around one.",
+            "You named the mistake, but you have not fixed it yet. The second residual connection adds the layer's input, so it goes around both sublayers instead of one.",
             {RETURNED: "return norm(inputs + feed_forward)"},
             "strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8",
         ),
         Wrong(
             "residual-feed-forward-from-attention",
-            "The second residual connection adds the attention's bare output: the input and the norm are missing from it.",
+            "Your second residual connection adds the attention's bare output, without the input and the normalization.",
             {RETURNED: "return norm(attention + feed_forward)"},
         ),
         Wrong(
             "residual-feed-forward-from-unnormed",
-            "The second residual connection adds the sum before its normalization: what goes into the feed-forward network is the normalized one.",
+            "Your second residual connection adds the sum before its normalization. The feed-forward network's input is the normalized sum.",
             {RETURNED: "return norm(inputs + attention + feed_forward)"},
             "OpenNMT/OpenNMT-py#1375",
         ),
         Wrong(
             "residual-missing-feed-forward",
-            "The second residual connection is gone: nothing is added to what the feed-forward network gives.",
+            "You removed the second residual connection: nothing is added to the feed-forward network's output.",
             {RETURNED: "return norm(feed_forward)"},
         ),
         Wrong(
             "residual-from-both",
-            "The layer's input is still added, beside what should be.",
+            "You add the right array, but you still add the layer's input as well.",
             {RETURNED: "return norm(inputs + x + feed_forward)"},
         ),
         Wrong(
             "norm-inside-last-residual",
-            "The right array is added, after the normalization: it stands after the addition.",
+            "You add the right array, but after the normalization. The normalization comes after the addition.",
             {RETURNED: "return x + norm(feed_forward)"},
         ),
         Wrong(
             "norm-last-missing",
-            "The sum is right now, and its normalization is gone.",
+            "Your sum is right now, but its normalization is gone.",
             {RETURNED: "return x + feed_forward"},
         ),
         Wrong(
             "feed-forward-input-of-block",
-            "The last line is mended, and the feed-forward network gets the layer's input in place of what the attention's part gave.",
+            "You fixed the last line, but now the feed-forward network gets the layer's input instead of the attention part's result.",
             {"np.maximum(x @ inner_kernel": "np.maximum(inputs @ inner_kernel"},
         ),
     ),

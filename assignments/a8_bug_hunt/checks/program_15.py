@@ -1,4 +1,4 @@
-"""What is checked of `program_15`; the mistake in it is `positions-exponent-doubled-per-feature`."""
+"""The checks of `program_15`. The mistake in it is `positions-exponent-doubled-per-feature`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.judging import mistake_is_named
@@ -28,41 +28,41 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "positions-exponent-doubled-per-feature",
-            "It is named, and not mended yet. The feature's number is doubled as if it counted pairs: the exponents run up to 2, and the two of a pair differ.",
+            "You named the mistake, but you have not fixed it yet. The program doubles the feature's number as if it counted pairs. The exponents run up to 2, and the two of a pair differ.",
             {EXPONENT: "(2 * feature / width)"},
             "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25",
         ),
         Wrong(
             "positions-exponent-per-feature",
-            "The exponents end before 1 now, but sine and cosine of a pair still have different ones.",
+            "Your exponents stay below 1 now, but sine and cosine of a pair still have different ones.",
             {EXPONENT: "(feature / width)"},
             "maxjcohen/transformer#62",
         ),
         Wrong(
             "positions-exponent-halved",
-            "The two of a pair agree now, but the exponents end before 1/2: the 2 of 2i is missing.",
+            "Sine and cosine of a pair agree now, but your exponents end before 1/2: the 2 of 2i is missing.",
             {EXPONENT: "(feature // 2 / width)"},
         ),
         Wrong(
             "positions-exponent-doubled",
-            "The two of a pair agree now, but the exponents still run up to 2: 2i is doubled once more.",
+            "Sine and cosine of a pair agree now, but your exponents still run up to 2: you double 2i once more.",
             {EXPONENT: "(4 * (feature // 2) / width)"},
             "SamLynnEvans/Transformer#25",
         ),
         Wrong(
             "positions-exponent-from-one",
-            "The pairs are counted from 1: the fastest frequency is missing.",
+            "You count the pairs from 1, so the fastest frequency is missing.",
             {EXPONENT: "(2 * (feature // 2 + 1) / width)"},
         ),
         Wrong(
             "positions-exponent-cosine-next",
-            "The cosines have the next pair's exponent: an odd number was rounded up to the next even one.",
+            "Your cosines have the next pair's exponent: you rounded an odd number up to the next even one.",
             {EXPONENT: "((feature + feature % 2) / width)"},
             "YutaroOgawa/pytorch_advanced#79",
         ),
         Wrong(
             "positions-halves",
-            "The exponents are right, and the sines fill the first half of the features, the cosines the second: here they alternate.",
+            "Your exponents are right. But your sines fill the first half of the features and your cosines the second; here they alternate.",
             {ENCODING: "np.concatenate([np.sin(angle[:, ::2]), np.cos(angle[:, ::2])], axis=1)"},
             "tensorflow/text#1122, tatp22/multidim-positional-encoding#20, tensorflow/tensor2tensor#1925",
         ),
