@@ -11,7 +11,9 @@ import click
 from kmha.cli.options import FOLDER, to_write
 
 _EXERCISE = click.argument("exercise", metavar="[EXERCISE]", required=False)
-_CHECK_SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [random]")
+_CHECK_SEED = click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [default: random]"
+)
 _YES = click.option("--yes", is_flag=True, help="Skip the question.")
 _ASSIGNMENTS = click.option(
     "--assignment", "chosen", multiple=True, metavar="aN", help="Only this assignment; repeat to choose several."
@@ -44,7 +46,7 @@ def course() -> None:
 
 @course.command()
 @click.argument("folder", metavar="[DIR]", type=FOLDER, required=False)
-@click.option("--notebooks", is_flag=True, help="Make a notebook for each assignment instead of a file per exercise.")
+@click.option("--notebooks", is_flag=True, help="Make a notebook per assignment instead of a file per exercise.")
 def start(folder: Path | None, notebooks: bool) -> None:
     """Make a folder to work in, or restore its missing files.
 
@@ -101,7 +103,7 @@ def watch(**options: Any) -> None:
 @course.command()
 @_EXERCISE
 def hint(exercise: str | None) -> None:
-    """Show the next of three hints, and record that you saw it."""
+    """Show the next of three hints and record that you saw it."""
     from kmha.cli import course_learner
 
     raise SystemExit(course_learner.hint(exercise))
@@ -133,7 +135,7 @@ def solution(exercise: str | None, yes: bool) -> None:
 @click.argument("exercise", metavar="EXERCISE")
 @_YES
 def reset(exercise: str, yes: bool) -> None:
-    """Restore the starter of an exercise, and keep a copy of your answer."""
+    """Restore the starter and keep a copy of your answer."""
     from kmha.cli import course_learner
 
     raise SystemExit(course_learner.reset(exercise, yes))
@@ -142,12 +144,14 @@ def reset(exercise: str, yes: bool) -> None:
 @course.command()
 @click.argument("exercises", metavar="[EXERCISE]...", nargs=-1)
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Exercises verified at a time.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Seed of inputs.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Seed of the inputs."
+)
 @click.option("--notebooks", is_flag=True, help="Also run the notebooks of the assignments; this takes minutes.")
 @click.option("--write-readme", is_flag=True, help="Only write assignments/README.md, the list of all exercises.")
 @to_write("--json", "json_file", "Also write the results as JSON.")
 def verify(exercises: tuple[str, ...], **options: Any) -> None:
-    """Verify the exercises themselves.
+    """Verify that the exercises and their checks work.
 
     Every starter must get no points, and every solution all of them. Every known wrong answer must lose points and be
     named. No hint may contain a line of the solution. Without EXERCISE, all exercises are verified, and
@@ -162,9 +166,11 @@ def verify(exercises: tuple[str, ...], **options: Any) -> None:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @_ASSIGNMENTS
 @click.option(
-    "--form", "form", type=click.Choice(("files", "notebooks")), help="Form that learners work in. [default: both]"
+    "--form", "form", type=click.Choice(("files", "notebooks")), help="What learners work in. [default: both]"
 )
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs in the copy. [random]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs in the copy. [default: random]"
+)
 def release(folder: Path, **options: Any) -> None:
     """Make a copy of the course for a class.
 
@@ -186,8 +192,12 @@ def release(folder: Path, **options: Any) -> None:
 @click.argument("folder", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--out", type=FOLDER, metavar="DIR", help="Folder for grades and pages. [default: FOLDER-grades]")
 @_ASSIGNMENTS
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Submissions at a time. [default: processors]")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [random, then kept]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Submissions at a time. [default: one per processor]"
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [default: random, then kept]"
+)
 @click.option("--unprotected", is_flag=True, help="Grade even if this system cannot keep code from doing harm.")
 @to_write("--json", "json_file", "Also write the grades here.")
 def grade(folder: Path, **options: Any) -> None:
@@ -201,8 +211,8 @@ def grade(folder: Path, **options: Any) -> None:
       students/                 a page for each student
       gradescope/               results for Gradescope
 
-    Run the same command again to resume after an interruption; only changed submissions are graded again. Without
-    --assignment, every assignment counts for which someone handed in an answer.
+    If a run is interrupted, run the same command to resume it. Only changed submissions are graded again. By default,
+    every assignment counts for which someone handed in an answer.
 
     \b
     Examples:

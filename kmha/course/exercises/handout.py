@@ -3,6 +3,7 @@
 import ast
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from kmha import files
@@ -113,14 +114,14 @@ def _contents(root: Path, form: str, assignments: Sequence[Assignment]) -> Itera
     # A released course has a README.md of its own, one folder up.
     if not any(item.released for assignment in assignments for item in assignment.items):
         places = {answer_path(root, form, each.items[0]): each for each in assignments if each.items}
-        yield root / "README.md", lambda: guide(places, form)
+        yield root / "README.md", partial(guide, places, form)
     for assignment in assignments:
         if form == NOTEBOOKS:
-            yield answer_path(root, form, assignment.items[0]), lambda assignment=assignment: _notebook(assignment)
+            yield answer_path(root, form, assignment.items[0]), partial(_notebook, assignment)
             continue
-        yield root / assignment.folder.name / "README.md", lambda assignment=assignment: assignment.text
+        yield root / assignment.folder.name / "README.md", partial(getattr, assignment, "text")
         for item in assignment.items:
-            yield answer_path(root, form, item), lambda item=item: starter_file(item)
+            yield answer_path(root, form, item), partial(starter_file, item)
 
 
 def _notebook(assignment: Assignment) -> str:

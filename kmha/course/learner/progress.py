@@ -37,7 +37,7 @@ class Record:
 
     @property
     def begun(self) -> bool:
-        """Whether the exercise was ever checked."""
+        """True if the exercise was ever checked."""
         return self.attempts > 0
 
 
