@@ -1,12 +1,14 @@
-"""The mathematics: pure functions of tensors, over `keras.ops`; no weights, no state.
+"""The mathematics: pure functions of tensors over `keras.ops`, without weights and without state.
 
-`axes` has the letters and the four equations, `projection` the first and the last of them, `attention` the two
-between, `masks` who may attend to whom, `folding` how attention over several axes becomes attention over one.
+Read in this order:
 
-What makes it fast stands apart: `planning` chooses between the ways to compute attention; `blocked` has those that keep
-the scores, or never have all of them, on TensorFlow (with `looped`, `rows` and `blocks`, which no other file needs).
+1. `axes`: the letters and the four equations.
+2. `projection`: the first and the last equation, from features to heads and back.
+3. `attention`: the two equations between, in `four_steps`; `masks` says who may attend to whom.
+4. `folding`: attention over several axes as attention over one.
+5. `planning`: the choice of the fastest path; `blocked` and `block`: attention in blocks, on TensorFlow.
 """
 
-# Importing Keras registers our layers (see `kmha/__init__.py`), which need these modules whole: so it comes first here,
-# before any of them has begun.
+# Importing Keras registers kmha's layers (see `kmha/__init__.py`), and these import the modules of this package. So
+# Keras is imported here, before the first of those modules has begun.
 import keras  # noqa: F401

@@ -1,22 +1,111 @@
-"""Scaled dot-product attention for all heads at once: scores, mask, softmax, mix."""
+"""Scaled dot-product attention of all heads at once."""
 
+import dataclasses
 import math
-from typing import Any
 
 import keras
 from keras import ops
 
 from kmha.core import masks, planning
-from kmha.core.dropout import Dropout
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import Tensor, at_least_float32
+
+
+@dataclasses.dataclass(frozen=True)
+class Dropout:
+    """Sets scores to zero with probability `rate`, and multiplies the others by 1 / (1 - rate).
+
+    Attributes:
+        rate: Dropout probability, above 0 and at most 1.
+        seeds: Generator of the seeds, one per call. `keras.layers.Dropout` with the same seeds draws the same.
+    """
+
+    rate: float
+    seeds: keras.random.SeedGenerator
+
+    @classmethod
+    def of(cls, layer: keras.layers.Dropout, training: bool | None) -> "Dropout | None":
+        """Return what `layer` does when it is called with `training`, or `None` if it drops nothing."""
+        return cls(layer.rate, layer.seed_generator) if training and layer.rate > 0 else None
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        return keras.random.dropout(scores, self.rate, seed=self.seeds)
+
+
+def four_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    allowed: Tensor = None,
+    bias: Tensor = None,
+    scale: float | None = None,
+    dropout: Dropout | None = None,
+    elementwise: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1): scores, mask and softmax, dropout, mix.
+
+    Here H comes before T and S, so that both products are plain batched matrix products.
+
+    Args:
+        query: (B, H, T, O), floating point.
+        key: (B, H, S, O).
+        value: (B, H, S, O); its O may differ from that of query and key.
+        allowed: Boolean mask that broadcasts to (B, H, T, S), True means attend; or `None`.
+        bias: Tensor added to the logits, broadcasts to (B, H, T, S); or `None`.
+        scale: Factor of the logits; `None` means 1/√O.
+        dropout: Dropout of the scores, or `None`.
+        elementwise: See `masked_softmax`.
+
+    Returns:
+        ((B, H, T, O), scores (B, H, T, S) before the dropout), both of the query's dtype.
+    """
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    logits = ops.matmul(ops.multiply(query, scale), ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
+    logits = logits if bias is None else ops.add(logits, bias)
+    scores = masked_softmax(logits, allowed, elementwise)  # (B, H, T, S)
+    dropped = scores if dropout is None else dropout(scores)
+    return ops.matmul(dropped, value), scores  # (B, H, T, O), `axes.MIX`
+
+
+def masked_softmax(logits: Tensor, mask: Tensor = None, elementwise: bool = False) -> Tensor:
+    """Return the softmax over the last axis, restricted to the positions that `mask` allows.
+
+    A row in which nothing is allowed is all zeros. The softmax is computed in float32 at least.
+
+    Args:
+        logits: (B, H, T, S), or any other shape that ends in S; floating point.
+        mask: Boolean mask that broadcasts to the logits, True means attend; or `None`.
+        elementwise: Compute the softmax from elementwise operations instead of the backend's kernel. With few logits,
+            as in decoding, launch overhead dominates, and TensorFlow's kernel for processors (oneDNN) has more of it.
+
+    >>> import numpy as np
+    >>> print(np.array(masked_softmax(np.zeros((2, 3)), np.array([[True, True, False], [False] * 3]))))
+    [[0.5 0.5 0. ]
+     [0.  0.  0. ]]
+    """
+    dtype = keras.backend.standardize_dtype(logits.dtype)
+    wide = at_least_float32(dtype)
+    logits = ops.cast(logits, wide)
+    if mask is None:
+        return ops.cast(_softmax(logits, elementwise), dtype)
+    scores = _softmax(ops.where(mask, logits, ops.cast(masks.LOWEST, wide)), elementwise)
+    return ops.cast(ops.where(mask, scores, ops.cast(0.0, wide)), dtype)
+
+
+def _softmax(logits: Tensor, elementwise: bool) -> Tensor:
+    if logits.shape[-1] == 1:  # Keras would warn, but a single key is no mistake here
+        return ops.ones_like(logits)
+    if not elementwise:
+        return ops.softmax(logits, axis=-1)
+    weights = ops.exp(ops.subtract(logits, ops.max(logits, axis=-1, keepdims=True)))
+    return ops.divide(weights, ops.sum(weights, axis=-1, keepdims=True))
 
 
 def attend(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
-    bias: Any = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor = None,
+    bias: Tensor = None,
     *,
     scale: float | None = None,
     causal: bool = False,
@@ -25,27 +114,26 @@ def attend(
     return_scores: bool = False,
     flash: bool | None = None,
     training: bool = False,
-) -> tuple[Any, Any]:
-    """softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1).
+) -> tuple[Tensor, Tensor]:
+    """Compute `four_steps` on the fastest path, with positions before heads and with structured masks.
 
     The scores are `BTHO,BSHO->BHTS`, the result is `BHTS,BSHO->BTHO`. A row of the mask with nothing to attend to gives
-    zeros, and so do its gradients. The softmax is computed in float32 at least. There are several ways to compute this,
-    with the same numbers to rounding; `kmha.core.planning` chooses.
+    zeros, and so do its gradients. All paths give the same numbers to rounding; `kmha.core.planning` chooses one.
 
     Args:
         query: (B, T, H, O), floating point.
         key: (B, S, H, O).
         value: (B, S, H, O); its O may differ from that of query and key.
-        mask: boolean, broadcasts to (B, H, T, S), True means attend; or `None`.
-        bias: is added to the logits, broadcasts to (B, H, T, S); or `None`.
-        scale: what the logits are multiplied by; `None` means 1/√O.
-        causal: position t attends to s ≤ t only.
-        window: position t attends to |t - s| < window only.
-        dropout: applied to the scores before they mix the values; `None` when there is nothing to drop.
-        return_scores: whether the scores, taken before the dropout, are returned too.
-        flash: `True` asks for the backend's fused kernel, on TensorFlow for blocks; `False` forbids both; `None` leaves
-            it open.
-        training: whether a backward pass is to be expected, for which another way may be the fastest.
+        mask: Boolean mask that broadcasts to (B, H, T, S), True means attend; or `None`.
+        bias: Tensor added to the logits, broadcasts to (B, H, T, S); or `None`.
+        scale: Factor of the logits; `None` means 1/√O.
+        causal: Position t attends to s ≤ t only.
+        window: Position t attends to |t - s| < window only; `None` means no limit.
+        dropout: Dropout of the scores before they mix the values, or `None`.
+        return_scores: Also return the scores, as they are before the dropout.
+        flash: `True` asks for the backend's fused kernel, or for blocks on TensorFlow. `False` forbids both. `None`
+            leaves the choice open.
+        training: A backward pass will follow, which may favour another path.
 
     Returns:
         ((B, T, H, O), scores (B, H, T, S) or `None`), both of the query's dtype.
@@ -63,118 +151,53 @@ def attend(
     request = planning.Request(
         *(query.shape[0], query.shape[1], key.shape[1], query.shape[2]),
         backend=backend,
-        item=8 if dtype == "float64" else 4,
+        itemsize=8 if dtype == "float64" else 4,
         causal=causal,
         window=window,
         dropout=dropout is not None,
-        scores=return_scores,
+        return_scores=return_scores,
         training=training,
-        fusable=bias is None and planning.fuses(backend, dtype, query.shape[-1], value.shape[-1], flash),
+        fusable=bias is None and planning.fusable(backend, dtype, query.shape[-1], value.shape[-1], flash),
         flash=flash,
     )
     path = planning.choose(request).path
-    if path == "steps":
-        allowed = _allowed(query, key, mask, causal, window)
-        mixed, scores = _written_out(query, key, value, allowed, bias, scale, dropout)
-        return mixed, scores if return_scores else None
     if path == "fused":
         return _fused(query, key, value, mask, scale, causal, window, flash), None
+    if path == "steps":
+        allowed = _allowed(query, key, mask, causal, window)
+        heads_first = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+        mixed, scores = four_steps(*heads_first, allowed, bias, scale, dropout)
+        return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None
     from kmha.core import blocked  # imports TensorFlow, which other backends do without
 
     tiling = planning.tiling(request, blocked.is_compiled()) if path == "blocked" else None
-    structure: dict[str, Any] = {"scale": scale, "causal": causal, "window": window, "dropout": dropout}
-    return blocked.attend(query, key, value, mask, bias, **structure, tiling=tiling), None
+    drawn = {} if dropout is None else {"rate": dropout.rate, "seed": dropout.seeds.next()}
+    structure = {"causal": causal, "window": window, **drawn}
+    return blocked.attend(query, key, value, mask, bias, scale=scale, tiling=tiling, **structure), None
 
 
-def _written_out(
-    query: Any, key: Any, value: Any, allowed: Any, bias: Any, scale: float, dropout: Dropout | None
-) -> tuple[Any, Any]:
-    """`four_steps` of what comes positions first."""
-    query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
-    mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout)
-    return ops.transpose(mixed, (0, 2, 1, 3)), scores  # (B, T, H, O), `axes.MIX`
-
-
-def four_steps(
-    query: Any,
-    key: Any,
-    value: Any,
-    allowed: Any = None,
-    bias: Any = None,
-    scale: float | None = None,
-    dropout: Dropout | None = None,
-    few: bool = False,
-) -> tuple[Any, Any]:
-    """Scores, mask and softmax, (dropout,) mix, as in `attend`, for heads that come first.
-
-    Args:
-        query: (B, H, T, O).
-        key: (B, H, S, O).
-        value: (B, H, S, O).
-        allowed: boolean, broadcasts to (B, H, T, S), True means attend; or `None`.
-        bias: is added to the logits; or `None`.
-        scale: `None` means 1/√O.
-        dropout: `None` when there is nothing to drop.
-        few: see `masked_softmax`.
-
-    Returns:
-        ((B, H, T, O), scores (B, H, T, S)).
-    """
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    logits = ops.matmul(ops.multiply(query, scale), ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
-    scores = masked_softmax(logits if bias is None else ops.add(logits, bias), allowed, few)  # (B, H, T, S)
-    return ops.matmul(scores if dropout is None else dropout(scores), value), scores
-
-
-def masked_softmax(logits: Any, mask: Any = None, few: bool = False) -> Any:
-    """The softmax over S of (B, H, T, S), over the positions that `mask` allows; a row without any is all zeros.
-
-    With so `few` logits that the backend's kernel takes longer to begin than to end, as in decoding, elementary
-    operations are sooner done: on a processor, TensorFlow's kernel is oneDNN's.
-
-    >>> import numpy as np
-    >>> print(np.array(masked_softmax(np.zeros((2, 3)), np.array([[True, True, False], [False] * 3]))))
-    [[0.5 0.5 0. ]
-     [0.  0.  0. ]]
-    """
-    dtype = keras.backend.standardize_dtype(logits.dtype)
-    wide = at_least_float32(dtype)
-    logits = ops.cast(logits, wide)
-    if mask is None:
-        return ops.cast(_softmax(logits, few), dtype)
-    scores = _softmax(ops.where(mask, logits, ops.cast(masks.LOWEST, wide)), few)
-    return ops.cast(ops.where(mask, scores, ops.cast(0.0, wide)), dtype)
-
-
-def _softmax(logits: Any, few: bool) -> Any:
-    """The softmax over the last axis; Keras warns where that has the size 1, which is no mistake here."""
-    if logits.shape[-1] == 1:
-        return ops.ones_like(logits)
-    if not few:
-        return ops.softmax(logits, axis=-1)
-    weights = ops.exp(ops.subtract(logits, ops.max(logits, axis=-1, keepdims=True)))
-    return ops.divide(weights, ops.sum(weights, axis=-1, keepdims=True))
-
-
-def _allowed(query: Any, key: Any, mask: Any, causal: bool, window: int | None) -> Any:
-    """`mask` and what `causal` and `window` say, for a query (B, T, H, O) and a key (B, S, H, O)."""
+def _allowed(query: Tensor, key: Tensor, mask: Tensor, causal: bool, window: int | None) -> Tensor:
+    """Combine `mask` with the causal mask and the window, for a query (B, T, H, O) and a key (B, S, H, O)."""
     rows, columns = ops.shape(query)[1], ops.shape(key)[1]
-    return masks.combine(
-        mask,
-        masks.causal(rows, columns) if causal else None,
-        masks.window(rows, columns, window) if window is not None else None,
-    )
+    return masks.combine(mask, masks.structured(rows, columns, causal, window))
 
 
 def _fused(
-    query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool, window: int | None, flash: bool | None
-) -> Any:
-    """The backend's own kernel; rows without anything to attend to are opened for it and zeroed after it."""
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    scale: float,
+    causal: bool,
+    window: int | None,
+    flash: bool | None,
+) -> Tensor:
+    """Call the backend's own kernel. Rows with nothing to attend to may see everything in it, and are zeroed after."""
     if mask is None and window is None:
         return ops.dot_product_attention(query, key, value, scale=scale, is_causal=causal, flash_attention=flash)
     mask = _allowed(query, key, mask, causal, window)
     mask = ops.broadcast_to(mask, (ops.shape(query)[0], query.shape[2], ops.shape(query)[1], ops.shape(key)[1]))
-    some = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1)
-    mask = ops.logical_or(mask, ops.logical_not(some))
+    nonempty = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1)
+    mask = ops.logical_or(mask, ops.logical_not(nonempty))
     mixed = ops.dot_product_attention(query, key, value, mask=mask, scale=scale, flash_attention=flash)
-    return ops.where(ops.transpose(some, (0, 2, 1, 3)), mixed, ops.cast(0.0, mixed.dtype))
+    return ops.where(ops.transpose(nonempty, (0, 2, 1, 3)), mixed, ops.cast(0.0, mixed.dtype))

@@ -1,4 +1,4 @@
-"""The letters, and the four equations.
+"""The letters of the axes, and the four equations of attention.
 
 | letter | axis |
 | --- | --- |
@@ -10,8 +10,8 @@
 | O | head size |
 | E | output features |
 
-One letter never means two things. (The TensorFlow Addons docstring, which learners read, says N and M for "elements"
-and O for "output features"; here T and S count positions, and O is the size of one head.)
+One letter never means two things. (The docstring of TensorFlow Addons, which many learners have read, uses N and M for
+"elements" and O for "output features". Here T and S count positions, and O is the size of one head.)
 """
 
 PROJECT = "BTI,HIO->BTHO"
@@ -19,13 +19,13 @@ SCORES = "BTHO,BSHO->BHTS"
 MIX = "BHTS,BSHO->BTHO"
 MERGE = "BTHO,HOE->BTE"
 
-# Letters that the equations above leave free, for inputs with further axes and outputs with several.
+# Letters that the four equations leave free, for inputs with more position axes and outputs with several feature axes.
 _MORE_POSITIONS = "UVWXYZ"
 _MORE_OUTPUTS = "FGJKLM"
 
 
 def for_rank(equation: str, rank: int, output_rank: int = 1) -> str:
-    """`PROJECT` or `MERGE` for an input of `rank` axes and an output with `output_rank` feature axes.
+    """Return `PROJECT` or `MERGE` for an input with `rank` axes and an output with `output_rank` feature axes.
 
     >>> for_rank(PROJECT, 4)
     'BTUI,HIO->BTUHO'

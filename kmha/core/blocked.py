@@ -1,77 +1,83 @@
-"""The four steps of attention on TensorFlow with a gradient of their own: in one piece, or some rows at a time.
+"""Attention on TensorFlow with a gradient of its own: in one piece, or in blocks.
 
-Both ways compute what `attention.py` writes out; they differ in what is alive at once. In one piece (`direct`), the
-scores are kept for the backward pass. In blocks (`blocked`), the scores of some queries are computed, used and dropped,
-and computed again in the backward pass, so that memory grows with T and S and not with T · S (Rabe and Staats 2021,
-arXiv 2112.05682; Dao et al. 2022, arXiv 2205.14135). A block only meets the keys that a causal mask or a window lets
-its queries see. The files of `core` that need TensorFlow are this one, `looped.py`, `rows.py` and `blocks.py`.
+Both compute the numbers of `attention.four_steps` and differ in what memory holds. In one piece (`direct`), the scores
+are kept for the backward pass. In blocks (`blocked`), the scores of some queries are computed, used and dropped, and
+computed again in the backward pass, so that memory grows with T and S and not with T · S (Rabe and Staats 2021, arXiv
+2112.05682; Dao et al. 2022, arXiv 2205.14135). A block skips the keys that a causal mask or a window hides from all of
+its queries.
+
+Few blocks are unrolled into the graph. Many blocks, or blocks of unknown lengths, become loops of the graph.
 
 Heads and batch are one axis G = H · B here, heads first, because that is how `projection.py` computes them.
 """
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from kmha.core import looped
-from kmha.core.blocks import Block, padded, same, sizes_of
-from kmha.core.dropout import Dropout
-from kmha.core.looped import is_compiled
-from kmha.core.rows import Problem
+from kmha.core.block import AttentionProblem, Block, BlockAttention
+from kmha.core.dynamic_shapes import is_compiled, known_equal, maximum, padded, sizes_of
+from kmha.core.tensors import Tensor
 
-# Blocks of a graph that are written out one after the other; more become a loop, which takes less time to trace.
+# Blocks that a graph unrolls. More become a loop, which takes less time to trace.
 MOST_UNROLLED = 16
 
-# For XLA, which does not keep to the order: scores of all blocks that may be alive at once.
+# XLA does not keep the order of unrolled blocks, and may hold the scores of all of them: at most this many in total.
 MOST_COMPILED = 2**26
 
-# Loops for XLA, which must know the number of keys that a loop's blocks see: each has blocks that see about as many.
-MOST_GROUPS = 8
+# Loops for XLA, which must know how many keys each block of a loop sees. Each loop has blocks that see about as many.
+MOST_LOOPS = 8
 
 
 def attend(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
-    bias: Any = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor = None,
+    bias: Tensor = None,
     *,
     scale: float,
     causal: bool = False,
     window: int | None = None,
-    dropout: Dropout | None = None,
+    rate: float = 0.0,
+    seed: Tensor = None,
     tiling: tuple[int, int] | None = None,
-) -> Any:
-    """What `kmha.core.attention.attend` says; with `tiling`, in blocks, else in one piece."""
+) -> Tensor:
+    """Compute `kmha.core.attention.attend`: in blocks with a `tiling` (see `planning.Tiling`), else in one piece.
+
+    `rate` and `seed` are those of the dropout; a `seed` of `None` means no dropout.
+    """
     batch, length, heads, _ = sizes_of(query)
     sizes = heads, batch, length, sizes_of(key)[1]
     full = batch, heads, *sizes[2:]
     mask = None if mask is None else _heads_first_mask(tf.cast(mask, "bool"), full, known=(2, 3))
-    height, alive = tiling or (0, 1)
-    problem = Problem(*sizes, scale, causal, window, mask, height=height, alive=alive)
-    if dropout is not None:
-        seed = tf.cast(tf.convert_to_tensor(dropout.seeds.next()), "int32")
-        problem = dataclasses.replace(problem, rate=dropout.rate, seed=seed)
+    height, parallel = tiling or (0, 1)
+    problem = AttentionProblem(*sizes, scale, causal, window, mask, height=height, parallel=parallel)
+    if seed is not None:
+        problem = dataclasses.replace(problem, rate=rate, seed=tf.cast(tf.convert_to_tensor(seed), "int32"))
     inputs = [_heads_first(tf.convert_to_tensor(x)) for x in (query, key, value)]
     if bias is not None:
-        # Its gradient is summed over axes of one: so all must be known, not those alone that are cut into blocks.
+        # Its gradient is summed over axes of size one. So the sizes of all axes must be known, not only T and S.
         inputs.append(_heads_first_mask(tf.convert_to_tensor(bias), full, known=(0, 1, 2, 3)))
     mixed = (direct if tiling is None else blocked)(problem, *inputs)
     return tf.transpose(tf.reshape(mixed, (heads, batch, length, value.shape[3])), (1, 2, 0, 3))
 
 
-def _heads_first(x: Any) -> Any:
-    """(B, T, H, O) to (G, T, O). A graph's optimizer cancels the transpose with that at the end of `project_heads`."""
+def _heads_first(x: Tensor) -> Tensor:
+    """Turn (B, T, H, O) into (G, T, O). A graph's optimizer cancels this transpose with the one in `project_heads`."""
     batch, length, heads, size = sizes_of(x)
     return tf.reshape(tf.transpose(x, (2, 0, 1, 3)), (heads * batch, length, size))
 
 
-def _heads_first_mask(x: Any, full: tuple[Any, ...], known: tuple[int, ...]) -> Any:
-    """What broadcasts to (B, H, T, S) = `full`, for (H, B, T, S); axes in `known` that may be 1 or not become full."""
+def _heads_first_mask(x: Tensor, full: tuple[Tensor, ...], known: tuple[int, ...]) -> Tensor:
+    """Turn what broadcasts to (B, H, T, S) into (H, B, T, S), where each size is one or that of `full`.
+
+    Axes in `known` must not leave open which of the two they have: those of unknown size are broadcast to full size.
+    """
     x = tf.reshape(x, (1,) * (4 - len(x.shape)) + sizes_of(x))
     unknown = [axis for axis in known if x.shape[axis] is None]
     if unknown:
@@ -79,13 +85,13 @@ def _heads_first_mask(x: Any, full: tuple[Any, ...], known: tuple[int, ...]) -> 
     return tf.transpose(x, (1, 0, 2, 3))
 
 
-def direct(problem: Problem, *inputs: Any) -> Any:
-    """Attention in one piece; the gradient takes two passes over the scores less than TensorFlow's own.
+def direct(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
+    """Compute attention in one piece. The gradient takes two passes over the scores less than TensorFlow's own.
 
     Args:
-        problem: the masks, the dropout and the sizes.
-        *inputs: query (G, T, O), key (G, S, O), value (G, S, O), and a bias (H or 1, B or 1, T or 1, S or 1) if there
-            is one, which is added to the logits.
+        problem: Sizes, masks and dropout.
+        *inputs: Query (G, T, O), key (G, S, O), value (G, S, O), and optionally a bias (H or 1, B or 1, T or 1,
+            S or 1), which is added to the logits.
 
     Returns:
         (G, T, O), of the query's dtype.
@@ -93,40 +99,40 @@ def direct(problem: Problem, *inputs: Any) -> Any:
     block = Block(0, problem.length, 0, problem.keys)
 
     @tf.custom_gradient
-    def run(*inputs: Any) -> Any:
-        piece = problem.piece(block, *inputs)
-        scores = piece.scores()
-        mixed = piece.mix(scores)
-        # Its operations are recorded like any other, so that a gradient of this gradient is right too.
-        return mixed, lambda upstream: piece.gradients(scores, mixed, upstream)
+    def run(*inputs: Tensor) -> Any:
+        attention = problem.attention(block, *inputs)
+        scores = attention.scores()
+        mixed = attention.mix(scores)
+        # TensorFlow records the operations of the gradient like any others, so that second derivatives are right too.
+        return mixed, lambda upstream: attention.gradients(scores, mixed, upstream)
 
     return run(*inputs)
 
 
-def blocked(problem: Problem, *inputs: Any) -> Any:
-    """Attention in blocks; arguments and result are those of `direct`.
+def blocked(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
+    """Compute attention in blocks; arguments and result are those of `direct`.
 
-    A gradient of its gradient is right too, but takes the memory that `direct` takes.
+    Second derivatives are right too, but take as much memory as those of `direct`.
     """
 
     @tf.custom_gradient
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: Tensor) -> Any:
         # Without `stop_gradient`, an eager tape would record every block, and keep its scores.
         mixed = _forward(problem, *map(tf.stop_gradient, inputs))
 
         @tf.custom_gradient
-        def backward(upstream: Any, *inputs: Any) -> Any:
+        def backward(upstream: Tensor, *inputs: Tensor) -> Any:
             stopped = [tf.stop_gradient(x) for x in (upstream, mixed, *inputs)]
             gradients = _backward(problem, *stopped)
-            return gradients, lambda *further: _second(problem, upstream, inputs, further)
+            return gradients, lambda *further: _second_gradients(problem, upstream, inputs, further)
 
         return mixed, lambda upstream: backward(upstream, *inputs)
 
     return run(*inputs)
 
 
-def _second(problem: Problem, upstream: Any, inputs: Any, further: Any) -> list[Any]:
-    """The gradients of the gradients, for `upstream` and the inputs, when `further` come from above."""
+def _second_gradients(problem: AttentionProblem, upstream: Tensor, inputs: Any, further: Any) -> list[Tensor]:
+    """Return the gradients of `upstream` and the inputs, for the gradients `further` of the first gradients."""
     with tf.GradientTape() as outer:
         outer.watch([upstream, *inputs])
         with tf.GradientTape() as inner:
@@ -135,61 +141,63 @@ def _second(problem: Problem, upstream: Any, inputs: Any, further: Any) -> list[
         gradients = inner.gradient(mixed, inputs, output_gradients=upstream)
     if None in gradients:
         raise NotImplementedError(
-            "Attention in blocks has no derivative in forward mode (tf.autodiff.ForwardAccumulator). Give the layer "
-            "flash_attention=False, or set KMHA_ATTENTION_PATH=direct, for attention in one piece, which has."
+            "Attention in blocks has no derivative in forward mode (tf.autodiff.ForwardAccumulator). Attention in one "
+            "piece has one: give the layer flash_attention=False, or set KMHA_ATTENTION_PATH=direct."
         )
     return outer.gradient(gradients, [upstream, *inputs], output_gradients=further)
 
 
-def _forward(problem: Problem, *inputs: Any) -> Any:
+def _forward(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
     spans, loops = _spans(problem)
-    mixed: list[Any] = []
+    mixed: list[Tensor] = []
     for span in spans:
-        with _after(mixed[-problem.alive :][:1] if len(mixed) >= problem.alive else [], inputs, loops) as tied:
+        earlier = mixed[-problem.parallel :][:1] if len(mixed) >= problem.parallel else []
+        with _after(earlier, inputs, loops) as tied:
             if loops:
-                mixed.append(looped.forward(problem, span, *tied))
+                mixed.append(_forward_loop(problem, span, *tied))
             else:
-                piece = problem.piece(span, *tied)
-                mixed.append(piece.mix(piece.scores()))
-    return _joined(mixed)
+                attention = problem.attention(span, *tied)
+                mixed.append(attention.mix(attention.scores()))
+    return _concatenated(mixed)
 
 
-def _backward(problem: Problem, upstream: Any, mixed: Any, *inputs: Any) -> list[Any]:
+def _backward(problem: AttentionProblem, upstream: Tensor, mixed: Tensor, *inputs: Tensor) -> list[Tensor]:
     spans, loops = _spans(problem)
-    d_query, d_bias, d_key, d_value, order = [], [], _Sweep(), _Sweep(), [[upstream]] * problem.alive
+    d_query, d_bias, d_key, d_value = [], [], _KeyGradient(), _KeyGradient()
+    order = [[upstream]] * problem.parallel
     for span in spans:
-        with _after(order[-problem.alive], inputs, loops) as tied:
+        with _after(order[-problem.parallel], inputs, loops) as tied:
             if loops:
-                gradients = looped.backward(problem, span, upstream, mixed, *tied)
+                gradients = _backward_loop(problem, span, upstream, mixed, *tied)
             else:
-                piece = problem.piece(span, *tied)
-                gradients = piece.gradients(piece.scores(), span.rows_of(mixed), span.rows_of(upstream))
+                attention = problem.attention(span, *tied)
+                gradients = attention.gradients(attention.scores(), span.rows_of(mixed), span.rows_of(upstream))
             d_query.append(gradients[0])
             d_key.add(span, gradients[1])
             d_value.add(span, gradients[2])
             d_bias += [_widened(x, span, problem, like) for x, like in zip(gradients[3:], inputs[3:], strict=True)]
-            order.append([d_query[-1], d_key.open, d_value.open, *d_bias[-1:]])
-    gradients = [_joined(d_query), d_key.total(problem.keys), d_value.total(problem.keys)]
+            order.append([d_query[-1], d_key.current, d_value.current, *d_bias[-1:]])
+    gradients = [_concatenated(d_query), d_key.total(problem.keys), d_value.total(problem.keys)]
     return gradients + [_joined_bias(d_bias, x) for x in inputs[3:]]
 
 
-def _spans(problem: Problem) -> tuple[list[Block], bool]:
-    """What is written out one after the other, and whether each is a loop over blocks, and not one block itself."""
-    compiled, few = is_compiled(), problem.is_static and problem.length <= problem.height * MOST_UNROLLED
-    if compiled:  # it would hold the scores of all blocks
-        few = few and isinstance(problem.batch, int) and problem.size <= MOST_COMPILED
-    if tf.executing_eagerly() or few:
+def _spans(problem: AttentionProblem) -> tuple[list[Block], bool]:
+    """Return the parts that the graph unrolls, and whether each is a loop over blocks instead of a single block."""
+    compiled, unrolled = is_compiled(), problem.is_static and problem.length <= problem.height * MOST_UNROLLED
+    if compiled:  # XLA would hold the scores of all unrolled blocks
+        unrolled = unrolled and isinstance(problem.batch, int) and problem.size <= MOST_COMPILED
+    if tf.executing_eagerly() or unrolled:
         return list(problem.blocks(problem.height)) or [problem.block(0, 0)], False
     if compiled and problem.is_static:
-        rows = problem.height * max(1, problem.length // (problem.height * MOST_GROUPS))
+        rows = problem.height * max(1, problem.length // (problem.height * MOST_LOOPS))
         return list(problem.blocks(rows)) or [problem.block(0, 0)], True
     return [Block(0, problem.length, 0, problem.keys)], True
 
 
 @contextlib.contextmanager
-def _after(previous: list[Any], inputs: Any, loops: bool) -> Iterator[Any]:
-    """Makes what is written inside wait for `previous`: gives the inputs to be used there."""
-    if previous and loops and is_compiled():  # XLA does not know control dependencies
+def _after(previous: list[Tensor], inputs: Any, loops: bool) -> Iterator[Any]:
+    """Yield the inputs, in such a way that what is computed from them inside waits for `previous`."""
+    if previous and loops and is_compiled():  # XLA ignores control dependencies
         tied = gen_xla_ops.xla_optimization_barrier(input=[*inputs[:1], *previous])
         yield tied[0], *inputs[1:]
     else:
@@ -197,47 +205,152 @@ def _after(previous: list[Any], inputs: Any, loops: bool) -> Iterator[Any]:
             yield inputs
 
 
-class _Sweep:
-    """Sums what the blocks give for the keys that they saw.
+class _KeyGradient:
+    """The gradient of keys or values, summed over the blocks that saw them.
 
-    Blocks come in order, and the keys they see never move back: so the sums of keys before a block's first are
-    finished, and only those of its own span are touched.
+    Blocks come in order, and the keys that they see never move back. So the sums of all keys before a block's first are
+    finished, and each addition only touches the keys of the block.
     """
 
     def __init__(self) -> None:
-        self.finished: list[Any] = []
-        self.open: Any = None
+        self.finished: list[Tensor] = []
+        self.current: Tensor = None
         self.low = self.high = 0
 
-    def add(self, block: Block, gradient: Any) -> None:
-        if self.open is None:
-            self.open = gradient
+    def add(self, block: Block, gradient: Tensor) -> None:
+        if self.current is None:
+            self.current = gradient
         else:
             if block.low > self.low:
-                self.finished.append(self.open[:, : block.low - self.low])
-                self.open = self.open[:, block.low - self.low :]
+                self.finished.append(self.current[:, : block.low - self.low])
+                self.current = self.current[:, block.low - self.low :]
             seen = self.high - block.low
-            self.open = self.open + gradient[:, :seen]
+            self.current = self.current + gradient[:, :seen]
             if block.high > self.high:
-                self.open = tf.concat([self.open, gradient[:, seen:]], axis=1)
+                self.current = tf.concat([self.current, gradient[:, seen:]], axis=1)
         self.low, self.high = block.low, block.high
 
-    def total(self, keys: int) -> Any:
-        """(G, S, O)."""
-        total = _joined([*self.finished, self.open])
-        return total if same(self.high, keys) else padded(total, 1, 0, keys - self.high)
+    def total(self, keys: int) -> Tensor:
+        """Return (G, S, O)."""
+        total = _concatenated([*self.finished, self.current])
+        return total if known_equal(self.high, keys) else padded(total, 1, 0, keys - self.high)
 
 
-def _joined(pieces: list[Any]) -> Any:
-    return tf.concat(pieces, axis=1) if len(pieces) > 1 else pieces[0]
+def _concatenated(parts: list[Tensor]) -> Tensor:
+    return tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
 
 
-def _widened(gradient: Any, block: Block, problem: Problem, bias: Any) -> Any:
-    """A block's gradient of the bias, (H, B, T, S of the block), with zeros where the block has no keys."""
+def _widened(gradient: Tensor, block: Block, problem: AttentionProblem, bias: Tensor) -> Tensor:
+    """Pad a block's gradient of the bias, (H, B, T, S of the block), with zeros where the block has no keys."""
     if bias.shape[3] == 1:
         return gradient
     return padded(gradient, 3, block.low, problem.keys - block.high)
 
 
-def _joined_bias(pieces: list[Any], bias: Any) -> Any:
-    return tf.add_n(pieces) if bias.shape[2] == 1 else tf.concat(pieces, axis=2)
+def _joined_bias(parts: list[Tensor], bias: Tensor) -> Tensor:
+    return tf.add_n(parts) if bias.shape[2] == 1 else tf.concat(parts, axis=2)
+
+
+def _forward_loop(problem: AttentionProblem, span: Block, *inputs: Tensor) -> Tensor:
+    """Return the rows of `span` of the result, (G, T, O)."""
+    loop = _BlockLoop(problem, span, inputs)
+
+    def body(index: Tensor, rows: Any) -> Any:
+        attention = loop.attention(loop.block(index))
+        return index + 1, rows.write(index, attention.mix(attention.scores()))
+
+    return loop.concatenated(loop.run(body, loop.rows_array(inputs[2]))[0])
+
+
+def _backward_loop(
+    problem: AttentionProblem, span: Block, upstream: Tensor, mixed: Tensor, *inputs: Tensor
+) -> list[Tensor]:
+    """Return the gradients of the rows of `span` of the query, of its keys and values, and of its part of the bias."""
+    loop = _BlockLoop(problem, span, inputs)
+    upstream, mixed = loop.padded(upstream, 1), loop.padded(mixed, 1)
+    key, value, bias = span.columns_of(inputs[1]), span.columns_of(inputs[2]), [span.both_of(x) for x in inputs[3:]]
+
+    def body(index: Tensor, d_query: Any, d_key: Tensor, d_value: Tensor, *d_bias: Any) -> Any:
+        block = loop.block(index)
+        attention = loop.attention(block)
+        gradients = attention.gradients(attention.scores(), block.rows_of(mixed), block.rows_of(upstream))
+        d_key, d_value = d_key + loop.widened(block, gradients[1], 1), d_value + loop.widened(block, gradients[2], 1)
+        state = [index + 1, d_query.write(index, gradients[0]), d_key, d_value]
+        for total, more, like in zip(d_bias, gradients[3:], bias, strict=True):
+            more = more if like.shape[3] == 1 else loop.widened(block, more, 3)
+            state.append(total + more if isinstance(total, tf.Tensor) else total.write(index, more))
+        return state
+
+    d_bias = [tf.zeros_like(x) if x.shape[2] == 1 else loop.array(*x.shape[:2], loop.height, x.shape[3]) for x in bias]
+    start = loop.rows_array(key), tf.zeros_like(key), tf.zeros_like(value), *d_bias
+    d_query, d_key, d_value, *d_bias = loop.run(body, *start)
+    d_bias = [x if isinstance(x, tf.Tensor) else loop.concatenated(x, 2) for x in d_bias]
+    return [loop.concatenated(d_query), d_key, d_value, *d_bias]
+
+
+class _BlockLoop:
+    """A loop of the graph over the blocks of a span, all of one height.
+
+    Rows are padded to a multiple of the height, and the padding is cut off again. It is harmless in the backward pass
+    too, because the upstream gradient is padded with zeros.
+    """
+
+    def __init__(self, problem: AttentionProblem, span: Block, inputs: Any) -> None:
+        height = problem.height
+        self.height, self.span, self.compiled = height, span, is_compiled()
+        self.count = maximum(1, -(-span.height // height))
+        self.dtype = inputs[0].dtype
+        # Only the last span may be no multiple of the height.
+        self.missing = maximum(1, -(-problem.length // height)) * height - problem.length
+        query, key, value, *bias = inputs
+        self.inputs = [self.padded(query, 1), key, value, *(self.padded(x, 2) for x in bias)]
+        mask = None if problem.mask is None else self.padded(problem.mask, 2)
+        self.problem = dataclasses.replace(problem, mask=mask)
+
+    def padded(self, x: Tensor, axis: int) -> Tensor:
+        """Pad the rows with zeros up to a multiple of the height; an axis of size one for all rows stays."""
+        if axis == 2 and x.shape[2] == 1:
+            return x
+        return padded(x, axis, 0, self.missing)
+
+    def block(self, index: Tensor) -> Block:
+        first = self.span.first + index * self.height
+        if self.compiled:  # XLA must know the number of keys before it runs
+            return Block(first, self.height, self.span.low, self.span.width)
+        return self.problem.block(first, self.height)
+
+    def attention(self, block: Block) -> BlockAttention:
+        return self.problem.attention(block, *self.inputs)
+
+    def widened(self, block: Block, gradient: Tensor, axis: int) -> Tensor:
+        """Pad a block's gradient with zeros for those keys of the span that the block did not see."""
+        if self.compiled:
+            return gradient
+        shape = gradient.shape.as_list()
+        shape[axis] = self.span.width if isinstance(self.span.width, int) else None
+        wide = padded(gradient, axis, block.low - self.span.low, self.span.high - block.high)
+        return tf.ensure_shape(wide, shape)
+
+    def array(self, *sizes: Any) -> Any:
+        """Return a `TensorArray` with one entry of these sizes for each block."""
+        shape = [size if isinstance(size, int) else None for size in sizes]
+        return tf.TensorArray(self.dtype, self.count, element_shape=shape)
+
+    def rows_array(self, like: Tensor) -> Any:
+        """Return a `TensorArray` of blocks (G, height, O), with the O of `like`."""
+        return self.array(like.shape[0], self.height, like.shape[2])
+
+    def run(self, body: Callable[..., Any], *state: Any) -> Any:
+        """Return the state after all blocks; `body` maps a block's number and the state to the next ones."""
+        start, parallel = (tf.constant(0), *state), self.problem.parallel
+        return tf.while_loop(lambda index, *_: index < self.count, body, start, parallel_iterations=parallel)[1:]
+
+    def concatenated(self, rows: Any, axis: int = 1) -> Tensor:
+        """Return the blocks' rows as one tensor: (G, T, O), or (H, B, T, S) if `axis` is 2."""
+        stacked = rows.stack()
+        order = [*range(1, axis + 1), 0, *range(axis + 1, len(stacked.shape))]
+        moved = tf.transpose(stacked, order)
+        sizes = list(sizes_of(moved))
+        sizes[axis : axis + 2] = [self.count * self.height]
+        rows_of_all = tf.reshape(moved, sizes)
+        return rows_of_all[(slice(None),) * axis + (slice(self.span.height),)]

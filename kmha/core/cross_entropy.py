@@ -1,8 +1,8 @@
-"""The final projection to the vocabulary together with its loss: label-smoothed cross-entropy.
+"""The projection to the vocabulary together with its loss, label-smoothed cross-entropy.
 
-With N tokens and a vocabulary of V, the logits (N, V) are by far the largest tensor of a translation model. What the
-loss wants of them are a few sums; so on TensorFlow they are computed, used and dropped some tokens at a time
-(`kmha.core.chunked`), and never held whole.
+With N tokens and a vocabulary of V, the logits (N, V) are by far the largest tensor of a translation model, and the
+loss only needs a few sums of them. So on TensorFlow (`kmha.core.chunked_cross_entropy`) they are computed, used and
+dropped some tokens at a time, and are never all in memory.
 """
 
 from typing import Any, NamedTuple
@@ -10,63 +10,63 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import Tensor, at_least_float32
 
 
 class Sums(NamedTuple):
     """Scalars over all tokens that are not padding, float32, or float64 where the features are.
 
     Attributes:
-        loss: what to train on; alone of the four, it has a gradient.
-        negative_log_likelihood: Σ -log p(target), without smoothing, of which the perplexity is made.
-        correct: tokens whose largest logit is that of the target.
-        count: tokens.
+        loss: Loss to train on. It is the only one of the four with a gradient.
+        negative_log_likelihood: Σ -log p(target), without smoothing; the perplexity is computed from it.
+        correct: Number of tokens whose largest logit is that of the target.
+        count: Number of tokens.
     """
 
-    loss: Any
-    negative_log_likelihood: Any
-    correct: Any
-    count: Any
+    loss: Tensor
+    negative_log_likelihood: Tensor
+    correct: Tensor
+    count: Tensor
 
 
 def token_cross_entropy(
-    features: Any,
-    kernel: Any,
-    targets: Any,
+    features: Tensor,
+    kernel: Tensor,
+    targets: Tensor,
     *,
-    bias: Any = None,
+    bias: Tensor = None,
     transposed: bool,
     smoothing: float = 0.0,
     chunk: int | None = None,
     pad_id: int = 0,
     gradient: bool = True,
 ) -> Sums:
-    """Σ over tokens of -Σ over v of q(v) · log p(v), with p = softmax(features · kernel + bias).
+    """Return Σ over tokens of -Σ over v of q(v) · log p(v), with p = softmax(features · kernel + bias).
 
     q is the target's label, smoothed: (1 - ε) · onehot(target) + ε / V (Szegedy et al. 2016, arXiv 1512.00567, section
     7; the convention of `keras.losses.CategoricalCrossentropy(label_smoothing=ε)`). The logits are computed in the
-    features' dtype, all that follows in float32 at least.
+    features' dtype, everything after them in float32 at least.
 
-    A sum has one number as its upstream gradient. On TensorFlow its gradients are therefore computed in the forward
-    pass already, while the tokens' logits are there, and only scaled in the backward pass (as Liger Kernel does, Hsu et
-    al. 2024, arXiv 2410.10989). There is no derivative of that gradient, and none in forward mode.
+    The upstream gradient of a sum is a single number. On TensorFlow, the gradients are therefore computed in the
+    forward pass, while the logits are in memory, and only scaled in the backward pass (as in Liger Kernel, Hsu et al.
+    2024, arXiv 2410.10989). They have no second derivative, and no derivative in forward mode.
 
     Args:
-        features: (N, D), what the final layer gets; floating point.
+        features: Inputs (N, D) of the projection, floating point.
         kernel: (D, V), or (V, D) if `transposed`; of the features' dtype.
-        targets: (N,), integers; below V where they are not padding.
+        targets: Token ids (N,), integers; below V where they are not padding.
         bias: (V,) or `None`; of the features' dtype.
-        transposed: whether the kernel is (V, D), as a tied embedding is.
-        smoothing: ε, at least 0 and below 1.
-        chunk: how many tokens at a time, on TensorFlow; `None` for as many as fit into a processor's cache.
-        pad_id: the target of tokens that are padding; they count for nothing.
-        gradient: whether the loss will be differentiated. `False` leaves that work out, for validation.
+        transposed: The kernel is (V, D), as a tied embedding is.
+        smoothing: ε of the label smoothing, at least 0 and below 1.
+        chunk: Number of tokens at a time, on TensorFlow; `None` means as many as fit into a processor's cache.
+        pad_id: Target of padding tokens, which do not count.
+        gradient: The loss will be differentiated. `False` saves that work, for validation.
 
     Returns:
         `Sums`.
 
     Raises:
-        ValueError: shapes do not fit, or `smoothing` or `chunk` are out of range.
+        ValueError: If shapes or dtypes do not fit, or `smoothing` or `chunk` is out of range.
 
     >>> import numpy as np
     >>> sums = token_cross_entropy(np.eye(3), 2 * np.eye(3), np.array([2, 1, 0]), transposed=False)
@@ -77,16 +77,16 @@ def token_cross_entropy(
     bias = None if bias is None else ops.convert_to_tensor(bias)
     _check(features, kernel, targets, bias, transposed, smoothing, chunk)
     if keras.backend.backend() == "tensorflow":
-        from kmha.core import chunked
+        from kmha.core import chunked_cross_entropy
 
-        problem = chunked.Problem(transposed, smoothing, pad_id, chunk)
-        return Sums(*chunked.sums(problem, gradient, features, kernel, targets, bias))
+        options = chunked_cross_entropy.Options(transposed, smoothing, pad_id, chunk)
+        return Sums(*chunked_cross_entropy.sums(options, gradient, features, kernel, targets, bias))
     return Sums(*_in_one_piece(features, kernel, targets, bias, transposed, smoothing, pad_id))
 
 
 def _in_one_piece(
-    features: Any, kernel: Any, targets: Any, bias: Any, transposed: bool, smoothing: float, pad_id: int
-) -> tuple[Any, ...]:
+    features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor, transposed: bool, smoothing: float, pad_id: int
+) -> tuple[Tensor, ...]:
     logits = ops.matmul(features, ops.transpose(kernel) if transposed else kernel)  # (N, V)
     logits = logits if bias is None else ops.add(logits, bias)
     wide = at_least_float32(logits.dtype)
@@ -99,26 +99,33 @@ def _in_one_piece(
     return loss, ops.stop_gradient(nll), correct, ops.sum(weights)
 
 
-def _check(features: Any, kernel: Any, targets: Any, bias: Any, transposed: bool, smoothing: float, chunk: Any) -> None:
+def _check(
+    features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor, transposed: bool, smoothing: float, chunk: Any
+) -> None:
     shapes = {"features": features, "kernel": kernel, "targets": targets, "bias": bias}
     received = ", ".join(f"{name} {tuple(x.shape)} {x.dtype}" for name, x in shapes.items() if x is not None)
     expected = f"features (N, D), kernel {'(V, D)' if transposed else '(D, V)'}, targets (N,) and bias (V,) or None"
     ranks = len(features.shape), len(kernel.shape), len(targets.shape), 1 if bias is None else len(bias.shape)
     if ranks != (2, 2, 1, 1):
         raise ValueError(
-            f"token_cross_entropy expects {expected}. Received: {received}. Fold batch and positions to N."
+            f"token_cross_entropy expects {expected}. Received: {received}. Fold batch and positions into N."
         )
     if len({x.dtype for x in (features, kernel, bias) if x is not None}) > 1:
-        raise ValueError(f"token_cross_entropy expects features, kernel and bias of one dtype. Received: {received}.")
+        raise ValueError(
+            f"token_cross_entropy expects features, kernel and bias of the same dtype. Received: {received}."
+        )
     width, vocabulary = reversed(kernel.shape) if transposed else kernel.shape
     if features.shape[1] != width or (bias is not None and bias.shape[0] != vocabulary):
         raise ValueError(
-            f"token_cross_entropy expects {expected}, with one D and one V. Received: {received}, with "
-            f"transposed={transposed}; an embedding's table is (V, D), transposed=True, a Dense layer's kernel (D, V)."
+            f"token_cross_entropy expects {expected}, with the same D and V everywhere. Received: {received}, with "
+            f"transposed={transposed}. An embedding's table is (V, D) and needs transposed=True; the kernel of a Dense "
+            "layer is (D, V)."
         )
     if None not in (features.shape[0], targets.shape[0]) and features.shape[0] != targets.shape[0]:
-        raise ValueError(f"token_cross_entropy expects a target for each of N tokens. Received: {received}.")
+        raise ValueError(f"token_cross_entropy expects one target for each of the N tokens. Received: {received}.")
     if not 0 <= smoothing < 1:
-        raise ValueError(f"token_cross_entropy expects smoothing of at least 0 and below 1. Received: {smoothing}.")
+        raise ValueError(f"token_cross_entropy expects 0 <= smoothing < 1. Received: smoothing={smoothing}.")
     if chunk is not None and chunk < 1:
-        raise ValueError(f"token_cross_entropy expects a chunk of one token or more, or None. Received: {chunk}.")
+        raise ValueError(
+            f"token_cross_entropy expects a chunk of at least one token, or None. Received: chunk={chunk}."
+        )

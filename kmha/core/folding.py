@@ -1,10 +1,12 @@
-"""How attention over any axes becomes attention over one: the other axes join the batch, and back."""
+"""Attention over any axes as attention over one: the other axes are folded into the batch, and unfolded again."""
 
 import dataclasses
 import math
 from typing import Any
 
 from keras import ops
+
+from kmha.core.tensors import Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,8 +17,8 @@ class Folding:
     attention over its only position axis stays as it is.
 
     Attributes:
-        batch_axes: the axes that are not attended over, the batch axis first.
-        attention_axes: the axes that are.
+        batch_axes: Axes that are not attended over, the batch axis first.
+        attention_axes: Axes that are attended over.
     """
 
     batch_axes: tuple[int, ...]
@@ -24,10 +26,14 @@ class Folding:
 
     @classmethod
     def of(cls, rank: int, attention_axes: tuple[int, ...] | None) -> "Folding":
-        """The folding of an input with `rank` axes (B, …, I); `None` attends over all axes but the first and last.
+        """Return the folding of an input (B, …, I) with `rank` axes.
+
+        Args:
+            rank: Number of axes of the input, including batch and features.
+            attention_axes: Axes to attend over; `None` means all but the first and the last.
 
         Raises:
-            ValueError: an axis is the batch or the feature axis, is not there, or is named twice.
+            ValueError: If an axis is the batch or the feature axis, does not exist, or is named twice.
         """
         if attention_axes is None:
             axes = tuple(range(1, rank - 1))
@@ -36,23 +42,23 @@ class Folding:
         if not axes or len(set(axes)) < len(axes) or not set(axes) <= set(range(1, rank - 1)):
             raise ValueError(
                 "`attention_axes` must name different axes between the batch axis (0) and the feature axis "
-                f"({rank - 1}) of an input with {rank} axes. Received: attention_axes={attention_axes}. Name some of "
-                f"{list(range(1, rank - 1))}, or leave it out to attend over all of them."
+                f"({rank - 1}) of an input with {rank} axes. Received: attention_axes={attention_axes}. Choose from "
+                f"{list(range(1, rank - 1))}, or leave the argument out to attend over all of them."
             )
         return cls(tuple(axis for axis in range(rank - 1) if axis not in axes), axes)
 
     @property
     def is_plain(self) -> bool:
-        """Whether tensors are already (B, T, …)."""
+        """Tell whether tensors have the shape (B, T, …) already."""
         return self.batch_axes == (0,) and self.attention_axes == (1,)
 
     @property
     def scores_rank(self) -> int:
-        """How many axes the unfolded scores have: batch axes, H, attention axes of the query and of the key."""
+        """The number of axes of the unfolded scores: batch axes, H, attention axes of the query and of the key."""
         return len(self.batch_axes) + 1 + 2 * len(self.attention_axes)
 
-    def fold(self, x: Any) -> Any:
-        """(B, …, H, O), with the axes in the input's order, to (B, T, H, O)."""
+    def fold(self, x: Tensor) -> Tensor:
+        """Fold (B, …, H, O), with the axes in the input's order, into (B, T, H, O)."""
         if self.is_plain:
             return x
         order = self.batch_axes + self.attention_axes
@@ -62,8 +68,8 @@ class Folding:
         moved = ops.transpose(x, order + rest)
         return ops.reshape(moved, (batch, math.prod(self.positions(x)), *shape[len(order) :]))
 
-    def unfold(self, x: Any, like: Any) -> Any:
-        """(B, T, H, O), folded as `like` would be, back to the axes of `like` (B, …, H, O)."""
+    def unfold(self, x: Tensor, like: Tensor) -> Tensor:
+        """Unfold (B, T, H, O) into the axes of `like` (B, …, H, O): the inverse of `fold`."""
         if self.is_plain:
             return x
         order = self.batch_axes + self.attention_axes
@@ -73,23 +79,23 @@ class Folding:
         back = sorted(range(len(order)), key=order.__getitem__)
         return ops.transpose(x, tuple(back) + rest)
 
-    def unfold_scores(self, scores: Any, query: Any, key: Any) -> Any:
-        """(B, H, T, S) to (batch axes, H, attention axes of `query`, attention axes of `key`)."""
+    def unfold_scores(self, scores: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Unfold (B, H, T, S) into (batch axes, H, attention axes of `query`, attention axes of `key`)."""
         if self.is_plain:
             return scores
         return ops.reshape(scores, self.scores_shape(ops.shape(query), ops.shape(key), ops.shape(scores)[1]))
 
     def scores_shape(self, query_shape: Any, key_shape: Any, num_heads: Any) -> tuple[Any, ...]:
-        """The shape of the unfolded scores; symbolic when the shapes are."""
+        """Return the shape of the unfolded scores, with `None` where the given shapes have it."""
         batch = tuple(query_shape[axis] for axis in self.batch_axes)
         rows = tuple(query_shape[axis] for axis in self.attention_axes)
         columns = tuple(key_shape[axis] for axis in self.attention_axes)
         return (*batch, num_heads, *rows, *columns)
 
-    def fold_mask(self, mask: Any, query: Any, key: Any) -> Any:
-        """A mask that broadcasts to the unfolded scores, with or without H, to one that broadcasts to (B, H, T, S).
+    def fold_mask(self, mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Fold a mask that broadcasts to the unfolded scores, with or without H, into one for (B, H, T, S).
 
-        As in Keras, axes that are missing stand before the attention axes: (T, S) and (B, T, S) both work.
+        As in Keras, missing axes are inserted before the attention axes: (T, S) and (B, T, S) both work.
         """
         mask = self.with_missing_axes(mask, self.scores_rank)
         if self.is_plain:
@@ -107,30 +113,36 @@ class Folding:
         merged = (math.prod(shape[batch]), shape[batch.stop], math.prod(shape[rows]), math.prod(shape[columns]))
         return ops.reshape(mask, merged)
 
-    def with_missing_axes(self, mask: Any, rank: int) -> Any:
-        """A mask over scores with axes of one in front of its attention axes, up to `rank`."""
+    def with_missing_axes(self, mask: Tensor, rank: int) -> Tensor:
+        """Insert axes of size one before the attention axes of a mask, up to `rank` axes."""
         while len(mask.shape) < rank:
             mask = ops.expand_dims(mask, -2 * len(self.attention_axes) - 1)
         return mask
 
-    def align_rows(self, mask: Any) -> Any:
-        """A mask over the query's positions (B, …) as one over scores without H; `None` stays `None`."""
+    def align_pairs(self, mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Turn a mask (T, S) of the folded positions into one of scores without H; `None` stays `None`."""
+        if mask is None:
+            return None
+        return ops.reshape(mask, ((1,) * len(self.batch_axes) + self.positions(query) + self.positions(key)))
+
+    def align_rows(self, mask: Tensor) -> Tensor:
+        """Turn a mask of the query's positions (B, …) into one of scores without H; `None` stays `None`."""
         return self._aligned(mask, -1)
 
-    def align_columns(self, mask: Any) -> Any:
-        """A mask over the key's positions (B, …) as one over scores without H; `None` stays `None`."""
+    def align_columns(self, mask: Tensor) -> Tensor:
+        """Turn a mask of the key's positions (B, …) into one of scores without H; `None` stays `None`."""
         return self._aligned(mask, len(self.batch_axes))
 
-    def _aligned(self, mask: Any, room: int) -> Any:
-        """The mask's axes in the order of the scores', with axes of one at `room` for the other side's positions."""
+    def _aligned(self, mask: Tensor, other: int) -> Tensor:
+        """Put the mask's axes in the order of the scores', with axes of size one at `other` for the other positions."""
         if mask is None:
             return None
         mask = ops.transpose(mask, self.batch_axes + self.attention_axes)
         for _ in self.attention_axes:
-            mask = ops.expand_dims(mask, room)
+            mask = ops.expand_dims(mask, other)
         return mask
 
-    def positions(self, x: Any) -> tuple[Any, ...]:
-        """The sizes of the attention axes of `x`."""
+    def positions(self, x: Tensor) -> tuple[Any, ...]:
+        """Return the sizes of the attention axes of `x`."""
         shape = ops.shape(x)
         return tuple(shape[axis] for axis in self.attention_axes)

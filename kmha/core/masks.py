@@ -1,15 +1,20 @@
-"""Who may attend to whom. A mask is boolean, and True means *attend*, everywhere."""
-
-from typing import Any
+"""Masks: who may attend to whom. They are boolean, and True means *attend*, everywhere."""
 
 from keras import ops
 
-# Stands for a masked logit: far below any other, and finite, so that no gradient meets inf - inf.
+from kmha.core.tensors import Tensor
+
+# The logit of a masked position: far below any other, and finite, so that no gradient meets inf - inf.
 LOWEST = -1e38
 
 
-def causal(rows: Any, columns: Any, ahead: Any = 0) -> Any:
-    """(T, S): position t attends to positions s ≤ t; the first row stands `ahead` positions after the first column.
+def causal(rows: Tensor, columns: Tensor, ahead: Tensor = 0) -> Tensor:
+    """Return the mask (T, S) in which position t attends to positions s ≤ t.
+
+    Args:
+        rows: Number of query positions (T).
+        columns: Number of key positions (S).
+        ahead: Position of the first row, counted from the first column.
 
     >>> import numpy as np
     >>> print(np.array(causal(3, 5)).astype(int))
@@ -20,10 +25,16 @@ def causal(rows: Any, columns: Any, ahead: Any = 0) -> Any:
     return ops.greater_equal(*_positions(rows, columns, ahead))
 
 
-def window(rows: Any, columns: Any, width: int, ahead: Any = 0) -> Any:
-    """(T, S): position t attends to positions less than `width` away, on either side; `ahead` as in `causal`.
+def window(rows: Tensor, columns: Tensor, width: int, ahead: Tensor = 0) -> Tensor:
+    """Return the mask (T, S) in which position t attends to positions less than `width` away, on either side.
 
     Together with `causal` it is the causal sliding window of Mistral 7B (Jiang et al. 2023, section 2).
+
+    Args:
+        rows: Number of query positions (T).
+        columns: Number of key positions (S).
+        width: Width of the window.
+        ahead: Position of the first row, counted from the first column.
 
     >>> import numpy as np
     >>> print(np.array(window(3, 5, width=2)).astype(int))
@@ -35,8 +46,16 @@ def window(rows: Any, columns: Any, width: int, ahead: Any = 0) -> Any:
     return ops.less(ops.abs(ops.subtract(row, column)), width)
 
 
-def padding(ids: Any, pad_id: int = 0) -> Any:
-    """(B, 1, S): every position attends to those of the token ids (B, S) that are not padding.
+def structured(rows: Tensor, columns: Tensor, is_causal: bool, width: int | None, ahead: Tensor = 0) -> Tensor:
+    """Return the mask (T, S) of causality and a window of `width`; `None` if neither is asked for."""
+    return combine(
+        causal(rows, columns, ahead) if is_causal else None,
+        None if width is None else window(rows, columns, width, ahead),
+    )
+
+
+def padding(ids: Tensor, pad_id: int = 0) -> Tensor:
+    """Return the mask (B, 1, S) in which every position attends to the token ids (B, S) that are not padding.
 
     >>> import numpy as np
     >>> print(np.array(padding(np.array([[7, 6, 0, 0], [1, 2, 3, 0]]))).astype(int))
@@ -47,8 +66,8 @@ def padding(ids: Any, pad_id: int = 0) -> Any:
     return ops.expand_dims(ops.not_equal(ids, pad_id), 1)
 
 
-def combine(*masks: Any) -> Any:
-    """What all of `masks` allow; those that are `None` allow everything, and so does the result if all are."""
+def combine(*masks: Tensor) -> Tensor:
+    """Return the mask of what all `masks` allow. A mask that is `None` allows everything; so may the result be."""
     result = None
     for mask in masks:
         if mask is not None:
@@ -56,6 +75,6 @@ def combine(*masks: Any) -> Any:
     return result
 
 
-def _positions(rows: Any, columns: Any, ahead: Any) -> tuple[Any, Any]:
+def _positions(rows: Tensor, columns: Tensor, ahead: Tensor) -> tuple[Tensor, Tensor]:
     row, column = ops.arange(rows, dtype="int32"), ops.arange(columns, dtype="int32")
     return ops.expand_dims(ops.add(row, ahead), 1), ops.expand_dims(column, 0)

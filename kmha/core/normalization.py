@@ -1,18 +1,16 @@
 """Layer normalization with a gradient of its own."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import Tensor, at_least_float32
 
 
-def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """(x - mean) / √(variance + ε) · γ + β over the last axis (Ba et al. 2016, arXiv 1607.06450).
+def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+    """Return (x - mean) / √(variance + ε) · γ + β over the last axis (Ba et al. 2016, arXiv 1607.06450).
 
-    Computed in float32 at least, like `keras.layers.LayerNormalization`, and the same to rounding. The gradient is
-    written out, because TensorFlow's takes twice as many passes over memory; a second one goes through it as usual.
+    Computed in float32 at least, and equal to `keras.layers.LayerNormalization` to rounding. The gradient is written
+    out because TensorFlow's takes twice as many passes over memory. Second derivatives work as usual.
 
     Args:
         x: (…, D), floating point.
@@ -32,13 +30,13 @@ def normalize(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     average = ops.full((width, 1), 1 / width, dtype=wide)  # a product with it is the mean, in one operation
 
     @ops.custom_gradient
-    def run(x: Any, gamma: Any, beta: Any) -> Any:
+    def run(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         rows = ops.reshape(x, (-1, width))  # (N, D)
         centred = ops.subtract(rows, ops.matmul(rows, average))
         inverse = ops.rsqrt(ops.add(ops.matmul(ops.square(centred), average), epsilon))  # (N, 1)
         normal = ops.multiply(centred, inverse)
 
-        def gradient(upstream: Any) -> Any:
+        def gradient(upstream: Tensor) -> Tensor:
             upstream = ops.reshape(upstream, (-1, width))
             both = ops.multiply(upstream, normal)
             weights = ops.multiply(ops.expand_dims(gamma, 1), average)

@@ -1,14 +1,14 @@
-"""Where a position stands, as numbers that can be added to what stands there."""
+"""Positional encodings: positions as numbers that are added to embeddings."""
 
 import numpy as np
 
 
 def angles(positions: int, width: int) -> np.ndarray:
-    """pos / 10000^(2i / d), the arguments of the sines and cosines; features 2i and 2i + 1 share one.
+    """Return pos / 10000^(2i / d), the arguments of the sines and cosines; features 2i and 2i + 1 share one.
 
     Args:
-        positions: how many.
-        width: d, the features of the embedding.
+        positions: Number of positions.
+        width: Number of features (d).
 
     Returns:
         (positions, width), float64.
@@ -21,11 +21,11 @@ def angles(positions: int, width: int) -> np.ndarray:
 
 
 def sinusoidal(positions: int, width: int) -> np.ndarray:
-    """The encoding of Vaswani et al. 2017, section 3.5: sines at even features, cosines at odd ones.
+    """Return the encoding of Vaswani et al. 2017, section 3.5: sines at even features, cosines at odd ones.
 
     Args:
-        positions: how many.
-        width: d, the features of the embedding; may be odd.
+        positions: Number of positions.
+        width: Number of features (d), which may be odd.
 
     Returns:
         (positions, width), float64.

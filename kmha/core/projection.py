@@ -6,17 +6,19 @@ from typing import Any
 import keras
 from keras import ops
 
+from kmha.core.tensors import Tensor
 
-def project_heads(inputs: Any, kernel: Any, bias: Any = None) -> Any:
-    """`BTI,HIO->BTHO`: multiplies every position by each head's own (I, O) matrix.
+
+def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
+    """`BTI,HIO->BTHO`: multiply every position by each head's own (I, O) matrix.
 
     The h matrices W_i of Vaswani et al. 2017 (section 3.2.2) are the h slices `kernel[i]`. Side by side they make one
     (I, H·O) matrix, so that a single product computes all heads. On TensorFlow it is one batch of H products, because
-    attention takes heads first; the transposes between the two cancel. (B, T) is folded into one axis before, so that
-    the kernel's gradient is no sum over B of products.
+    attention takes heads first; the transposes between the two cancel. (B, T) is folded into one axis before the
+    product. Otherwise TensorFlow would compute the kernel's gradient as B separate products and add them.
 
     Args:
-        inputs: (B, T, I), or with further axes in T's place; floating point.
+        inputs: (B, T, I), or with more axes instead of T; floating point.
         kernel: (H, I, O), of the inputs' dtype.
         bias: (H, O) or `None`.
 
@@ -46,12 +48,12 @@ def project_heads(inputs: Any, kernel: Any, bias: Any = None) -> Any:
     return ops.reshape(projected, (*sizes, heads, head_size))  # (B, T, H, O)
 
 
-def merge_heads(heads: Any, kernel: Any, bias: Any = None) -> Any:
-    """`BTHO,HOE->BTE`: concatenates the heads and multiplies by W^O, which is the sum over heads of `head @ kernel[i]`.
+def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
+    """`BTHO,HOE->BTE`: concatenate the heads and multiply by W^O, which is the sum over heads of `head @ kernel[i]`.
 
     Args:
-        heads: (B, T, H, O), or with further axes in T's place; floating point.
-        kernel: (H, O, E), or with further axes in E's place; of the heads' dtype.
+        heads: (B, T, H, O), or with more axes instead of T; floating point.
+        kernel: (H, O, E), or with more axes instead of E; of the heads' dtype.
         bias: (E,) or `None`.
 
     Returns:
@@ -72,24 +74,27 @@ def merge_heads(heads: Any, kernel: Any, bias: Any = None) -> Any:
     return merged if bias is None else ops.add(merged, bias)
 
 
-def _positions_first(x: Any, sizes: Any) -> Any:
-    """(H, B·T, O) to (B, T, H, O)."""
+def _positions_first(x: Tensor, sizes: Any) -> Tensor:
+    """Turn (H, B·T, O) into (B, T, H, O)."""
     heads, _, size = x.shape
     return ops.transpose(ops.reshape(x, (heads, *sizes, size)), (*range(1, len(sizes) + 1), 0, len(sizes) + 1))
 
 
-def _concatenated(x: Any, kernel: Any) -> Any:
-    """(B, T, H, O), heads side by side, times (H, O, E), one below the other: (B·T, E)."""
+def _concatenated(x: Tensor, kernel: Tensor) -> Tensor:
+    """Multiply (B, T, H, O), heads side by side, by (H, O, E), heads one below the other; return (B·T, E)."""
     heads, head_size, outputs = kernel.shape
     return ops.matmul(ops.reshape(x, (-1, heads * head_size)), ops.reshape(kernel, (heads * head_size, outputs)))
 
 
-def _by_heads(rows: Any, kernel: Any) -> Any:
-    """(N, I) times each (I, O) of (H, I, O): (H, N, O). The gradient of `rows` is one product, not H and their sum."""
+def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
+    """Multiply (N, I) by each (I, O) of (H, I, O); return (H, N, O).
+
+    The gradient with respect to `rows` is one product, instead of H products and their sum.
+    """
 
     @ops.custom_gradient
-    def run(rows: Any, kernel: Any) -> Any:
-        def gradient(upstream: Any) -> Any:
+    def run(rows: Tensor, kernel: Tensor) -> Tensor:
+        def gradient(upstream: Tensor) -> Tensor:
             d_rows = _concatenated(ops.transpose(upstream, (1, 0, 2)), ops.transpose(kernel, (0, 2, 1)))
             return d_rows, ops.matmul(ops.transpose(rows), upstream)
 
@@ -98,14 +103,14 @@ def _by_heads(rows: Any, kernel: Any) -> Any:
     return run(rows, kernel)
 
 
-def _from_heads(x: Any, kernel: Any) -> Any:
-    """`_concatenated`, with a gradient of `x` that comes head by head, as attention's backward pass needs it."""
+def _from_heads(x: Tensor, kernel: Tensor) -> Tensor:
+    """Compute `_concatenated`, with a gradient of `x` head by head, as the backward pass of attention needs it."""
 
     @ops.custom_gradient
-    def run(x: Any, kernel: Any) -> Any:
+    def run(x: Tensor, kernel: Tensor) -> Tensor:
         heads, head_size, outputs = kernel.shape
 
-        def gradient(upstream: Any) -> Any:
+        def gradient(upstream: Tensor) -> Tensor:
             by_heads = ops.matmul(upstream, ops.transpose(kernel, (0, 2, 1)))  # (H, B·T, O)
             stacked = ops.reshape(x, (-1, heads * head_size))
             d_kernel = ops.reshape(ops.matmul(ops.transpose(stacked), upstream), (heads, head_size, outputs))

@@ -13,8 +13,7 @@ from typing import Any
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from kmha.core.attention import attend
-from kmha.core.dropout import Dropout
+from kmha.core.attention import Dropout, attend
 from kmha.core.folding import Folding
 from kmha.core.projection import merge_heads, project_heads
 from kmha.layers import arguments, calls, masking

@@ -166,7 +166,7 @@ def _by_heads(mha: MultiHeadAttention, rows: Any) -> Any:
 
 def _attend(mha: MultiHeadAttention, query: Any, heads: Any, keys: Any, values: Any, mask: Any = None) -> Any:
     """What the layer gives for `query`, whose heads (N, H, T, O) attend to keys and values."""
-    mixed = _heads_first(four_steps(heads, keys, values, mask, few=True)[0])
+    mixed = _heads_first(four_steps(heads, keys, values, mask, elementwise=True)[0])
     if mha._use_gate:
         mixed = ops.multiply(mixed, mha._gate_dense(query))
     return mha.output_dense(mixed)

@@ -132,13 +132,13 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
     request = planning.Request(
         *(batch, rows, columns, layer.num_heads),
         backend=backend,
-        item=max(4, _ITEMS[layer.compute_dtype]),
+        itemsize=max(4, _ITEMS[layer.compute_dtype]),
         causal=call["use_causal_mask"],
         window=layer._sliding_window,
         dropout=call["training"] and layer.dropout > 0,
-        scores=call["return_attention_scores"],
+        return_scores=call["return_attention_scores"],
         training=call["training"],
-        fusable=planning.fuses(backend, layer.compute_dtype, layer.key_dim, layer._value_dim, layer._flash),
+        fusable=planning.fusable(backend, layer.compute_dtype, layer.key_dim, layer._value_dim, layer._flash),
         flash=layer._flash,
     )
     # An override gets the causal mask as part of the mask.

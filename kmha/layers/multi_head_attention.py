@@ -8,8 +8,7 @@ import keras
 from keras import ops
 
 from kmha.core import masks
-from kmha.core.attention import attend
-from kmha.core.dropout import Dropout
+from kmha.core.attention import Dropout, attend
 from kmha.core.folding import Folding
 from kmha.layers import calls, masking
 from kmha.layers.attention_base import AttentionBase

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import at_least_float32
 from kmha.layers import arguments, cache
 from kmha.layers.block import OPTIONS
 from kmha.layers.decoder import Decoder

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import at_least_float32
 from kmha.layers.cache import take
 from kmha.translation.decoding import (
     Hypothesis,

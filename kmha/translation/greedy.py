@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import at_least_float32
 from kmha.translation.decoding import Hypothesis, Search, emitted, growing, log_probability
 from kmha.translation.tokenizer import END, PAD, START
 

@@ -6,8 +6,7 @@ import pytest
 from keras import ops
 
 from kmha.core import axes
-from kmha.core.attention import attend, masked_softmax
-from kmha.core.dropout import Dropout
+from kmha.core.attention import Dropout, attend, masked_softmax
 from kmha.verify.comparing.running import WIDEST
 from kmha.verify.reference import _mix, _scores
 from kmha.verify.tolerance import is_close
@@ -96,21 +95,21 @@ def test_a_row_with_nothing_to_attend_to_is_zero(dtype, return_scores):
         assert not ops.convert_to_numpy(ops.cast(scores, "float64"))[0, 1, 2].any()
 
 
-@pytest.mark.parametrize("few", [False, True])
-def test_the_softmax_of_half_types_is_computed_in_float32(few):
+@pytest.mark.parametrize("elementwise", [False, True])
+def test_the_softmax_of_half_types_is_computed_in_float32(elementwise):
     logits = ops.cast(np.linspace(-4, 4, 2048)[None], "float16")
     expected = np.exp(ops.convert_to_numpy(ops.cast(logits, "float64")))
     expected /= expected.sum()
-    scores = ops.convert_to_numpy(ops.cast(masked_softmax(logits, few=few), "float64"))
+    scores = ops.convert_to_numpy(ops.cast(masked_softmax(logits, elementwise=elementwise), "float64"))
     # Correctly rounded, and no worse: a sum of 2,048 numbers in float16 would be off by far more.
     assert np.allclose(scores, expected, rtol=2.0**-10, atol=2.0**-24)
-    assert keras.backend.standardize_dtype(masked_softmax(logits, few=few).dtype) == "float16"
+    assert keras.backend.standardize_dtype(masked_softmax(logits, elementwise=elementwise).dtype) == "float16"
 
 
-@pytest.mark.parametrize("few", [False, True])
-def test_huge_logits_do_not_overflow(few):
+@pytest.mark.parametrize("elementwise", [False, True])
+def test_huge_logits_do_not_overflow(elementwise):
     logits, mask = np.array([[1e30, -1e30, 1e30]] * 2), np.array([[True, True, False], [False] * 3])
-    scores = ops.convert_to_numpy(masked_softmax(logits, mask, few))
+    scores = ops.convert_to_numpy(masked_softmax(logits, mask, elementwise))
     assert np.array_equal(scores, [[1.0, 0.0, 0.0], [0.0] * 3])
 
 
@@ -119,3 +118,18 @@ def test_one_key_needs_no_softmax():
     mixed, scores = attend(query, key[:, :1], value[:, :1], return_scores=True)
     assert np.array_equal(ops.convert_to_numpy(scores), np.ones((B, H, T, 1)))
     assert is_close(ops.convert_to_numpy(mixed), np.broadcast_to(value[:, :1], (B, T, H, V)), WIDE)
+
+
+def test_dropout_draws_what_the_keras_layer_draws():
+    ours, theirs = keras.layers.Dropout(0.3, seed=5), keras.layers.Dropout(0.3, seed=5)
+    scores = ops.ones((2, 3, 5, 7))
+    for _ in range(2):  # two calls draw two masks
+        drawn = Dropout.of(ours, training=True)(scores)
+        assert np.array_equal(ops.convert_to_numpy(drawn), ops.convert_to_numpy(theirs(scores, training=True)))
+
+
+def test_dropout_is_none_where_nothing_is_dropped():
+    layer = keras.layers.Dropout(0.3)
+    assert Dropout.of(layer, training=False) is None
+    assert Dropout.of(layer, training=None) is None
+    assert Dropout.of(keras.layers.Dropout(0.0), training=True) is None

@@ -11,8 +11,7 @@ pytestmark = pytest.mark.tensorflow
 import keras  # noqa: E402
 
 from kmha.core import blocked, planning  # noqa: E402
-from kmha.core.attention import attend  # noqa: E402
-from kmha.core.dropout import Dropout  # noqa: E402
+from kmha.core.attention import Dropout, attend  # noqa: E402
 from kmha.verify.reference import _mix, _scores  # noqa: E402
 
 B, H, O, V = 2, 3, 5, 7  # V is the value's O
@@ -34,7 +33,7 @@ BIASES = {
 @pytest.fixture(autouse=True)
 def _few_blocks_unrolled(monkeypatch):
     monkeypatch.setattr(blocked, "MOST_UNROLLED", 4)
-    monkeypatch.setattr(blocked, "MOST_GROUPS", 2)
+    monkeypatch.setattr(blocked, "MOST_LOOPS", 2)
 
 
 def _problem(t, s, mask="none", bias="none", dtype="float64", empty=False):
@@ -57,7 +56,7 @@ def _run(path, mode, tensors, mask, dynamic=False, rate=0.0, further=False, **st
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             query, key, value, *bias = tensors
-            with planning.wished(path):
+            with planning.environment_path(path):
                 mixed, _ = attend(query, key, value, mask, *bias, dropout=dropout, **structure)
             total = tf.reduce_sum(mixed * upstream * (mixed if further else 1.0))
         return mixed, *tape.gradient(total, tensors, unconnected_gradients="zero")
@@ -218,7 +217,7 @@ def test_an_eager_tape_does_not_keep_the_blocks():
 
     def recorded(path):
         query = tf.random.stateless_normal((1, 64, 1, 4), (1, 2))
-        with tf.GradientTape() as tape, planning.wished(path):
+        with tf.GradientTape() as tape, planning.environment_path(path):
             tape.watch(query)
             mixed, _ = attend(query, query, query)
         gc.collect()
@@ -244,7 +243,7 @@ def test_a_bias_of_minus_infinity_lets_nothing_hidden_through(path):
     """Left padding: the first query sees the first key alone, and the bias takes that away."""
     query, value = np.ones((1, 3, 1, 2)), np.array([1.0, 2.0, 3.0]).reshape(1, 3, 1, 1)
     bias = np.array([-np.inf, 0.0, 0.0]).reshape(1, 1, 1, 3)
-    with planning.wished(path):
+    with planning.environment_path(path):
         mixed, _ = attend(tf.constant(query), tf.constant(query), tf.constant(value), None, bias, causal=True)
     assert np.allclose(mixed[0, :, 0, 0], [0.0, 2.0, 2.5])
 
@@ -259,7 +258,7 @@ def test_the_gradient_of_a_bias_whose_batch_axis_turns_out_to_be_one(path):
         + [tf.TensorSpec([None, H, 9, 9], "float64")]
     )
     def gradient(query, key, value, bias):
-        with tf.GradientTape() as tape, planning.wished(path):
+        with tf.GradientTape() as tape, planning.environment_path(path):
             tape.watch(bias)
             mixed, _ = attend(query, key, value, None, bias)
             total = tf.reduce_sum(mixed * np.random.default_rng(1).normal(size=(B, 9, H, V)))
@@ -273,7 +272,7 @@ def test_xla_with_an_unknown_batch_and_no_query():
 
     @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None, 0, H, O], "float64")])
     def call(query):
-        with planning.wished("blocked:4"):
+        with planning.environment_path("blocked:4"):
             return attend(query, query, query)[0]
 
     assert call(query).shape == (2, 0, H, O)
@@ -282,9 +281,9 @@ def test_xla_with_an_unknown_batch_and_no_query():
 def test_forward_mode_works_in_one_piece_and_says_so_in_blocks():
     (query, key, value), _ = _problem(9, 9)
     query = tf.constant(query)
-    with tf.autodiff.ForwardAccumulator(query, tf.ones_like(query)) as accumulator, planning.wished("direct"):
+    with tf.autodiff.ForwardAccumulator(query, tf.ones_like(query)) as accumulator, planning.environment_path("direct"):
         mixed, _ = attend(query, key, value)
     assert accumulator.jvp(mixed).shape == (B, 9, H, V)
     with pytest.raises(NotImplementedError, match="flash_attention=False"):  # noqa: SIM117
-        with tf.autodiff.ForwardAccumulator(query, tf.ones_like(query)), planning.wished("blocked:4"):
+        with tf.autodiff.ForwardAccumulator(query, tf.ones_like(query)), planning.environment_path("blocked:4"):
             attend(query, key, value)

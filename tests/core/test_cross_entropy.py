@@ -111,10 +111,10 @@ def test_sums_are_wide(dtype):
         ({"targets": np.ones((N, 1), "int32")}, "targets (11, 1)"),
         ({"transposed": True}, "expects features (N, D), kernel (V, D)"),
         ({"bias": np.ones(D)}, "bias (5,)"),
-        ({"targets": np.ones(N + 1, "int32")}, "a target for each of N tokens"),
-        ({"kernel": _random(D, V).astype("float32")}, "of one dtype"),
-        ({"smoothing": 1.0}, "smoothing of at least 0 and below 1. Received: 1.0"),
-        ({"chunk": 0}, "a chunk of one token or more, or None. Received: 0"),
+        ({"targets": np.ones(N + 1, "int32")}, "one target for each of the N tokens"),
+        ({"kernel": _random(D, V).astype("float32")}, "of the same dtype"),
+        ({"smoothing": 1.0}, "0 <= smoothing < 1. Received: smoothing=1.0"),
+        ({"chunk": 0}, "a chunk of at least one token, or None. Received: chunk=0"),
     ],
 )
 def test_what_does_not_fit_is_said(given, message):

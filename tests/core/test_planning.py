@@ -20,13 +20,15 @@ LONG = {"batch": 1, "rows": 2048, "columns": 2048, "heads": 8}
         ({"batch": 16}, "blocked"),  # 2 GiB of scores
         ({"batch": None}, "direct"),
         ({"batch": None, "rows": 4096}, "blocked"),
-        ({"causal": True, "scores": True}, "steps"),
+        ({"causal": True, "return_scores": True}, "steps"),
         ({"flash": True}, "blocked"),
         ({"flash": True, "dropout": True}, "blocked"),
         ({"flash": False, "causal": True}, "direct"),
         ({"backend": "jax", "fusable": True}, "fused"),
         ({"backend": "jax", "fusable": True, "dropout": True}, "steps"),
         ({"backend": "torch"}, "steps"),
+        ({"backend": "torch", "fusable": True, "flash": True}, "fused"),
+        ({"backend": "torch", "fusable": True, "flash": False}, "steps"),
     ],
 )
 def test_the_first_rule_that_fits(changes, path):
@@ -38,7 +40,7 @@ def test_the_environment_is_asked_before_the_planner_and_after_the_argument(monk
     assert choose(Request(**LONG)).path == "blocked"
     assert planning.tiling(Request(**LONG))[0] == 24
     assert choose(Request(**LONG, flash=False)).path == "direct"
-    assert choose(Request(**LONG, scores=True)).path == "steps"
+    assert choose(Request(**LONG, return_scores=True)).path == "steps"
     monkeypatch.setenv(planning.VARIABLE, "steps")
     assert choose(Request(**LONG, causal=True)).path == "steps"
     assert choose(Request(**LONG, backend="jax", fusable=True)).path == "steps"
@@ -55,11 +57,11 @@ def test_a_wish_that_cannot_be_met_is_explained(monkeypatch, wrong):
 
 def test_a_wish_holds_for_a_while(monkeypatch):
     monkeypatch.setenv(planning.VARIABLE, "steps")
-    with planning.wished("direct"):
-        assert planning.wish("tensorflow") == ("direct", 0)
-    with planning.wished(""):
-        assert planning.wish("tensorflow") == ("steps", 0)
-    assert planning.wish("tensorflow") == ("steps", 0)
+    with planning.environment_path("direct"):
+        assert planning.from_environment("tensorflow") == ("direct", 0)
+    with planning.environment_path(""):
+        assert planning.from_environment("tensorflow") == ("steps", 0)
+    assert planning.from_environment("tensorflow") == ("steps", 0)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 9])

@@ -67,7 +67,13 @@ def test_the_largest_length_fits_and_the_next_does_not():
 @tensorflow
 def test_the_text_says_it_all():
     text = str(kmha.MultiHeadAttention(8, 64).explain((1, 4096, 512), use_causal_mask=True))
-    for part in ("path: blocked (a mask to skip by", "BSI,HIO->BSHO", "BTHO,BSHO->BHTS", "1,050,624 parameters", "MiB"):
+    for part in (
+        "path: blocked (the mask lets blocks skip keys",
+        "BSI,HIO->BSHO",
+        "BTHO,BSHO->BHTS",
+        "1,050,624 parameters",
+        "MiB",
+    ):
         assert part in text
 
 
@@ -117,3 +123,19 @@ def test_what_cannot_be_called_is_not_explained():
             layer.explain(shape)
     with pytest.raises(ValueError, match="must be known when the layer is built"):
         kmha.MultiHeadAttention(3, 5).explain((1, 7, None))
+
+
+@pytest.mark.parametrize(("flash", "path"), [(None, "fused"), (True, "fused"), (False, "steps")])
+def test_flash_attention_decides_on_the_other_backends(flash, path, monkeypatch):
+    """`False` forbids the fused kernel, in the call and in its explanation."""
+    if keras.backend.backend() == "tensorflow":
+        pytest.skip("there it chooses between blocks and one piece, which test_planning.py tests")
+    fused = []
+    kernel = keras.ops.dot_product_attention
+    monkeypatch.setattr(
+        "keras.ops.dot_product_attention",
+        lambda *args, **kwargs: fused.append(1) or kernel(*args, **{**kwargs, "flash_attention": None}),
+    )
+    layer, x = kmha.MultiHeadAttention(3, 5, flash_attention=flash), keras.ops.ones((2, 7, 4), dtype="float32")
+    layer(x, x)
+    assert layer.explain((2, 7, 4)).path == ("fused" if fused else "steps") == path

@@ -62,7 +62,7 @@ class Candidate:
         for variable, start in zip(self._random, self._start, strict=True):
             variable.assign(start)
         path = self.case.path if keras.backend.backend() == "tensorflow" else ""
-        with planning.wished(path):
+        with planning.environment_path(path):
             outputs, gradients = backends.current().run(self, mode, self._as_float(upstream))
         results = dict(zip(("output", "scores"), outputs, strict=False))
         count = len(self.inputs)

@@ -1,24 +1,23 @@
-"""`cross_entropy.token_cross_entropy` on TensorFlow: some tokens at a time, with its gradients computed on the way."""
+"""`cross_entropy.token_cross_entropy` on TensorFlow: some tokens at a time, with the gradients in the forward pass."""
 
 import dataclasses
 from typing import Any
 
 import tensorflow as tf
 
-from kmha.core.blocks import most, sizes_of
-from kmha.core.looped import is_compiled
-from kmha.core.precision import at_least_float32
+from kmha.core.dynamic_shapes import is_compiled, maximum, sizes_of
+from kmha.core.tensors import Tensor, at_least_float32
 
-# Logits at once: float32, they are 16 MB, which the caches of a processor hold.
+# Logits in a chunk: 16 MB in float32, which a processor's cache holds.
 MOST_LOGITS = 2**22
 
-# But no fewer tokens than this, for each chunk's gradient is added to that of the whole kernel.
+# Tokens in a chunk, at least: each chunk adds its gradient to that of the whole kernel, which takes time.
 FEWEST_TOKENS = 512
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
-    """What `token_cross_entropy` was given besides tensors."""
+class Options:
+    """The options of `token_cross_entropy`."""
 
     transposed: bool
     smoothing: float
@@ -26,30 +25,32 @@ class Problem:
     chunk: int | None
 
 
-def sums(problem: Problem, gradient: bool, features: Any, kernel: Any, targets: Any, bias: Any) -> tuple[Any, ...]:
-    """Loss, negative log-likelihood, correct and count; arguments as `token_cross_entropy` has them."""
+def sums(
+    options: Options, gradient: bool, features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor
+) -> tuple[Tensor, ...]:
+    """Return loss, negative log-likelihood, correct and count; see `token_cross_entropy` for the arguments."""
     inputs = [features, kernel] if bias is None else [features, kernel, bias]
     if not gradient:
-        return _Loop(problem, targets, *map(tf.stop_gradient, inputs)).run(False)[0]
+        return _ChunkLoop(options, targets, *map(tf.stop_gradient, inputs)).run(False)[0]
 
     @tf.custom_gradient
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: Tensor) -> Any:
         # Without `stop_gradient`, an eager tape would record every chunk, and keep its logits.
-        results, gradients = _Loop(problem, targets, *map(tf.stop_gradient, inputs)).run(True)
+        results, gradients = _ChunkLoop(options, targets, *map(tf.stop_gradient, inputs)).run(True)
         return results, lambda *upstream: _scaled(upstream[0], gradients, inputs)
 
     loss, *others = run(*inputs)
     return loss, *map(tf.stop_gradient, others)
 
 
-def _scaled(upstream: Any, gradients: Any, inputs: Any) -> Any:
+def _scaled(upstream: Tensor, gradients: Any, inputs: Any) -> Any:
     @tf.custom_gradient
-    def scale(upstream: Any, *inputs: Any) -> Any:
-        def second(*further: Any) -> Any:
+    def scale(upstream: Tensor, *inputs: Tensor) -> Any:
+        def second(*further: Tensor) -> Any:
             raise NotImplementedError(
-                "token_cross_entropy computes its gradient in the forward pass; that gradient has no derivative, "
-                "nor is there one in forward mode (tf.autodiff.ForwardAccumulator). For these, compute the logits and "
-                "keras.losses.CategoricalCrossentropy."
+                "token_cross_entropy computes its gradient in the forward pass. That gradient has no derivative, "
+                "and the loss has none in forward mode (tf.autodiff.ForwardAccumulator). For these, compute the logits "
+                "and keras.losses.CategoricalCrossentropy."
             )
 
         return [tf.cast(upstream * tf.cast(d, upstream.dtype), d.dtype) for d in gradients], second
@@ -58,34 +59,36 @@ def _scaled(upstream: Any, gradients: Any, inputs: Any) -> Any:
     return [tf.cast(d, x.dtype) for d, x in zip(scaled, inputs, strict=True)]
 
 
-class _Loop:
-    """The chunks of one call, all of one height: the last is filled up with tokens of weight zero."""
+class _ChunkLoop:
+    """The chunks of one call, all of one height: the last is padded with tokens of weight zero."""
 
-    def __init__(self, problem: Problem, targets: Any, features: Any, kernel: Any, bias: Any = None) -> None:
-        self.problem, self.features, self.kernel, self.bias = problem, features, kernel, bias
-        self.vocabulary = kernel.shape[0 if problem.transposed else 1]
+    def __init__(
+        self, options: Options, targets: Tensor, features: Tensor, kernel: Tensor, bias: Tensor = None
+    ) -> None:
+        self.options, self.features, self.kernel, self.bias = options, features, kernel, bias
+        self.vocabulary = kernel.shape[0 if options.transposed else 1]
         self.wide = tf.as_dtype(at_least_float32(features.dtype))
-        self._uniform = problem.smoothing / self.vocabulary
-        self._sum_of_kernel = tf.reduce_sum(tf.cast(kernel, self.wide), axis=0 if problem.transposed else 1)  # (D,)
+        self._uniform = options.smoothing / self.vocabulary
+        self._sum_of_kernel = tf.reduce_sum(tf.cast(kernel, self.wide), axis=0 if options.transposed else 1)  # (D,)
         targets = tf.cast(targets, tf.int32)
-        counted = targets != problem.pad_id
-        if is_compiled():  # XLA must know how many tokens there are before it runs
+        counted = targets != options.pad_id
+        if is_compiled():  # XLA must know the number of tokens before it runs
             self.tokens, weights = tf.range(sizes_of(features)[0]), tf.cast(counted, self.wide)
         else:
             self.tokens = tf.cast(tf.where(counted)[:, 0], tf.int32)
             weights = tf.ones_like(self.tokens, self.wide)
         total = sizes_of(self.tokens)[0]
-        height = problem.chunk or max(FEWEST_TOKENS, MOST_LOGITS // self.vocabulary)
+        height = options.chunk or max(FEWEST_TOKENS, MOST_LOGITS // self.vocabulary)
         height = min(height, 2**31 // self.vocabulary)  # an int32 counts the logits
-        self.chunks = most(1, -(-total // height))
-        self.height = -(-total // self.chunks)  # as equal as can be
+        self.chunks = maximum(1, -(-total // height))
+        self.height = -(-total // self.chunks)  # as equal as possible
         missing = self.chunks * self.height - total
         self.rows = tf.reshape(tf.pad(self.tokens, [[0, missing]]), (self.chunks, self.height))
         self.weights = tf.reshape(tf.pad(weights, [[0, missing]]), (self.chunks, self.height))
         self.targets = tf.gather(tf.where(counted, targets, 0), self.rows)
 
-    def run(self, gradient: bool) -> tuple[tuple[Any, ...], list[Any]]:
-        """The four results, and, if asked for, the loss's gradients of features, kernel and bias."""
+    def run(self, gradient: bool) -> tuple[tuple[Tensor, ...], list[Tensor]]:
+        """Return the four results and, if `gradient`, the gradients of features, kernel and bias."""
         zero, width = tf.zeros((), self.wide), self.features.shape[1]
         state = [zero, zero, zero, tf.zeros((width,), self.wide)]
         if gradient:
@@ -93,23 +96,31 @@ class _Loop:
             state += [tf.TensorArray(self.features.dtype, self.chunks, element_shape=shape)]
             state += [tf.zeros(x.shape, self.wide) for x in (self.kernel, self.bias) if x is not None]
 
-        def body(index: Any, *state: Any) -> Any:
+        def body(index: Tensor, *state: Any) -> Any:
             return index + 1, *self._chunk(index, *state)
 
         start = (tf.constant(0), *state)
         state = tf.while_loop(lambda index, *_: index < self.chunks, body, start, parallel_iterations=1)[1:]
         return self._results(*state[:4]), self._gradients(*state[3:]) if gradient else []
 
-    def _chunk(self, index: Any, normalizers: Any, logits_of_targets: Any, correct: Any, sum_: Any, *d: Any) -> Any:
-        """The state after one more chunk."""
+    def _chunk(
+        self,
+        index: Tensor,
+        normalizers: Tensor,
+        logits_of_targets: Tensor,
+        correct: Tensor,
+        sum_of_features: Tensor,
+        *d: Any,
+    ) -> list[Any]:
+        """Return the state after one more chunk."""
         features = tf.gather(self.features, self.rows[index])
         targets, weights = self.targets[index], self.weights[index]
-        logits = tf.matmul(features, self.kernel, transpose_b=self.problem.transposed)  # (chunk, V)
+        logits = tf.matmul(features, self.kernel, transpose_b=self.options.transposed)  # (chunk, V)
         logits = tf.cast(logits if self.bias is None else tf.nn.bias_add(logits, self.bias), self.wide)
         p = tf.nn.softmax(logits)
         best = tf.argmax(logits, axis=1, output_type=tf.int32)
         of_best, of_target = (tf.stack([tf.range(self.height), ids], axis=1) for ids in (best, targets))
-        # log Σ exp(logits), from where p is no rounding error: the largest is at least 1 / V.
+        # log Σ exp(logits), computed where p has no large rounding error: its largest value is at least 1 / V.
         p_of_best = tf.gather_nd(p, of_best)
         normalizer = tf.gather_nd(logits, of_best) - tf.math.log(p_of_best)
         weighted = tf.cast(weights[:, None], features.dtype) * features
@@ -117,51 +128,53 @@ class _Loop:
             normalizers + tf.reduce_sum(weights * normalizer),
             logits_of_targets + tf.reduce_sum(weights * tf.gather_nd(logits, of_target)),
             correct + tf.reduce_sum(weights * tf.cast(best == targets, self.wide)),
-            sum_ + tf.reduce_sum(tf.cast(weighted, self.wide), axis=0),
+            sum_of_features + tf.reduce_sum(tf.cast(weighted, self.wide), axis=0),
         ]
         if d:
-            with tf.control_dependencies([p_of_best]):  # whatever else reads p has read it
-                off = _added(p, targets, self.problem.smoothing - 1)
-            state += self._add_gradients(index, off, weights, weighted, *d)
+            with tf.control_dependencies([p_of_best]):  # everything else that reads p has read it
+                error = _add_at_targets(p, targets, self.options.smoothing - 1)
+            state += self._add_gradients(index, error, weights, weighted, *d)
         return state
 
-    def _add_gradients(self, index: Any, off: Any, weights: Any, weighted: Any, rows: Any, *sums: Any) -> list[Any]:
-        """The state's gradients after one more chunk, whose p - (1 - ε) · onehot is `off`, (chunk, V)."""
-        dtype, transposed = self.features.dtype, self.problem.transposed
-        narrow = tf.cast(off, dtype)
+    def _add_gradients(
+        self, index: Tensor, error: Tensor, weights: Tensor, weighted: Tensor, rows: Any, *sums: Tensor
+    ) -> list[Any]:
+        """Return the gradients in the state after one more chunk, whose p - (1 - ε) · onehot is `error`, (chunk, V)."""
+        dtype, transposed = self.features.dtype, self.options.transposed
+        narrow = tf.cast(error, dtype)
         d_features = tf.matmul(narrow, self.kernel, transpose_b=not transposed)  # (chunk, D)
         d_features = weights[:, None] * (tf.cast(d_features, self.wide) - self._uniform * self._sum_of_kernel)
         left, right = (narrow, weighted) if transposed else (weighted, narrow)
         added = [tf.matmul(left, right, transpose_a=True)]
         if self.bias is not None:
-            added.append(tf.linalg.matvec(off, weights, transpose_a=True))
+            added.append(tf.linalg.matvec(error, weights, transpose_a=True))
         added = [total + tf.cast(more, self.wide) for total, more in zip(sums, added, strict=True)]
         return [rows.write(index, tf.cast(d_features, dtype)), *added]
 
-    def _results(self, normalizers: Any, logits_of_targets: Any, correct: Any, sum_of_features: Any) -> Any:
-        """Σ over v of the logits needs no logits: it is features · Σ kernel + Σ bias."""
+    def _results(self, normalizers: Tensor, logits_of_targets: Tensor, correct: Tensor, sum_of_features: Tensor) -> Any:
+        """Return the four results. Σ over v of the logits needs no logits: it is features · Σ kernel + Σ bias."""
         count = tf.reduce_sum(self.weights)
         logits = tf.reduce_sum(sum_of_features * self._sum_of_kernel)
         if self.bias is not None:
             logits += count * tf.reduce_sum(tf.cast(self.bias, self.wide))
         nll = normalizers - logits_of_targets
         uniform = normalizers - logits / self.vocabulary
-        return (1 - self.problem.smoothing) * nll + self.problem.smoothing * uniform, nll, correct, count
+        return (1 - self.options.smoothing) * nll + self.options.smoothing * uniform, nll, correct, count
 
-    def _gradients(self, sum_of_features: Any, rows: Any, d_kernel: Any, *d_bias: Any) -> list[Any]:
-        """All that is left: rows to their places, and ε / V, which is no different for any v, all at once."""
+    def _gradients(self, sum_of_features: Tensor, rows: Any, d_kernel: Tensor, *d_bias: Tensor) -> list[Tensor]:
+        """Finish the gradients: put the rows in their places, and subtract ε / V, which is the same for all v."""
         total, shape = sizes_of(self.tokens)[0], sizes_of(self.features)
         stacked = tf.reshape(rows.stack(), (self.chunks * self.height, shape[1]))[:total]
         d_features = tf.scatter_nd(self.tokens[:, None], stacked, shape)
         uniform = self._uniform * sum_of_features
-        d_kernel -= uniform if self.problem.transposed else uniform[:, None]
+        d_kernel -= uniform if self.options.transposed else uniform[:, None]
         return [d_features, d_kernel, *(d - self._uniform * tf.reduce_sum(self.weights) for d in d_bias)]
 
 
-def _added(p: Any, targets: Any, number: float) -> Any:
-    """`p` (chunk, V) with a number added to each token's target, in p's own memory: p must not be used any more.
+def _add_at_targets(p: Tensor, targets: Tensor, number: float) -> Tensor:
+    """Return `p` (chunk, V) with a number added at each token's target. It overwrites p, which must not be used again.
 
-    `tf.tensor_scatter_nd_add` copies all of it, which takes as long as the softmax; but XLA knows nothing else.
+    `tf.tensor_scatter_nd_add` copies all of p, which takes as long as the softmax; but XLA supports nothing else.
     """
     chunk, vocabulary = sizes_of(p)
     number = tf.constant(number, p.dtype)

@@ -3,7 +3,7 @@
 import pytest
 from keras import ops
 
-from kmha.core.precision import at_least_float32
+from kmha.core.tensors import at_least_float32
 from kmha.verify.comparing.running import WIDEST
 
 

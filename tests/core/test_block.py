@@ -5,8 +5,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
-from kmha.core.blocks import Block, cut, least, most, sizes_of  # noqa: E402
-from kmha.core.rows import Problem  # noqa: E402
+from kmha.core.block import AttentionProblem, Block  # noqa: E402
+from kmha.core.dynamic_shapes import cut, maximum, minimum, sizes_of  # noqa: E402
 
 B, T, S, H = 2, 11, 7, 3
 
@@ -19,7 +19,7 @@ def test_a_block_drops_what_keras_drops_of_the_whole(dtype, block):
     whole = keras.random.dropout(tf.ones((B, H, T, S), dtype), 0.4, seed=seeds)
     expected = tf.transpose(whole, (1, 0, 2, 3)) != 0
     expected = expected[:, :, block.first : block.last, block.low : block.high]
-    kept = Problem(H, B, T, S, 1.0, rate=0.4, seed=seed).kept(block, tf.as_dtype(dtype))
+    kept = AttentionProblem(H, B, T, S, 1.0, rate=0.4, seed=seed).keep_mask(block, tf.as_dtype(dtype))
     assert np.array_equal(kept, tf.reshape(expected, kept.shape))
     assert 0 < np.mean(kept) < 1
 
@@ -34,28 +34,28 @@ def test_a_block_sees_all_that_is_allowed_and_knows_what_is_not(rows, columns, c
         allowed &= s <= t
     if window is not None:
         allowed &= abs(t - s) < window
-    problem = Problem(H, B, rows, columns, 1.0, causal, window)
+    problem = AttentionProblem(H, B, rows, columns, 1.0, causal, window)
     seen = np.zeros_like(allowed)
     for block in problem.blocks(3):
         part = problem.allowed(block)
         inside = slice(block.first, block.last), slice(block.low, block.high)
         seen[inside] = True if part is None else part
         empty = not allowed[inside[0]].any(axis=1).all()
-        assert problem.may_be_empty(block) or not empty
+        assert problem.may_have_empty_rows(block) or not empty
     assert np.array_equal(seen, allowed)
 
 
 def test_no_mask_is_made_where_all_is_allowed():
-    problem = Problem(H, B, 12, 12, 1.0, causal=True)
+    problem = AttentionProblem(H, B, 12, 12, 1.0, causal=True)
     assert problem.allowed(Block(8, 4, 0, 9)) is None
     assert problem.allowed(Block(8, 4, 0, 10)) is not None
 
 
 def test_sizes_may_be_numbers_or_tensors():
-    assert least(2, 3) == 2
-    assert most(2, 3) == 3
-    assert int(least(tf.constant(2), 3)) == 2
-    assert int(most(2, tf.constant(3))) == 3
+    assert minimum(2, 3) == 2
+    assert maximum(2, 3) == 3
+    assert int(minimum(tf.constant(2), 3)) == 2
+    assert int(maximum(2, tf.constant(3))) == 3
 
     @tf.function(input_signature=[tf.TensorSpec((2, None)), tf.TensorSpec((), "int32")])
     def part(x, start):
