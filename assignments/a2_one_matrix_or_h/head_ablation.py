@@ -1,5 +1,5 @@
 # %% [markdown]
-# # How much does a head matter: without it
+# # How much does a head matter? Leave it out
 #
 # **The question.** Another exercise asks how to measure which heads matter. A reader proposes a softmax over the
 # outputs of the heads. Does it say how important each head is? Find out with a measure that does.

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # How much does a head matter: by its gradient
+# # How much does a head matter? Ask its gradient
 #
 # **The question.** If you leave out each head in turn, you need one more loss for each head. With 12 layers of 12
 # heads, that is 144. Can a single backward pass give you a number that says about the same?

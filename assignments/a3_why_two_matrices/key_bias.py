@@ -1,36 +1,37 @@
 # %% [markdown]
 # # The bias that does nothing
 #
-# **The question.** If only the product of the projections counts: what do the biases of query and key do in it?
+# **The question.** If the logits depend only on the product of the two projections, what do the biases of query and key
+# do there? One of them turns out to do nothing at all. Find out which, and why.
 #
-# **The idea.** With biases a head's logit is (q + b^Q) · (k + b^K) / √O, where q and k are the projections without
-# bias. Multiplied out, the key's bias appears as (q + b^Q) · b^K / √O: a number for each query, and the same for all
-# keys. A softmax does not change if one number is added to a whole row. So the key's bias changes the logits and never
-# the scores: it is trained with a gradient of zero, up to rounding, and stays near where it started. The query's bias
-# is another matter: its part b^Q · k differs from key to key.
+# **The idea.** With biases, the logit of a head is (q + b^Q) · (k + b^K) / √O, where q and k are the projections
+# without bias. Multiply this out. The key bias contributes (q + b^Q) · b^K / √O: one number for each query, the same
+# for all keys. A softmax does not change if you add one number to a whole row. So the key bias changes the logits but
+# never the scores. Its gradient is zero, up to rounding, and it stays near where it started. The query bias is
+# different: its part b^Q · k differs from key to key.
 #
-# **The shapes.** `query` (B, T, I), `key` (B, S, I), kernels (H, I, O), biases (H, O). The change of a row is (B, H,
-# T), the scores are (B, H, T, S).
+# **The shapes.** `query` is (B, T, I), `key` is (B, S, I), the kernels are (H, I, O) and the biases (H, O). The change
+# is (B, H, T), one number for each row. The scores are (B, H, T, S).
 #
-# **One line, worked.** O = 1: q + b^Q = 2, keys k = (1, 3), b^K = 5. Logits without it (2, 6), with it (12, 16): each
-# is 2 · 5 = 10 more, and both softmaxes are (0.018, 0.982).
+# **Worked example.** Take O = 1, q + b^Q = 2, keys k = (1, 3) and b^K = 5. The logits are (2, 6) without the key bias
+# and (12, 16) with it. Each is 2 · 5 = 10 larger, and both softmaxes are (0.018, 0.982).
 
 # %%
 import numpy as np
 
 
 def key_bias(query, key, query_kernel, query_bias, key_kernel, key_bias):
-    """What the key's bias changes in the logits, and in the scores.
+    """Return what the key bias changes in the logits, and the scores with and without it.
 
     Args:
-        query: (B, T, I).
-        key: (B, S, I).
-        query_kernel, key_kernel: (H, I, O).
-        query_bias, key_bias: (H, O).
+        query: Query, (B, T, I).
+        key: Key, (B, S, I).
+        query_kernel, key_kernel: Kernels of query and key, (H, I, O).
+        query_bias, key_bias: Biases of query and key, (H, O).
 
     Returns:
-        Three arrays: what the key's bias adds to every scaled logit of a row, (B, H, T); the scores with the key's
-        bias; and the scores without it, each (B, H, T, S). The query's bias is there in all of them.
+        Three arrays: the number that the key bias adds to every scaled logit of a row, (B, H, T); the scores with the
+            key bias, (B, H, T, S); and the scores without it, (B, H, T, S). All three include the query bias.
     """
     ### BEGIN SOLUTION
     scale = query_kernel.shape[-1] ** -0.5
@@ -49,14 +50,14 @@ def softmax(logits):
 
 
 # %% [markdown] tags=["hint"]
-# Multiply (q + b^Q) · (k + b^K) out. Which of the four products have b^K in them? Do these depend on the key's
-# position?
+# Multiply out (q + b^Q) · (k + b^K). Which of the four products contain b^K? Do these depend on the position of the
+# key?
 
 # %% [markdown] tags=["hint"]
-# A bias (H, O) is added to a projection (B, H, T, O): give it an axis of one for the positions. The change needs the
-# query with its bias and its scale, and the key's bias; O is summed over, and no S is in it.
+# To add a bias (H, O) to a projection (B, H, T, O), give it an axis of size 1 for the positions. For the change you
+# need the query, with its bias and its scale, and the key bias. You sum over O, and there is no S.
 
 # %% [markdown] tags=["hint"]
-# Compute the logits twice, once with the key's bias and once without, each from the same queries. Scale once, by 1/√O,
-# and write a softmax over the last axis that takes off each row's largest logit first. To test yourself: the difference
-# of the logits must be your first result, along all keys.
+# Compute the logits twice from the same queries, once with the key bias and once without. Scale once, by 1/√O. Write a
+# softmax over the last axis that first subtracts each row's largest logit. To test yourself, subtract the two logits:
+# along all keys, the difference must be your first result.

@@ -1,35 +1,35 @@
 # %% [markdown]
-# # When two matrices cost less
+# # When do two matrices cost less?
 #
-# **The question.** W_i^Q and W_i^K have 2 · I · O parameters, their product W_i has I · I. Is it not wasteful to train
-# two matrices where one would do?
+# **The question.** W_i^Q and W_i^K together have 2 · I · O parameters. Their product W_i has I · I. Is it not wasteful
+# to train two matrices if one would do? Count, and see.
 #
-# **The idea.** It depends on O. Two thin matrices can be far smaller than the one that they make: what the pair costs
-# grows with O, what W_i costs does not. At some O both cost the same, and below it the pair costs less. Every head has
-# its own pair, or would have its own W_i, so H heads multiply both sides alike. With the usual O = I / H both cost the
-# same for two heads; with more heads the pair costs less, with one head W_i does.
+# **The idea.** It depends on O. Two thin matrices can be far smaller than the matrix that they make. The cost of the
+# pair grows with O; the cost of W_i does not. At some O both cost the same, and below it the pair costs less. Every
+# head has its own pair, or would have its own W_i, so H heads multiply both costs by H. With the usual O = I / H, both
+# cost the same for two heads. With more heads the pair costs less; with one head W_i does.
 #
-# **The shapes.** W_i^Q and W_i^K are (I, O), W_i is (I, I). Biases are not counted.
+# **The shapes.** W_i^Q and W_i^K are (I, O), and W_i is (I, I). Do not count biases.
 #
-# **One line, worked.** The paper's base model: I = 512, O = 64, H = 8. The pair of one head has 2 · 512 · 64 = 65,536
-# parameters, W_i 512 · 512 = 262,144, four times as many. Over eight heads: 524,288 and 2,097,152.
+# **Worked example.** The paper's base model has I = 512, O = 64 and H = 8. The pair of one head has 2 · 512 · 64 =
+# 65,536 parameters. W_i has 512 · 512 = 262,144, four times as many. Over eight heads, these are 524,288 and 2,097,152.
 
 # %%
 def parameter_counts(features, size, heads):
-    """How many parameters the logits of an attention layer need, in both ways.
+    """Return the numbers of parameters that the logits of an attention layer need, in both ways.
 
     Args:
-        features: I.
-        size: O, of one head.
-        heads: H.
+        features: Number of features (I).
+        size: Size of one head (O).
+        heads: Number of heads (H).
 
     Returns:
         A dict of integers:
-        "one_pair": the parameters of W_i^Q and W_i^K of one head;
-        "one_bilinear": those of W_i of one head;
+        "one_pair": parameters of W_i^Q and W_i^K of one head;
+        "one_bilinear": parameters of W_i of one head;
         "all_pairs" and "all_bilinears": the same for all heads;
         "largest_cheaper_size": the largest integer O at which a pair has fewer parameters than W_i, for these I
-        features. It does not depend on `size`; 0 if there is none.
+        features. It does not depend on `size`. It is 0 if there is none.
     """
     ### BEGIN SOLUTION
     one_pair = 2 * features * size
@@ -45,12 +45,12 @@ def parameter_counts(features, size, heads):
 
 
 # %% [markdown] tags=["hint"]
-# A matrix (a, b) has a · b parameters. Write the shapes of W_i^Q, W_i^K and W_i beside each other, first for one head.
+# A matrix (a, b) has a · b parameters. Write the shapes of W_i^Q, W_i^K and W_i next to each other, first for one head.
 
 # %% [markdown] tags=["hint"]
-# The pair has fewer where 2 · I · O < I · I. Divide both sides by what they share: H plays no part, and neither does
-# one of the I.
+# The pair has fewer parameters if 2 · I · O < I · I. Divide both sides by what they share: H plays no part, and neither
+# does one of the I.
 
 # %% [markdown] tags=["hint"]
-# You have 2 · O < I, and O is an integer. Try I = 8: O = 3 is the largest, since O = 4 costs the same and not less.
-# Then I = 7: O = 3 as well. Find one integer division that gives 3 for both, and 0 for I = 1 and I = 2.
+# You have 2 · O < I, and O is an integer. Try I = 8: the largest O is 3, because O = 4 costs the same and not less.
+# Then try I = 7: O = 3 again. Find one integer division that gives 3 for both, and 0 for I = 1 and I = 2.

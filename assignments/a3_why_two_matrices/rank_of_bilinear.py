@@ -1,37 +1,40 @@
 # %% [markdown]
 # # What two thin matrices cannot make
 #
-# **The question.** If W_i = W_i^Q (W_i^K)^T is all that the logits depend on, can a pair of kernels make every W_i?
+# **The question.** The logits depend only on W_i = W_i^Q (W_i^K)^T. Can a pair of kernels make every W_i? If not, two
+# matrices are not only cheaper than one, they also do less. Compute how much they can do.
 #
-# **The idea.** No. Every column of W_i is a linear combination of the O columns of W_i^Q, so that W_i has at most O
-# independent columns: its *rank* is at most O, and at most I in any case. That is the price of the parameters that are
-# saved, and it is meant: a head compares two positions in O respects, not in all I. The rank can be lower still, also
-# lower than that of each kernel: what W_i^Q keeps, W_i^K may throw away.
+# **The idea.** No, they cannot make every W_i. Every column of W_i is a linear combination of the O columns of W_i^Q.
+# So W_i has at most O independent columns: its *rank* is at most O, and of course at most I. This is the price of the
+# parameters that you save, and it is intended: a head compares two positions in O respects, not in all I. The rank can
+# be lower still, even lower than that of each kernel, because W_i^K may throw away what W_i^Q keeps.
 #
-# In floating point no matrix is exactly of low rank: where a singular value should be 0, rounding leaves about 1e-16 of
-# the largest one. So one counts the singular values that are larger than a *tolerance times the largest one* of the
-# same matrix. An absolute bound would call a matrix of small numbers empty.
+# In floating point, hardly any matrix has a low rank exactly. Where a singular value should be 0, rounding leaves about
+# 1e-16 of the largest one. So you count the singular values that are larger than a *tolerance times the largest one* of
+# the same matrix. An absolute bound would call a matrix of small numbers empty.
 #
-# **The shapes.** The kernels are (H, I, O), W_i of all heads (H, I, I), their singular values (H, I), largest first.
+# **The shapes.** The kernels are (H, I, O). W_i of all heads is (H, I, I), and its singular values are (H, I), largest
+# first.
 #
-# **One line, worked.** I = 3, O = 2, W^Q has the columns a and 0, W^K has the columns 0 and b. Each has rank 1. The
-# product is a · 0^T + 0 · b^T = 0: rank 0. The bound is 2.
+# **Worked example.** Take I = 3 and O = 2. W^Q has the columns a and 0; W^K has the columns 0 and b. Each has rank 1.
+# Their product is a · 0^T + 0 · b^T = 0, which has rank 0. The bound is 2.
 
 # %%
 import numpy as np
 
 
 def rank_of_bilinear(query_kernel, key_kernel, tolerance):
-    """The rank that W_i can have, and the one that it has.
+    """Return the largest rank that W_i can have, and the rank that it has.
 
     Args:
-        query_kernel: (H, I, O).
-        key_kernel: (H, I, O).
-        tolerance: a singular value counts if it is larger than this times the largest one of its head's W_i.
+        query_kernel: W_i^Q of every head, (H, I, O).
+        key_kernel: W_i^K of every head, (H, I, O).
+        tolerance: Relative tolerance. A singular value counts if it is larger than the tolerance times the largest
+            singular value of the same head's W_i.
 
     Returns:
-        Two things: the largest rank that kernels of these shapes allow, an integer; and the numerical rank of W_i of
-        every head, integers, (H,). A W_i of zeros has rank 0.
+        Two things: the largest rank that kernels of these shapes allow, an integer; and the numerical rank of each
+            head's W_i, integers (H,). A W_i of zeros has rank 0.
     """
     ### BEGIN SOLUTION
     _, features, size = query_kernel.shape
@@ -43,13 +46,13 @@ def rank_of_bilinear(query_kernel, key_kernel, tolerance):
 
 
 # %% [markdown] tags=["hint"]
-# The first result follows from the shapes alone. For the second make W_i for every head, (H, I, I): rank is a property
-# of the product, and it cannot be read off the kernels one by one.
+# The first result follows from the shapes alone. For the second, make W_i of every head, (H, I, I). The rank is a
+# property of the product; you cannot read it off the single kernels.
 
 # %% [markdown] tags=["hint"]
-# `np.linalg.svd` takes a stack of matrices, and with `compute_uv=False` it gives the singular values alone, those of a
-# head in a row, from large to small. So each row has its own largest value, in its first column.
+# `np.linalg.svd` takes a stack of matrices. With `compute_uv=False` it returns only the singular values, a row for each
+# head, from large to small. So each row has its own largest value in its first column.
 
 # %% [markdown] tags=["hint"]
-# Keep the axis when you take the first column (slice it, `:1`), multiply it by the tolerance, and compare each row with
-# it: strictly larger, so that zeros do not count. The number of True in a row is the rank.
+# Take the first column with a slice, `:1`, so that its axis stays. Multiply it by the tolerance and compare each row
+# with it. Use strictly larger, so that zeros do not count. The number of True in a row is the rank.

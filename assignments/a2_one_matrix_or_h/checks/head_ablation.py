@@ -37,7 +37,7 @@ def silent(inputs, result, expected):
 
 
 EXERCISE = Exercise(
-    title="How much does a head matter: without it",
+    title="How much does a head matter? Leave it out",
     question="Does a softmax over the outputs measure how much a head matters? (seed 001, exercise 2)",
     difficulty=2,
     minutes=20,

@@ -53,7 +53,7 @@ def zero(inputs, result, expected):
 
 
 EXERCISE = Exercise(
-    title="How much does a head matter: by its gradient",
+    title="How much does a head matter? Ask its gradient",
     question="How can you measure a head, if not with a softmax over the outputs? (seed 001, exercise 2; Michel et "
     "al. 2019, section 4.1)",
     difficulty=3,

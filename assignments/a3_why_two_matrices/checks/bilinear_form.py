@@ -1,4 +1,4 @@
-"""What is checked of `bilinear_form`."""
+"""Checks of `bilinear_form`."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ RETURN = "return bilinear, from_bilinear, from_projections"
 
 
 def draw(rng):
-    """Pairwise different sizes."""
+    """Draw pairwise different sizes."""
     batch, queries, keys, features, heads, size = sizes(rng, 6)
     return {
         "query": rng.normal(size=(batch, queries, features)),
@@ -24,18 +24,18 @@ def draw(rng):
 
 
 def both_agree(inputs, result, expected):
-    """The two logits of the answer itself."""
+    """Compare the two logits of the answer with each other."""
     _, one, other = (np.asarray(each) for each in result)
     if one.shape != other.shape:
-        return f"the logits made of W_i have the shape {one.shape}, those of the projections {other.shape}."
+        return f"the logits from W_i have the shape {one.shape}, those from the projections {other.shape}."
     if not np.allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(expected[1]).max()):
-        return "the logits made of W_i and those of the projections differ, and they are the same product."
+        return "the logits from W_i differ from those from the projections, although both are the same product."
     return None
 
 
 EXERCISE = Exercise(
-    title="One matrix in place of two",
-    question="Why two matrices W_i^Q and W_i^K, when only their product is used? (seed 002, the question)",
+    title="One matrix instead of two?",
+    question="Why two matrices W_i^Q and W_i^K, if only their product is used? (seed 002, the question)",
     difficulty=1,
     minutes=15,
     checks=(
@@ -46,24 +46,26 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "bilinear-transposed",
-            "W_i is the other way round: its rows belong to the key's features and its columns to the query's.",
+            "You made W_i the other way round, with the key's features as rows. Its rows belong to the query's "
+            "features and its columns to the key's.",
             {FORM: FORM.replace("->HIJ", "->HJI")},
             "seed 002: W_i = W_i^Q (W_i^K)^T, in this order",
         ),
         Wrong(
             "bilinear-given-transposed",
-            "The logits are right, but W_i is given the other way round: its rows belong to the query's features.",
+            "Your logits are right, but you returned W_i the other way round. Its rows belong to the query's features.",
             {RETURN: RETURN.replace("return bilinear", "return np.swapaxes(bilinear, -1, -2)")},
         ),
         Wrong(
             "kernel-reshaped",
-            "The key's kernel is transposed by a reshape: that keeps the order in memory, and mixes its rows and "
-            "columns.",
+            "You transposed the key kernel with a reshape. That keeps the order in memory, and mixes up rows and "
+            "columns. Exchange the axes.",
             {FORM: '"HIO,HOJ->HIJ", query_kernel, key_kernel.reshape(len(key_kernel), key_kernel.shape[-1], -1)'},
         ),
         Wrong(
             "bilinear-within-head",
-            "W_i has the axes of the head's O features: the I features are summed over, which are what should be left.",
+            "Your W_i has the axes of the head's O features. You summed over the I features, which should be left. "
+            "Sum over O.",
             {
                 FORM: '"HIO,HIP->HOP", query_kernel, key_kernel',
                 BILINEAR: '"BTI,HIO,HOP,BSJ,HJP->BHTS", query, query_kernel, bilinear, key, key_kernel',
@@ -71,20 +73,20 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "sums-multiplied",
-            "Each kernel is summed over its O features by itself before they are multiplied: both need the same letter "
-            "for O, or W_i has rank one.",
+            "You summed each kernel over its O features before multiplying, so W_i has rank one. Give both kernels "
+            "the same letter for O.",
             {FORM: FORM.replace("HJO", "HJP")},
             "seed 002 calls W_i an outer product",
         ),
         Wrong(
             "one-kernel",
-            "The query's kernel is used for the key too: W_i becomes symmetric, and a pair of positions gets the same "
-            "logit in both directions.",
+            "You used the query kernel for the key too. Then W_i is symmetric, and a pair of positions gets the same "
+            "logit in both directions. Use the key kernel for the key.",
             {FORM: '"HIO,HJO->HIJ", query_kernel, query_kernel', KEY: '"BSI,HIO->BHSO", key, query_kernel'},
         ),
         Wrong(
             "kernels-exchanged",
-            "The kernels are exchanged: the query goes through the key's, and the key through the query's.",
+            "You exchanged the kernels: the query went through the key kernel, and the key through the query kernel.",
             {
                 FORM: '"HIO,HJO->HIJ", key_kernel, query_kernel',
                 QUERY: QUERY.replace("query_kernel", "key_kernel"),
@@ -93,7 +95,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-summed",
-            "The heads are summed: every head has a W_i of its own, and logits of its own.",
+            "You summed over the heads. Every head has its own W_i and its own logits.",
             {
                 FORM: FORM.replace("->HIJ", "->IJ"),
                 BILINEAR: '"BTI,IJ,BSJ->BTS", query, bilinear, key',
@@ -102,7 +104,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "scaled-here",
-            "The logits are divided by √O: the text asks for them before they are scaled.",
+            "You divided the logits by √O. Return them before they are scaled.",
             {
                 RETURN: "root = query_kernel.shape[-1] ** 0.5\n"
                 "    return bilinear, from_bilinear / root, from_projections / root"
@@ -110,7 +112,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "keys-as-rows",
-            "The keys are the rows of the logits: the order is (B, H, T, S), a row for each query.",
+            "You made the keys the rows of the logits. The order is (B, H, T, S): a row for each query.",
             {BILINEAR: BILINEAR.replace("->BHTS", "->BHST"), PRODUCT: f"np.swapaxes({PRODUCT}, -1, -2)"},
         ),
     ),

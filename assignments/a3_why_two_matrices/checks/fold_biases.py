@@ -1,4 +1,4 @@
-"""What is checked of `fold_biases`: also that a layer computes the same with the new ones."""
+"""Checks of `fold_biases`. A layer must compute the same with the new biases."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ RETURN = "return query_bias.copy(), np.zeros_like(key_bias), np.zeros_like(value
 
 
 def draw(rng):
-    """Pairwise different sizes."""
+    """Draw pairwise different sizes."""
     heads, size, outputs = sizes(rng, 3)
     query_bias, key_bias, value_bias = rng.normal(size=(3, heads, size))
     return {
@@ -25,7 +25,7 @@ def draw(rng):
 
 
 def layer(query_bias, key_bias, value_bias, output_kernel, output_bias):
-    """A layer's output with these biases; the rest of it is the same in every call."""
+    """Return a layer's output with these biases. The rest of the layer is the same in every call."""
     heads, size = np.shape(query_bias)
     rng = np.random.default_rng(1706)
     x = rng.normal(size=(4, 5))
@@ -39,68 +39,72 @@ def layer(query_bias, key_bias, value_bias, output_kernel, output_bias):
 
 
 def same_layer(inputs, result, expected):
-    """The layer with the old biases and with the new ones."""
+    """Compare the layer with the old biases and with the new ones."""
     names = ("query_bias", "key_bias", "value_bias", "output_bias")
     for name, new in zip(names, result, strict=True):
         if np.shape(new) != inputs[name].shape:
             return f"{name} has the shape {np.shape(new)}, expected {inputs[name].shape}."
     new = inputs | dict(zip(names, result, strict=True))
     if not np.allclose(layer(**inputs), layer(**new), rtol=0, atol=1e-8 * np.abs(layer(**inputs)).max()):
-        return "with these biases the layer's output is not what it was."
+        return "with these biases the output of the layer changes."
     return None
 
 
 EXERCISE = Exercise(
-    title="Which biases are needed",
+    title="Which biases do you need?",
     question="Do all four projections need a bias? (seed 002, carried on; openai/whisper's key projection has none)",
     difficulty=2,
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("invariants", "a layer with the new biases computes what it did", 3, draw, judge=same_layer),
+        Check("invariants", "a layer computes the same with the new biases", 3, draw, judge=same_layer),
         *standard(draw, values=4, unchanged=1),
     ),
     wrong=(
         Wrong(
             "query-bias-dropped",
-            "The query's bias is dropped with the key's: what it adds differs from key to key, and the softmax sees "
-            "it.",
+            "You dropped the query bias along with the key bias. What it adds differs from key to key, and the "
+            "softmax sees that. Keep it.",
             {QUERY: "np.zeros_like(query_bias)"},
         ),
         Wrong(
             "key-bias-moved-to-query",
-            "The key's bias is added to the query's: it has no effect on the scores that would have to be kept.",
+            "You added the key bias to the query bias. The key bias has no effect on the scores, so there is nothing "
+            "to keep.",
             {QUERY: "query_bias + key_bias"},
         ),
         Wrong(
             "value-bias-dropped",
-            "The value's bias is dropped and nothing holds its part: every position's output lacks a constant vector.",
+            "You dropped the value bias and nothing replaces it. Every position of the output now lacks a constant "
+            "vector: add it to the output bias.",
             {OUTPUT: "output_bias.copy()"},
         ),
         Wrong(
             "value-bias-kept-and-moved",
-            "The value's bias is in the output's, and still in its own place: it counts twice.",
+            "You moved the value bias into the output bias but also kept it in its place, so it counts twice. Return "
+            "zeros for the value bias.",
             {VALUE: "value_bias.copy()"},
         ),
         Wrong(
             "output-bias-replaced",
-            "The output's own bias is gone: what comes from the values is added to it.",
+            "You dropped the output's own bias. Add the part from the values to it.",
             {OUTPUT: "moved"},
         ),
         Wrong(
             "heads-averaged",
-            "The heads are averaged: the output projection sums over them.",
+            "You averaged over the heads. The output projection sums over them.",
             {MOVED: MOVED + " / len(value_bias)"},
         ),
         Wrong(
             "kernel-summed-alone",
-            "The output's kernel is summed over its O features before it meets the value's bias: each feature of the "
-            "bias has its own row of the kernel.",
+            "You summed the output kernel over its O features before it met the value bias. Each feature of the bias "
+            "has its own row of the kernel.",
             {MOVED: MOVED.replace("HOE->E", "HPE->E")},
         ),
         Wrong(
             "changed-in-place",
-            "The arguments themselves are changed: whoever holds them finds other biases in them afterwards.",
+            "You changed the arguments themselves. Whoever owns them now finds other biases in them: return new "
+            "arrays.",
             {
                 RETURN: "key_bias[:] = 0\n    value_bias[:] = 0\n    output_bias += moved\n"
                 "    return query_bias, key_bias, value_bias, output_bias"

@@ -1,4 +1,4 @@
-"""What is checked of `fold_kernels`: W^Q leaves some heads as they are, so that the printed chain holds for these."""
+"""Checks of `fold_kernels`. W^Q leaves some heads as they are, so that the forum's equalities hold for these."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ RETURN = "return folded, np.array(holds)"
 
 
 def draw(rng):
-    """W^Q leaves a part of the features as they are, and the kernels of one head lie in that part.
+    """Draw a W^Q that leaves a part of the features as they are, and one head whose kernel lies in that part.
 
-    Of another head only the last output feature does not lie in it.
+    All output features of a second head but the last lie in it too.
     """
     batch, positions, heads, size = sizes(rng, 4, least=3, most=8)
     features = size + heads + batch
@@ -28,7 +28,7 @@ def draw(rng):
 
 
 def draw_identity(rng):
-    """W^Q is a projection: a second one changes nothing, for any head."""
+    """Draw a W^Q that is a projection: applied twice, it changes nothing more, for any head."""
     batch, positions, heads, size, features = sizes(rng, 5)
     direction = rng.normal(size=(features, 1))
     kernel = np.eye(features) - direction @ direction.T / np.sum(direction**2)
@@ -41,60 +41,61 @@ def draw_identity(rng):
 
 EXERCISE = Exercise(
     title="Folded once, not twice",
-    question="Are W^Q and W_i^Q both learned, and is x W_i^{Q*} = x W^Q W_i^{Q*} = Q W_i^Q? (seed 002, an answer)",
+    question="Does a layer learn both W^Q and W_i^Q, and is x W_i^{Q*} = x W^Q W_i^{Q*} = Q W_i^Q? (seed 002, an "
+    "answer)",
     difficulty=2,
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=2, values=8),
-        Check("edge", "a W^Q that is the same when it is applied twice", 3, draw_identity),
+        Check("edge", "a W^Q that gives the same when it is applied twice", 3, draw_identity),
         *standard(draw, unchanged=1),
     ),
     wrong=(
         Wrong(
             "all-taken-to-hold",
-            "Every equality holds in this answer. As it is printed the expression in the middle has W^Q in it twice: "
-            "it is to be computed as it stands, not put right first.",
+            "You found that every equality holds. The printed expression in the middle contains W^Q twice: compute it "
+            "as it stands, without correcting it first.",
             {PRINTED: "x @ kernel @ head, queries @ head"},
             "seed 002, the second answer",
         ),
         Wrong(
             "folded-twice",
-            "W^Q is in the folded kernel twice: x is multiplied by it once.",
+            "Your folded kernel contains W^Q twice. x is multiplied by it only once.",
             {FOLDED: "folded = kernel @ kernel @ head_kernels"},
             "seed 002, the second answer: x W^Q W_i^{Q*}",
         ),
         Wrong(
             "kernel-transposed",
-            "W^Q is used transposed, (out, in) in place of (in, out): x stands on its left, so its rows are x's "
-            "features.",
+            "You used W^Q transposed, as (out, in) instead of (in, out). x stands to its left, so its rows are the "
+            "features of x.",
             {FOLDED: "folded = kernel.T @ head_kernels"},
             "PyTorch's nn.Linear holds its weight as (out, in)",
         ),
         Wrong(
             "not-folded",
-            "The folded kernel is W_i^Q itself: W^Q is not in it.",
+            "You returned W_i^Q itself as the folded kernel. Multiply W^Q into it.",
             {FOLDED: "folded = head_kernels.copy()"},
         ),
         Wrong(
             "queries-projected-twice",
-            "Q is multiplied by the folded kernel: W^Q is in Q already.",
+            "You multiplied Q by the folded kernel. Q already contains W^Q: use the unfolded kernel.",
             {PRINTED: "x @ kernel @ folded_head, queries @ folded_head"},
             "seed 002, the second answer",
         ),
         Wrong(
             "compared-exactly",
-            "The numbers are compared exactly: the same sum in another order differs in its last digits.",
+            "You compared the numbers exactly. The same sum in another order differs in its last digits: compare up "
+            "to rounding.",
             {COMPARED: "bool(np.all(one == other))"},
         ),
         Wrong(
             "one-element-is-enough",
-            "Not every element is compared, only whether some agree: one that differs is enough for two arrays to "
-            "differ.",
+            "You checked only whether some elements agree. Two arrays differ as soon as one element does.",
             {COMPARED: "bool(np.isclose(one, other).any())"},
         ),
         Wrong(
             "heads-together",
-            "All heads are compared at once: the question is for every head, and the answer differs from head to head.",
+            "You compared all heads at once. The answer differs from head to head: compare each by itself.",
             {RETURN: "return folded, np.array(holds) & np.all(holds, axis=0)"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `parameter_counts`."""
+"""Checks of `parameter_counts`."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
@@ -9,74 +9,74 @@ LARGEST = "(features - 1) // 2"
 
 
 def draw(rng):
-    """Heads, size and features, pairwise different."""
+    """Draw pairwise different numbers of heads, sizes and features."""
     features, size, heads = sizes(rng, 3, least=2, most=60)
     return {"features": features, "size": size, "heads": heads}
 
 
 def draw_even(rng):
-    """An even number of features, and the head size at which both cost the same."""
+    """Draw an even number of features, and the head size at which both cost the same."""
     size, heads = sizes(rng, 2, least=3, most=30)
     return {"features": 2 * size, "size": size, "heads": heads}
 
 
 def draw_least(rng):
-    """One feature or two: no pair costs less."""
+    """Draw one or two features, for which no pair costs less."""
     return {"features": int(rng.integers(1, 3)), "size": int(rng.integers(3, 6)), "heads": 2}
 
 
 EXERCISE = Exercise(
-    title="When two matrices cost less",
+    title="When do two matrices cost less?",
     question="Is it not inefficient to have two matrices of d_model · d_k elements each? (seed 002, the question)",
     difficulty=1,
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=4),
-        Check("edge", "with an even number of features, where both can cost the same", 3, draw_even),
-        Check("edge", "with one feature or two, where no pair costs less", 1, draw_least),
+        Check("edge", "an even number of features, for which both can cost the same", 3, draw_even),
+        Check("edge", "one or two features, for which no pair costs less", 1, draw_least),
     ),
     wrong=(
         Wrong(
             "one-matrix-of-the-pair",
-            "Only one matrix of the pair is counted: query and key have a kernel each.",
+            "You counted only one matrix of the pair. Query and key have a kernel each.",
             {PAIR: "one_pair = features * size"},
         ),
         Wrong(
             "all-heads-in-each",
-            "The kernel of all heads together is counted for one head: a head's own part of it is (I, O).",
+            "You counted the kernel of all heads together for one head. Each head's own part of it is (I, O).",
             {PAIR: PAIR + " * heads"},
             "seed 002, a comment: W^Q and W^K of d_model × d_model for every head",
         ),
         Wrong(
             "one-bilinear-for-all-heads",
-            "There is one W for all heads: then all heads would have the same logits. Each needs its own.",
+            "You counted one W for all heads. Then all heads would have the same logits; each needs its own W_i.",
             {ALL: ALL.replace(" * heads", "")},
             "seed 002, an answer: several heads bring the number of parameters back up",
         ),
         Wrong(
             "bilinear-of-head-size",
-            "W_i is counted as (O, O): its rows and columns are the features of the layer's inputs.",
+            "You counted W_i as (O, O). Its rows and columns are the features of the layer's inputs: it is (I, I).",
             {BILINEAR: "one_bilinear = size * size"},
         ),
         Wrong(
             "tie-counts-as-cheaper",
-            "A head size at which both cost the same is counted as cheaper: with an even I there is one.",
+            "You counted a head size at which both cost the same as cheaper. If I is even, there is such a size.",
             {LARGEST: "features // 2"},
         ),
         Wrong(
             "break-even-of-one-matrix",
-            "The largest cheaper size compares one matrix of the pair with W_i: the pair has two.",
+            "For the largest cheaper size, you compared one matrix of the pair with W_i. The pair has two.",
             {LARGEST: "features - 1"},
         ),
         Wrong(
             "break-even-with-heads",
-            "The number of heads is on one side of the comparison only: H pairs stand against H matrices W_i.",
+            "You put the number of heads on only one side of the comparison. H pairs stand against H matrices W_i.",
             {LARGEST: "(features - 1) // (2 * heads)"},
         ),
         Wrong(
             "usual-size-for-break-even",
-            "The usual size I / H is given as the largest cheaper one: it is a convention, and has nothing to do with "
-            "where both cost the same.",
+            "You returned the usual size I / H as the largest cheaper size. It is only a convention; compare the two "
+            "costs.",
             {LARGEST: "features // heads"},
             "seed 002, the answers: d_k = d_model / h",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `rank_of_bilinear`: heads of different ranks and very different scales."""
+"""Checks of `rank_of_bilinear`, with heads of different ranks and very different scales."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
@@ -10,7 +10,7 @@ SINGULAR = "singular = np.linalg.svd(bilinear, compute_uv=False)"
 
 
 def draw(rng):
-    """A head of small numbers and one of large, three of lower rank, and more."""
+    """Draw heads that include one of small numbers, one of large numbers, and three of lower rank."""
     heads, size = sizes(rng, 2, least=4, most=7)
     features = size + int(rng.integers(2, 5))
     if features == heads:
@@ -30,14 +30,14 @@ def draw(rng):
 
 
 def draw_wide(rng):
-    """O larger than I."""
+    """Draw O larger than I."""
     heads, features = sizes(rng, 2, least=2, most=5)
     query, key = rng.normal(size=(2, heads, features, 2 * features + 3))
     return {"query_kernel": query, "key_kernel": key, "tolerance": 1e-8}
 
 
 def draw_zeros(rng):
-    """A head whose kernels have nothing to do with each other: W_i is zeros."""
+    """Draw a head whose kernels share no direction, so that W_i is zero."""
     heads, features = sizes(rng, 2, least=2, most=5)
     query, key = rng.normal(size=(2, heads, features, 2))
     head = int(rng.integers(heads))
@@ -53,20 +53,21 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=4),
-        Check("edge", "with O larger than I", 1, draw_wide),
-        Check("edge", "with a head whose W_i is zeros", 2, draw_zeros),
+        Check("edge", "O larger than I", 1, draw_wide),
+        Check("edge", "a head whose W_i is zeros", 2, draw_zeros),
         *standard(draw, unchanged=1),
     ),
     wrong=(
         Wrong(
             "bound-for-rank",
-            "The bound is given as the rank of every head: it says what is possible, and a head can have less.",
+            "You returned the bound as the rank of every head. The bound says what is possible; a head can have less.",
             {RANKS: "ranks = np.full(len(query_kernel), min(features, size))"},
             "seed 002, a comment",
         ),
         Wrong(
             "least-of-both-ranks",
-            "The rank is taken to be the lower one of the two kernels' ranks: the product's can be lower than both.",
+            "You took the lower rank of the two kernels. The rank of their product can be lower than both: compute it "
+            "from W_i.",
             {
                 RANKS: "both = [np.linalg.svd(each, compute_uv=False) for each in (query_kernel, key_kernel)]\n"
                 "    ranks = np.min([np.sum(each > tolerance * each[:, :1], axis=-1) for each in both], axis=0)"
@@ -74,38 +75,41 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "rank-of-query-kernel",
-            "The rank is that of the query's kernel: the key's has a say in the product too.",
+            "You returned the rank of the query kernel. The key kernel matters too: compute the rank of the product.",
             {SINGULAR: SINGULAR.replace("bilinear", "query_kernel")},
         ),
         Wrong(
             "tolerance-missing",
-            "Every singular value that is not exactly 0 counts: rounding alone makes values near 1e-16 of the largest.",
+            "You counted every singular value that is not exactly 0. Rounding alone leaves values near 1e-16 of the "
+            "largest: use the tolerance.",
             {COMPARED: "singular > 0"},
         ),
         Wrong(
             "tolerance-absolute",
-            "The tolerance is compared with the singular values as they are: a head with small numbers loses its rank, "
-            "one with large numbers gains some from rounding.",
+            "You compared the singular values with the tolerance itself. Then a head of small numbers loses rank, and "
+            "one of large numbers gains some from rounding. Multiply the tolerance by the largest singular value.",
             {COMPARED: "singular > tolerance"},
         ),
         Wrong(
             "largest-of-all-heads",
-            "The largest singular value is that of all heads: a head of small numbers is measured by another one's.",
+            "You used the largest singular value of all heads, so a head of small numbers is measured by another "
+            "head. Use the largest of each head.",
             {COMPARED: "singular > tolerance * singular.max()"},
         ),
         Wrong(
             "zeros-count",
-            "In a W_i of zeros every singular value is as large as the bound, 0, and counts: it has rank 0.",
+            "If W_i is zeros, every singular value equals the bound, 0, and you counted it. Such a W_i has rank 0.",
             {COMPARED: COMPARED.replace(">", ">=")},
         ),
         Wrong(
             "bound-is-size",
-            "The bound is O even where O is larger than I: an (I, I) matrix has at most I independent columns.",
+            "You returned O as the bound even if O is larger than I. An (I, I) matrix has at most I independent "
+            "columns.",
             {BOUND: "return size, ranks"},
         ),
         Wrong(
             "heads-together",
-            "One rank is computed, of the heads' sum, and given to all: every head has its own W_i.",
+            "You computed a single rank, that of the sum of the heads, and gave it to all. Every head has its own W_i.",
             {PRODUCT: PRODUCT + "\n    bilinear = np.broadcast_to(bilinear.sum(axis=0), bilinear.shape)"},
         ),
     ),
