@@ -1,41 +1,42 @@
 # %% [markdown]
 # # Half precision
 #
-# **The question.** The model is fine in float32. In float16 it gives NaN, or something that is merely bad. What is
-# different?
+# **The question.** The model is fine in float32. In float16 it gives NaN, or results that are merely bad. What is
+# different? Half precision saves half of the memory, so people want it to work. Make it work.
 #
-# **The idea.** float16 has two limits. Its largest number is 65,504: a product of query and key passes it easily,
-# becomes ∞, and ∞ - ∞ is NaN; -1e9 is -∞ in it from the start, so that `(1 - mask) * -1e9` has 0 · ∞, NaN again. And it
-# has 11 significant bits: between 512 and 1024 its numbers are 0.5 apart, so logits of that size are rounded by up to
-# 0.25, and a score by a factor of e^0.25 = 1.28. No NaN shows that.
+# **The idea.** float16 has two limits. The first is its largest number, 65,504. A product of query and key easily
+# exceeds it and becomes ∞, and ∞ - ∞ is NaN. -1e9 is -∞ in float16 from the start, so `(1 - mask) * -1e9` contains 0 ·
+# ∞, which is NaN again. The second limit is its 11 significant bits. Between 512 and 1024 its numbers are 0.5 apart. So
+# logits of that size are rounded by up to 0.25, and a score changes by a factor of up to e^0.25 = 1.28. No NaN tells
+# you.
 #
-# The usual cure: inputs and output stay float16, which saves the memory, and what is between is computed in float32:
-# cast query and key *before* they are multiplied, scale, mask, softmax, values, and cast the output at the very end.
-# Casting the product is too late: it is ∞ already. (Where the product must be float16, scale the query before it: the
-# largest number is then √O times farther away. The rounding stays.)
+# The usual cure is to keep inputs and output in float16, which saves the memory, and to compute everything between in
+# float32. Cast query and key *before* you multiply them. Then scale, mask, take the softmax, mix the values, and cast
+# the output at the very end. To cast the product is too late: it is ∞ already. (If the product must be in float16,
+# scale the query before it: the limit is then √O times farther away. The rounding stays.)
 #
-# **The shapes.** `query` (B, H, T, O), `key` and `value` (B, H, S, O), all float16; `mask` boolean (B, T, S). The
-# output is (B, H, T, O), float16. A row with nothing to attend to gives zeros.
+# **The shapes.** `query` is (B, H, T, O), `key` and `value` are (B, H, S, O), all float16. `mask` is boolean, (B, T,
+# S). The output is (B, H, T, O), float16. A row with nothing to attend to gives zeros.
 #
-# **One line, worked.** O = 64, all elements of query and key 40: the product is 64 · 1600 = 102,400, which is ∞ in
-# float16. Scaled it is 12,800; that float16 could hold.
+# **Worked example.** Take O = 64, with all elements of query and key equal to 40. The product is 64 · 1600 = 102,400,
+# which is ∞ in float16. Scaled it is 12,800, which float16 can hold.
 
 # %%
 import numpy as np
 
 
 def half_precision(query, key, value, mask):
-    """Attention for float16 that is computed in float32.
+    """Return attention for float16 inputs, computed in float32.
 
     Args:
-        query: float16 (B, H, T, O).
-        key: float16 (B, H, S, O).
-        value: float16 (B, H, S, O).
-        mask: boolean (B, T, S), True where t may attend to s; a row may be all False.
+        query: Query, float16 (B, H, T, O).
+        key: Key, float16 (B, H, S, O).
+        value: Value, float16 (B, H, S, O).
+        mask: Boolean mask, (B, T, S), True where t may attend to s. A row may be all False.
 
     Returns:
-        The output, float16 (B, H, T, O): that of attention scaled by 1/√O, up to the rounding of float16 at the end.
-        Zeros for a row with nothing to attend to.
+        The output of attention scaled by 1/√O, float16 (B, H, T, O), exact up to the final rounding to float16. It is
+        zero for a row with nothing to attend to.
     """
     ### BEGIN SOLUTION
     query, key, value = (array.astype(np.float32) for array in (query, key, value))
@@ -50,13 +51,13 @@ def half_precision(query, key, value, mask):
 
 
 # %% [markdown] tags=["hint"]
-# Go through your steps and say of each in which dtype it is computed. NumPy gives float16 when both operands are
-# float16. Which is the first step whose result may be larger than 65,504?
+# Go through your steps and say in which dtype each is computed. NumPy gives float16 if both operands are float16. Which
+# is the first step whose result may exceed 65,504?
 
 # %% [markdown] tags=["hint"]
-# Cast all three inputs with `.astype` as the first thing; what follows is then the attention that you know. Let -∞ come
-# from `np.where`, not from a product with a mask.
+# Begin by casting all three inputs with `.astype`. What follows is the attention that you know. Get -∞ from `np.where`,
+# not from a product with a mask.
 
 # %% [markdown] tags=["hint"]
-# Rows with nothing to attend to need two guards: take off 0 where the row's largest is -∞, and divide by 1 where the
-# sum is 0. The very last thing is a cast back to float16.
+# Rows with nothing to attend to need two guards: subtract 0 if the largest logit of the row is -∞, and divide by 1 if
+# the sum is 0. The very last step is a cast back to float16.

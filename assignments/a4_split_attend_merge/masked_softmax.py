@@ -1,40 +1,41 @@
 # %% [markdown]
 # # Rows with nothing to attend to
 #
-# **The question.** My loss is NaN from some batch on. All inputs are finite, and most batches are fine. Where does it
-# come from?
+# **The question.** “My loss becomes NaN at some batch. All inputs are finite, and most batches are fine. Where does the
+# NaN come from?” This is one of the most common questions about attention. Write a softmax that never makes that NaN.
 #
-# **The idea.** From a row that may attend to nothing: a sentence of padding alone, or padding at the beginning under a
-# look-ahead mask. Its logits are all -∞, its largest logit is -∞ too, and -∞ - (-∞) is NaN. Filling in -1e9 hides it
-# and does not mend it: the row then attends to everything that should be hidden. A row that attends to nothing has
-# scores of zero, and hands on no gradient.
+# **The idea.** It comes from a row that may attend to nothing: a sentence of padding alone, or padding at the beginning
+# under a look-ahead mask. All logits of that row are -∞. Its largest logit is -∞ too, and -∞ - (-∞) is NaN. If you fill
+# in -1e9 instead, you hide the problem but do not solve it: the row then attends to everything that should be hidden. A
+# row that attends to nothing has scores of zero, and passes back no gradient.
 #
-# Setting NaN to 0 at the end mends only the scores: on the way back NaN is multiplied by 0, and NaN · 0 is NaN. The bad
-# number must never be made. The same holds for hidden logits that are infinite or NaN themselves: *choose* between
-# numbers, do not multiply by a mask.
+# If you set NaN to 0 at the end, you repair only the scores. On the way back NaN is multiplied by 0, and NaN · 0 is
+# NaN. So the NaN must never arise. The same holds for hidden logits that are infinite or NaN themselves: *choose*
+# between numbers; do not multiply by a mask.
 #
-# The way back through a softmax: if g is the gradient of the loss with respect to a row's scores s, that with
-# respect to its logits is s · (g - Σ s · g), element by element, with the sum over the row. Hidden logits get 0.
+# The way back through a softmax goes like this. Let g be the gradient of the loss with respect to the scores s of a
+# row. The gradient with respect to the logits of the row is s · (g - Σ s · g), element by element, with the sum over
+# the row. Hidden logits get 0.
 #
-# **The shapes.** `logits` (B, H, T, S), `mask` boolean (B, T, S), `upstream`, which is g, (B, H, T, S).
+# **The shapes.** `logits` is (B, H, T, S), `mask` is boolean (B, T, S), and `upstream`, which is g, is (B, H, T, S).
 #
-# **One line, worked.** Logits (0, ln 3), both open: scores (0.25, 0.75). With g = (4, 0), Σ s · g = 1, and the gradient
-# is (0.25 · 3, 0.75 · -1) = (0.75, -0.75).
+# **Worked example.** Take the logits (0, ln 3), both allowed. The scores are (0.25, 0.75). With g = (4, 0), Σ s · g =
+# 1, and the gradient is (0.25 · 3, 0.75 · -1) = (0.75, -0.75).
 
 # %%
 import numpy as np
 
 
 def masked_softmax(logits, mask, upstream):
-    """A softmax over what the mask allows, and the way back through it.
+    """Return a softmax over the positions that the mask allows, and its gradient.
 
     Args:
-        logits: scaled, (B, H, T, S); where they are hidden they may hold anything, also ∞ and NaN.
-        mask: boolean (B, T, S), True where t may attend to s; a row may be all False.
-        upstream: the gradient of the loss with respect to the scores, (B, H, T, S), finite.
+        logits: Scaled logits, (B, H, T, S). Where they are hidden they may hold anything, even ∞ and NaN.
+        mask: Boolean mask, (B, T, S), True where t may attend to s. A row may be all False.
+        upstream: Gradient of the loss with respect to the scores, (B, H, T, S), finite.
 
     Returns:
-        The scores and the gradient of the loss with respect to the logits, each (B, H, T, S): both are 0 wherever the
+        The scores, and the gradient of the loss with respect to the logits, each (B, H, T, S). Both are 0 wherever the
         mask is False, and neither holds a NaN.
     """
     ### BEGIN SOLUTION
@@ -49,13 +50,13 @@ def masked_softmax(logits, mask, upstream):
 
 
 # %% [markdown] tags=["hint"]
-# Follow one row of -∞ through your softmax with pencil and paper. There are two places where NaN comes up: one before
-# exp, and one after the sum. Each needs another number to be *put in its place* before it is used.
+# Follow one row of -∞ through your softmax with pencil and paper. NaN arises in two places: once before the
+# exponential, and once after the sum. In both places, put in another number *before* you use it.
 
 # %% [markdown] tags=["hint"]
-# First choose: the logit where the mask is True, -∞ elsewhere (`np.where`, not a product). If a row's largest is -∞,
-# take off 0 in its place: exp(-∞) is 0, as it should be. If a row's sum is 0, divide by 1 in its place.
+# First choose: the logit where the mask is True, -∞ elsewhere (`np.where`, not a product). If the largest logit of a
+# row is -∞, subtract 0 instead: exp(-∞) is 0, as it should be. If the sum of a row is 0, divide by 1 instead.
 
 # %% [markdown] tags=["hint"]
-# With scores that are 0 wherever something is hidden, the formula of the gradient does the rest: it begins with a
-# factor s. The sum in it goes over the last axis, with `keepdims=True`.
+# Once the scores are 0 wherever something is hidden, the formula of the gradient does the rest, because it begins with
+# a factor s. The sum in it goes over the last axis, with `keepdims=True`.

@@ -1,32 +1,32 @@
 # %% [markdown]
 # # Merge
 #
-# **The question.** After attention every head has its own result. The article merges by reshaping, until the head
-# dimension is gone. In which order, and is that a concatenation?
+# **The question.** After attention, every head has its own result. The article merges them by reshaping until the head
+# dimension is gone. In which order do you have to reshape, and is the outcome a concatenation?
 #
-# **The idea.** Merging is the way of the split back: first the heads move behind the positions, so that a position's H
-# results lie side by side; then a reshape joins the last two axes. A reshape alone would join the heads' *positions*: a
-# query would get pieces of other queries. Done right, head 0 fills the first O columns of every position, head 1 the
-# next: the same as concatenating the heads' results along their features. It is the results that are merged, not the
-# scores.
+# **The idea.** The merge is the split backwards. First the heads move behind the positions, so that the H results of a
+# position lie side by side. Then a reshape joins the last two axes. A reshape alone would join the *positions* of a
+# head: a query would get pieces of other queries. Done right, head 0 fills the first O columns of every position, and
+# head 1 the next O. This is the same as concatenating the results of the heads along their features. What you merge are
+# the results, not the scores.
 #
 # **The shapes.** (B, H, T, O) → (B, T, H, O) → (B, T, H · O).
 #
-# **One line, worked.** B = 1, H = 2, T = 3, O = 1: `[[[[1], [3], [5]], [[2], [4], [6]]]]` becomes
-# `[[[1, 2], [3, 4], [5, 6]]]`. The reshape alone would give `[[[1, 3], [5, 2], [4, 6]]]`.
+# **Worked example.** With B = 1, H = 2, T = 3 and O = 1, `[[[[1], [3], [5]], [[2], [4], [6]]]]` becomes `[[[1, 2], [3,
+# 4], [5, 6]]]`. The reshape alone would give `[[[1, 3], [5, 2], [4, 6]]]`.
 
 # %%
 import numpy as np
 
 
 def merge_heads(array):
-    """Lays the results of the heads side by side, for every position.
+    """Lay the results of the heads side by side, for every position.
 
     Args:
-        array: (B, H, T, O).
+        array: Results of the heads, (B, H, T, O).
 
     Returns:
-        (B, T, H·O), the features of head 0 first.
+        The merged results, (B, T, H·O), with the features of head 0 first.
     """
     ### BEGIN SOLUTION
     batch, num_heads, positions, size = array.shape
@@ -36,13 +36,13 @@ def merge_heads(array):
 
 
 # %% [markdown] tags=["hint"]
-# A reshape joins axes that are neighbours, and keeps the order of everything. Which two axes are to be joined, and are
-# they neighbours?
+# A reshape joins neighbouring axes, and keeps the order of everything. Which two axes do you want to join, and are they
+# neighbours?
 
 # %% [markdown] tags=["hint"]
-# Exchange the axes of heads and positions first. Then H and O are neighbours, with H as the outer one: head 0 comes
+# Exchange the axes of heads and positions first. Then H and O are neighbours, with H as the outer one, so head 0 comes
 # first.
 
 # %% [markdown] tags=["hint"]
-# The split and the merge use the same order of axes for the transpose, since exchanging two axes twice changes nothing.
-# What comes after it is a reshape with three sizes.
+# The split and the merge transpose with the same order of axes, because exchanging two axes twice changes nothing.
+# After it comes a reshape with three sizes.

@@ -1,34 +1,40 @@
 # %% [markdown]
 # # Attend
 #
-# **The question.** In the article's pictures the mask is added, the result scaled, and a softmax applied. What are the
-# numbers that are added, what is the softmax taken over, and what comes out?
+# **The question.** In the article's pictures, the mask is added, the result is scaled, and a softmax is applied. Which
+# numbers are added? What does the softmax go over, and what comes out? Write the step that every Transformer rests on.
 #
-# **The idea.** Four steps, the same for every item and head. *Compare*: query · key for each pair of positions.
-# *Scale*: divide by √O, so that logits do not grow with the head's size. *Hide*: where the mask is False the logit
-# becomes -∞, after the scaling, so that nothing shrinks what hides. *Weigh*: a softmax over the keys makes each row sum
-# to one, with exactly 0 where it was hidden; these scores weigh the values. Before exp, the row's largest logit is
-# taken off: that changes no score, and exp cannot overflow.
+# **The idea.** There are four steps, the same for every item and head.
 #
-# **The shapes.** `query` (B, H, T, O), `key` and `value` (B, H, S, O), `mask` (B, T, S), the same for all heads. Logits
-# and scores are (B, H, T, S), the output is (B, H, T, O). T, S, H and O all differ.
+# - *Compare*: query · key, for each pair of positions.
+# - *Scale*: divide by √O, so that the logits do not grow with the size of the head.
+# - *Hide*: where the mask is False, the logit becomes -∞. This comes after the scaling, so that nothing shrinks the
+#   penalty.
+# - *Weigh*: a softmax over the keys makes each row sum to one, with exactly 0 where it is hidden. These scores weigh
+#   the values.
 #
-# **One line, worked.** O = 4, one query and three keys with products 2, 6 and 100, the third hidden. Scaled: 1, 3,
-# hidden. Scores: e¹ / (e¹ + e³) = 0.119, 0.881, 0. With the values 10, 20, 30 the output is 0.119 · 10 + 0.881 · 20 =
-# 18.81.
+# Before the exponential, subtract the largest logit of each row. This changes no score, and the exponential cannot
+# overflow.
+#
+# **The shapes.** `query` is (B, H, T, O), `key` and `value` are (B, H, S, O), and `mask` is (B, T, S), the same for all
+# heads. Logits and scores are (B, H, T, S). The output is (B, H, T, O). T, S, H and O all differ.
+#
+# **Worked example.** Take O = 4, and one query and three keys with the products 2, 6 and 100. The third key is hidden.
+# Scaled, the logits are 1, 3 and hidden. The scores are e¹ / (e¹ + e³) = 0.119, 0.881 and 0. With the values 10, 20 and
+# 30, the output is 0.119 · 10 + 0.881 · 20 = 18.81.
 
 # %%
 import numpy as np
 
 
 def scaled_dot_product_attention(query, key, value, mask):
-    """softmax(Q · K^T / √O, hidden where the mask says so) · V, for every head.
+    """Return softmax(Q · K^T / √O, hidden where the mask is False) · V, for every head.
 
     Args:
-        query: (B, H, T, O).
-        key: (B, H, S, O).
-        value: (B, H, S, O).
-        mask: boolean (B, T, S), True where t may attend to s; every row has at least one True.
+        query: Query, (B, H, T, O).
+        key: Key, (B, H, S, O).
+        value: Value, (B, H, S, O).
+        mask: Boolean mask, (B, T, S), True where t may attend to s. Every row has at least one True.
 
     Returns:
         The output, (B, H, T, O), and the scores, (B, H, T, S).
@@ -44,13 +50,13 @@ def scaled_dot_product_attention(query, key, value, mask):
 
 
 # %% [markdown] tags=["hint"]
-# `@` multiplies the last two axes and keeps those before them. So batch and heads need no loop: the key's last two axes
-# must change places first.
+# `@` multiplies the last two axes and keeps those before them, so you need no loop over batch and heads. Exchange the
+# last two axes of the key first.
 
 # %% [markdown] tags=["hint"]
-# The mask has no axis for the heads: give it one, of size one, between B and T. `np.where` takes the mask, what stands
-# where it is True, and what stands where it is False; exp of -∞ is 0.
+# The mask has no axis for the heads. Give it one of size 1, between B and T. `np.where` takes the mask, the values
+# where it is True, and the values where it is False. The exponential of -∞ is 0.
 
 # %% [markdown] tags=["hint"]
-# The softmax goes over the last axis, the keys. Take off each row's maximum with `keepdims=True`, take exp, divide by
-# each row's sum. The output is one more `@`, scores times values.
+# The softmax goes over the last axis, the keys. Subtract the maximum of each row with `keepdims=True`, take the
+# exponential, and divide by the sum of each row. For the output, use `@` once more: scores times values.

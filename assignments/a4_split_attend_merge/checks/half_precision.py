@@ -1,4 +1,4 @@
-"""What is checked of `half_precision`: overflow, rounding, and rows with nothing to attend to."""
+"""Checks of `half_precision`: overflow, rounding, and rows with nothing to attend to."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ LOGITS = "logits = (query / query.shape[-1] ** 0.5) @ np.swapaxes(key, -1, -2)"
 MASKED = "masked = np.where(mask[:, None], logits, -np.inf)"
 LARGEST = "np.where(np.isfinite(largest), largest, 0.0)"
 RETURN = "return (scores @ value).astype(np.float16)"
-# Right answers may round once more than the solution does: float16 has 11 bits.
+# A right answer may round once more than the solution does: float16 has 11 bits.
 TOLERANCE = 2e-3
 
 
 def made(rng, query_scale, key_scale, size, empty=0.0):
-    """Inputs in float16 with masks that hide something; a share of the rows is empty."""
+    """Return float16 inputs with masks that hide something. A share of the rows is empty."""
     batch, heads, queries, keys = sizes(rng, 4, least=3)
     mask = rng.random((batch, queries, keys)) < 0.6
     place = rng.integers(keys, size=(batch, queries, 1))
@@ -32,27 +32,27 @@ def made(rng, query_scale, key_scale, size, empty=0.0):
 
 
 def draw(rng):
-    """Numbers as they usually are."""
+    """Draw numbers of ordinary size."""
     return made(rng, 1.0, 1.0, int(rng.integers(10, 20)))
 
 
 def draw_empty(rng):
-    """Some rows may attend to nothing."""
+    """Draw some rows that may attend to nothing."""
     return made(rng, 1.0, 1.0, int(rng.integers(10, 20)), empty=0.3)
 
 
 def draw_overflow(rng):
-    """Products beyond 65,504 that are within it once they are scaled."""
+    """Draw products that exceed 65,504 before they are scaled, but not after."""
     inputs = made(rng, 1.0, 1.0, 64)
     signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
-    # Whole numbers, so that float32 sums them exactly, in whatever order.
+    # Whole numbers, so that float32 sums them exactly in any order.
     query = np.round(signs * 50 + inputs["query"] * 3)
     key = np.round(signs * 50 + inputs["key"] * 3)
     return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
 
 
 def draw_rounding(rng):
-    """Scaled logits near 512 that differ by one or two: float16 has steps of 0.5 there."""
+    """Draw scaled logits near 512 that differ by one or two. The steps of float16 are 0.5 there."""
     inputs = made(rng, 1.0, 1.0, 64)
     signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
     # Multiples of 1/16, so that float32 sums their products exactly.
@@ -70,13 +70,13 @@ def is_half(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="Half precision",
-    question="Why NaN in float16, and not in float32? (pytorch/pytorch#119131, google/flax#982)",
+    question="Why is there a NaN in float16 and none in float32? (pytorch/pytorch#119131, google/flax#982)",
     difficulty=3,
     minutes=25,
     checks=(
         *standard(draw, signature=1),
         Check("shape", "the result is float16 and has the right shape", 2, draw, judge=is_half),
-        Check("values", "every element is right, for usual numbers", 3, draw, tolerance=TOLERANCE),
+        Check("values", "every element is right, for numbers of ordinary size", 3, draw, tolerance=TOLERANCE),
         Check("edge", "products of query and key beyond 65,504", 3, draw_overflow, tolerance=TOLERANCE),
         Check("edge", "large logits that lie close together", 3, draw_rounding, tolerance=TOLERANCE),
         Check("edge", "rows with nothing to attend to", 2, draw_empty, tolerance=TOLERANCE),
@@ -85,55 +85,57 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "half-logits-overflow",
-            "In float16 query · key overflows before it is scaled: rows are NaN. To cast the product afterwards is too late: "
-            "it is ∞ already.",
+            "You multiplied query and key in float16, where the product overflows before it is scaled, and rows "
+            "become NaN. To cast the product afterwards is too late: it is ∞ already. Cast query and key first.",
             {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)) / query.shape[-1] ** 0.5"},
             "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
         ),
         Wrong(
             "half-logits-rounded",
-            "The query is scaled before the product, which does not overflow any more, but is still float16: large "
-            "logits are rounded to steps of a half and more.",
+            "You scaled the query before the product, so it no longer overflows. But the product is still in float16, "
+            "which rounds large logits to steps of 0.5 and more. Cast query and key first.",
             {CAST: "", LOGITS: LOGITS.replace("key, -1, -2)", "key, -1, -2)\n    logits = logits.astype(np.float32)")},
         ),
         Wrong(
             "half-mask-times-infinity",
-            "In float16 -1e9 is -∞, and (1 - mask) · -∞ is NaN wherever nothing is hidden.",
+            "You multiplied the mask by -1e9, which is -∞ in float16. (1 - mask) · -∞ is NaN wherever nothing is "
+            "hidden. Choose between the numbers instead.",
             {MASKED: "masked = logits + (1.0 - mask[:, None]) * np.float16(-1e9)"},
             "google/flax#982, openai/gpt-2#122",
         ),
         Wrong(
             "half-mask-infinite",
-            "A row with nothing to attend to is NaN: its logits are all -∞, as -1e9 is in float16.",
+            "A row with nothing to attend to becomes NaN: all its logits are -∞, as is -1e9 in float16. Guard the "
+            "largest logit of such a row.",
             {LARGEST: "largest"},
             "facebookresearch/fairseq#3575, tatp22/linformer-pytorch#19",
         ),
         Wrong(
             "half-mask-least",
-            "Hidden logits are filled with a finite number, such as float16's least or -1e9: a row with nothing to "
-            "attend to attends to everything alike.",
+            "You filled hidden logits with a finite number, such as -1e9 or the lowest number of float16. A row with "
+            "nothing to attend to then attends to everything equally; it must give zeros.",
             {MASKED: MASKED.replace("-np.inf", "np.finfo(np.float16).min")},
         ),
         Wrong(
             "result-not-half",
-            "The result is not cast back: whoever gave float16 gets float32, and all that follows takes twice the "
-            "memory.",
+            "You did not cast the result back. Someone who passes float16 gets float32, and everything that follows "
+            "takes twice the memory.",
             {RETURN: "return scores @ value"},
         ),
         Wrong(
             "softmax-overflow",
-            "The exponentials overflow, in float32 too: the row's largest logit is not taken off before.",
+            "Your exponentials overflow, even in float32. Subtract the largest logit of each row first.",
             {LARGEST: "0.0"},
             "NVIDIA/FasterTransformer#43",
         ),
         Wrong(
             "scale-missing",
-            "The logits are not divided by √O.",
+            "You did not divide the logits by √O.",
             {LOGITS: LOGITS.replace("(query / query.shape[-1] ** 0.5)", "query")},
         ),
         Wrong(
             "mask-missing",
-            "The mask has no effect: everybody attends to everybody.",
+            "Your mask has no effect: every position attends to every other. Hide the logits where the mask is False.",
             {MASKED: "masked = logits"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `masked_softmax`: rows without anything, and hidden logits that are no numbers."""
+"""Checks of `masked_softmax`, with empty rows and with hidden logits that are not finite."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ RETURN = "return scores, gradient"
 
 
 def draw(rng):
-    """Every row has something to attend to, and something hidden."""
+    """Draw an allowed and a hidden position in every row."""
     batch, heads, queries, keys = sizes(rng, 4, least=3)
     mask = rng.random((batch, queries, keys)) < 0.5
     place = rng.integers(keys, size=(batch, queries, 1))
@@ -24,7 +24,7 @@ def draw(rng):
 
 
 def draw_empty(rng):
-    """Some rows may attend to nothing."""
+    """Draw some rows that may attend to nothing."""
     inputs = draw(rng)
     batch, queries, _ = inputs["mask"].shape
     empty = rng.random((batch, queries)) < 0.3
@@ -33,13 +33,13 @@ def draw_empty(rng):
 
 
 def draw_far(rng):
-    """Hidden logits are far larger than those that are not."""
+    """Draw hidden logits that are far larger than the others."""
     inputs = draw(rng)
     return inputs | {"logits": inputs["logits"] + np.where(inputs["mask"][:, None], 0.0, 2000.0)}
 
 
 def draw_any(rng):
-    """Hidden logits are infinite or NaN."""
+    """Draw hidden logits that are infinite or NaN."""
     inputs = draw(rng)
     rubbish = rng.choice([np.inf, -np.inf, np.nan], size=inputs["logits"].shape)
     return inputs | {"logits": np.where(inputs["mask"][:, None], inputs["logits"], rubbish)}
@@ -47,13 +47,13 @@ def draw_any(rng):
 
 EXERCISE = Exercise(
     title="Rows with nothing to attend to",
-    question="Where does the NaN come from, when all inputs are finite? (pytorch/pytorch#143287; seed 003 on masks)",
+    question="Where does the NaN come from, if all inputs are finite? (pytorch/pytorch#143287; seed 003 on masks)",
     difficulty=3,
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("values", "every element of scores and gradient is right, where each row has something", 4, draw),
-        Check("edge", "rows with nothing to attend to: zeros, and no gradient", 4, draw_empty),
+        Check("values", "every element of scores and gradient is right, if no row is empty", 4, draw),
+        Check("edge", "rows with nothing to attend to get zeros, and no gradient", 4, draw_empty),
         Check("edge", "hidden logits that are far larger than the others", 2, draw_far),
         Check("edge", "hidden logits that are infinite or NaN", 2, draw_any),
         *standard(draw, unchanged=1),
@@ -61,57 +61,58 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-empty-row-nan",
-            "A row with nothing to attend to is NaN: all of its logits are -∞.",
+            "A row with nothing to attend to becomes NaN, because all its logits are -∞. Subtract 0 there instead of "
+            "its largest logit, and divide by 1 instead of its sum.",
             {GUARD: "largest"},
             "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         ),
         Wrong(
             "nan-mended-at-the-end",
-            "NaN is set to 0 in the scores when they are finished: the gradient still goes through it.",
+            "You set NaN to 0 in the finished scores. The gradient still goes through the NaN: do not let it arise.",
             {GUARD: "largest", RETURN: "return np.nan_to_num(scores), gradient"},
             "pytorch/pytorch#41508",
         ),
         Wrong(
             "empty-row-uniform",
-            "A row with nothing to attend to attends to everything alike: all of its logits are the same finite "
-            "number.",
+            "A row with nothing to attend to attends to everything equally, because all its logits are the same "
+            "finite number. Its scores must be 0.",
             {MASKED: MASKED.replace("-np.inf", "-1e9")},
             "the usual -1e9",
         ),
         Wrong(
             "empty-row-as-unmasked",
-            "A row with nothing to attend to attends as if there were no mask: the same number was added to all of its "
-            "logits.",
+            "A row with nothing to attend to attends as if there were no mask, because you added the same number to "
+            "all its logits. Its scores must be 0.",
             {MASKED: "masked = logits + np.where(mask[:, None], 0.0, -1e9)"},
             "the usual -1e9, added",
         ),
         Wrong(
             "mask-after-softmax",
-            "The mask is applied after the softmax, and rows are not divided by their new sum: it is less than one.",
+            "You applied the mask after the softmax, so rows sum to less than one. Apply it to the logits.",
             {MASKED: "masked = logits", SCORES: SCORES + " * mask[:, None]"},
             "huggingface/pytorch-image-models#2236",
         ),
         Wrong(
             "softmax-largest-of-hidden",
-            "What is taken off before exp is the largest of all logits of the row, hidden ones too: where a hidden one "
-            "is far larger, every exp that counts becomes 0.",
+            "You subtracted the largest of all logits of the row, hidden ones included. If a hidden one is far "
+            "larger, every exponential that counts becomes 0. Hide first, then take the largest.",
             {LARGEST: "largest = logits.max(axis=-1, keepdims=True)"},
         ),
         Wrong(
             "gradient-diagonal",
-            "The gradient is s · (1 - s) · g, as if each score hung on its own logit alone: a row's scores share their "
-            "sum.",
+            "Your gradient is s · (1 - s) · g, as if each score depended only on its own logit. The scores of a row "
+            "share their sum, so each depends on all logits of the row.",
             {GRADIENT: "gradient = scores * (1 - scores) * upstream"},
             "the derivative of a sigmoid, or the diagonal of the softmax's",
         ),
         Wrong(
             "gradient-unweighted-sum",
-            "In the gradient the sum is of g alone: each element of it counts as much as its score.",
+            "In the gradient, you summed g alone. Weight each element of g by its score.",
             {GRADIENT: GRADIENT.replace("np.sum(scores * upstream", "np.sum(upstream")},
         ),
         Wrong(
             "gradient-past-softmax",
-            "The gradient is handed on as if there were no softmax: it is what comes in, where nothing is hidden.",
+            "You passed the gradient on as if there were no softmax. Use the formula of the text.",
             {GRADIENT: "gradient = upstream * mask[:, None]"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `masks_from_ids`."""
+"""Checks of `masks_from_ids`."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ RETURN = "return padding, look_ahead, padding & look_ahead"
 
 
 def draw(rng):
-    """Sentences of different lengths, padded at the end."""
+    """Draw sentences of different lengths, padded at the end."""
     batch, positions = sizes(rng, 2, least=3, most=8)
     ids = rng.integers(1, 50, size=(batch, positions))
     lengths = rng.integers(1, positions + 1, size=batch)
@@ -20,24 +20,24 @@ def draw(rng):
 
 
 def draw_first(rng):
-    """The same, padded at the beginning."""
+    """Draw the same sentences, padded at the beginning."""
     return {"ids": draw(rng)["ids"][:, ::-1].copy()}
 
 
 EXERCISE = Exercise(
     title="Padding, look-ahead, and both",
-    question="Which masks do encoder and decoder use, and how do two become one? (seed 003, on masking)",
+    question="Which masks do encoder and decoder use, and how do two masks become one? (seed 003, on masking)",
     difficulty=1,
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=2, values=4),
-        Check("edge", "sentences that are padded at the beginning", 2, draw_first),
+        Check("edge", "sentences with padding at the beginning", 2, draw_first),
         *standard(draw, unchanged=1),
     ),
     wrong=(
         Wrong(
             "mask-inverted",
-            "The masks are the other way round: True stands where attention is hidden. That is another convention.",
+            "You made both masks True where attention is hidden. That is another convention; here True means allowed.",
             {
                 PADDING: PADDING.replace("!=", "=="),
                 LOOK: "look_ahead = ~np.tril(np.ones((positions, positions), bool))",
@@ -47,67 +47,68 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "causal-inverted",
-            "The look-ahead mask alone is the other way round: it is True where attention is hidden, while the padding "
-            "mask is True where it is allowed.",
+            "You inverted only the look-ahead mask: it is True where attention is hidden, while your padding mask is "
+            "True where it is allowed.",
             {LOOK: "look_ahead = ~np.tril(np.ones((positions, positions), bool))"},
             "np.triu(np.ones((T, T)), 1), as it is where 1 means hidden",
         ),
         Wrong(
             "causal-strict",
-            "The look-ahead mask hides the position itself: s < t in place of s ≤ t.",
+            "Your look-ahead mask hides the position itself, s < t. A position may attend to itself: s ≤ t.",
             {LOOK: LOOK.replace("bool))", "bool), -1)")},
             "pytorch/pytorch#143287",
         ),
         Wrong(
             "causal-one-ahead",
-            "The look-ahead mask lets each position see the next one: s ≤ t + 1 in place of s ≤ t.",
+            "Your look-ahead mask lets each position see the next one, s ≤ t + 1. It must end at the position itself: "
+            "s ≤ t.",
             {LOOK: LOOK.replace("bool))", "bool), 1)")},
             "asked in pytorch/tutorials#2250",
         ),
         Wrong(
             "causal-reversed",
-            "The look-ahead mask is reversed: the past is hidden, and the future is attended.",
+            "You reversed the look-ahead mask: it hides the past and allows the future.",
             {LOOK: LOOK.replace("tril", "triu")},
             "pytorch/examples#649",
         ),
         Wrong(
             "masks-either",
-            "One mask that allows is enough in this answer: they are combined by OR, and both must allow.",
+            "You combined the masks with OR, so one that allows is enough. Both must allow.",
             {RETURN: RETURN.replace("&", "|")},
             "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         ),
         Wrong(
             "padding-on-queries",
-            "In both together the padding hides rows, the queries, in place of columns, the keys.",
+            "In the combined mask, your padding hides rows, the queries. It must hide columns, the keys.",
             {RETURN: RETURN.replace("padding & look", "np.swapaxes(padding, 1, 2) & look")},
             "hyunwoongko/transformer#40",
         ),
         Wrong(
             "padding-on-both",
-            "In both together the padding hides the queries' rows as well: rows with nothing to attend to, for "
-            "nothing.",
+            "In the combined mask, your padding also hides the rows of the queries. That only makes rows with nothing "
+            "to attend to. Hide the columns alone.",
             {RETURN: RETURN.replace("padding & look", "padding & np.swapaxes(padding, 1, 2) & look")},
         ),
         Wrong(
             "padding-taken-to-be-last",
-            "The words of a sentence are counted, and taken to stand at its beginning: padding can come first.",
+            "You counted the words of a sentence and assumed that they come first. Padding can come first too.",
             {PADDING: "padding = (np.arange(positions) < (ids != 0).sum(axis=1, keepdims=True))[:, None, :]"},
             "facebookresearch/fairseq#537",
         ),
         Wrong(
             "padding-shortest-for-all",
-            "What is padding in any sentence is hidden in all of them.",
+            "You hid a position in all sentences if it is padding in any of them. Each sentence has its own padding.",
             {PADDING: "padding = np.broadcast_to(np.all(ids != 0, axis=0), ids.shape)[:, None, :]"},
         ),
         Wrong(
             "padding-ignored",
-            "Both together is the look-ahead mask alone: padding is attended.",
+            "Your combined mask is just the look-ahead mask, so padding is attended to. Apply both.",
             {RETURN: RETURN.replace("padding & look_ahead", "np.repeat(look_ahead[None], len(ids), axis=0)")},
             "speechbrain/speechbrain#1107",
         ),
         Wrong(
             "mask-as-numbers",
-            "The masks hold numbers: `~` and `&` do something else with them, or fail. They are to be boolean.",
+            "Your masks hold numbers. `~` and `&` do something else with those, or fail: return booleans.",
             {RETURN: "return 1.0 * padding, 1.0 * look_ahead, 1.0 * (padding & look_ahead)"},
         ),
     ),

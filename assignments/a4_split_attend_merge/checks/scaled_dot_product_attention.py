@@ -1,4 +1,4 @@
-"""What is checked of `scaled_dot_product_attention`; the bank of mistakes knows the rest of what can be wrong."""
+"""Checks of `scaled_dot_product_attention`. The bank knows the other mistakes."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ SCORES = "scores = powers / powers.sum(axis=-1, keepdims=True)"
 
 
 def draw(rng):
-    """Pairwise different sizes; every row has something to attend to, and something hidden."""
+    """Draw pairwise different sizes, with an allowed and a hidden position in every row."""
     batch, heads, queries, keys, size = sizes(rng, 5, least=3)
     mask = rng.random((batch, queries, keys)) < 0.5
     place = rng.integers(keys, size=(batch, queries, 1))
@@ -27,13 +27,13 @@ def draw(rng):
 
 
 def draw_large(rng):
-    """Logits of tens of thousands: what is hidden must be hidden from them too."""
+    """Draw logits of tens of thousands: hidden positions must stay hidden there too."""
     inputs = draw(rng)
     return inputs | {"query": 100 * inputs["query"], "key": 100 * inputs["key"]}
 
 
 def rows(inputs, result, expected):
-    """Rows sum to one, and hidden positions get exactly nothing."""
+    """Check that rows sum to one, and that hidden positions get exactly 0."""
     scores = np.asarray(result[1])
     if scores.shape != expected[1].shape:
         return f"the scores have the shape {scores.shape}, expected {expected[1].shape}."
@@ -46,70 +46,71 @@ def rows(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="Attend",
-    question="What is added by the mask, what is the softmax over, and what comes out? (seed 003, the attention score)",
+    question="What does the mask add, what does the softmax go over, and what comes out? (seed 003, the attention "
+    "score)",
     difficulty=2,
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=2),
-        Check("invariants", "rows sum to one, and nothing goes to hidden positions", 3, draw, judge=rows),
+        Check("invariants", "rows sum to one, and hidden positions get exactly 0", 3, draw, judge=rows),
         *standard(draw, values=5),
-        Check("edge", "with logits of tens of thousands", 3, draw_large),
+        Check("edge", "logits of tens of thousands", 3, draw_large),
         *standard(draw, unchanged=1),
     ),
     wrong=(
         Wrong(
             "scale-after-mask",
-            "The logits are scaled after -10,000 was added where masked, so that the mask shrinks by √O: large logits "
-            "leak.",
+            "You added -10,000 where the mask hides and scaled afterwards. That divides the penalty by √O, so large "
+            "logits leak. Scale first.",
             {MASKED: "masked = (logits + np.where(mask[:, None], 0.0, -1e4)) / np.sqrt(query.shape[-1])"},
             "seed 003; awf/functional-transformer#8",
         ),
-        Wrong("scale-missing", "The logits are not divided by √O.", {SCALED: "scaled = logits"}),
+        Wrong("scale-missing", "You did not divide the logits by √O.", {SCALED: "scaled = logits"}),
         Wrong(
             "scale-without-root",
-            "The logits are divided by O in place of √O: the root is missing.",
+            "You divided the logits by O. Divide by its root, √O.",
             {SCALED: "scaled = logits / query.shape[-1]"},
             "delzac/cntkx#10",
         ),
         Wrong(
             "mask-missing",
-            "The mask has no effect: everybody attends to everybody.",
+            "Your mask has no effect: every position attends to every other. Hide the logits where the mask is False.",
             {MASKED: "masked = scaled"},
             "tensorflow/tensorflow#43941",
         ),
         Wrong(
             "mask-inverted",
-            "The mask is inverted: attended is what should be hidden.",
+            "You inverted the mask: your queries attend to what should be hidden. True means that t may attend to s.",
             {MASKED: MASKED.replace("mask[:, None]", "~mask[:, None]")},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-zeroes-logits",
-            "Hidden logits become 0 in place of -∞: they keep a share of exp(0).",
+            "You set hidden logits to 0, so they keep a share of exp(0). Set them to -∞.",
             {MASKED: "masked = scaled * mask[:, None]"},
             "hyunwoongko/transformer#10",
         ),
         Wrong(
             "mask-after-softmax",
-            "The mask is applied after the softmax, and rows are not divided by their new sum: it is less than one.",
+            "You applied the mask after the softmax, so rows sum to less than one. Apply it to the logits.",
             {MASKED: "masked = scaled", SCORES: SCORES + " * mask[:, None]"},
             "huggingface/pytorch-image-models#2236",
         ),
         Wrong(
             "softmax-over-queries",
-            "The softmax runs over the queries in place of the keys: columns sum to one.",
+            "You took the softmax over the queries, so that columns sum to one. Take it over the keys.",
             {POWERS: POWERS.replace("axis=-1", "axis=-2"), SCORES: SCORES.replace("axis=-1", "axis=-2")},
             "labmlai/annotated_deep_learning_paper_implementations#146",
         ),
         Wrong(
             "softmax-overflow",
-            "The exponentials overflow: the row's largest logit is not taken off before.",
+            "Your exponentials overflow. Subtract the largest logit of each row first.",
             {POWERS: "powers = np.exp(masked)"},
             "NVIDIA/FasterTransformer#43",
         ),
         Wrong(
             "mask-of-first-item",
-            "The first item's mask is used for the whole batch.",
+            "You used the mask of the first item for the whole batch. Each item has its own.",
             {MASKED: MASKED.replace("mask[:, None]", "mask[0]")},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `split_heads`."""
+"""Checks of `split_heads`."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ RETURN = "return np.transpose(heads, (0, 2, 1, 3))"
 
 
 def draw(rng):
-    """Pairwise different sizes: T ≠ H, and O ≠ H."""
+    """Draw pairwise different sizes: T ≠ H, and O ≠ H."""
     batch, positions, heads, size = sizes(rng, 4)
     return {"array": rng.normal(size=(batch, positions, heads * size)), "num_heads": heads}
 
 
 def one_position_at_a_time(inputs, result, expected):
-    """What a position gets hangs on that position alone."""
+    """Check that each position of the result depends on that position alone."""
     result, array = np.asarray(result), inputs["array"]
     if result.shape != expected.shape:
         return f"the shape is {result.shape}, expected {expected.shape}."
@@ -41,13 +41,14 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "heads-reshaped",
-            "The heads are split by a reshape without a transpose: positions and features are mixed.",
+            "You split the heads with a reshape but no transpose, which mixes positions and features. Cut the last "
+            "axis first, then exchange heads and positions.",
             {RETURN: "return heads.reshape(batch, num_heads, positions, -1)"},
             "reczoo/FuxiCTR#30; seed 003 calls both steps a reshape",
         ),
         Wrong(
             "heads-size-first",
-            "The features are cut as (O, H) in place of (H, O): a head gets every H-th feature.",
+            "You cut the features as (O, H), so a head gets every H-th feature. Cut them as (H, O).",
             {
                 RESHAPE: "array.reshape(batch, positions, width // num_heads, num_heads)",
                 RETURN: "return np.transpose(heads, (0, 3, 1, 2))",
@@ -55,36 +56,36 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-attend-to-heads",
-            "The heads are not moved before the positions: the next product would compare the heads of one position "
-            "with each other.",
+            "You did not move the heads in front of the positions. The next product would compare the heads of one "
+            "position with each other.",
             {RETURN: "return heads"},
         ),
         Wrong(
             "all-axes-reversed",
-            "All axes are reversed: `.T` of an array with four axes does that. Only heads and positions change places.",
+            "You reversed all axes, as `.T` does with four axes. Exchange only heads and positions.",
             {RETURN: "return heads.T"},
         ),
         Wrong(
             "size-before-positions",
-            "The last two axes are exchanged: (B, H, O, T). That is what the key needs in the product, not the split.",
+            "You exchanged the last two axes as well, (B, H, O, T). The key needs that later, in the product; the "
+            "split does not.",
             {RETURN: "return np.transpose(heads, (0, 2, 3, 1))"},
         ),
         Wrong(
             "heads-first",
-            "The heads are before the batch: (H, B, T, O).",
+            "You put the heads before the batch, (H, B, T, O). The batch stays first.",
             {RETURN: "return np.transpose(heads, (2, 0, 1, 3))"},
             "np.stack(np.split(array, H, axis=-1))",
         ),
         Wrong(
             "heads-in-batch",
-            "The heads are folded into the batch: (B·H, T, O). Some code goes on like that; here H has an axis of its "
-            "own.",
+            "You folded the heads into the batch, (B·H, T, O). Some code does that, but here H has an axis of its own.",
             {RETURN: "return np.transpose(heads, (0, 2, 1, 3)).reshape(batch * num_heads, positions, -1)"},
             "seed 001: transpose_qkv",
         ),
         Wrong(
             "split-by-size",
-            "There are as many heads as features in a head, and the other way round: H is the number that is given.",
+            "You exchanged the number of heads and the head size. `num_heads` is H, the number of pieces.",
             {
                 RESHAPE: "array.reshape(batch, positions, width // num_heads, num_heads)",
             },
