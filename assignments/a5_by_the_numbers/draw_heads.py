@@ -1,20 +1,21 @@
 # %% [markdown]
 # # Draw the heads
 #
-# **The question.** The article's function for drawing scores wants to be told rows and columns, and stops if their product
-# is not the number of heads. How does one draw five heads, or seven, and how can two heads be compared if each picture
-# has its own scale of greys?
+# **The question.** The article's function for drawing scores asks for rows and columns, and stops if their product is
+# not the number of heads. How do you draw five heads, or seven? And how can you compare two heads if each picture has
+# its own grey scale?
 #
-# **The idea.** The function can lay them out itself: take as many columns as the root of H, rounded up, and as many rows as
-# these need; panels that are left over are taken away. And every panel gets the same limits of colour, 0 to 1, for these are
-# probabilities: without limits `imshow` stretches each panel from its own smallest to its own largest number, so that a head
-# that attends evenly looks as sharp as one that picks a single token. One colour bar then does for all.
+# **The idea.** The function can find the layout itself: as many columns as the root of H, rounded up, and as many rows
+# as these need. It removes the panels that are left over. And every panel gets the same colour limits, 0 to 1, because
+# scores are probabilities. Without limits, `imshow` stretches each panel from its own smallest to its own largest
+# number. A head that attends evenly then looks as sharp as one that picks a single token. With equal limits, one colour
+# bar serves all panels.
 #
-# **The shapes.** The scores are (H, T, S): for each of H heads T queries, which are the rows, and S keys, the columns. The
-# tokens of the queries are T words, those of the keys S words.
+# **The shapes.** The scores are (H, T, S): for each of the H heads, T queries as rows and S keys as columns. The tokens
+# of the queries are T words, those of the keys S words.
 #
-# **One line, worked.** H = 7: √7 = 2.65, so 3 columns, and 7 heads need 3 rows; of the 9 panels 2 are taken away. H = 5: 3
-# columns, 2 rows, 1 panel is left over.
+# **Worked example.** With H = 7, √7 = 2.65, so there are 3 columns, and 7 heads need 3 rows. Of the 9 panels, 2 are
+# removed. With H = 5 there are 3 columns and 2 rows, and 1 panel is left over.
 
 # %%
 import numpy as np
@@ -22,17 +23,18 @@ from matplotlib.figure import Figure
 
 
 def draw_heads(scores, queries, keys):
-    """A figure with the scores of every head.
+    """Draw the scores of every head in one figure.
 
-    Every panel shows its head with `imshow`, queries from top to bottom, keys from left to right, with a tick at every
-    position that is labelled with its token; the x axis is labelled "key", the y axis "query"; the titles are "head 0",
-    "head 1", … in order. Colours run from 0 to 1 in every panel. There is one colour bar for all (the checks do not look at
-    it), and no panel without a head. The layout is as above: ⌈√H⌉ columns, and as many rows as needed.
+    Every panel shows its head with `imshow`, with the queries from top to bottom and the keys from left to right. Every
+    position has a tick with its token as the label. The x axis is labelled "key" and the y axis "query". The titles are
+    "head 0", "head 1", … in order. The colours run from 0 to 1 in every panel. There is one colour bar for all panels
+    (the checks ignore it), and no panel without a head. The layout is as above: ⌈√H⌉ columns, and as many rows as
+    needed.
 
     Args:
-        scores: (H, T, S), between 0 and 1.
-        queries: T words.
-        keys: S words.
+        scores: Scores of the heads, (H, T, S), between 0 and 1.
+        queries: Tokens of the queries, T words.
+        keys: Tokens of the keys, S words.
 
     Returns:
         The `matplotlib.figure.Figure`.
@@ -59,13 +61,13 @@ def draw_heads(scores, queries, keys):
 
 
 # %% [markdown] tags=["hint"]
-# `Figure().subplots(rows, columns, squeeze=False)` gives an array of panels, always with two axes; its `.flat` goes through
-# them row by row. Rows and columns follow from H alone.
+# `Figure().subplots(rows, columns, squeeze=False)` returns an array of panels that always has two axes. Its `.flat`
+# goes through them row by row. Rows and columns follow from H alone.
 
 # %% [markdown] tags=["hint"]
-# `imshow` takes `vmin` and `vmax`: the numbers that are drawn as the darkest and the brightest colour. `set_xticks` and
-# `set_yticks` take positions and labels. Rows of the array are drawn from top to bottom: they are the queries.
+# `imshow` takes `vmin` and `vmax`, the numbers of the darkest and the brightest colour. `set_xticks` and `set_yticks`
+# take positions and labels. The rows of the array are drawn from top to bottom: they are the queries.
 
 # %% [markdown] tags=["hint"]
-# Where the loop over the panels has passed the last head, call the panel's `remove()`. Any panel's image will do for the
-# colour bar, which is to stand beside all axes of the figure.
+# When the loop over the panels has passed the last head, call the panel's `remove()`. For the colour bar, any panel's
+# image will do. Place the bar beside all axes of the figure.

@@ -1,20 +1,21 @@
 # %% [markdown]
 # # The bias that is not printed
 #
-# **The question.** The article writes Q = X Wq and prints X, Wq and Q. Multiply the first two, as printed, and the third
-# does not come out. Is there a mistake in the article?
+# **The question.** The article writes Q = X Wq, and prints X, Wq and Q. If you multiply the first two as printed, you
+# do not get the third. Is there a mistake in the article? Find out what is missing.
 #
-# **The idea.** No, but the formula leaves something out: the layer is a `torch.nn.Linear`, and that has a bias. It computes
-# Q = X W^T + b: torch stores a weight as (out, in), so it is transposed. Whatever is left when X W^T is taken off
-# Q is b, the same in every row, but for what the rounding of the printed numbers adds: a little above, a little below.
-# The mean over all rows is the best guess of b that leans on all of them. Here it is about
-# (0.16, -0.05, -0.23, 0.21, -0.06, -0.22, -0.10, -0.20), and the rows scatter around it by 0.015 to 0.035.
+# **The idea.** There is no mistake, but the formula leaves something out. The layer is a `torch.nn.Linear`, which has a
+# bias. It computes Q = X W^T + b, with a transpose because torch stores a weight as (out, in). Subtract X W^T from Q,
+# and what is left is b: the same in every row, except for what the rounding of the printed numbers adds, a little above
+# or below. So the best estimate of b is the mean over all rows. Here b is about (0.16, -0.05, -0.23, 0.21, -0.06,
+# -0.22, -0.10, -0.20), and the rows scatter around it by 0.015 to 0.035.
 #
-# **The shapes.** X is (B, T, I): B sentences, T positions, I features. The weight is (E, I): E features go out, I come in.
-# Q is (B, T, E), and b is (E,). In the article B = 3, T = 6, I = E = 8.
+# **The shapes.** X is (B, T, I): B sentences, T positions, I features. The weight is (E, I): I features come in, E go
+# out. Q is (B, T, E), and b is (E,). In the article B = 3, T = 6 and I = E = 8.
 #
-# **One line, worked.** One sentence of two positions, I = 2, E = 1: X has the rows (1, 2) and (3, 0), the weight is
-# (0.5, 1). X W^T has the rows 2.5 and 1.5. If Q has the rows 2.71 and 1.69, then 0.21 and 0.19 are left: b is 0.20.
+# **Worked example.** Take one sentence with two positions, I = 2 and E = 1. X has the rows (1, 2) and (3, 0), and the
+# weight is (0.5, 1). X W^T has the rows 2.5 and 1.5. If Q has the rows 2.71 and 1.69, then 0.21 and 0.19 are left, and
+# b is 0.20.
 
 # %%
 import numpy as np
@@ -79,15 +80,16 @@ Q = np.array(
 
 
 def query_bias(inputs, weight, query):
-    """The bias of a linear layer, from what goes in, its weight, and what comes out.
+    """Return the bias of a linear layer, given its inputs, its weight and its output.
 
     Args:
-        inputs: (B, T, I).
-        weight: as torch stores it, (E, I).
-        query: what the layer made of the inputs, rounded, (B, T, E).
+        inputs: Inputs of the layer, (B, T, I).
+        weight: Weight as torch stores it, (E, I).
+        query: Output of the layer, rounded, (B, T, E).
 
     Returns:
-        The bias, (E,): the mean, over all positions of all sentences, of what the weight does not account for.
+        The bias, (E,): the mean, over all positions of all sentences, of the part of the output that the weight does
+        not explain.
     """
     ### BEGIN SOLUTION
     residual = query - inputs @ weight.T
@@ -97,13 +99,14 @@ def query_bias(inputs, weight, query):
 
 # With the article's arrays: print(query_bias(X, WEIGHT, Q).round(2))
 
-# %% [markdown] tags=["hint"]
-# Q consists of two parts: one depends on the inputs, the other is the same for every token. You can compute the first.
 
 # %% [markdown] tags=["hint"]
-# Look at the shapes: the inputs end in I, and the weight has I as its second axis. What must be done to the weight so that
-# the product sums over I and gives (B, T, E)?
+# Q has two parts: one depends on the inputs, and the other is the same for every token. You can compute the first part.
 
 # %% [markdown] tags=["hint"]
-# Subtract that product from `query`. Of the result, (B, T, E), take one mean over the first two axes together, so that
-# (E,) is left.
+# Look at the shapes. The inputs end in I, and I is the second axis of the weight. What must you do to the weight so
+# that the product sums over I and gives (B, T, E)?
+
+# %% [markdown] tags=["hint"]
+# Subtract that product from `query`. Take one mean of the result, (B, T, E), over the first two axes together. That
+# leaves (E,).

@@ -1,25 +1,26 @@
 # %% [markdown]
 # # W_O by least squares
 #
-# **The question.** The article prints the joined heads A and the output, but not the output layer in between. Are the two
-# enough to get its weight and bias back, and how would one know that they are right?
+# **The question.** The article prints the joined heads A and the output, but not the output layer between them. Are the
+# two enough to get its weight and bias back? And how would you know that they are right?
 #
-# **The idea.** Every token gives one equation for each output feature: the I numbers of A times an unknown column of the
-# kernel, plus an unknown bias. There are 18 tokens and only 8 + 1 unknowns a column: more equations than unknowns, so
-# least squares finds the column that fits best, and what it cannot fit is a test. The bias becomes a row of the
-# kernel if A gets a column of ones.
+# **The idea.** Every token gives one equation for each output feature: the I numbers of A times an unknown column of
+# the kernel, plus an unknown bias. There are 18 tokens, and only 8 + 1 unknowns for each column. With more equations
+# than unknowns, least squares finds the column that fits best, and the part that it cannot fit is a test. If you give A
+# a column of ones, the bias becomes a row of the kernel.
 #
-# How well must it fit? A number printed with two decimals is off by half a step, 0.005, at most. In one equation the
-# output's own half step adds up with one for each number of A, times its weight: the error is at most
-# ½ · step · (1 + Σ|w|), the sum over the column. No fit is worse than that, if the two arrays belong together: for the
-# article the root mean square of the residual is between 0.0016 and 0.0029, the bound between 0.010 and 0.013. A merge
-# without the transpose, for comparison, leaves 0.29 to 0.62.
+# How well must it fit? A number that is printed with two decimals is off by at most half a step, 0.005. In one
+# equation, the half step of the output adds up with the half step of each number of A, times its weight. So the error
+# is at most ½ · step · (1 + Σ|w|), with the sum over the column. If the two arrays belong together, no fit is worse
+# than that. For the article, the root mean square of the residual is between 0.0016 and 0.0029, and the bound between
+# 0.010 and 0.013. For comparison, a merge without the transpose leaves 0.29 to 0.62.
 #
-# **The shapes.** A is (B, T, I), the output (B, T, E): B sentences, T positions, I features in, E out. The kernel is (I, E),
-# as in A @ kernel, and the bias (E,).
+# **The shapes.** A is (B, T, I) and the output (B, T, E): B sentences, T positions, I features in, E out. The kernel is
+# (I, E), as in A @ kernel, and the bias is (E,).
 #
-# **One line, worked.** I = E = 1. A is 0, 1, 2 and the output 1.00, 1.51, 1.99: the best line has the slope 0.495 and
-# starts at 1.005. It misses by -0.005, 0.01, -0.005: root mean square 0.0071, below ½ · 0.01 · (1 + 0.495) = 0.0075.
+# **Worked example.** Take I = E = 1. A is 0, 1, 2 and the output is 1.00, 1.51, 1.99. The best line has the slope 0.495
+# and starts at 1.005. It misses by -0.005, 0.01 and -0.005. The root mean square is 0.0071, below the bound ½ · 0.01 ·
+# (1 + 0.495) = 0.0075.
 
 # %%
 import numpy as np
@@ -72,16 +73,17 @@ OUTPUT = np.array(
 
 
 def recover_output_layer(joined, output, step=0.01):
-    """Kernel and bias of the layer between two printed arrays, and how well they fit.
+    """Return the kernel and bias of the layer between two printed arrays, and how well they fit.
 
     Args:
-        joined: the heads side by side, rounded, (B, T, I).
-        output: what the layer made of them, rounded, (B, T, E).
-        step: of the rounding: 0.01 for two decimals.
+        joined: Joined heads, rounded, (B, T, I).
+        output: Output of the layer, rounded, (B, T, E).
+        step: Step of the rounding, 0.01 for two decimals.
 
     Returns:
-        Four arrays: the kernel (I, E); the bias (E,); of every output feature the root mean square of the residual over
-        all tokens, (E,); and of every output feature the bound ½ · step · (1 + Σ|w|) with the recovered kernel, (E,).
+        Four arrays: the kernel (I, E); the bias (E,); for every output feature, the root mean square of the residual
+            over all tokens, (E,); and for every output feature, the bound ½ · step · (1 + Σ|w|) with the recovered
+            kernel, (E,).
     """
     ### BEGIN SOLUTION
     rows = joined.reshape(-1, joined.shape[-1])
@@ -97,15 +99,16 @@ def recover_output_layer(joined, output, step=0.01):
 
 # With the article's arrays: print(*(found.round(4) for found in recover_output_layer(JOINED, OUTPUT)), sep="\n")
 
-# %% [markdown] tags=["hint"]
-# A token is a row, whichever sentence it is in: lay all B·T of them below each other. `np.linalg.lstsq` takes all E columns
-# of the output at once.
 
 # %% [markdown] tags=["hint"]
-# A bias is a weight of an input that is always 1. Put a column of ones beside the rows; its row in what least squares finds
-# is the bias.
+# A token is a row, whichever sentence it belongs to. Put all B·T of them below each other. `np.linalg.lstsq` takes all
+# E columns of the output at once.
 
 # %% [markdown] tags=["hint"]
-# If the ones are the last column, the last row found is the bias and the rest the kernel. Multiply the widened rows with
-# all that was found, compare with the output, square, average over the rows (axis 0), take the root. The bound's sum
-# runs over the kernel's axis of I, also 0.
+# A bias is the weight of an input that is always 1. Put a column of ones beside the rows. Its row in the result of
+# least squares is the bias.
+
+# %% [markdown] tags=["hint"]
+# If the ones are the last column, the last row of the result is the bias, and the rest is the kernel. Multiply the
+# widened rows by the whole result and compare with the output. Square, average over the rows (axis 0), and take the
+# root. The sum in the bound also goes over axis 0, the kernel's I.

@@ -1,18 +1,21 @@
 # %% [markdown]
-# # What the division by √d_k is for
+# # What is the division by √d_k for?
 #
-# **The question.** The article shows two pictures of scores, without and with the division by √d_k, and says that without it
-# gradients become extremely small. The second picture is a little greyer. How much is that in figures?
+# **The question.** The article shows two pictures of scores, without and with the division by √d_k. It says that
+# without the division, gradients become extremely small. The second picture is a little greyer. How much is that in
+# numbers?
 #
-# **The idea.** A softmax whose logits lie far apart gives nearly everything to the largest one: it is saturated. Three numbers
-# show it, for each row of scores p:
+# **The idea.** If the logits of a softmax lie far apart, it gives nearly everything to the largest one. The softmax is
+# *saturated*. Three numbers show it, for each row of scores p:
 #
-# - the largest probability: 1/S where all are equal, 1 where one has it all;
-# - the entropy -Σ p ln p: ln S where all are equal, 0 where one has it all (0 · ln 0 counts as 0);
-# - the size of the gradient: the derivative of p with respect to what the softmax is given is the matrix
-#   diag(p) - p p^T, (S, S); its Frobenius norm, the root of the sum of all its squared elements, goes to 0 as one p goes to 1.
+# - the largest probability: 1/S if all are equal, 1 if one has it all;
+# - the entropy -Σ p ln p: ln S if all are equal, 0 if one has it all (0 · ln 0 counts as 0);
+# - the size of the gradient. The derivative of p with respect to the argument of the softmax is the matrix diag(p) - p
+#   p^T, (S, S). Its Frobenius norm is the root of the sum of all its squared elements, and it goes to 0 as one p goes
+#   to 1.
 #
-# Query and key with independent elements of variance 1 have logits of variance d_k. Six keys, means over 2000 draws:
+# If query and key have independent elements of variance 1, their logits have variance d_k. With six keys, the means
+# over 2000 draws are:
 #
 # | d_k | divided | largest | entropy | gradient |
 # | --- | --- | --- | --- | --- |
@@ -21,28 +24,29 @@
 # | 512 | no | 0.96 | 0.09 | 0.05 |
 # | 512 | yes | 0.42 | 1.47 | 0.39 |
 #
-# With the article's d_k = 2 there is next to nothing to see; with 512 the gradient is a seventh of what it could be.
+# With the article's d_k = 2 there is almost nothing to see. With 512, the gradient is a seventh of what it could be.
 #
-# **The shapes.** The logits are (…, T, S): T query positions, S key positions, any axes before, such as (B, H).
+# **The shapes.** The logits are (…, T, S): T query positions, S key positions, and any axes before them, such as (B,
+# H).
 #
-# **One line, worked.** The logits 0 and 4 with d_k = 4. Undivided p = (0.018, 0.982): largest 0.982, entropy 0.090, gradient
-# 0.035. Divided by 2 p = (0.119, 0.881): 0.881, 0.365, 0.210.
+# **Worked example.** Take the logits 0 and 4 with d_k = 4. Undivided, p = (0.018, 0.982): largest 0.982, entropy 0.090,
+# gradient 0.035. Divided by 2, p = (0.119, 0.881): largest 0.881, entropy 0.365, gradient 0.210.
 
 # %%
 import numpy as np
 
 
 def saturation(logits, size):
-    """How far a softmax is saturated without the division by √d_k, and with it.
+    """Return how saturated a softmax is, without the division by √d_k and with it.
 
     Args:
-        logits: query · key, not divided by anything, (…, T, S); they may be thousands.
-        size: d_k, the features of a head.
+        logits: Query · key, not divided by anything, (…, T, S). They may be thousands.
+        size: Number of features of a head (d_k).
 
     Returns:
-        Three arrays, each (2, …, T), where index 0 is without the division and index 1 with it: of every row the largest
-        probability, the entropy (natural logarithm), and the Frobenius norm of the softmax's derivative with respect to
-        its own argument (without what the division adds to the chain rule). All of them finite.
+        Three arrays, each (2, …, T), where index 0 is without the division and index 1 with it. For every row they hold
+        the largest probability, the entropy (natural logarithm), and the Frobenius norm of the softmax's derivative
+        with respect to its own argument (without the factor that the division adds by the chain rule). All are finite.
     """
     ### BEGIN SOLUTION
     argument = np.stack([logits, logits / np.sqrt(size)])
@@ -58,13 +62,14 @@ def saturation(logits, size):
 
 
 # %% [markdown] tags=["hint"]
-# Compute the scores twice, once of the logits as they are and once divided, and stack both on a new first axis: everything
-# that follows treats them alike.
+# Compute the scores twice, once from the logits as they are and once from the divided ones. Stack both on a new first
+# axis. Everything that follows treats them alike.
 
 # %% [markdown] tags=["hint"]
-# Take the row's largest logit off before the exponential: e^1000 is infinite, e^0 is not. And where a score has become
-# exactly 0, its logarithm is -∞: replace it before you take the logarithm.
+# Subtract the largest logit of each row before the exponential: e^1000 is infinite, e^0 is not. And if a score is
+# exactly 0, its logarithm is -∞, so replace it before you take the logarithm.
 
 # %% [markdown] tags=["hint"]
-# The derivative's matrix has p_i (1 - p_i) on its diagonal and -p_i p_j elsewhere. Two new axes on p give all products at
-# once; `np.eye` puts p on a diagonal. Then square, sum over both of its axes, take the root.
+# The matrix of the derivative has p_i (1 - p_i) on its diagonal and -p_i p_j elsewhere. With two new axes on p you get
+# all products at once, and `np.eye` puts p on a diagonal. Then square, sum over both axes of the matrix, and take the
+# root.

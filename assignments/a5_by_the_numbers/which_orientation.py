@@ -2,36 +2,39 @@
 # # (in, out) or (out, in)?
 #
 # **The question.** The article says that X is multiplied by Wq, and prints an 8 by 8 matrix. With as many features in
-# as out, both `x @ w` and `x @ w.T` run and have the right shape. Which of the two made the printed Q?
+# as out, both `x @ w` and `x @ w.T` run, and both have the right shape. Which of the two made the printed Q? You meet
+# this question whenever you load the weights of somebody else.
 #
-# **The idea.** Try both and look at what is left. With the right orientation everything that depends on the token is
-# accounted for: the residual Q - product is the bias, the same row for every token, and a little rounding. With the
-# wrong one it varies from token to token about as much as Q itself. Its *size* says little, for the bias may be large;
-# its *spread* around its own mean over the tokens says all. In the article the spread is 1.97 for (in, out) and 0.025
-# for (out, in): torch stores the transpose. Keras stores (in, out).
+# **The idea.** Try both, and look at what is left. With the right orientation, the product explains everything that
+# depends on the token. The residual Q - product is then the bias, the same row for every token, plus a little rounding.
+# With the wrong orientation, the residual varies from token to token about as much as Q itself. The *size* of the
+# residual says little, because the bias may be large. Its *spread* around its own mean over the tokens says it all. In
+# the article the spread is 1.97 for (in, out) and 0.025 for (out, in): torch stores the transpose. Keras stores (in,
+# out).
 #
-# **The shapes.** Inputs and output are (B, T, I), the weight (I, I): B sentences, T positions, I features.
+# **The shapes.** Inputs and output are (B, T, I), and the weight is (I, I): B sentences, T positions, I features.
 #
-# **One line, worked.** I = 2, the weight has the rows (0, 1) and (2, 0). Two tokens (1, 0) and (0, 1) come out as (5, 7) and
-# (6, 5). Read as (in, out) the products are (0, 1) and (2, 0): (5, 6) and (4, 5) are left, around their mean
-# (4.5, 5.5) they spread by 0.5. Read as (out, in) they are (0, 2) and (1, 0): (5, 5) is left twice, a spread of 0.
+# **Worked example.** Take I = 2 and a weight with the rows (0, 1) and (2, 0). Two tokens, (1, 0) and (0, 1), come out
+# as (5, 7) and (6, 5). Read as (in, out), the weight gives the products (0, 1) and (2, 0). The residuals are (5, 6) and
+# (4, 5), which spread by 0.5 around their mean (4.5, 5.5). Read as (out, in), it gives (0, 2) and (1, 0). Both
+# residuals are (5, 5), a spread of 0.
 
 # %%
 import numpy as np
 
 
 def which_orientation(inputs, weight, output):
-    """How a square weight is stored, told from what a layer with a bias made of its inputs.
+    """Tell how a square weight is stored, from the output of a layer with a bias.
 
     Args:
-        inputs: (B, T, I).
-        weight: (I, I).
-        output: inputs times the weight, or times its transpose, plus a bias that is not known; (B, T, I).
+        inputs: Inputs of the layer, (B, T, I).
+        weight: Weight of the layer, (I, I).
+        output: Inputs times the weight, or times its transpose, plus an unknown bias, (B, T, I).
 
     Returns:
-        The orientation that leaves the smaller spread, "in, out" or "out, in"; and the two spreads, an array (2,):
-        first with the weight taken as (in, out), second as (out, in). A spread is the root of the mean, over all B·T·I
-        elements, of the squared differences between the residual and the residual's mean over all tokens (B and T).
+        The orientation that leaves the smaller spread, "in, out" or "out, in"; and the two spreads, an array (2,),
+        first for the weight as (in, out), then as (out, in). A spread is the root of the mean, over all B·T·I elements,
+        of the squared differences between the residual and its mean over all tokens (B and T).
     """
     ### BEGIN SOLUTION
     spreads = []
@@ -45,12 +48,13 @@ def which_orientation(inputs, weight, output):
 
 
 # %% [markdown] tags=["hint"]
-# Do the same thing twice, once with the weight and once with its transpose: what does the product leave of the output?
+# Do the same thing twice, once with the weight and once with its transpose: what part of the output does the product
+# leave?
 
 # %% [markdown] tags=["hint"]
-# A bias is the same for all tokens, so take it off: the mean of what is left, over sentences and positions, one for each
-# feature. What still differs from token to token then is the spread.
+# A bias is the same for all tokens. So subtract the mean of what is left over sentences and positions, one for each
+# feature. Whatever still differs from token to token is the spread.
 
 # %% [markdown] tags=["hint"]
-# Of what remains square everything, take one mean over all elements, and the root of that. A smaller number means that this
-# orientation explains the output. Return the name first, then both numbers in one array.
+# Square everything that remains, take one mean over all elements, then the root. The smaller number belongs to the
+# orientation that explains the output. Return its name first, then both numbers in one array.

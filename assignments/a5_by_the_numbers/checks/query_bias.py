@@ -1,4 +1,4 @@
-"""What is checked of `query_bias`, and how else people take a bias off a printed example."""
+"""Checks of `query_bias`, and other ways in which people get a bias from a printed example."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,10 @@ MEAN = "return residual.mean(axis=(0, 1))"
 
 
 def draw(rng):
-    """A layer whose input, weight and output are known to two decimals, as in print; every position has all features."""
+    """Draw a layer whose input, weight and output are known to two decimals, as in print.
+
+    Every position has all features.
+    """
     batch, positions, features, outputs = sizes(rng, 4)
     inputs = rng.normal(scale=3, size=(batch, positions, features))
     weight = rng.uniform(-0.5, 0.5, size=(outputs, features))
@@ -22,13 +25,13 @@ def draw(rng):
 
 
 def printed(rng):
-    """The article's own arrays."""
+    """Return the article's own arrays."""
     found = {name: np.array(PRINTED[name]) for name in ("inputs", "weight", "query")}
     return {name: array if name == "weight" else array.reshape(3, 6, 8) for name, array in found.items()}
 
 
 def exact(rng):
-    """Nothing is rounded: the bias comes out as it went in."""
+    """Draw a layer without rounding, whose bias comes out exactly."""
     inputs = draw(rng)
     batch, outputs = len(inputs["inputs"]), len(inputs["weight"])
     bias = rng.uniform(-1, 1, size=outputs)
@@ -37,65 +40,70 @@ def exact(rng):
 
 EXERCISE = Exercise(
     title="The bias that is not printed",
-    question="Q = X Wq does not give the Q that is printed: why? (seed 004, an article with a worked example)",
+    question="Why does Q = X Wq not give the printed Q? (seed 004, an article with a worked example)",
     difficulty=1,
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("invariants", "without rounding the bias is recovered exactly", 1, exact),
-        Check("edge", "it finds the bias of the article's own layer", 2, printed, times=1),
+        Check("invariants", "without rounding, the bias is exact", 1, exact),
+        Check("edge", "the bias of the article's own layer", 2, printed, times=1),
     ),
     wrong=(
         Wrong(
             "kernel-transposed-query",
-            "The weight is used as (in, out). torch stores (out, in): with as many features in as out the product runs all "
-            "the same, and what is left is no bias but noise.",
+            "You used the weight as (in, out). torch stores it as (out, in). With as many features in as out, the "
+            "product runs either way, but what is left is noise, not a bias.",
             {RESIDUAL: RESIDUAL.replace(".T", "")},
             "seed 004; rasbt/LLMs-from-scratch#857",
         ),
         Wrong(
             "residual-summed",
-            "What is left is summed over the rows: the bias comes out B·T times too large. Every row holds it once.",
+            "You summed what is left over the rows, so the bias is B·T times too large. Every row holds it once: take "
+            "the mean.",
             {MEAN: "return residual.sum(axis=(0, 1))"},
         ),
         Wrong(
             "residual-of-first-token",
-            "Only the first token is looked at: its rounding error goes into the bias in full.",
+            "You used only the first token, so its rounding error goes straight into the bias. Take the mean over all "
+            "tokens.",
             {MEAN: "return residual[0, 0]"},
         ),
         Wrong(
             "residual-of-first-sentence",
-            "Only the first sentence is looked at: the other sentences have the same bias and would make it more certain.",
+            "You used only the first sentence. The other sentences have the same bias, and make the estimate more "
+            "precise.",
             {MEAN: "return residual[0].mean(axis=0)"},
         ),
         Wrong(
             "bias-per-sentence",
-            "The mean runs over the positions alone, so that each sentence has a bias of its own. A layer has one.",
+            "You took the mean over the positions only, so each sentence has a bias of its own. A layer has one.",
             {MEAN: "return residual.mean(axis=1)"},
         ),
         Wrong(
             "bias-per-position",
-            "The mean runs over the sentences alone, so that each position has a bias of its own. A layer has one.",
+            "You took the mean over the sentences only, so each position has a bias of its own. A layer has one.",
             {MEAN: "return residual.mean(axis=0)"},
         ),
         Wrong(
             "bias-per-token",
-            "The mean runs over the features: that gives one number for each token. A bias has one number for each feature.",
+            "You took the mean over the features, which gives one number for each token. A bias has one number for "
+            "each feature.",
             {MEAN: "return residual.mean(axis=-1)"},
         ),
         Wrong(
             "one-bias-for-all",
-            "The mean runs over all three axes: one number is left for all features. Each has its own.",
+            "You took the mean over all three axes, which leaves a single number. Each feature has its own.",
             {MEAN: "return residual.mean()"},
         ),
         Wrong(
             "sign-reversed",
-            "The sign is wrong: Q is taken off the product, and not the product off Q.",
+            "You subtracted Q from the product. Subtract the product from Q.",
             {RESIDUAL: "residual = inputs @ weight.T - query"},
         ),
         Wrong(
             "inputs-taken-for-centred",
-            "The mean of Q itself is taken for the bias: that holds only where the inputs' mean is zero.",
+            "You took the mean of Q itself for the bias. That is right only if the mean of the inputs is zero: "
+            "subtract the product first.",
             {RESIDUAL: "residual = query"},
         ),
     ),

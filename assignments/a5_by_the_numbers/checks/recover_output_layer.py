@@ -1,4 +1,4 @@
-"""What is checked of `recover_output_layer`, and what goes wrong in such a fit."""
+"""Checks of `recover_output_layer`, and what goes wrong in such a fit."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,10 @@ BOUND = "bound = 0.5 * step * (1 + np.abs(kernel).sum(axis=0))"
 
 
 def layer(rng, decimals):
-    """More tokens than unknowns, in a smallest case too: the two smaller sizes are the features'."""
+    """Draw more tokens than unknowns, even in a smallest case.
+
+    The two smaller sizes are those of the features.
+    """
     features, outputs, batch, positions = sorted(sizes(rng, 4, least=3))
     if rng.random() < 0.5:
         features, outputs = outputs, features
@@ -32,29 +35,30 @@ def draw(rng):
 
 
 def one_decimal(rng):
-    """Coarser print: a step of 0.1."""
+    """Draw a coarser print, with a step of 0.1."""
     return {**layer(rng, 1), "step": 0.1}
 
 
 def printed(rng):
-    """The article's own arrays, with the step left to its default."""
+    """Return the article's own arrays, with the step left at its default."""
     return {name: np.reshape(PRINTED[name], (3, 6, 8)) for name in ("joined", "output")}
 
 
 EXERCISE = Exercise(
     title="W_O by least squares",
-    question="Which output layer made the printed output of the printed joined heads? (seed 004)",
+    question="Which output layer turns the printed joined heads into the printed output? (seed 004)",
     difficulty=2,
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("edge", "another step of rounding", 1, one_decimal),
+        Check("edge", "a different step of rounding", 1, one_decimal),
         Check("values", "the article's own output layer", 1, printed, times=1, tolerance=1e-4),
     ),
     wrong=(
         Wrong(
             "bias-missing-output",
-            "There is no bias in the fit: the kernel must bend to make up for it, and fits no column well.",
+            "You fitted no bias. The kernel then bends to make up for it, and fits no column well. Add a column of "
+            "ones.",
             {
                 KNOWN: "known = rows",
                 SPLIT: "kernel, bias = found, np.zeros(found.shape[1])",
@@ -62,28 +66,31 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "bias-from-first-row",
-            "The first row of what was found is taken for the bias, but the ones stand in the last column.",
+            "You took the first row of the result for the bias, but your ones are in the last column. Take the last "
+            "row.",
             {SPLIT: "kernel, bias = found[1:], found[0]"},
         ),
         Wrong(
             "kernel-as-out-in",
-            "The kernel is returned as (out, in), as torch stores it: here (in, out) is asked for.",
+            "You returned the kernel as (out, in), as torch stores it. Return (in, out).",
             {SPLIT: SPLIT + "\n    kernel = kernel.T", BOUND: BOUND.replace("axis=0", "axis=1")},
         ),
         Wrong(
             "centred-by-means",
-            "The means are taken off both arrays and the output's mean is returned as bias: it still holds the mean of the "
-            "inputs times the kernel.",
+            "You returned the mean of the output as the bias. It still contains the mean of the inputs times the "
+            "kernel.",
             {SPLIT: "kernel, bias = found[:-1], targets.mean(axis=0)"},
         ),
         Wrong(
             "first-sentence-only",
-            "Only the first sentence's tokens are used: fewer equations, and the rounding weighs more. Every token counts.",
+            "You used only the tokens of the first sentence. With fewer equations, the rounding weighs more: use "
+            "every token.",
             {ROWS: "rows = joined[0]", TARGETS: "targets = output[0]"},
         ),
         Wrong(
             "bias-by-regularizing",
-            "The equations are solved with a term that keeps the weights small: kernel and bias are pulled towards zero.",
+            "You solved the equations with a term that keeps the weights small. It pulls kernel and bias towards "
+            "zero: use plain least squares.",
             {
                 "found = np.linalg.lstsq(known, targets, rcond=None)[0]": "found = np.linalg.solve("
                 "known.T @ known + np.eye(known.shape[1]), known.T @ targets)"
@@ -91,42 +98,46 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "residual-summed",
-            "The squares of the residual are summed over the tokens, as `lstsq` returns them: their mean's root is asked for.",
+            "You summed the squares of the residual over the tokens, as `lstsq` returns them. Return the root of "
+            "their mean.",
             {RESIDUAL: "residual = np.sum((targets - known @ found) ** 2, axis=0)"},
         ),
         Wrong(
             "residual-largest",
-            "The largest residual of each column is returned in place of the root mean square.",
+            "You returned the largest residual of each column instead of the root mean square.",
             {RESIDUAL: "residual = np.max(np.abs(targets - known @ found), axis=0)"},
         ),
         Wrong(
             "bound-without-outputs-rounding",
-            "The bound forgets that the output is rounded too: half a step more.",
+            "Your bound forgets that the output is rounded too. That adds another half step.",
             {BOUND: "bound = 0.5 * step * np.abs(kernel).sum(axis=0)"},
         ),
         Wrong(
             "bound-with-bias",
-            "The bias is summed with the weights: it multiplies a 1, which is not rounded.",
+            "You summed the bias together with the weights. The bias multiplies a 1, which is not rounded: leave it "
+            "out.",
             {BOUND: BOUND.replace("kernel", "found")},
         ),
         Wrong(
             "bound-over-outputs",
-            "The sum runs over the outputs: each output feature has a column of the kernel, one weight for each number of A.",
+            "You summed over the outputs. Each output feature has a column of the kernel, with one weight for each "
+            "number of A: sum over that column.",
             {BOUND: BOUND.replace("axis=0", "axis=1")},
         ),
         Wrong(
             "bound-with-signs",
-            "The weights are summed with their signs: errors need not cancel because weights do.",
+            "You summed the weights with their signs. Weights may cancel, but errors need not: sum the absolute "
+            "values.",
             {BOUND: "bound = 0.5 * step * (1 + kernel.sum(axis=0))"},
         ),
         Wrong(
             "bound-of-whole-step",
-            "A whole step is allowed for each number: rounding moves it by half a step at most.",
+            "You allowed a whole step for each number. Rounding moves a number by at most half a step.",
             {BOUND: "bound = step * (1 + np.abs(kernel).sum(axis=0))"},
         ),
         Wrong(
             "step-of-two-decimals",
-            "The step is taken for 0.01 whatever `step` says: with one decimal it is ten times as much.",
+            "You used 0.01 whatever `step` says. With one decimal the step is ten times as large.",
             {BOUND: BOUND.replace("step", "0.01")},
         ),
     ),

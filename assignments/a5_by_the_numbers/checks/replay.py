@@ -1,4 +1,4 @@
-"""What is checked of `replay`: the split and the merge of the article, each wrong way of which has the right shape."""
+"""Checks of `replay`. Every wrong way to split and merge has the right shape."""
 
 import json
 from pathlib import Path
@@ -24,36 +24,37 @@ def draw(rng):
 
 
 def printed(rng):
-    """The article's Q, and its joined heads as they were before they were joined."""
+    """Return the article's Q, and its joined heads as they were before they were joined."""
     query, joined = (np.reshape(PRINTED[name], (3, 6, 8)) for name in ("query", "joined"))
     return {"query": query, "mixed": joined.reshape(3, 6, 4, 2).transpose(0, 2, 1, 3).copy(), "heads": 4}
 
 
 EXERCISE = Exercise(
     title="Replay the split and the merge",
-    question="Why a transpose between the two shapes, if a reshape gives the same shape at once? (seed 004)",
+    question="Why a transpose between the two shapes, if a reshape gives the same shape directly? (seed 004)",
     difficulty=1,
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=2, values=4, unchanged=1),
-        Check("values", "the article's own arrays come out as they are printed", 2, printed, times=1),
+        Check("values", "the article's own arrays come out as printed", 2, printed, times=1),
     ),
     wrong=(
         Wrong(
             "heads-reshaped",
-            "The heads are moved to the front by a reshape: that moves no number, so a head gets pieces of several heads "
-            "of neighbouring tokens.",
+            "You moved the heads to the front with a reshape. A reshape moves no number, so a head gets pieces of "
+            "several heads of neighbouring tokens. Transpose the cut.",
             {SPLIT: "split = query.reshape(batch, heads, positions, width // heads)"},
             "reczoo/FuxiCTR#30; seed 003",
         ),
         Wrong(
             "heads-size-first",
-            "The features are cut as (O, H): a head gets every H-th feature, not O that lie side by side.",
+            "You cut the features as (O, H), so a head gets every H-th feature. A head is O features that lie side by "
+            "side.",
             {CUT: "cut = np.swapaxes(query.reshape(batch, positions, width // heads, heads), 2, 3)"},
         ),
         Wrong(
             "heads-last",
-            "In the cut the head axis stands last: (B, T, O, H) in place of (B, T, H, O).",
+            "You put the head axis last in the cut, (B, T, O, H). It is (B, T, H, O).",
             {
                 CUT: "cut = query.reshape(batch, positions, width // heads, heads)",
                 SPLIT: "split = query.reshape(batch, positions, heads, width // heads).swapaxes(1, 2)",
@@ -61,34 +62,38 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "batch-and-heads-exchanged",
-            "The heads change places with the batch: (H, T, B, O). Every sentence keeps its own place; heads change with T.",
+            "You exchanged the heads with the batch, (H, T, B, O). The sentences stay in place: exchange the heads "
+            "with the positions.",
             {SPLIT: "split = np.swapaxes(cut, 0, 2)"},
         ),
         Wrong(
             "heads-not-moved",
-            "The second array is the cut once more: the positions still stand before the heads.",
+            "You returned the cut again as the second array. Move the heads in front of the positions.",
             {SPLIT: "split = cut"},
         ),
         Wrong(
             "merge-not-transposed",
-            "The heads are merged by a reshape alone: a token gets pieces of other tokens.",
+            "You merged the heads with a reshape alone, so a token gets pieces of other tokens. Exchange heads and "
+            "positions first.",
             {MOVED: "mixed"},
             "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4",
         ),
         Wrong(
             "merge-size-first",
-            "The heads are interleaved: first every head's feature 0, then every head's feature 1. They belong side by side.",
+            "You interleaved the heads: first feature 0 of every head, then feature 1. Keep the features of one head "
+            "side by side.",
             {MOVED: "np.transpose(mixed, (0, 2, 3, 1))"},
         ),
         Wrong(
             "merge-averaged",
-            "The heads are averaged, and repeated to fill the width: side by side each keeps its own features.",
+            "You averaged the heads and repeated the mean to fill the width. Put the heads side by side, each with "
+            "its own features.",
             {MERGED: "merged = np.tile(mixed.mean(axis=1), (1, 1, heads))"},
             "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         ),
         Wrong(
             "merge-heads-reversed",
-            "The heads are joined in the opposite order: head 0 comes first.",
+            "You joined the heads in the opposite order. Head 0 comes first.",
             {MOVED: "np.swapaxes(mixed[:, ::-1], 1, 2)"},
         ),
     ),
