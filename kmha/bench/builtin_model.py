@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 from keras import layers, ops
 
-from kmha.bench.model_cases import ModelRow
+from kmha.bench.cases import ModelRow
 from kmha.core import positions
 
 EPSILON = 1e-6  # of the normalizations

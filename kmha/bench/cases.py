@@ -28,7 +28,7 @@ DROPOUT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class AttentionRow:
     """One line of the table: self-attention of (B, T, I) with H heads of I / H.
 
     Args:
@@ -41,7 +41,7 @@ class Row:
         mode: one of `MODES`.
         window: of "windowed": t attends to s with 0 ≤ t - s < window.
 
-    >>> Row(4, 512).head_size, Row(4, 512, kind="windowed").is_causal
+    >>> AttentionRow(4, 512).head_size, AttentionRow(4, 512, kind="windowed").is_causal
     (64, True)
     """
 
@@ -114,6 +114,80 @@ class Row:
         return f"{self.size} {self.kind} {self.pass_name} {self.mode}"
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelRow:
+    """One line of the table: an encoder and a decoder with post-norm, shared embeddings, and their logits.
+
+    Args:
+        batch: B.
+        length: T; in decoding, how many tokens are decoded.
+        step: a training step, with Adam, of batches of B × T target tokens; else decoding.
+        source: S.
+        width: D.
+        heads: H, which divide D.
+        layers: of the encoder, and of the decoder.
+        feed_forward: the features in between.
+        vocabulary: V.
+        rate: of the dropout.
+        smoothing: of the labels.
+
+    >>> str(ModelRow(256, 16)), str(ModelRow(32, 64, step=False))
+    ('256 × 16 training step', '32 × 64 greedy decoding')
+    """
+
+    batch: int
+    length: int
+    step: bool = True
+    source: int = 16
+    width: int = 128
+    heads: int = 4
+    layers: int = 4
+    feed_forward: int = 256
+    vocabulary: int = 6000
+    rate: float = 0.1
+    smoothing: float = 0.1
+
+    mode = "graph"
+    pass_name = "–"  # what it is stands in `kind`
+    comparable = True
+
+    @property
+    def kind(self) -> str:
+        return "training step" if self.step else "greedy decoding"
+
+    @property
+    def size(self) -> str:
+        """As the tables have it, "256 × 16"."""
+        return f"{self.batch} × {self.length}"
+
+    @property
+    def model(self) -> str:
+        """The model in words, for the legend."""
+        return (
+            f"{self.layers}+{self.layers} layers, width {self.width}, {self.heads} heads, feed-forward "
+            f"{self.feed_forward}, vocabulary {self.vocabulary:,}, {self.source} source positions"
+        )
+
+    @property
+    def flops(self) -> int | None:
+        """Of the products of matrices in a training step, each of which comes three times; `None` of decoding."""
+        if not self.step:
+            return None
+        source, target, width = self.batch * self.source, self.batch * self.length, self.width
+        projections = self.layers * 4 * width**2 * (source + target)  # self-attention
+        projections += self.layers * 2 * width**2 * (source + target)  # of cross-attention
+        pairs = source * self.source + target * self.length + target * self.source
+        attention = self.layers * 2 * width * pairs
+        feed_forward = self.layers * 2 * width * self.feed_forward * (source + target)
+        return 3 * 2 * (projections + attention + feed_forward + target * width * self.vocabulary)
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.kind}"
+
+
+MODEL_ROWS = (ModelRow(256, 16), ModelRow(32, 64, step=False))
+
+
 def sizes(text: str) -> tuple[Size, ...]:
     """The sizes of a name, or the one that is spelled out.
 
@@ -141,7 +215,7 @@ def select(
     modes: Sequence[str] = ("graph",),
     width: int = 512,
     heads: int = 8,
-) -> list[Row]:
+) -> list[AttentionRow]:
     """All combinations, each size's rows together.
 
     Args:
@@ -156,7 +230,7 @@ def select(
     ['2 × 3 plain forward xla', '2 × 3 plain step xla']
     """
     return [
-        Row(batch, length, width, heads, kind, step, mode)
+        AttentionRow(batch, length, width, heads, kind, step, mode)
         for batch, length in dict.fromkeys(chosen)
         for kind in kinds or (KINDS if length >= LONG else KINDS[:1])
         for mode in modes
@@ -169,7 +243,7 @@ def is_installed(name: str) -> bool:
     return name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
 
 
-def check_series(rows: Sequence[Row]) -> None:
+def check_series(rows: Sequence[AttentionRow]) -> None:
     """Raises a ValueError unless the rows make one series against T, for a picture."""
     for name in ("kind", "mode", "batch"):
         found = sorted({str(getattr(row, name)) for row in rows})

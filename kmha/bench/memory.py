@@ -1,8 +1,7 @@
 """Peak memory of one forward pass or training step, each in a process of its own.
 
-`measure` starts `python -m kmha.bench.memory`, which gets a row as JSON and answers with bytes. What counts is by how
-much the resident memory rises while the contender runs for the first time, over what it is when all is imported, built
-and traced and the input is there.
+`measure_peak` starts `python -m kmha.bench.memory`, sends it a row as JSON and receives the bytes. The peak is the rise
+of the resident memory during the contender's first run; imports, building, tracing and the input do not count.
 """
 
 import dataclasses
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kmha.bench.cases import Row
+from kmha.bench.cases import AttentionRow
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -28,7 +27,7 @@ class NotMeasured(Exception):
         self.killed = killed
 
 
-def measure(contender: str, row: Row) -> int:
+def measure_peak(contender: str, row: AttentionRow) -> int:
     """Bytes at the peak over the start.
 
     Raises:
@@ -86,11 +85,12 @@ def _highest_ever() -> int:
 
 def main() -> None:
     """Reads a task, writes its answer."""
-    from kmha.bench.contenders import build, numbers
+    from kmha.bench.attention_contenders import build
+    from kmha.bench.contenders import draw_inputs
 
     task = json.load(sys.stdin)
-    row = Row(**task["row"])
-    contender = build(task["contender"], row, numbers(row))
+    row = AttentionRow(**task["row"])
+    contender = build(task["contender"], row, draw_inputs(row))
     print(json.dumps({"bytes": peak(contender.run)}))
 
 

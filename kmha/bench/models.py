@@ -12,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from kmha.bench import builtin_model
-from kmha.bench.cases import BUILTIN, OURS
+from kmha.bench.cases import BUILTIN, OURS, ModelRow
 from kmha.bench.contenders import Arrays, Contender
-from kmha.bench.model_cases import ModelRow
 from kmha.layers import Transformer
 
 SEED = 0
@@ -33,7 +32,7 @@ class Translation(NamedTuple):
     greedy: Callable[[Any, int], Callable[[Any], Any]]
 
 
-class Given(NamedTuple):
+class ModelInputs(NamedTuple):
     """What all contenders of a row get: ids (B, S), (B, T) and (B, T), without padding."""
 
     source: np.ndarray
@@ -42,14 +41,14 @@ class Given(NamedTuple):
     translation: Translation
 
 
-def numbers(row: ModelRow, translation: Translation, seed: int = SEED) -> Given:
+def draw_inputs(row: ModelRow, translation: Translation, seed: int = SEED) -> ModelInputs:
     """Drawn at random; the same for the same row and seed."""
     generator = np.random.default_rng(seed)
 
     def ids(length: int) -> np.ndarray:
         return generator.integers(FIRST, row.vocabulary, (row.batch, length), dtype="int32")
 
-    return Given(ids(row.source), ids(row.length), ids(row.length), translation)
+    return ModelInputs(ids(row.source), ids(row.length), ids(row.length), translation)
 
 
 def reason_against(name: str, row: ModelRow, memory: int | None) -> str | None:
@@ -59,7 +58,7 @@ def reason_against(name: str, row: ModelRow, memory: int | None) -> str | None:
     return None
 
 
-def build(name: str, row: ModelRow, given: Given) -> Contender:
+def build(name: str, row: ModelRow, given: ModelInputs) -> Contender:
     """A contender, built, ready to run."""
     keras.utils.set_random_seed(SEED)
     if name == OURS:
@@ -70,10 +69,10 @@ def build(name: str, row: ModelRow, given: Given) -> Contender:
     if name == "torch":
         return _torch(row, given, model, parts)
     if name == "keras_hub":
-        from kmha.bench import hub_models
+        from kmha.bench import keras_hub_model
 
-        model = hub_models.HubModel(row, model.ends, *parts)
-        decode = hub_models.caching(model, row, START)
+        model = keras_hub_model.HubModel(row, model.ends, *parts)
+        decode = keras_hub_model.caching(model, row, START)
     else:
         decode = builtin_model.recomputing(model, row, START)
     if row.step:
@@ -82,7 +81,7 @@ def build(name: str, row: ModelRow, given: Given) -> Contender:
     return Contender(name, lambda: [decode(source).numpy()], _tokens)
 
 
-def _ours(row: ModelRow, given: Given) -> Contender:
+def _ours(row: ModelRow, given: ModelInputs) -> Contender:
     sizes = row.layers, row.width, row.heads, row.feed_forward, row.vocabulary, row.vocabulary, row.source, row.length
     model = Transformer(*sizes, row.rate, tie_embeddings="all", final_activation=None)
     model.build()
@@ -95,7 +94,7 @@ def _ours(row: ModelRow, given: Given) -> Contender:
     return Contender(OURS, lambda: [np.array([best.ids for [best] in search(given.source)])], _tokens)
 
 
-def _trained(name: str, model: Any, given: Given) -> Contender:
+def _trained(name: str, model: Any, given: ModelInputs) -> Contender:
     x, y = [tf.constant(ids) for ids in (given.source, given.target)], tf.constant(given.following)
 
     def loss() -> float:
@@ -115,11 +114,11 @@ def _trained(name: str, model: Any, given: Given) -> Contender:
     return Contender(name, lambda: [model.train_on_batch(x, y, return_dict=True)["loss"]], results)
 
 
-def _torch(row: ModelRow, given: Given, model: Any, parts: list[Any]) -> Contender:
-    from kmha.bench import torch_models
+def _torch(row: ModelRow, given: ModelInputs, model: Any, parts: list[Any]) -> Contender:
+    from kmha.bench import torch_model
 
-    theirs = torch_models.TorchModel(row, model.ends, *parts)
-    batch = torch_models.batch(*given[:3])
+    theirs = torch_model.TorchModel(row, model.ends, *parts)
+    batch = torch_model.batch(*given[:3])
     before = {"loss": np.array(theirs.evaluate(*batch))}
     return Contender("torch", lambda: [theirs.step(*batch)], lambda first: before)
 

@@ -5,8 +5,7 @@ import datetime
 import statistics
 from typing import Any
 
-from kmha.bench.cases import ALL_PEERS, BUILTIN, OURS, Row
-from kmha.bench.model_cases import ModelRow
+from kmha.bench.cases import ALL_PEERS, BUILTIN, OURS, AttentionRow, ModelRow
 from kmha.bench.timing import Round
 
 CONTENDERS = (BUILTIN, OURS, *ALL_PEERS)
@@ -26,7 +25,7 @@ class Result:
         notes: why something of a contender is missing.
     """
 
-    row: Row | ModelRow
+    row: AttentionRow | ModelRow
     path: str | None = None
     flops: int | None = None
     rounds: list[Round] = dataclasses.field(default_factory=list)
@@ -46,7 +45,7 @@ class Result:
     def ratio(self, name: str) -> float | None:
         """Of the medians, to the built-in's.
 
-        >>> result = Result(Row(1, 2), rounds=[{"builtin": [4.0, 2.0, 3.0], "kmha": [1.5]}])
+        >>> result = Result(AttentionRow(1, 2), rounds=[{"builtin": [4.0, 2.0, 3.0], "kmha": [1.5]}])
         >>> result.ratio("kmha")
         0.5
         """
@@ -98,9 +97,9 @@ class Report:
         return [name for name in CONTENDERS if any(r.milliseconds(name) or name in r.memory for r in self.results)]
 
     @property
-    def notes(self) -> dict[tuple[str, str], list[Row | ModelRow]]:
+    def notes(self) -> dict[tuple[str, str], list[AttentionRow | ModelRow]]:
         """Why something is missing, (contender, reason), each with the rows that it holds for."""
-        found: dict[tuple[str, str], list[Row | ModelRow]] = {}
+        found: dict[tuple[str, str], list[AttentionRow | ModelRow]] = {}
         for result in self.results:
             for named in result.notes.items():
                 found.setdefault(named, []).append(result.row)

@@ -3,8 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from kmha.bench.cases import BUILTIN, OURS
-from kmha.bench.model_cases import ModelRow
+from kmha.bench.cases import BUILTIN, OURS, ModelRow
 from kmha.bench.report import CONTENDERS, Report, Result
 
 LABELS = {

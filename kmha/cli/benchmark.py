@@ -19,8 +19,7 @@ from rich.table import Table
 
 from kmha import files
 from kmha.bench import cases
-from kmha.bench.cases import Row
-from kmha.bench.model_cases import MODEL_ROWS, ModelRow
+from kmha.bench.cases import MODEL_ROWS, AttentionRow, ModelRow
 from kmha.cli import common
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -30,7 +29,7 @@ GIVEN_UP = ("quartiles", "% of GEMM", "path")  # columns, in this order, where t
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class BenchmarkOptions:
     """What the options choose; empty means that nothing was chosen, and the defaults hold."""
 
     sizes: tuple[str, ...]
@@ -41,11 +40,11 @@ class Choice:
     width: int
     heads: int
     everything: bool
-    whole: bool = False
+    models: bool = False
 
-    def rows(self, for_picture: bool, memory: bool | None = None) -> list[Row] | list[ModelRow]:
+    def rows(self, for_picture: bool, memory: bool | None = None) -> list[AttentionRow] | list[ModelRow]:
         """The rows to measure; a picture has a series of its own, unless sizes are chosen."""
-        if self.whole:
+        if self.models:
             sized = self.sizes or (self.width, self.heads) != (cases.WIDTH, cases.HEADS)
             selected = self.kinds or self.passes or self.modes or self.everything
             if sized or selected or for_picture or memory:
@@ -69,11 +68,11 @@ class Choice:
 
     def peers(self) -> list[str]:
         """The contenders besides the built-in and ours: those chosen, or all that are installed."""
-        peers = cases.MODEL_PEERS if self.whole else cases.PEERS
+        peers = cases.MODEL_PEERS if self.models else cases.PEERS
         unfit = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
         if unfit:
             known = ", ".join((cases.BUILTIN, *peers))
-            what = "a whole model (--model)" if self.whole else "the attention layer"
+            what = "a whole model (--model)" if self.models else "the attention layer"
             raise click.UsageError(f"--against {unfit[0]}: of {what}, there are {known}.")
         chosen = [name for name in peers if name in (self.against or peers)]
         missing = [name for name in chosen if not cases.is_installed(name)]
@@ -84,8 +83,8 @@ class Choice:
         return [name for name in chosen if name not in missing]
 
 
-def run(
-    choice: Choice,
+def run_benchmark(
+    options: BenchmarkOptions,
     *,
     rounds: int,
     seconds: float,
@@ -95,7 +94,7 @@ def run(
     picture: Path | None,
 ) -> int:
     """Measures, prints, writes; returns the exit status."""
-    rows, peers = choice.rows(picture is not None, memory), choice.peers()
+    rows, peers = options.rows(picture is not None, memory), options.peers()
     if picture is not None:
         _check_picture(picture, rows)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # times and memory are those of the processor
@@ -104,12 +103,12 @@ def run(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     common.choose_backend("tensorflow")
     from kmha.bench.contenders import ContendersDisagree
-    from kmha.bench.run import run as measure
+    from kmha.bench.measuring import measure
 
-    with_memory = True if memory is None and (picture is not None or choice.everything) else memory
+    with_memory = True if memory is None and (picture is not None or options.everything) else memory
     try:
         with _progress(len(rows)) as progress:
-            translation = _translation() if choice.whole else None
+            translation = _translation() if options.models else None
             report = measure(rows, peers, rounds, seconds, with_memory, progress, translation)
     except ContendersDisagree as error:
         raise click.ClickException(str(error)) from None

@@ -48,7 +48,7 @@ main.add_command(course)
 @choices("--kind", "kinds", cases.KINDS, "[default: plain; all of them from T = 2048 on]")
 @choices("--pass", "passes", cases.PASSES, "A step is forward and gradients. [default: both]")
 @choices("--mode", "modes", cases.MODES, "[default: graph]")
-@click.option("--model", "whole", is_flag=True, help="A whole Transformer's training step and decoding instead.")
+@click.option("--model", "models", is_flag=True, help="A whole Transformer's training step and decoding instead.")
 @choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
 @click.option("--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="In and out.")
 @click.option("--heads", type=click.IntRange(min=1), default=cases.HEADS, show_default=True, help="They divide it.")
@@ -79,9 +79,9 @@ def bench(**options: Any) -> None:
     """
     from kmha.cli import benchmark
 
-    chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything", "whole")
-    choice = benchmark.Choice(**{name: options.pop(name) for name in chosen})
-    raise SystemExit(benchmark.run(choice, **options))
+    chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything", "models")
+    selected = benchmark.BenchmarkOptions(**{name: options.pop(name) for name in chosen})
+    raise SystemExit(benchmark.run_benchmark(selected, **options))
 
 
 @main.command()

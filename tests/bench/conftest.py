@@ -1,6 +1,6 @@
 import pytest
 
-from kmha.bench.cases import BUILTIN, OURS, Row
+from kmha.bench.cases import BUILTIN, OURS, AttentionRow
 from kmha.bench.report import Report, Result
 
 MACHINE = {
@@ -22,7 +22,7 @@ def report():
             unit = length * (1.0 + 2 * step)
             results.append(
                 Result(
-                    Row(1, length, kind="causal", step=step),
+                    AttentionRow(1, length, kind="causal", step=step),
                     path="blocked",
                     flops=int(unit * 1e6),
                     rounds=[
@@ -52,7 +52,7 @@ def translation():
 @pytest.fixture(params=["training", "decoding"])
 def model_row(request):
     """Small, with sizes that differ; so are source and target."""
-    from kmha.bench.model_cases import ModelRow
+    from kmha.bench.cases import ModelRow
 
     sizes = {"source": 7, "width": 12, "heads": 3, "layers": 2, "feed_forward": 10, "vocabulary": 23}
     return ModelRow(6, 5, **sizes) if request.param == "training" else ModelRow(2, 8, step=False, **sizes)

@@ -5,7 +5,7 @@ tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 from kmha.bench.builtin_model import builtin, compiled, recomputing  # noqa: E402
-from kmha.bench.model_cases import ModelRow  # noqa: E402
+from kmha.bench.cases import ModelRow  # noqa: E402
 
 ROW = ModelRow(2, 8, source=7, width=12, heads=3, layers=2, feed_forward=10, vocabulary=23)
 

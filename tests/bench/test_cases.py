@@ -1,7 +1,7 @@
 import pytest
 
 from kmha.bench import cases
-from kmha.bench.cases import Row
+from kmha.bench.cases import MODEL_ROWS, AttentionRow, ModelRow
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_what_is_no_size(text):
 )
 def test_rows_that_cannot_be(arguments, message):
     with pytest.raises(ValueError, match=message):
-        Row(2, 7, **arguments)
+        AttentionRow(2, 7, **arguments)
 
 
 def test_masks_are_measured_unasked_where_they_matter():
@@ -43,8 +43,8 @@ def test_masks_are_measured_unasked_where_they_matter():
 def test_select_combines_what_is_chosen():
     chosen = {"kinds": ["causal"], "passes": ["step"], "modes": ["xla", "eager"], "width": 6, "heads": 3}
     assert cases.select([(2, 7), (2, 7)], **chosen) == [
-        Row(2, 7, 6, 3, "causal", True, "xla"),
-        Row(2, 7, 6, 3, "causal", True, "eager"),
+        AttentionRow(2, 7, 6, 3, "causal", True, "xla"),
+        AttentionRow(2, 7, 6, 3, "causal", True, "eager"),
     ]
 
 
@@ -63,3 +63,35 @@ def test_what_contenders_are_made_of(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else name)
     found = {name: cases.is_installed(name) for name in cases.ALL_PEERS}
     assert found == {"addons": True, "torch": False, "sdpa": False, "keras_hub": True}
+
+
+MODEL = ModelRow(2, 3, source=5, width=8, heads=2, layers=7, feed_forward=11, vocabulary=13)
+
+
+def test_the_multiplications_are_those_of_all_products():
+    forward = 0
+    for _ in range(7):
+        for queries, keys in ((5, 5), (3, 3), (3, 5)):  # of the encoder, the decoder's first and second attention
+            forward += 2 * (8 * 8 * queries * 2 + 8 * 8 * keys * 2)  # B, and query, output, key and value
+            forward += 2 * 2 * queries * keys * 8  # B, and scores and mix
+        forward += 2 * 2 * 8 * 11 * (5 + 3)
+    forward += 2 * 3 * 8 * 13
+    assert MODEL.flops == 3 * 2 * forward
+
+
+def test_decoding_has_no_count():
+    assert ModelRow(2, 3, step=False).flops is None
+
+
+def test_what_the_tables_show():
+    training, decoding = MODEL_ROWS
+    assert [str(row) for row in MODEL_ROWS] == ["256 × 16 training step", "32 × 64 greedy decoding"]
+    assert (training.size, training.kind, decoding.kind) == ("256 × 16", "training step", "greedy decoding")
+    assert MODEL.model == "7+7 layers, width 8, 2 heads, feed-forward 11, vocabulary 13, 5 source positions"
+
+
+def test_the_rows_that_are_measured_are_those_of_the_issue():
+    training, decoding = MODEL_ROWS
+    assert (training.batch, training.source, training.length, training.vocabulary) == (256, 16, 16, 6000)
+    assert (decoding.batch, decoding.length, decoding.step) == (32, 64, False)
+    assert training.flops == pytest.approx(52.3e9, rel=0.01)

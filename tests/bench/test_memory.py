@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kmha.bench import memory
-from kmha.bench.cases import OURS, Row
+from kmha.bench.cases import OURS, AttentionRow
 
-ROW = Row(2, 12, width=16, heads=2)
+ROW = AttentionRow(2, 12, width=16, heads=2)
 
 
 @pytest.mark.parametrize("megabytes", [64, 192])
@@ -39,7 +39,7 @@ def test_where_there_is_no_proc(monkeypatch, tmp_path):
 
 @pytest.mark.tensorflow
 def test_a_contender_is_measured_in_a_process_of_its_own():
-    taken = memory.measure(OURS, Row(64, 256, width=256, heads=8))
+    taken = memory.measure_peak(OURS, AttentionRow(64, 256, width=256, heads=8))
     of_the_output = 64 * 256 * 256 * 4
     assert 2 * of_the_output < taken < 100 * of_the_output
 
@@ -47,7 +47,7 @@ def test_a_contender_is_measured_in_a_process_of_its_own():
 @pytest.mark.tensorflow
 def test_a_process_that_fails_says_why():
     with pytest.raises(memory.NotMeasured, match=r"^KeyError: 'nobody'$"):
-        memory.measure("nobody", ROW)
+        memory.measure_peak("nobody", ROW)
 
 
 def _ending(monkeypatch, status, stdout="", stderr=""):
@@ -58,15 +58,15 @@ def _ending(monkeypatch, status, stdout="", stderr=""):
 def test_a_process_that_is_killed(monkeypatch):
     _ending(monkeypatch, -9)
     with pytest.raises(memory.NotMeasured, match=r"^killed by SIGKILL, out of memory perhaps$"):
-        memory.measure(OURS, ROW)
+        memory.measure_peak(OURS, ROW)
     _ending(monkeypatch, -11, stderr="bang")
     with pytest.raises(memory.NotMeasured, match=r"^killed by SIGSEGV$"):
-        memory.measure(OURS, ROW)
+        memory.measure_peak(OURS, ROW)
     _ending(monkeypatch, 3)
     with pytest.raises(memory.NotMeasured, match=r"^exit status 3$"):
-        memory.measure(OURS, ROW)
+        memory.measure_peak(OURS, ROW)
 
 
 def test_the_answer_is_the_last_line(monkeypatch):
     _ending(monkeypatch, 0, stdout="a library says hello\n" + json.dumps({"bytes": 7}) + "\n")
-    assert memory.measure(OURS, ROW) == 7
+    assert memory.measure_peak(OURS, ROW) == 7

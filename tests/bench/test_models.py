@@ -6,10 +6,13 @@ import pytest
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
-from kmha.bench.cases import BUILTIN, OURS  # noqa: E402
+from kmha.bench.cases import (  # noqa: E402
+    BUILTIN,
+    OURS,
+    ModelRow,
+)
 from kmha.bench.contenders import ContendersDisagree, check_agreement  # noqa: E402
-from kmha.bench.model_cases import ModelRow  # noqa: E402
-from kmha.bench.models import build, numbers, reason_against  # noqa: E402
+from kmha.bench.models import build, draw_inputs, reason_against  # noqa: E402
 
 
 def _results(name, row, given):
@@ -20,7 +23,7 @@ def _results(name, row, given):
 @pytest.mark.slow
 def test_ours_is_the_model_of_keras_layers(model_row, translation):
     """With what dropout draws, what the optimizer does, and what it decodes."""
-    given = numbers(model_row, translation)
+    given = draw_inputs(model_row, translation)
     expected, results = (_results(name, model_row, given) for name in (BUILTIN, OURS))
     names = {"loss", "loss in training", "loss after a step"} if model_row.step else {"tokens"}
     assert results.keys() == expected.keys() == names
@@ -36,7 +39,7 @@ def test_ours_is_the_model_of_keras_layers(model_row, translation):
 
 @pytest.mark.slow
 def test_other_numbers_are_caught(model_row, translation):
-    given = numbers(model_row, translation)
+    given = draw_inputs(model_row, translation)
     expected = _results(BUILTIN, model_row, given)
     wrong = translation._replace(
         task=lambda model, smoothing: translation.task(model, 2 * smoothing),
@@ -49,7 +52,7 @@ def test_other_numbers_are_caught(model_row, translation):
 
 
 def test_numbers_are_ids_of_tokens_and_the_same_again(model_row, translation):
-    given, again = (numbers(model_row, translation) for _ in range(2))
+    given, again = (draw_inputs(model_row, translation) for _ in range(2))
     assert [ids.shape for ids in given[:3]] == [(model_row.batch, length) for length in (7, *[model_row.length] * 2)]
     for ids, same in zip(given[:3], again[:3], strict=True):
         np.testing.assert_array_equal(ids, same)
@@ -65,7 +68,7 @@ def test_torch_cannot_decode(model_row):
 
 def test_a_step_changes_the_next_one(translation):
     row = ModelRow(6, 5, source=7, width=12, heads=3, layers=1, feed_forward=10, vocabulary=23, rate=0.0)
-    contender = build(OURS, dataclasses.replace(row), numbers(row, translation))
+    contender = build(OURS, dataclasses.replace(row), draw_inputs(row, translation))
     losses = [float(contender.run()[0]) for _ in range(3)]
     assert losses == sorted(losses, reverse=True)
     assert len(set(losses)) == 3

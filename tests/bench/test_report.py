@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from kmha.bench.cases import BUILTIN, OURS, Row
+from kmha.bench.cases import BUILTIN, OURS, AttentionRow
 from kmha.bench.report import Result
 
 
@@ -12,7 +12,7 @@ def test_ratios_are_of_medians_and_quartiles_of_rounds():
         {OURS: [1.0, 1.0], BUILTIN: [4.0]},
         {BUILTIN: [8.0], OURS: [2.0, 90.0]},
     ]
-    result = Result(Row(2, 7), rounds=rounds)
+    result = Result(AttentionRow(2, 7), rounds=rounds)
     assert result.milliseconds(OURS) == [3.0, 1.0, 1.0, 2.0, 90.0]
     assert result.median(OURS) == 2.0
     assert result.median(BUILTIN) == 4.0
@@ -21,7 +21,7 @@ def test_ratios_are_of_medians_and_quartiles_of_rounds():
 
 
 def test_the_share_of_the_arithmetic_limit():
-    result = Result(Row(2, 7), flops=3_000_000, rounds=[{OURS: [6.0]}], gemm=[9e9, 1e9, 0.5e9])
+    result = Result(AttentionRow(2, 7), flops=3_000_000, rounds=[{OURS: [6.0]}], gemm=[9e9, 1e9, 0.5e9])
     assert result.share(OURS) == pytest.approx(0.5)
     assert result.share(BUILTIN) is None
     result.gemm = []
@@ -29,9 +29,9 @@ def test_the_share_of_the_arithmetic_limit():
 
 
 def test_what_was_not_measured_has_no_numbers():
-    result = Result(Row(2, 7), rounds=[{OURS: [6.0]}])
+    result = Result(AttentionRow(2, 7), rounds=[{OURS: [6.0]}])
     assert result.ratio(OURS) is result.quartiles(OURS) is result.median(BUILTIN) is None
-    assert Result(Row(2, 7), rounds=[{OURS: [6.0], BUILTIN: [3.0]}]).quartiles(OURS) == (2.0, 2.0)
+    assert Result(AttentionRow(2, 7), rounds=[{OURS: [6.0], BUILTIN: [3.0]}]).quartiles(OURS) == (2.0, 2.0)
 
 
 def test_notes_are_gathered(report):

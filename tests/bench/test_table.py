@@ -1,6 +1,5 @@
 from kmha.bench import table
-from kmha.bench.cases import BUILTIN, OURS
-from kmha.bench.model_cases import MODEL_ROWS
+from kmha.bench.cases import BUILTIN, MODEL_ROWS, OURS
 from kmha.bench.report import Result
 
 

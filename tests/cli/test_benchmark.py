@@ -19,7 +19,7 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.setattr("os.environ", dict(os.environ))
     monkeypatch.setattr("sys.argv", ["/somewhere/kmha", "bench", "--size", "2x12"])
     monkeypatch.setattr(machine, "gemm", lambda: int)
-    monkeypatch.setattr(memory, "measure", lambda name, row: 1_000_000 * row.length)
+    monkeypatch.setattr(memory, "measure_peak", lambda name, row: 1_000_000 * row.length)
 
 
 def _run(*arguments):
@@ -33,7 +33,7 @@ def _no(monkeypatch, package):
 
 def _chosen(for_picture=False, **options):
     empty = dict.fromkeys(("sizes", "kinds", "passes", "modes", "against"), ())
-    choice = benchmark.Choice(**{**empty, "width": 512, "heads": 8, "everything": False, **options})
+    choice = benchmark.BenchmarkOptions(**{**empty, "width": 512, "heads": 8, "everything": False, **options})
     return choice.rows(for_picture)
 
 
@@ -121,7 +121,7 @@ def test_markdown_into_a_file_and_a_picture(tmp_path):
     ],
 )
 def test_bad_options_are_explained_in_a_line(arguments, message, monkeypatch):
-    monkeypatch.setattr("kmha.bench.run.run", None)  # nothing is measured
+    monkeypatch.setattr("kmha.bench.measuring.measure", None)  # nothing is measured
     result = _run(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
@@ -138,7 +138,7 @@ def test_bad_options_are_explained_in_a_line(arguments, message, monkeypatch):
 )
 def test_a_missing_extra_is_named_before_anything_is_measured(package, arguments, message, monkeypatch):
     _no(monkeypatch, package)
-    monkeypatch.setattr("kmha.bench.run.run", None)
+    monkeypatch.setattr("kmha.bench.measuring.measure", None)
     result = _run(*arguments)
     assert result.exit_code == 1
     extra = {"torch": "torch", "matplotlib": "plot"}[package]
@@ -189,7 +189,7 @@ def _interrupt(now):
 
 @pytest.mark.slow
 def test_whole_models(monkeypatch):
-    from kmha.bench.model_cases import ModelRow
+    from kmha.bench.cases import ModelRow
 
     sizes = {"source": 7, "width": 12, "heads": 3, "layers": 1, "feed_forward": 10, "vocabulary": 23}
     rows = ModelRow(6, 5, **sizes), ModelRow(2, 8, step=False, **sizes)

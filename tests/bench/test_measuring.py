@@ -1,13 +1,17 @@
 import pytest
 
 from kmha.bench import machine, memory
-from kmha.bench.cases import BUILTIN, OURS, PEERS, Row
+from kmha.bench.cases import BUILTIN, OURS, PEERS, AttentionRow
 from kmha.bench.contenders import ContendersDisagree
-from kmha.bench.run import run
+from kmha.bench.measuring import measure
 
 pytestmark = pytest.mark.tensorflow
 
-ROWS = [Row(2, 12, width=16, heads=2, kind=kind, step=step) for kind in ("plain", "dropout") for step in (False, True)]
+ROWS = [
+    AttentionRow(2, 12, width=16, heads=2, kind=kind, step=step)
+    for kind in ("plain", "dropout")
+    for step in (False, True)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +24,12 @@ def measured(monkeypatch):
         asked.append((name, row))
         return 1000 * len(name)
 
-    monkeypatch.setattr(memory, "measure", measure)
+    monkeypatch.setattr(memory, "measure_peak", measure)
     return asked
 
 
 def _run(rows=ROWS[:1], **options):
-    return run(rows, **{"rounds": 2, "seconds": 0, **options})
+    return measure(rows, **{"rounds": 2, "seconds": 0, **options})
 
 
 @pytest.mark.slow
@@ -59,7 +63,7 @@ def test_memory_that_cannot_be_measured_is_a_note(monkeypatch):
     def killed(name, row):
         raise memory.NotMeasured("no such thing", killed=name == BUILTIN)
 
-    monkeypatch.setattr(memory, "measure", killed)
+    monkeypatch.setattr(memory, "measure_peak", killed)
     result = _run(with_memory=True).results[0]
     assert result.notes == dict.fromkeys((BUILTIN, OURS), "memory: no such thing")
     assert [*result.rounds[0]] == [OURS]  # what was killed is not run again, in our process
@@ -69,7 +73,7 @@ def test_a_contender_that_fails_leaves_the_others(monkeypatch):
     def fail(*args):
         raise RuntimeError("no such kernel\nand a long story")
 
-    monkeypatch.setattr("kmha.bench.contenders._addons", fail)
+    monkeypatch.setattr("kmha.bench.attention_contenders._addons", fail)
     result = _run(against=["addons"]).results[0]
     assert result.notes == {"addons": "RuntimeError: no such kernel"}
     assert result.ratio(OURS) > 0
@@ -77,7 +81,7 @@ def test_a_contender_that_fails_leaves_the_others(monkeypatch):
 
 
 def test_torch_under_xla_is_a_note():
-    row = Row(2, 12, width=16, heads=2, mode="xla")
+    row = AttentionRow(2, 12, width=16, heads=2, mode="xla")
     result = _run([row], against=PEERS).results[0]
     assert sorted(result.notes) == ["sdpa", "torch"]
     assert sorted(result.rounds[0]) == ["addons", BUILTIN, OURS]
@@ -92,14 +96,14 @@ def test_what_needs_more_than_there_is_does_not_run(monkeypatch, measured):
 
 
 def test_wrong_numbers_are_not_measured(monkeypatch):
-    from kmha.bench import contenders
+    from kmha.bench import attention_contenders
 
-    right = contenders._addons
+    right = attention_contenders._addons
 
     def wrong(row, weights):
         return right(row, {**weights, "query/kernel": 2 * weights["query/kernel"]})
 
-    monkeypatch.setattr(contenders, "_addons", wrong)
+    monkeypatch.setattr(attention_contenders, "_addons", wrong)
     with pytest.raises(ContendersDisagree, match="`output` of addons differs from that of builtin"):
         _run(against=["addons"])
     assert _run(ROWS[2:3], against=["addons"]).results[0].ratio("addons") > 0  # of dropout nobody can tell

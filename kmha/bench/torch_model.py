@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from kmha.bench import machine
 from kmha.bench.builtin_model import EPSILON, Ends, Parts
-from kmha.bench.model_cases import ModelRow
-from kmha.bench.torch_contenders import stacked
+from kmha.bench.cases import ModelRow
+from kmha.bench.torch_attention import stacked
 from kmha.core import positions
 from kmha.interchange import canonical
 from kmha.interchange import keras as keras_layout

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from kmha.bench.builtin_model import EPSILON, Assembled, Ends, Parts
-from kmha.bench.model_cases import ModelRow
+from kmha.bench.cases import ModelRow
 
 
 class HubModel(Assembled):

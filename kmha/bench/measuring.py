@@ -7,10 +7,9 @@ from typing import Any
 import keras
 
 import kmha
-from kmha.bench import contenders, machine, memory, models, timing
-from kmha.bench.cases import BUILTIN, LONG, OURS, Row
+from kmha.bench import attention_contenders, contenders, machine, memory, models, timing
+from kmha.bench.cases import BUILTIN, LONG, OURS, AttentionRow, ModelRow
 from kmha.bench.contenders import Contender, ContendersDisagree
-from kmha.bench.model_cases import ModelRow
 from kmha.bench.report import Report, Result
 
 GEMM = "gemm"
@@ -18,8 +17,8 @@ GEMM = "gemm"
 Progress = Callable[[int, str], Any]  # rows done, and what is being done
 
 
-def run(
-    rows: Sequence[Row | ModelRow],
+def measure(
+    rows: Sequence[AttentionRow | ModelRow],
     against: Iterable[str] = (),
     rounds: int = 7,
     seconds: float = 2.0,
@@ -63,18 +62,18 @@ def run(
     return report
 
 
-def _remembers(with_memory: bool | None, row: Row, name: str) -> bool:
+def _remembers(with_memory: bool | None, row: AttentionRow, name: str) -> bool:
     if with_memory is not None:
         return with_memory
     return row.length >= LONG and row.kind == "causal" and row.mode == "graph" and name in (BUILTIN, OURS)
 
 
-def _add_memory(result: Result, row: Row, name: str) -> bool:
+def _add_memory(result: Result, row: AttentionRow, name: str) -> bool:
     """Whether it may run in this process too: what was killed for its memory would take us with it."""
-    reason = contenders.reason_against(name, row, machine.available_memory())
+    reason = attention_contenders.reason_against(name, row, machine.available_memory())
     if reason is None:
         try:
-            result.memory[name] = memory.measure(name, row)
+            result.memory[name] = memory.measure_peak(name, row)
         except memory.NotMeasured as error:
             result.notes[name] = f"memory: {error}"
             return not error.killed
@@ -97,8 +96,8 @@ def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float
 def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Contender]:
     """Those that can run, each of which gives what the first does, where that can be compared."""
     row = result.row
-    kind: Any = models if isinstance(row, ModelRow) else contenders
-    given = models.numbers(row, translation) if isinstance(row, ModelRow) else contenders.numbers(row)
+    kind: Any = models if isinstance(row, ModelRow) else attention_contenders
+    given = models.draw_inputs(row, translation) if isinstance(row, ModelRow) else contenders.draw_inputs(row)
     ready: list[Contender] = []
     expected: contenders.Arrays = {}
     for name in names:
@@ -127,7 +126,7 @@ def _explain(result: Result) -> None:
     if isinstance(row, ModelRow):
         result.flops = row.flops
         return
-    layer = contenders.built(kmha.MultiHeadAttention, row)
+    layer = attention_contenders.build_layer(kmha.MultiHeadAttention, row)
     explained = layer.explain(row.shape, row.shape, use_causal_mask=row.is_causal, training=row.is_training)
     result.path = explained.path
     result.flops = explained.step_flops if row.step else explained.forward_flops

@@ -6,12 +6,12 @@ pytestmark = pytest.mark.tensorflow
 
 from kmha.bench.cases import BUILTIN  # noqa: E402
 from kmha.bench.contenders import check_agreement  # noqa: E402
-from kmha.bench.models import build, numbers  # noqa: E402
+from kmha.bench.models import build, draw_inputs  # noqa: E402
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_keras_hub_agrees(model_row, translation, padded):
-    given = numbers(model_row, translation)
+    given = draw_inputs(model_row, translation)
     if padded:
         for ids in given[:3]:
             ids[::2, -2:] = 0

@@ -7,13 +7,13 @@ import torch
 from torch.nn import functional
 
 from kmha.bench import machine
-from kmha.bench.cases import Row
-from kmha.bench.contenders import Arrays, Contender, Numbers, named, padding
+from kmha.bench.cases import AttentionRow
+from kmha.bench.contenders import Arrays, AttentionInputs, Contender, named, padding
 
 IN_PROJECTIONS = ("query", "key", "value")
 
 
-def build(name: str, row: Row, given: Numbers) -> Contender:
+def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
     """The contender "torch" (`torch.nn.MultiheadAttention`) or "sdpa"."""
     torch.set_num_threads(machine.cores())
     kernels, biases = stacked(given.weights)
@@ -41,7 +41,7 @@ def build(name: str, row: Row, given: Numbers) -> Contender:
     return Contender(name, step if row.step else forward, results)
 
 
-def _layer(row: Row, weights: list[Any]) -> tuple[Any, list[Any]]:
+def _layer(row: AttentionRow, weights: list[Any]) -> tuple[Any, list[Any]]:
     layer = torch.nn.MultiheadAttention(row.width, row.heads, dropout=row.dropout, batch_first=True)
     parameters = [layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias]
     with torch.no_grad():
@@ -55,7 +55,7 @@ def _layer(row: Row, weights: list[Any]) -> tuple[Any, list[Any]]:
     return lambda x: layer(x, x, x, need_weights=False, **options)[0], parameters
 
 
-def _sdpa(row: Row, weights: list[Any]) -> tuple[Any, list[Any]]:
+def _sdpa(row: AttentionRow, weights: list[Any]) -> tuple[Any, list[Any]]:
     parameters = [weight.requires_grad_() for weight in weights]
     kernels, biases, out_kernel, out_bias = parameters
     mask = torch.tensor(padding(row)[:, None, None]) if row.kind == "padded" else None
@@ -73,7 +73,7 @@ def _sdpa(row: Row, weights: list[Any]) -> tuple[Any, list[Any]]:
     return call, parameters
 
 
-def _visible(row: Row) -> Any:
+def _visible(row: AttentionRow) -> Any:
     """(T, S), True means attend."""
     lower = torch.ones(row.length, row.length, dtype=torch.bool).tril()
     return lower.triu(1 - row.window) if row.kind == "windowed" else lower
@@ -86,7 +86,7 @@ def stacked(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(matrices), np.concatenate([weights[f"{role}/bias"].reshape(-1) for role in IN_PROJECTIONS])
 
 
-def _canonical(row: Row, kernels: Any, biases: Any, out_kernel: Any, out_bias: Any) -> Arrays:
+def _canonical(row: AttentionRow, kernels: Any, biases: Any, out_kernel: Any, out_bias: Any) -> Arrays:
     """The way back from torch's layout."""
     found: Arrays = {}
     for role, kernel, bias in zip(IN_PROJECTIONS, np.split(kernels, 3), np.split(biases, 3), strict=True):

@@ -4,17 +4,16 @@ pytest.importorskip("tensorflow")
 pytest.importorskip("torch")
 pytestmark = pytest.mark.tensorflow
 
-from kmha.bench.cases import BUILTIN  # noqa: E402
+from kmha.bench.cases import BUILTIN, ModelRow  # noqa: E402
 from kmha.bench.contenders import check_agreement  # noqa: E402
-from kmha.bench.model_cases import ModelRow  # noqa: E402
-from kmha.bench.models import build, numbers  # noqa: E402
+from kmha.bench.models import build, draw_inputs  # noqa: E402
 
 ROW = ModelRow(6, 5, source=7, width=12, heads=3, layers=2, feed_forward=10, vocabulary=23)
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_torch_agrees(translation, padded):
-    given = numbers(ROW, translation)
+    given = draw_inputs(ROW, translation)
     if padded:
         for ids in given[:3]:
             ids[::2, -2:] = 0
@@ -24,6 +23,6 @@ def test_torch_agrees(translation, padded):
 
 
 def test_a_step_changes_the_next_one(translation):
-    contender = build("torch", ROW, numbers(ROW, translation))
+    contender = build("torch", ROW, draw_inputs(ROW, translation))
     losses = [contender.run()[0] for _ in range(30)]
     assert losses[-1] < losses[0]
