@@ -20,7 +20,7 @@ from kmha import files
 from kmha.cli import common
 from kmha.cli.common import screen
 from kmha.cli.course_common import command, display_path, progress_bar
-from kmha.course.classroom import executing, grades, grading, listing, pages, submissions, verifying
+from kmha.course.classroom import grades, grading, listing, pages, submissions, verifying
 from kmha.course.classroom import release as releasing
 from kmha.course.classroom.grading import GradedSubmission, GradingRun
 from kmha.course.classroom.verifying import Problem
@@ -179,7 +179,7 @@ def _verify_across(items: Sequence[Item], everything: bool, run_notebooks: bool)
     if run_notebooks:
         folders = {item.folder for item in items}
         wanted = [each for each in content.assignments(content.root()) if each.folder in folders]
-        for problems in _with_progress("notebooks", map(executing.verify, wanted), len(wanted)):
+        for problems in _with_progress("notebooks", map(verifying.verify_notebooks, wanted), len(wanted)):
             yield from problems
 
 

@@ -421,10 +421,12 @@ def test_verify_all(run, assignments):
 
 
 def test_verify_runs_notebooks(run, monkeypatch):
-    from kmha.course.classroom import executing
+    from kmha.course.classroom import verifying
     from kmha.course.classroom.verifying import Problem
 
-    monkeypatch.setattr(executing, "verify", lambda assignment: iter([Problem(assignment.id, "a cell raises")]))
+    monkeypatch.setattr(
+        verifying, "verify_notebooks", lambda assignment: iter([Problem(assignment.id, "a cell raises")])
+    )
     assert "a1: a cell raises\n" in run("verify", "a1.twice", "--notebooks", status=1)
     assert "a cell raises" not in run("verify", "a1.twice")
 

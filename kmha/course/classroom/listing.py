@@ -34,15 +34,15 @@ The assignments grew from these five documents. The questions above refer to the
 
 def readme(folder: Path) -> str:
     """Return the page for the assignments in a folder."""
-    every = assignments(folder)
+    course = assignments(folder)
     numbers = {
-        "assignments": len(every),
-        "exercises": sum(len(each.items) for each in every),
-        "points": sum(each.points for each in every),
-        "hours": round(sum(each.minutes for each in every) / 60),
+        "assignments": len(course),
+        "exercises": sum(len(each.items) for each in course),
+        "points": sum(each.points for each in course),
+        "hours": round(sum(each.minutes for each in course) / 60),
     }
-    seeds = "".join(f"- {name}: {what}.\n" for name, what in SEEDS.items())
-    return _OPENING.format(**numbers) + "".join(_section(assignment) for assignment in every) + _SEEDS + seeds
+    seeds = "".join(f"- {name}: {source}.\n" for name, source in SEEDS.items())
+    return _OPENING.format(**numbers) + "".join(_section(assignment) for assignment in course) + _SEEDS + seeds
 
 
 def write(folder: Path) -> Path:
@@ -54,16 +54,16 @@ def write(folder: Path) -> Path:
 
 def verify(folder: Path) -> Iterator[Problem]:
     """Yield problems across exercises: missing files, unlisted files, duplicate ids, and an outdated page."""
-    every = assignments(folder)
-    for assignment in every:
+    course = assignments(folder)
+    for assignment in course:
         yield from _verify_files(assignment)
-    ids = [item.id for assignment in every for item in assignment.items]
+    ids = [item.id for assignment in course for item in assignment.items]
     for id in sorted({id for id in ids if ids.count(id) > 1}):
         yield Problem(id, "two exercises have this id.")
-    numbers = [assignment.id for assignment in every]
-    for id in sorted({id for id in numbers if numbers.count(id) > 1}):
+    assignment_ids = [assignment.id for assignment in course]
+    for id in sorted({id for id in assignment_ids if assignment_ids.count(id) > 1}):
         yield Problem(id, "two assignments have this id.")
-    if any(_missing(assignment) for assignment in every):
+    if any(_missing(assignment) for assignment in course):
         return
     path = folder / NAME
     if not path.exists() or path.read_text(encoding="utf-8") != readme(folder):

@@ -121,8 +121,8 @@ _README = """# The assignments
 | --- | --- | --- | --- | --- |
 {rows}
 
-Install kmha once: `pip install 'kmha[course]'`. Then work in {where}, where `kmha course` knows your next
-exercise.
+Install kmha once: `pip install 'kmha[course]'`. Then work in {where}. `kmha course` keeps your
+progress there.
 
 ```
 cd {first}

@@ -1,14 +1,20 @@
-"""Verify an exercise: its starter fails, its solution passes, and each known wrong answer is named."""
+"""Verify exercises and notebooks: the starter fails, the solution passes, and each known wrong answer is named."""
 
 import dataclasses
+import os
 import re
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from kmha.course.exercises.content import Item
+from kmha.course.exercises import extras, notebooks
+from kmha.course.exercises.content import Assignment, Item
 from kmha.course.judging.judging import judge
 from kmha.course.judging.running import BrokenExerciseError, solutions_needed
 from kmha.sandbox.sandbox import Sandbox
 
+CELL_SECONDS = 600  # time limit of a notebook cell; the longest checks train a model
 COPIED = 24  # a hint must not contain a line of the solution with at least this many characters
 
 
@@ -27,6 +33,22 @@ def verify(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
         yield from _verify_grades(item, sandbox, seed)
     except (BrokenExerciseError, ValueError) as error:
         yield Problem(item.id, str(error))
+
+
+def verify_notebooks(assignment: Assignment) -> Iterator[Problem]:
+    """Yield the problems of an assignment's notebooks: cells that raise, and solutions that lose points."""
+    try:
+        _execute(notebooks.student(assignment))
+        run = _execute(notebooks.solved(assignment))
+    except extras.load("nbclient").exceptions.CellExecutionError as error:
+        yield Problem(assignment.id, f"a cell of its notebook raises {error.ename}: {error.evalue}")
+        return
+    shown = {cell["metadata"]["nbgrader"]["grade_id"]: _output(cell) for cell in run.cells if cell.cell_type == "code"}
+    for item in assignment.items:
+        wanted, output = f"{item.spec.points} of {item.spec.points} points", shown[f"check-{item.name}"]
+        if wanted not in output:
+            first = output.strip().splitlines()[0] if output.strip() else "nothing"
+            yield Problem(item.id, f"its solution gets fewer than {wanted} in the notebook: {first}")
 
 
 def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
@@ -70,3 +92,25 @@ def _verify_texts(item: Item) -> Iterator[Problem]:
 
 def _without_spaces(text: str) -> str:
     return re.sub(r"\s", "", text)
+
+
+def _execute(notebook: Any) -> Any:
+    """Run all cells in order, in a new kernel as a learner does, and return the notebook with their outputs.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: A cell raised.
+    """
+    client = extras.load("nbclient").NotebookClient
+    source = str(Path(__file__).parents[3])  # the kernel runs in another folder and must find this kmha
+    paths = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    with tempfile.TemporaryDirectory(prefix="kmha-notebook-") as folder:
+        runner = client(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}})
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}  # TensorFlow logs to the terminal, between our lines
+        return runner.execute(env={**quiet, **os.environ, "PYTHONPATH": paths})
+
+
+def _output(cell: Any) -> str:
+    """Return the output of a cell as text."""
+    return "\n".join(
+        str(output.get("data", {}).get("text/plain", output.get("text", ""))) for output in cell.get("outputs", ())
+    )

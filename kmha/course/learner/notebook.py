@@ -1,4 +1,4 @@
-"""Check the answer in a notebook's cells, in a sandbox like any other answer."""
+"""Check an answer that is written in the cells of a notebook."""
 
 import atexit
 import dataclasses

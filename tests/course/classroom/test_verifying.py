@@ -1,9 +1,10 @@
+import dataclasses
 import re
 
 import pytest
 
-from kmha.course.classroom.verifying import Problem, verify
-from kmha.course.exercises import content
+from kmha.course.classroom.verifying import Problem, verify, verify_notebooks
+from kmha.course.exercises import content, notebooks
 
 
 def test_exercises_that_are_as_they_must_be(doubling, sandbox):
@@ -73,3 +74,31 @@ def test_what_is_wrong_with_an_exercise(changed, sandbox, master, checks, says):
         return
     assert any(re.search(re.escape(says), each.message) for each in found), found
     assert all(isinstance(each, Problem) and each.id == "a1.twice" for each in found)
+
+
+@pytest.fixture
+def assignment():
+    """The first two exercises of the first assignment."""
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    (found, *_) = content.assignments(content.root())
+    return dataclasses.replace(found, items=found.items[:2])
+
+
+def test_a_notebook_is_executed_and_its_solutions_pass(assignment):
+    assert list(verify_notebooks(assignment)) == []
+
+
+@pytest.mark.slow
+def test_a_cell_that_raises_and_a_check_that_fails_are_found(assignment, monkeypatch):
+    monkeypatch.setattr(notebooks, "solved", notebooks.student)
+    found = list(verify_notebooks(assignment))
+    assert [each.id for each in found] == [item.id for item in assignment.items]
+
+    def raising(assignment):
+        notebook = notebooks.student(assignment)
+        notebook.cells[2].source = "raise ValueError('seen')"
+        return notebook
+
+    monkeypatch.setattr(notebooks, "solved", raising)
+    assert [each.message for each in verify_notebooks(assignment)] == ["a cell of its notebook raises ValueError: seen"]
