@@ -1,47 +1,47 @@
 # %% [markdown]
 # # The decoder
 #
-# **The question.** Each decoder layer attends to the encoder's output. To the output of the encoder layer of the same
-# number, or to that of the last one? And how does one get at the scores that the pictures of attention are made of?
+# **The question.** Each decoder layer attends to the encoder's output. Is it the output of the encoder layer with the
+# same number, or that of the last one? And how do you get the scores that pictures of attention show?
 #
-# **The idea.** All decoder layers get the same `enc_output`: what the *last* encoder layer gave. What changes from
-# layer to layer is x. Otherwise the decoder begins as the encoder does: embedding times √d, plus the first T
-# positions, dropout. Each layer returns its scores besides x; they are kept in a dict, by a name that says layer and
-# block.
+# **The idea.** All decoder layers get the same `enc_output`, the output of the *last* encoder layer. Only x changes
+# from layer to layer. Otherwise the decoder begins as the encoder does: embedding times √d, plus the first T
+# positions, then dropout. Each layer returns its scores beside x. Keep them in a dict, under a name that says the
+# layer and the block.
 #
-# **The shapes.** Target ids (B, T), `enc_output` (B, S, D); the output is (B, T, D). The dict has two entries for
-# each layer, (B, H, T, T) and (B, H, T, S).
+# **The shapes.** Target ids are (B, T), `enc_output` is (B, S, D), and the output is (B, T, D). The dict has two
+# entries for each layer, (B, H, T, T) and (B, H, T, S).
 #
 # **One line, worked.** A decoder of one layer returns x and {"decoder_layer1_block1_self_att": …,
-# "decoder_layer1_block2_decenc_att": …}: layers are counted from 1 in these names.
+# "decoder_layer1_block2_decenc_att": …}. These names count layers from 1.
 
 # %%
 import keras
-from DecoderLayer import DecoderLayer  # these two are yours
+from DecoderLayer import DecoderLayer  # you wrote these two
 from keras import ops
 from positional_encoding import positional_encoding
 
 
 class Decoder(keras.layers.Layer):
-    """Embeds token ids, adds positions, and runs the layers, which attend to the encoder's output.
+    """Token ids through embedding, positions, and layers that attend to the encoder's output.
 
     Args:
-        num_layers: N.
-        embedding_dim: D.
-        num_heads: H.
-        fully_connected_dim: the features in between in the fully connected parts.
-        target_vocab_size: how many token ids there are.
-        maximum_position_encoding: how many positions there may be.
-        dropout_rate: of the embeddings, and of the layers.
-        layernorm_eps: of the normalizations.
+        num_layers: Number of layers (N).
+        embedding_dim: Number of features (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Number of features inside the fully connected parts.
+        target_vocab_size: Number of token ids.
+        maximum_position_encoding: Largest number of positions.
+        dropout_rate: Dropout rate of the embeddings and of the layers.
+        layernorm_eps: Epsilon of the normalizations.
 
     Call arguments:
-        x: target ids (B, T), integers.
-        enc_output: (B, S, D), of the encoder; the same for all layers.
-        training, look_ahead_mask, padding_mask: as in `DecoderLayer`, for every layer.
+        x: Target ids (B, T), integers.
+        enc_output: The encoder's output (B, S, D), the same for all layers.
+        training, look_ahead_mask, padding_mask: Arguments for every layer, as in `DecoderLayer`.
 
     Returns:
-        (B, T, D), and a dict of the scores of every layer, i from 1: `decoder_layer{i}_block1_self_att`, (B, H, T, T),
+        The output (B, T, D), and a dict of the scores of every layer i, from 1: `decoder_layer{i}_block1_self_att`, (B, H, T, T),
         and `decoder_layer{i}_block2_decenc_att`, (B, H, T, S).
     """
 
@@ -88,12 +88,12 @@ class Decoder(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# The first four lines are those of your encoder. Then a loop over the layers, of which each returns three things.
+# The first four lines are those of your encoder. Then loop over the layers. Each returns three things.
 
 # %% [markdown] tags=["hint"]
-# `enumerate(…, 1)` counts from 1. An f-string puts the number into a name. Start from an empty dict before the loop, and put
-# two entries into it in every round.
+# `enumerate(…, 1)` counts from 1, and an f-string puts the number into a name. Start from an empty dict before the
+# loop, and add two entries in every round.
 
 # %% [markdown] tags=["hint"]
-# In every round: x becomes the layer's first result, with the same `enc_output`, `training` and both masks handed to
-# each layer by name; the second result is kept under the name with block1, the third under that with block2.
+# In every round, x becomes the layer's first result. Pass the same `enc_output`, `training` and both masks to each
+# layer by name. Keep the second result under the name with block1, and the third under the name with block2.

@@ -4,38 +4,40 @@
 # **The question.** A decoder layer attends twice. What are query, key and value the second time, and which of the two
 # masks goes where?
 #
-# **The idea.** Block 1 is self-attention over the target, which may not see the future: it gets the look-ahead mask.
-# Block 2 asks the source: its query is block 1's output, its key *and* its value are `enc_output`, the encoder's.
-# (The layer makes K and V of it by its own two kernels.) Its keys are source positions, so its mask is the *source's*
-# padding mask. Then the fully connected part. Around each of the three: a sum with what went in, and a normalization.
+# **The idea.** Block 1 is self-attention over the target. It must not see the future, so it gets the look-ahead mask.
+# Block 2 attends to the source: its query is block 1's output, and its key *and* its value are `enc_output`, the
+# encoder's output. (The layer computes K and V from it with its own two kernels.) Its keys are source positions, so
+# its mask is the *source's* padding mask. Then comes the fully connected part. Each of the three adds its input to
+# its output and normalizes the sum.
 #
-# **The shapes.** x is (B, T, D), `enc_output` (B, S, D). Scores of block 1 are (B, H, T, T), of block 2 (B, H, T, S).
-# So the look-ahead mask is (1, T, T), or (B, T, T) with the target's padding, and the padding mask (B, 1, S).
+# **The shapes.** x is (B, T, D), and `enc_output` is (B, S, D). The scores of block 1 are (B, H, T, T), and those of
+# block 2 are (B, H, T, S). So the look-ahead mask is (1, T, T), or (B, T, T) with the target's padding, and the
+# padding mask is (B, 1, S).
 #
-# **One line, worked.** Source of 5 tokens, the last 2 padding, target of 3: target position 0 attends in block 1 to 1
-# position (itself), in block 2 to 3 positions, those of the source that are words.
+# **One line, worked.** The source has 5 tokens, of which the last 2 are padding, and the target has 3. Target
+# position 0 attends to 1 position in block 1 (itself), and to 3 positions in block 2, the source's words.
 
 # %%
 import keras
-from fully_connected import fully_connected  # yours
+from fully_connected import fully_connected  # you wrote it
 
 
 class DecoderLayer(keras.layers.Layer):
-    """Self-attention, attention to the encoder's output, the fully connected part.
+    """Self-attention, attention to the encoder's output, and the fully connected part.
 
     Args:
-        embedding_dim: D, the features of input and output.
-        num_heads: H.
-        fully_connected_dim: the features in between in the fully connected part.
-        dropout_rate: of the scores, and of what the fully connected part gives.
-        layernorm_eps: of the normalizations.
+        embedding_dim: Number of features of input and output (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Number of features inside the fully connected part.
+        dropout_rate: Dropout rate of the scores, and of the fully connected part's output.
+        layernorm_eps: Epsilon of the normalizations.
 
     Call arguments:
-        x: (B, T, D), the target.
-        enc_output: (B, S, D), what the encoder gave.
-        training: whether anything is dropped; for both attentions and the dropout layer.
-        look_ahead_mask: boolean, for block 1, broadcasts to (B, T, T), or `None`.
-        padding_mask: boolean, for block 2, of the source, broadcasts to (B, T, S), or `None`.
+        x: Target (B, T, D).
+        enc_output: The encoder's output (B, S, D).
+        training: Whether dropout is active, in both attentions and in the dropout layer.
+        look_ahead_mask: Block 1's mask: boolean, broadcasts to (B, T, T), or `None`.
+        padding_mask: Block 2's mask, of the source: boolean, broadcasts to (B, T, S), or `None`.
 
     Returns:
         The output (B, T, D), the scores of block 1 (B, H, T, T), and those of block 2 (B, H, T, S).
@@ -72,13 +74,15 @@ class DecoderLayer(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# It is the encoder layer with one more block in the middle. Keras' layer returns a pair if it is asked for with
+# This is the encoder layer with one more block in the middle. Keras' layer returns a pair if you pass
 # `return_attention_scores=True`.
 
 # %% [markdown] tags=["hint"]
-# `mha1` gets x as query and as value, and the look-ahead mask. `mha2` gets block 1's normalized output as query, and the
-# encoder's output by the names `key` and `value`, and the padding mask. Masks go in by the name `attention_mask`.
+# `mha1` gets x as query and as value, and the look-ahead mask. `mha2` gets block 1's normalized output as query, the
+# encoder's output under the names `key` and `value`, and the padding mask. Pass masks under the name
+# `attention_mask`.
 
 # %% [markdown] tags=["hint"]
-# Three sums: x and the first attention's output; block 1's output and the second's; block 2's output and the fully
-# connected part's, after dropout. Each has a normalization of its own. Return the last, then both scores in order.
+# Make three sums: x and the first attention's output; block 1's output and the second attention's output; block 2's
+# output and the fully connected part's output after dropout. Each has its own normalization. Return the last one,
+# then both scores in order.

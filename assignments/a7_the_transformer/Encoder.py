@@ -4,42 +4,42 @@
 # **The question.** The embedding is multiplied by √d before the positions are added. Why, and why not after? And are
 # the positions added in every layer?
 #
-# **The idea.** The entries of an embedding start out small, those of the positional encoding are sines and cosines, up
-# to 1. Times √d the embedding is not drowned by the positions; were the sum multiplied, their ratio would be as
-# before. The positions are added once, at the bottom: residual connections carry them up. Then comes dropout, and then
-# the layers, each of which gets what the one before gave, and all of them the same padding mask. (`training` and masks
-# are handed on by name: as positional arguments Keras takes tensors only.)
+# **The idea.** The entries of an embedding start out small. Those of the positional encoding are sines and cosines,
+# up to 1. Multiplied by √d, the embedding is not drowned by the positions; multiplying the sum instead would leave
+# their ratio as it was. Add the positions once, at the bottom: residual connections carry them up. Then comes
+# dropout, and then the layers. Each layer gets the output of the layer before, and all of them get the same padding
+# mask. (Pass `training` and masks by name: Keras takes only tensors as positional arguments.)
 #
-# **The shapes.** Ids are (B, S), the embedding (B, S, D). The table of positions is (1, P, D) with P ≥ S: the first S
-# of its positions are added. The result is (B, S, D).
+# **The shapes.** Ids are (B, S), and the embedding is (B, S, D). The table of positions is (1, P, D) with P ≥ S; add
+# its first S positions. The result is (B, S, D).
 #
-# **One line, worked.** D = 4, a first token whose embedding is [0.1, 0.2, 0.3, 0.4]: times √4 it is [0.2, 0.4, 0.6,
+# **One line, worked.** D = 4, and the first token's embedding is [0.1, 0.2, 0.3, 0.4]. Times √4 it is [0.2, 0.4, 0.6,
 # 0.8], and with position 0, [0, 1, 0, 1], it is [0.2, 1.4, 0.6, 1.8].
 
 # %%
 import keras
-from EncoderLayer import EncoderLayer  # these two are yours
+from EncoderLayer import EncoderLayer  # you wrote these two
 from keras import ops
 from positional_encoding import positional_encoding
 
 
 class Encoder(keras.layers.Layer):
-    """Embeds token ids, adds positions, and runs the layers.
+    """Token ids through embedding, positions and layers.
 
     Args:
-        num_layers: N.
-        embedding_dim: D.
-        num_heads: H.
-        fully_connected_dim: the features in between in the fully connected parts.
-        input_vocab_size: how many token ids there are.
-        maximum_position_encoding: P, how many positions there may be.
-        dropout_rate: of the embeddings, and of the layers.
-        layernorm_eps: of the normalizations.
+        num_layers: Number of layers (N).
+        embedding_dim: Number of features (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Number of features inside the fully connected parts.
+        input_vocab_size: Number of token ids.
+        maximum_position_encoding: Largest number of positions (P).
+        dropout_rate: Dropout rate of the embeddings and of the layers.
+        layernorm_eps: Epsilon of the normalizations.
 
     Call arguments:
-        x: token ids (B, S), integers, S ≤ P.
-        training: whether anything is dropped; for the dropout here and for every layer.
-        mask: as in `EncoderLayer`, for every layer.
+        x: Token ids (B, S), integers, S ≤ P.
+        training: Whether dropout is active, here and in every layer.
+        mask: The mask for every layer, as in `EncoderLayer`.
 
     Returns:
         (B, S, D).
@@ -73,7 +73,7 @@ class Encoder(keras.layers.Layer):
             layer.build((None, None, self.embedding_dim))
 
     def compute_mask(self, x, mask=None):
-        return None  # `mask` is an argument: nothing is to hang on the output
+        return None  # `mask` is an argument: the output carries none
 
     def call(self, x, training=None, mask=None):
         ### BEGIN SOLUTION
@@ -88,13 +88,13 @@ class Encoder(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# The parts are made in `__init__`: embedding, table of positions, dropout, a list of layers. Take the length of the
+# `__init__` makes the parts: embedding, table of positions, dropout, and a list of layers. Read the length of the
 # sentences from the ids' shape before you overwrite x.
 
 # %% [markdown] tags=["hint"]
-# The table is NumPy's, in float64: `ops.cast` it to the dtype of x. Its axis 1 are the positions, of which you need
-# the first ones only; axis 0 has the size 1 and broadcasts over the batch.
+# The table is a float64 NumPy array: `ops.cast` it to the dtype of x. Its axis 1 holds the positions, and you need
+# only the first ones. Axis 0 has the size 1 and broadcasts over the batch.
 
 # %% [markdown] tags=["hint"]
-# Embed; multiply by the root of `embedding_dim`; add the first positions; drop out; then a loop over the layers, in
-# which x is replaced by what the layer makes of it, with `training` and `mask` handed on.
+# Embed. Multiply by the root of `embedding_dim`. Add the first positions. Apply dropout. Then loop over the layers,
+# and replace x by each layer's output; pass `training` and `mask` to each.

@@ -1,40 +1,41 @@
 # %% [markdown]
 # # The encoder layer
 #
-# **The question.** "Add & Norm" stands twice in the figure of an encoder layer. What is added to what, and is it
-# added before the normalization or after it?
+# **The question.** The figure of an encoder layer says "Add & Norm" twice. What is added to what, and does the
+# addition come before the normalization or after it?
 #
-# **The idea.** A layer has two sublayers, self-attention and the fully connected part. Around each: what went *into*
-# the sublayer is added to what came out, and the sum is normalized. What went into the second is the first one's
-# normalized sum, and not x. Self-attention means that query, key and value are all x. Here, as in the course, dropout
-# is in the attention itself and on what the fully connected part gives, before that is added.
+# **The idea.** A layer has two sublayers, self-attention and the fully connected part. Around each, add the
+# sublayer's *input* to its output, and normalize the sum. The second sublayer's input is the first one's normalized
+# sum, not x. Self-attention means that query, key and value are all x. As in the course, dropout acts inside the
+# attention, and on the fully connected part's output before it is added.
 #
-# **The shapes.** x is (B, S, D), and so is everything else. The mask is (B, 1, S) or (B, S, S), boolean, True means
-# may be attended. `mha(x, x, x, mask)` does *not* use it: the fourth argument of Keras' layer is another. Name it.
+# **The shapes.** x is (B, S, D), and so is everything else. The mask is boolean, (B, 1, S) or (B, S, S), and True
+# means *attend*. `mha(x, x, x, mask)` does *not* use it, because the fourth argument of Keras' layer is a different
+# mask. Pass it by name.
 #
-# **One line, worked.** D = 2: x = [1, 3], the attention gives [2, -2]. The sum [3, 1] has the mean 2 and the
-# deviation 1, so its normalization is [1, -1] (before gain and bias), and this, not [1, 3], is what the second sum
-# starts from.
+# **One line, worked.** D = 2, x = [1, 3], and the attention gives [2, -2]. The sum [3, 1] has the mean 2 and the
+# deviation 1, so its normalization is [1, -1] (before gain and bias). The second sum starts from this, not from [1,
+# 3].
 
 # %%
 import keras
-from fully_connected import fully_connected  # yours
+from fully_connected import fully_connected  # you wrote it
 
 
 class EncoderLayer(keras.layers.Layer):
-    """Self-attention, then the fully connected part, each with a residual connection and a normalization after it.
+    """Self-attention and the fully connected part, each followed by a residual connection and a normalization.
 
     Args:
-        embedding_dim: D, the features of input and output.
-        num_heads: H.
-        fully_connected_dim: the features in between in the fully connected part.
-        dropout_rate: of the scores, and of what the fully connected part gives.
-        layernorm_eps: of the normalizations.
+        embedding_dim: Number of features of input and output (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Number of features inside the fully connected part.
+        dropout_rate: Dropout rate of the scores, and of the fully connected part's output.
+        layernorm_eps: Epsilon of the normalizations.
 
     Call arguments:
-        x: (B, S, D).
-        training: whether anything is dropped; to be handed on to the attention and to the dropout layer.
-        mask: boolean (B, 1, S) or (B, S, S), True where a query may attend, or `None`.
+        x: Input (B, S, D).
+        training: Whether dropout is active. Pass it to the attention and to the dropout layer.
+        mask: Boolean (B, 1, S) or (B, S, S), True where a query may attend, or `None`.
 
     Returns:
         (B, S, D).
@@ -55,7 +56,7 @@ class EncoderLayer(keras.layers.Layer):
             part.build(x_shape)
 
     def compute_mask(self, x, mask=None):
-        return None  # `mask` is an argument: nothing is to hang on the output
+        return None  # `mask` is an argument: the output carries none
 
     def call(self, x, training=None, mask=None):
         ### BEGIN SOLUTION
@@ -67,13 +68,14 @@ class EncoderLayer(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# Everything that you need is made in `__init__`; each part is called once. Write down what each gets: the attention x
-# (as query and as value), the first normalization a sum, the fully connected part what that normalization gave.
+# `__init__` makes everything that you need. Call each part once. Write down what each gets: the attention gets x (as
+# query and as value), the first normalization gets a sum, and the fully connected part gets the normalization's
+# output.
 
 # %% [markdown] tags=["hint"]
-# The mask goes into the attention by the name `attention_mask`. `training` goes into the attention and into the
-# dropout layer. Without a key Keras' layer takes the value.
+# Pass the mask to the attention under the name `attention_mask`. Pass `training` to the attention and to the dropout
+# layer. Without a key, Keras' layer uses the value.
 
 # %% [markdown] tags=["hint"]
-# Two sums, each normalized: x plus the attention's output; then that result plus what the fully connected part makes
-# of it, after dropout. What the second normalization gives is returned.
+# Make two sums, and normalize each: x plus the attention's output; then that result plus the output of the fully
+# connected part, after dropout. Return the second normalization's output.

@@ -1,50 +1,50 @@
 # %% [markdown]
 # # The Transformer
 #
-# **The question.** Encoder and decoder are done. What does the whole model take, what does it give: logits or
+# **The question.** Encoder and decoder are done. What does the whole model take, and what does it return: logits or
 # probabilities? And are the encoder's mask and the decoder's padding mask the same thing?
 #
-# **The idea.** The encoder reads the source, the decoder the target so far, and asks the encoder's output. A last
-# `Dense` makes a number for each token of the target's vocabulary at each position, a *logit*; a softmax over the
-# vocabulary makes probabilities of them. *This model returns probabilities*, as the course's does: a loss must be
-# told so (`from_logits=False`), or the softmax would be taken twice. Both padding masks hide the padding of the
-# source: one in the encoder's own attention, one in the decoder's second. They are separate arguments, since a caller
-# may want to hide more.
+# **The idea.** The encoder reads the source. The decoder reads the target so far, and attends to the encoder's
+# output. A last `Dense` gives a number for each token of the target vocabulary at each position, a *logit*, and a
+# softmax over the vocabulary turns the logits into probabilities. *This model returns probabilities*, as the course's
+# does. Tell the loss so (`from_logits=False`), or it applies the softmax twice. Both padding masks hide the padding
+# of the source: one in the encoder's own attention, the other in the decoder's second attention. They are separate
+# arguments because a caller may want to hide more.
 #
-# **The shapes.** Source ids (B, S), target ids (B, T), probabilities (B, T, V); those of a position sum to 1. The
-# masks are (B, 1, S), (1, T, T) and (B, 1, S).
+# **The shapes.** Source ids are (B, S), target ids (B, T) and probabilities (B, T, V). The probabilities of a
+# position sum to 1. The masks are (B, 1, S), (1, T, T) and (B, 1, S).
 #
-# **One line, worked.** V = 2, logits [0, log 3] at a position: probabilities [1/4, 3/4].
+# **One line, worked.** V = 2 and the logits [0, log 3] at a position: the probabilities are [1/4, 3/4].
 
 # %%
 import keras
-from Decoder import Decoder  # these two are yours
+from Decoder import Decoder  # you wrote these two
 from Encoder import Encoder
 from keras import ops
 
 
 class Transformer(keras.Model):
-    """Encoder, decoder, and probabilities of the next target token at every position.
+    """Encoder, decoder, and the probabilities of the next target token at every position.
 
     Args:
-        num_layers: N, of the encoder and of the decoder.
-        embedding_dim: D.
-        num_heads: H.
-        fully_connected_dim: the features in between in the fully connected parts.
-        input_vocab_size: how many source token ids there are.
-        target_vocab_size: V, how many target token ids there are.
-        max_positional_encoding_input: how many source positions there may be.
-        max_positional_encoding_target: how many target positions there may be.
-        dropout_rate: of everything in encoder and decoder.
-        layernorm_eps: of the normalizations.
+        num_layers: Number of layers (N) of the encoder, and of the decoder.
+        embedding_dim: Number of features (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Number of features inside the fully connected parts.
+        input_vocab_size: Number of source token ids.
+        target_vocab_size: Number of target token ids (V).
+        max_positional_encoding_input: Largest number of source positions.
+        max_positional_encoding_target: Largest number of target positions.
+        dropout_rate: Dropout rate of encoder and decoder.
+        layernorm_eps: Epsilon of the normalizations.
 
     Call arguments:
-        input_sentence: source ids (B, S), integers.
-        output_sentence: target ids (B, T), integers.
-        training: whether anything is dropped.
-        enc_padding_mask: for the encoder.
-        look_ahead_mask: for the decoder's self-attention.
-        dec_padding_mask: for the decoder's attention to the encoder's output.
+        input_sentence: Source ids (B, S), integers.
+        output_sentence: Target ids (B, T), integers.
+        training: Whether dropout is active.
+        enc_padding_mask: The encoder's mask.
+        look_ahead_mask: The mask of the decoder's self-attention.
+        dec_padding_mask: The mask of the decoder's attention to the encoder's output.
 
     Returns:
         The probabilities (B, T, V), and the decoder's dict of scores.
@@ -89,13 +89,13 @@ class Transformer(keras.Model):
 
 
 # %% [markdown] tags=["hint"]
-# Four calls, one after the other: encoder, decoder, last layer, softmax. Which of the two sentences does each of the
-# first two get, and which masks?
+# Make four calls, one after the other: encoder, decoder, last layer, softmax. Which of the two sentences does each of
+# the first two get, and which masks?
 
 # %% [markdown] tags=["hint"]
-# The encoder gets the source and `mask`; the decoder the target, the encoder's output, and two masks by the names
-# `look_ahead_mask` and `padding_mask`. Both get `training`. The decoder returns a pair.
+# The encoder gets the source and `mask`. The decoder gets the target, the encoder's output, and two masks with the
+# names `look_ahead_mask` and `padding_mask`. Both get `training`. The decoder returns a pair.
 
 # %% [markdown] tags=["hint"]
-# The last layer is a `Dense` without an activation, so its numbers are logits: the softmax over the last axis, the
-# vocabulary, is yours to take. Return it and the dict.
+# The last layer is a `Dense` without an activation, so its outputs are logits. Apply the softmax yourself, over the
+# last axis, which is the vocabulary. Return the probabilities and the dict.

@@ -1,45 +1,45 @@
 # %% [markdown]
 # # Your Transformer translates
 #
-# **The question.** In training the model is given the whole target sentence. When it translates there is none. So
-# what goes into the decoder?
+# **The question.** In training, the model gets the whole target sentence. When it translates, there is none. So what
+# goes into the decoder?
 #
-# **The idea.** What it has written so far. It begins with the start token alone; the probabilities at the *last*
-# position are those of the next token; the most probable one is appended (that is what "greedy" means), and
-# everything is run again, until the end token comes. Sentences of a batch end at different times: one that has ended
-# gets 0, padding, from then on, whatever the model says. Nothing is dropped out here, and the masks are those of
-# training: the source's padding in the encoder and in the decoder's second attention, the future in its first.
+# **The idea.** What it has written so far. It begins with the start token alone. The probabilities at the *last*
+# position are those of the next token. Append the most probable one (that is what "greedy" means), and run everything
+# again, until the end token comes. The sentences of a batch end at different times: a sentence that has ended gets 0,
+# padding, from then on, whatever the model says. Dropout is off here, and the masks are those of training: the
+# source's padding in the encoder and in the decoder's second attention, and the future in its first.
 #
-# **The shapes.** Source ids are (B, S). After n rounds the target is (B, n + 1), the start token first. Its
-# probabilities are (B, n + 1, V), of which only the last position's are new. What is returned is (B, `max_length`),
-# without the start token, with the end token, and zeros after it.
+# **The shapes.** Source ids are (B, S). After n rounds the target is (B, n + 1), with the start token first. Its
+# probabilities are (B, n + 1, V), of which only the last position's are new. Return (B, `max_length`): without the
+# start token, with the end token, and with zeros after it.
 #
-# **One line, worked.** Start token 1, end token 2, `max_length` 4, and a model that writes 5, 7, 2 and after that
-# anything: the result is [[5, 7, 2, 0]].
+# **One line, worked.** Start token 1, end token 2, `max_length` 4, and a model that writes 5, 7, 2 and then anything:
+# the result is [[5, 7, 2, 0]].
 #
 # The last check trains *your* Transformer, from random weights, for 200 steps on a thousand dates ("3 may 1984" and
 # "1984 may 3" to "1984-05-03"; digits and months are tokens), and lets your function read a hundred others. That
-# takes some ten seconds. `kmha train dates` does the same with thirty thousand dates, in many languages.
+# takes about ten seconds. `kmha train dates` does the same with thirty thousand dates, in many languages.
 
 # %%
 import numpy as np
-from create_look_ahead_mask import create_look_ahead_mask  # these two are yours
+from create_look_ahead_mask import create_look_ahead_mask  # you wrote these two
 from create_padding_mask import create_padding_mask
 
 
 def translate(transformer, source, start_id, end_id, max_length):
-    """Greedy decoding: the most probable next token, again and again.
+    """Decode greedily: append the most probable next token, again and again.
 
     Args:
-        transformer: called as your `Transformer`, with `training` and its three masks by name; returns probabilities
-            (B, T, V) and a dict.
-        source: ids (B, S), integers; 0 is padding.
-        start_id: the token that every target sentence begins with.
-        end_id: the token that it ends with.
-        max_length: how many tokens are written, an integer.
+        transformer: A model that is called as your `Transformer` is, with `training` and its three masks by name. It
+            returns probabilities (B, T, V) and a dict.
+        source: Ids (B, S), integers; 0 is padding.
+        start_id: Token that begins every target sentence.
+        end_id: Token that ends it.
+        max_length: Number of tokens to write, an integer.
 
     Returns:
-        Ids (B, max_length), integers, without the start token; after a sentence's end token all are 0.
+        Ids (B, max_length), integers, without the start token. After a sentence's end token all ids are 0.
     """
     ### BEGIN SOLUTION
     padding = create_padding_mask(source)
@@ -64,13 +64,13 @@ def translate(transformer, source, start_id, end_id, max_length):
 
 # %% [markdown] tags=["hint"]
 # Keep two arrays through the loop: the target so far, (B, n + 1), which begins as a column of start tokens, and a
-# boolean for every sentence, whether it has ended. The source's mask is made once, the look-ahead mask in every
-# round.
+# boolean for every sentence that says whether it has ended. Make the source's mask once, and the look-ahead mask in
+# every round.
 
 # %% [markdown] tags=["hint"]
-# In every round: call the transformer, take the last position of the probabilities, `np.argmax` over the vocabulary.
-# Where a sentence had ended before, put 0 in its place. Then see which have ended now.
+# In every round, call the transformer, take the last position of the probabilities, and take `np.argmax` over the
+# vocabulary. Where a sentence had ended before, write 0 instead. Then see which sentences have ended now.
 
 # %% [markdown] tags=["hint"]
-# `np.asarray` makes NumPy's array of a tensor. `np.concatenate` with `axis=1` appends a column, (B, 1). After the loop
-# leave the first column out. There are always `max_length` rounds.
+# `np.asarray` turns a tensor into a NumPy array. `np.concatenate` with `axis=1` appends a column, (B, 1). After the
+# loop, leave the first column out. There are always `max_length` rounds.

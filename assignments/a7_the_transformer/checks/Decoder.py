@@ -1,4 +1,4 @@
-"""What is checked of `Decoder`: what every layer gets, and the dict of scores."""
+"""The checks of `Decoder`: the inputs of every layer, and the dict of scores."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ COUNTED = "enumerate(self.dec_layers, 1)"
 CALLED = "x, block1, block2 = layer(x, enc_output, training=training, **masks)"
 FIRST = 'scores[f"decoder_layer{number}_block1_self_att"] = block1'
 SECOND = 'scores[f"decoder_layer{number}_block2_decenc_att"] = block2'
-NEAR = 1e-4  # in float32, as learners' own models are: √d may be taken of a tensor then, which is float32
+NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a float32 tensor
 
 
 def draw(rng):
-    """Ids, an encoder's output, both masks, and the weights of two layers."""
+    """Return ids, an encoder's output, both masks, and the weights of two layers."""
     batch, rows, columns, heads, between = sizes(rng, 5, least=2, most=7)
     width, layers, vocabulary = 2 * heads, 2, 11
     lengths = rng.integers(1, columns, batch)
@@ -43,12 +43,12 @@ def draw(rng):
 
 
 def draw_training(rng):
-    """In training."""
+    """Return inputs for training."""
     return {**draw(rng), "training": True}
 
 
 def called(answer, inputs):
-    """The result with the weights given."""
+    """Return the result with the given weights."""
     import keras
 
     keras.utils.set_random_seed(1)
@@ -75,8 +75,7 @@ def called(answer, inputs):
 
 EXERCISE = Exercise(
     title="The decoder",
-    question="Do all decoder layers attend to the same encoder output, and how does one get at the scores? (Vaswani et al. "
-    "2017, figure 1)",
+    question="Do all decoder layers attend to the same encoder output, and how do you get the scores? (Vaswani et al. 2017, figure 1)",
     difficulty=2,
     minutes=15,
     uses=("numpy", "keras", "tensorflow"),
@@ -96,19 +95,19 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "embedding-unscaled",
-            "The embedding is not multiplied by √d: the positions drown it.",
+            "You do not multiply the embedding by √d, so the positions drown it.",
             {EMBEDDED: "x = self.embedding(x)"},
             "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
         ),
         Wrong(
             "positions-missing",
-            "No positions are added.",
+            "You add no positions.",
             {POSITIONS: ""},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "enc-output-replaced",
-            "From the second layer on, key and value are the layer before's output: all layers get the same `enc_output`.",
+            "From the second layer on, you pass the previous layer's output as key and value. Pass the same `enc_output` to all layers.",
             {
                 CALLED: CALLED + "\n            enc_output = x",
                 MASKS: MASKS
@@ -117,39 +116,39 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "scores-counted-from-zero",
-            "The layers are counted from 0 in the names of the scores: the first one is 1.",
+            "You count the layers from 0 in the names of the scores. The first one is 1.",
             {COUNTED: "enumerate(self.dec_layers)"},
         ),
         Wrong(
             "scores-exchanged",
-            "The scores of the two blocks are under each other's names.",
+            "You store the scores of each block under the other's name.",
             {FIRST: FIRST.replace("= block1", "= block2"), SECOND: SECOND.replace("= block2", "= block1")},
         ),
         Wrong(
             "scores-of-last-layer",
-            "Only the last layer's scores are kept: the dict is made anew in every round.",
+            "You keep only the last layer's scores, because you make a new dict in every round.",
             {FIRST: "scores = {}\n            " + FIRST},
         ),
         Wrong(
             "decoder-masks-source-padding-missing",
-            "The layers do not get the padding mask: the second attention attends to padding.",
+            "You do not pass the padding mask to the layers, so the second attention attends to padding.",
             {MASKS: 'masks = {"look_ahead_mask": look_ahead_mask}'},
             "speechbrain/speechbrain#1107, huggingface/transformers#47946",
         ),
         Wrong(
             "causal-missing",
-            "The layers do not get the look-ahead mask: the future is seen.",
+            "You do not pass the look-ahead mask to the layers, so they see the future.",
             {MASKS: 'masks = {"padding_mask": padding_mask}'},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "arguments-by-place",
-            "A layer is called with `training` or a mask by place: Keras takes only tensors so. Name them.",
+            "You pass `training` or a mask to a layer by position. Keras takes only tensors that way: pass them by name.",
             {CALLED: CALLED.replace("training=training, **masks", "training, look_ahead_mask, padding_mask")},
         ),
         Wrong(
             "dropout-never",
-            "Nothing is dropped after the positions are added.",
+            "You do not apply dropout after adding the positions.",
             {DROPOUT: ""},
             "tensorflow/tensorflow#42625",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `DecoderLayer`: who asks whom, and with which mask."""
+"""The checks of `DecoderLayer`: what attends to what, and with which mask."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ LAST = "return self.layernorm3(block2 + forward), scores1, scores2"
 
 
 def attention(rng, heads, size, width):
-    """Weights of Keras' layer, in its order."""
+    """Return weights for Keras' layer, in its order."""
     found = []
     for _ in range(3):
         found += [rng.normal(size=(width, heads, size)), rng.normal(size=(heads, size))]
@@ -21,7 +21,7 @@ def attention(rng, heads, size, width):
 
 
 def drawn(rng, batch, rows, columns, heads, size, between):
-    """Everything, for these sizes; the padding mask hides something in every sentence but one."""
+    """Return all inputs for these sizes; the padding mask hides something in every sentence but one."""
     width = heads * size
     lengths = rng.integers(1, columns, batch)
     lengths[-1] = columns
@@ -46,23 +46,23 @@ def drawn(rng, batch, rows, columns, heads, size, between):
 
 
 def draw(rng):
-    """Target and source of different lengths."""
+    """Return target and source of different lengths."""
     return drawn(rng, *sizes(rng, 6, least=2, most=8))
 
 
 def draw_square(rng):
-    """Target and source of one length: each mask would fit in the other's place."""
+    """Return target and source of one length, so that each mask would fit in the other's place."""
     batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
     return drawn(rng, batch, positions, positions, heads, size, between)
 
 
 def draw_training(rng):
-    """In training, without masks."""
+    """Return inputs for training, without masks."""
     return {**draw_square(rng), "look_ahead_mask": None, "padding_mask": None, "training": True}
 
 
 def called(answer, inputs):
-    """The layer's result with the weights given."""
+    """Return the layer's result with the given weights."""
     import keras
 
     keras.utils.set_random_seed(1)
@@ -98,14 +98,13 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "decoder-memory-from-input",
-            "The second attention's key and value are x, not the encoder's output: the source is never looked at.",
+            "Your second attention takes x as key and value, so it never looks at the source. Use the encoder's output.",
             {SECOND: SECOND.replace("enc_output", "x")},
             "keitakurita/Practical_NLP_in_PyTorch#1",
         ),
         Wrong(
             "inputs-query-from-encoder",
-            "The second attention's query is the encoder's output, and key and value are the target: the target is to ask "
-            "the source.",
+            "Your second attention takes the encoder's output as query and the target as key and value. The target must query the source.",
             {
                 SECOND: SECOND.replace(
                     "block1, key=enc_output, value=enc_output", "enc_output, key=block1, value=block1"
@@ -115,61 +114,61 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "inputs-value-from-query",
-            "The second attention's value is block 1's output: key and value both come from the encoder.",
+            "Your second attention takes block 1's output as value. Key and value both come from the encoder.",
             {SECOND: SECOND.replace("value=enc_output", "value=block1")},
             "tensorflow/tensorflow#34809",
         ),
         Wrong(
             "decoder-query-from-input",
-            "The second attention's query is x: it is what block 1 gave.",
+            "Your second attention takes x as query. Use block 1's output.",
             {SECOND: SECOND.replace("block1", "x")},
             "seed 000",
         ),
         Wrong(
             "decoder-masks-exchanged",
-            "The masks are exchanged: block 1 hides the future of the target, block 2 the padding of the source.",
+            "You exchanged the masks. Block 1 hides the future of the target, and block 2 hides the padding of the source.",
             {FIRST: FIRST.replace("look_ahead", "padding"), SECOND: SECOND.replace("padding", "look_ahead")},
             "zhouhaoyi/Informer2020#38",
         ),
         Wrong(
             "decoder-masks-look-ahead-for-cross",
-            "The second attention gets the look-ahead mask: the source is there as a whole; only its padding is hidden.",
+            "You pass the look-ahead mask to the second attention. The whole source is visible to it, except for the padding.",
             {SECOND: SECOND.replace("padding", "look_ahead")},
             "keras-team/keras-io#1046",
         ),
         Wrong(
             "causal-missing",
-            "Block 1 gets no mask: the target's future is seen.",
+            "You pass no mask to block 1, so it sees the target's future.",
             {FIRST: FIRST.replace("attention_mask=look_ahead_mask, ", "")},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "residual-cross-from-input",
-            "The second sum starts from x: it starts from block 1's output, which went into the second attention.",
+            "Your second sum starts from x. Start from block 1's output, which went into the second attention.",
             {BLOCK2: BLOCK2.replace("block1", "x")},
             "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "residual-missing-cross",
-            "The residual connection around the second attention is missing.",
+            "You left out the residual connection around the second attention.",
             {BLOCK2: BLOCK2.replace("block1 + ", "")},
             "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "residual-feed-forward-from-block1",
-            "The last sum starts from block 1's output: it starts from block 2's, which went into the fully connected part.",
+            "Your last sum starts from block 1's output. Start from block 2's, which went into the fully connected part.",
             {LAST: LAST.replace("block2", "block1")},
             "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "decoder-attention-shared",
-            "The second attention is done by the first one's layer: each has its own weights.",
+            "You use the first attention's layer for the second attention too. Each has its own weights.",
             {"self.mha2(": "self.mha1("},
             "Vaswani et al. 2017, section 3.1 and figure 1",
         ),
         Wrong(
             "returned-exchanged",
-            "The scores are returned in reverse: block 1's come first.",
+            "You return the scores in reverse order. Block 1's come first.",
             {LAST: LAST.replace("scores1, scores2", "scores2, scores1")},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `Encoder`: how embedding and positions come together, and what the layers get."""
+"""The checks of `Encoder`: how embedding and positions come together, and the inputs of the layers."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ EMBEDDED = "x = self.embedding(x) * self.embedding_dim**0.5"
 POSITIONS = "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)"
 DROPOUT = "x = self.dropout(x, training=training)"
 LOOP = "x = layer(x, training=training, mask=mask)"
-NEAR = 1e-4  # in float32, as learners' own models are: √d may be taken of a tensor then, which is float32
+NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a float32 tensor
 
 
 def draw(rng):
-    """Ids with padding, and the weights of two layers."""
+    """Return ids with padding, and the weights of two layers."""
     batch, positions, heads, between = sizes(rng, 4, least=3, most=7)
     width, layers, vocabulary = 2 * heads, 2, 11
     ids = rng.integers(1, vocabulary, (batch, positions))
@@ -37,12 +37,12 @@ def draw(rng):
 
 
 def draw_training(rng):
-    """In training, without a mask."""
+    """Return inputs for training, without a mask."""
     return {**draw(rng), "mask": None, "training": True}
 
 
 def called(answer, inputs):
-    """The result with the weights given."""
+    """Return the result with the given weights."""
     import keras
 
     keras.utils.set_random_seed(1)
@@ -81,59 +81,58 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "embedding-unscaled",
-            "The embedding is not multiplied by √d: the positions drown it.",
+            "You do not multiply the embedding by √d, so the positions drown it.",
             {EMBEDDED: "x = self.embedding(x)"},
             "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
         ),
         Wrong(
             "embedding-scaled-by-width",
-            "The embedding is multiplied by d: the root is missing.",
+            "You multiply the embedding by d: the root is missing.",
             {EMBEDDED: EMBEDDED.replace("**0.5", "")},
             "SamLynnEvans/Transformer#10",
         ),
         Wrong(
             "embedding-scaled-after-positions",
-            "√d multiplies the positions too: it belongs to the embedding alone.",
+            "You multiply the positions by √d too. It belongs to the embedding alone.",
             {EMBEDDED: "x = self.embedding(x)", POSITIONS: POSITIONS + "\n        x = x * self.embedding_dim**0.5"},
             "khirotaka/SAnD#3",
         ),
         Wrong(
             "positions-missing",
-            "No positions are added: the encoder cannot tell the order of the tokens.",
+            "You add no positions, so the encoder cannot tell the order of the tokens.",
             {POSITIONS: ""},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-one-for-all",
-            "All tokens get the encoding of one position: the table is indexed by the length, not sliced.",
+            "You give all tokens the encoding of one position: you index the table with the length instead of slicing it.",
             {POSITIONS: POSITIONS.replace(":length", "length : length + 1")},
             "DiffPoseTalk/DiffPoseTalk#20",
         ),
         Wrong(
             "positions-in-every-layer",
-            "The positions are added in every layer: once, below the first, is enough.",
+            "You add the positions in every layer. Add them once, below the first.",
             {POSITIONS: "", LOOP: "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)\n            " + LOOP},
         ),
         Wrong(
             "mask-argument-ignored",
-            "The layers do not get the mask: padding is attended.",
+            "You do not pass the mask to the layers, so they attend to padding.",
             {LOOP: LOOP.replace(", mask=mask", "")},
             "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
             "layers-from-embedding",
-            "Every layer gets the embedding, and the last one's result alone counts: each is to get what the one before "
-            "gave.",
+            "You pass the embedding to every layer, so only the last layer's result counts. Pass each layer the output of the one before.",
             {DROPOUT: DROPOUT + "\n        embedded = x", LOOP: LOOP.replace("layer(x", "layer(embedded")},
         ),
         Wrong(
             "arguments-by-place",
-            "A layer is called with `training` or a mask by place: Keras takes only tensors so. Name them.",
+            "You pass `training` or a mask to a layer by position. Keras takes only tensors that way: pass them by name.",
             {LOOP: LOOP.replace("training=training, mask=mask", "training, mask")},
         ),
         Wrong(
             "dropout-never",
-            "Nothing is dropped after the positions are added.",
+            "You do not apply dropout after adding the positions.",
             {DROPOUT: ""},
             "tensorflow/tensorflow#42625",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `EncoderLayer`: what is added to what, and normalized when."""
+"""The checks of `EncoderLayer`: what is added to what, and when it is normalized."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LAST = "return self.layernorm2(block1 + forward)"
 
 
 def attention(rng, heads, size, width):
-    """Weights of Keras' layer, in its order."""
+    """Return weights for Keras' layer, in its order."""
     found = []
     for _ in range(3):
         found += [rng.normal(size=(width, heads, size)), rng.normal(size=(heads, size))]
@@ -19,7 +19,7 @@ def attention(rng, heads, size, width):
 
 
 def draw(rng):
-    """A padding mask that hides something in every sentence but one."""
+    """Return a padding mask that hides something in every sentence but one."""
     batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
     width = heads * size
     lengths = rng.integers(1, positions, batch)
@@ -45,12 +45,12 @@ def draw(rng):
 
 
 def draw_training(rng):
-    """In training, without a mask."""
+    """Return inputs for training, without a mask."""
     return {**draw(rng), "mask": None, "training": True}
 
 
 def called(answer, inputs):
-    """The layer's result with the weights given."""
+    """Return the layer's result with the given weights."""
     import keras
 
     keras.utils.set_random_seed(1)
@@ -83,31 +83,31 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "residual-missing-attention",
-            "The residual connection around the attention is missing: its output alone is normalized.",
+            "You normalize the attention's output alone: the residual connection around the attention is missing.",
             {BLOCK1: "block1 = self.layernorm1(attention)"},
             "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "residual-missing-feed-forward",
-            "The residual connection around the fully connected part is missing.",
+            "You left out the residual connection around the fully connected part.",
             {LAST: "return self.layernorm2(forward)"},
             "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "residual-feed-forward-from-input",
-            "The second sum starts from x: it starts from what went into the fully connected part.",
+            "Your second sum starts from x. Start from the fully connected part's input.",
             {LAST: "return self.layernorm2(x + forward)"},
             "strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8",
         ),
         Wrong(
             "feed-forward-input-of-attention",
-            "The fully connected part gets the attention's bare output, without residual connection and normalization.",
+            "You pass the attention's bare output to the fully connected part, without residual connection and normalization.",
             {"self.ffn(block1)": "self.ffn(attention)"},
             "Vaswani et al. 2017, section 3.3",
         ),
         Wrong(
             "norm-before",
-            "The normalizations stand before the sublayers (pre-norm): here, as in the paper, they follow the sums.",
+            "You put the normalizations before the sublayers (pre-norm). Here, as in the paper, they follow the sums.",
             {
                 ATTENTION: "normed = self.layernorm1(x)\n        attention = self.mha(normed, normed, attention_mask=mask, training=training)",
                 BLOCK1: "block1 = x + attention",
@@ -118,38 +118,37 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "norm-inside-residual",
-            "Only what a sublayer gives is normalized, and x is added to that: the sum is to be normalized.",
+            "You normalize only the sublayer's output and then add x. Normalize the sum.",
             {BLOCK1: "block1 = x + self.layernorm1(attention)", LAST: "return block1 + self.layernorm2(forward)"},
             "keitakurita/Practical_NLP_in_PyTorch#1, harvardnlp/annotated-transformer#110",
         ),
         Wrong(
             "norm-missing-feed-forward",
-            "The second normalization is missing.",
+            "You left out the second normalization.",
             {LAST: "return block1 + forward"},
             "Vaswani et al. 2017, section 3.1",
         ),
         Wrong(
             "norm-shared-last-1",
-            "The first normalization is used in the second place too: each sum has its own gain and bias.",
+            "You use the first normalization for the second sum too. Each sum has its own gain and bias.",
             {LAST: "return self.layernorm1(block1 + forward)"},
             "bentrevett/pytorch-seq2seq#100, allenai/OLMo#222, henry9zhr/QANet-pytorch#7",
         ),
         Wrong(
             "mask-argument-ignored",
-            "The mask does not arrive in the attention: padding is attended. As a fourth argument without a name it is "
-            "taken for something else.",
+            "Your mask does not reach the attention, so it attends to padding. Keras takes an unnamed fourth argument for a different mask.",
             {ATTENTION: "attention = self.mha(x, x, training=training)"},
             "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
             "dropout-never",
-            "Nothing is dropped after the fully connected part.",
+            "You do not apply dropout after the fully connected part.",
             {FORWARD: "forward = self.ffn(block1)"},
             "tensorflow/tensorflow#42625",
         ),
         Wrong(
             "dropout-after-residual",
-            "Dropout is on the sum: then x itself is dropped too. It is on what the fully connected part gives.",
+            "You apply dropout to the sum, which drops x too. Apply it to the fully connected part's output.",
             {
                 FORWARD: "forward = self.ffn(block1)",
                 LAST: "return self.layernorm2(self.dropout_ffn(block1 + forward, training=training))",

@@ -1,4 +1,4 @@
-"""What is checked of `Transformer`: what goes where, and probabilities over the vocabulary."""
+"""The checks of `Transformer`: what goes where, and probabilities over the vocabulary."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ MASKS = 'masks = {"look_ahead_mask": look_ahead_mask, "padding_mask": dec_paddin
 DECODED = "dec_output, scores = self.decoder(output_sentence, enc_output, training=training, **masks)"
 LOGITS = "logits = self.final_layer(dec_output)"
 LAST = "return ops.softmax(logits, axis=-1), scores"
-NEAR = 1e-4  # in float32, as learners' own models are: √d may be taken of a tensor then, which is float32
+NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a float32 tensor
 
 
 def draw(rng):
-    """Ids, three different masks, and a seed of the weights."""
+    """Return ids, three different masks, and a seed for the weights."""
     batch, rows, columns, heads, between, source, target = sizes(rng, 7, least=3, most=10)
     hidden = rng.random((2, batch, 1, columns)) < 0.6
     hidden[..., 0] = True
@@ -30,7 +30,7 @@ def draw(rng):
 
 
 def draw_square(rng):
-    """In training; source and target of one length and one vocabulary, so that each fits in the other's place."""
+    """Return inputs for training, with source and target of one length and one vocabulary, so that each fits in the other's place."""
     batch, positions, heads, between, vocabulary = sizes(rng, 5, least=3, most=8)
     return {
         "input_sentence": rng.integers(1, vocabulary, (batch, positions)),
@@ -45,7 +45,7 @@ def draw_square(rng):
 
 
 def called(answer, inputs):
-    """The result with weights that are drawn by shape, in the order of the parts."""
+    """Return the result with weights that are drawn by shape, in the order of the parts."""
     import keras
 
     keras.utils.set_random_seed(1)
@@ -64,17 +64,16 @@ def called(answer, inputs):
 
 
 def probabilities(inputs, result, expected):
-    """Those of a position sum to 1, and do not depend on later target tokens."""
+    """Check that a position's probabilities sum to 1 and do not depend on later target tokens."""
     found = np.asarray(result[0])
     if found.min() < 0 or not np.allclose(found.sum(axis=-1), 1.0):
-        return "the numbers of a position are no probabilities: they are negative, or do not sum to 1."
+        return "the numbers of a position are not probabilities: some are negative, or they do not sum to 1."
     return None
 
 
 EXERCISE = Exercise(
     title="The Transformer",
-    question="What does the whole model give, logits or probabilities, and are there two padding masks or one? "
-    "(keras-team/keras-io#1046)",
+    question="Does the whole model return logits or probabilities, and are there two padding masks or one? (keras-team/keras-io#1046)",
     difficulty=2,
     minutes=15,
     uses=("numpy", "keras", "tensorflow"),
@@ -97,29 +96,29 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "softmax-missing",
-            "Logits are returned: this model's users expect probabilities.",
+            "You return logits. Users of this model expect probabilities.",
             {LAST: "return logits, scores"},
             "flexflow/flexflow-train#467, PaddlePaddle/PaddleOCR#4556",
         ),
         Wrong(
             "softmax-over-positions",
-            "The softmax goes over the positions: the probabilities of a position are over the vocabulary, the last axis.",
+            "Your softmax runs over the positions. A position's probabilities are over the vocabulary, the last axis.",
             {LAST: LAST.replace("axis=-1", "axis=1")},
         ),
         Wrong(
             "softmax-twice",
-            "The softmax is taken twice: the probabilities are nearly equal.",
+            "You apply the softmax twice, so the probabilities are nearly equal.",
             {LAST: LAST.replace("logits, axis", "ops.softmax(logits), axis")},
             "Vaswani et al. 2017, section 3.2.1",
         ),
         Wrong(
             "final-layer-missing",
-            "The last layer is not used: the softmax goes over the decoder's features, not over the vocabulary.",
+            "You do not use the last layer, so your softmax runs over the decoder's features instead of the vocabulary.",
             {LOGITS: "logits = dec_output"},
         ),
         Wrong(
             "padding-masks-exchanged",
-            "The two padding masks are exchanged: each of encoder and decoder has its own.",
+            "You exchanged the two padding masks. Encoder and decoder each have their own.",
             {
                 ENCODED: ENCODED.replace("enc_padding", "dec_padding"),
                 MASKS: MASKS.replace("dec_padding", "enc_padding"),
@@ -127,17 +126,17 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "encoder-mask-missing",
-            "The encoder gets no mask: source tokens attend to padding.",
+            "You pass no mask to the encoder, so source tokens attend to padding.",
             {ENCODED: ENCODED.replace(", mask=enc_padding_mask", "")},
         ),
         Wrong(
             "decoder-gets-source",
-            "The decoder reads the source sentence: it gets the target so far.",
+            "You pass the source sentence to the decoder. Pass it the target so far.",
             {DECODED: DECODED.replace("output_sentence", "input_sentence")},
         ),
         Wrong(
             "dropout-never",
-            "`training` is not handed on: nothing is dropped in training.",
+            "You do not pass `training` on, so dropout is off in training.",
             {
                 ENCODED: ENCODED.replace("training=training", "training=False"),
                 DECODED: DECODED.replace("training=training", "training=False"),

@@ -1,4 +1,4 @@
-"""What is checked of `create_look_ahead_mask`, and the triangles that hide something else."""
+"""The checks of `create_look_ahead_mask`, with the triangles that hide something else."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
@@ -6,13 +6,13 @@ COMPARED, LAST = "allowed = position[None, :] <= position[:, None]", "return all
 
 
 def draw(rng):
-    """A length."""
+    """Return a length."""
     (length,) = sizes(rng, 1, least=3, most=9)
     return {"length": length}
 
 
 def draw_shortest(rng):
-    """One token or two."""
+    """Return a length of one or two tokens."""
     return {"length": int(rng.integers(1, 3))}
 
 
@@ -29,49 +29,48 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "causal-strict",
-            "A position does not see itself, s < t: then the first one has nothing to attend to. The input is shifted "
-            "already, so itself is not the future.",
+            "A position does not see itself: you wrote s < t, so the first position has nothing to attend to. The input is already shifted, so a position itself is not the future.",
             {COMPARED: COMPARED.replace("<=", "<")},
             "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),
         Wrong(
             "causal-one-ahead",
-            "Each position sees the next one, s ≤ t + 1: that is the word it is to predict.",
+            "Each position sees the next one, s ≤ t + 1. That is the word that it should predict.",
             {COMPARED: COMPARED + "\n    allowed = position[None, :] <= position[:, None] + 1"},
             "asked in pytorch/tutorials#2250",
         ),
         Wrong(
             "causal-reversed",
-            "The triangle is the upper one: the past is hidden and the future seen. Rows are queries, columns keys.",
+            "Your triangle is the upper one: it hides the past and shows the future. Rows are queries, and columns are keys.",
             {COMPARED: COMPARED.replace("<=", ">=")},
             "pytorch/examples#649",
         ),
         Wrong(
             "causal-inverted",
-            "True stands where a key is to be hidden: True means that it may be attended.",
+            "Your mask is True where a key should be hidden. True means *attend*.",
             {COMPARED: COMPARED.replace("<=", ">")},
             "harvard-edge/cs249r_book#1785",
         ),
         Wrong(
             "causal-itself-only",
-            "Only the diagonal is open: each position sees itself alone, and not what came before it.",
+            "Your mask opens only the diagonal: each position sees itself, but not what came before.",
             {COMPARED: COMPARED.replace("<=", "==")},
             "Vaswani et al. 2017, section 3.2.3",
         ),
         Wrong(
             "causal-missing",
-            "Everything is open: the future is seen.",
+            "Your mask opens everything, so positions see the future.",
             {COMPARED: "allowed = np.ones((length, length), bool)"},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "mask-as-numbers",
-            "The mask holds numbers, 1 and 0: here masks are boolean.",
+            "Your mask holds the numbers 1 and 0. Here masks are boolean.",
             {LAST: "return allowed[None].astype(float)"},
         ),
         Wrong(
             "axis-missing",
-            "The mask has no axis for the batch: (1, T, T) is asked for.",
+            "Your mask has no axis for the batch. Return (1, T, T).",
             {LAST: "return allowed"},
         ),
     ),

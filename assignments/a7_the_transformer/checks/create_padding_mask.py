@@ -1,4 +1,4 @@
-"""What is checked of `create_padding_mask`, and the other conventions."""
+"""The checks of `create_padding_mask`, with the other conventions."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
@@ -6,7 +6,7 @@ COMPARED, LAST = "allowed = np.not_equal(ids, 0)", "return allowed[:, None, :]"
 
 
 def draw(rng):
-    """Sentences of different lengths, padded at their end; ids from 1."""
+    """Return sentences of different lengths, padded at the end, with ids from 1."""
     batch, positions = sizes(rng, 2, least=3)
     ids = rng.integers(1, 9, (batch, positions))
     ids[:, 0] = 1
@@ -17,7 +17,7 @@ def draw(rng):
 
 
 def draw_anywhere(rng):
-    """Padding in front and in between."""
+    """Return sentences with padding in front and in between."""
     batch, positions = sizes(rng, 2, least=4)
     ids = rng.integers(1, 9, (batch, positions))
     ids[rng.random(ids.shape) < 0.4] = 0
@@ -27,7 +27,7 @@ def draw_anywhere(rng):
 
 EXERCISE = Exercise(
     title="The padding mask",
-    question="Is a mask 1 at padding or 1 at words, and which axes has it? (keras-team/keras-io#1046)",
+    question="Is a mask 1 at padding or 1 at words, and which axes does it have? (keras-team/keras-io#1046)",
     difficulty=1,
     minutes=8,
     checks=(
@@ -37,46 +37,44 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "padding-inverted",
-            "The mask is True at padding: True means that a position may be attended, and padding may not.",
+            "Your mask is True at padding. True means *attend*, and nobody may attend to padding.",
             {COMPARED: "allowed = np.equal(ids, 0)"},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-as-numbers",
-            "The mask holds numbers, 1 and 0: here masks are boolean, so that nobody adds them to logits by mistake.",
+            "Your mask holds the numbers 1 and 0. Here masks are boolean, so that nobody adds them to logits by mistake.",
             {COMPARED: "allowed = np.not_equal(ids, 0).astype(float)"},
         ),
         Wrong(
             "mask-as-logits",
-            "The mask holds what would be added to logits, -1e9 and 0: here masks are boolean, True at what may be "
-            "attended.",
+            "Your mask holds -1e9 and 0, which are for adding to logits. Here masks are boolean, and True means *attend*.",
             {COMPARED: "allowed = np.equal(ids, 0) * -1e9"},
         ),
         Wrong(
             "axis-missing",
-            "The mask has no axis for the queries, (B, S): against scores (B, T, S) the batch would meet the queries.",
+            "Your mask is (B, S), without an axis for the queries. Beside scores (B, T, S), its batch axis would line up with the queries.",
             {LAST: "return allowed"},
         ),
         Wrong(
             "padding-on-queries",
-            "The new axis is at the end, (B, S, 1): that hides whole queries, not keys.",
+            "You put the new axis at the end, (B, S, 1). That hides whole queries instead of keys.",
             {LAST: "return allowed[:, :, None]"},
             "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
         ),
         Wrong(
             "axis-for-heads",
-            "The mask has an axis for the heads too, (B, 1, 1, S): (B, 1, S) is asked for, and Keras' layer puts the "
-            "heads in by itself.",
+            "Your mask has an axis for the heads too, (B, 1, 1, S). Return (B, 1, S): Keras' layer adds the axis of the heads itself.",
             {LAST: "return allowed[:, None, None, :]"},
         ),
         Wrong(
             "padding-at-end-only",
-            "Padding is taken to be at the end of a sentence: a 0 is padding wherever it stands.",
+            "You expect padding only at the end of a sentence. A 0 is padding wherever it stands.",
             {COMPARED: "allowed = np.arange(ids.shape[1]) < np.count_nonzero(ids, axis=1)[:, None]"},
         ),
         Wrong(
             "first-token-hidden",
-            "The token with id 1 is hidden too: only 0 is padding.",
+            "You hide the token with id 1 too. Only 0 is padding.",
             {COMPARED: "allowed = np.greater(ids, 1)"},
         ),
     ),

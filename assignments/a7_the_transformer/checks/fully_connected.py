@@ -1,4 +1,4 @@
-"""What is checked of `fully_connected`, and where activations go wrong."""
+"""The checks of `fully_connected`, with the usual mistakes in activations."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
@@ -8,7 +8,7 @@ LAST = "return keras.Sequential([first, second])"
 
 
 def draw(rng):
-    """An input, and the weights."""
+    """Return an input and the weights."""
     batch, positions, width, between = sizes(rng, 4, least=3)
     return {
         "x": rng.normal(size=(batch, positions, width)),
@@ -22,7 +22,7 @@ def draw(rng):
 
 
 def called(answer, inputs):
-    """The result with the weights given."""
+    """Return the result with the given weights."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -33,7 +33,7 @@ def called(answer, inputs):
 
 
 def shapes(answer, inputs):
-    """Of the weights, and of the result."""
+    """Return the shapes of the weights and of the result."""
     model = answer.fully_connected(*inputs["weights"][0].shape)
     result = model(inputs["x"])
     return [tuple(result.shape), *(tuple(each.shape) for each in model.weights)]
@@ -41,8 +41,7 @@ def shapes(answer, inputs):
 
 EXERCISE = Exercise(
     title="The fully connected part",
-    question="How wide is the part between the attentions, and where is its activation? (Vaswani et al. 2017, section "
-    "3.3)",
+    question="How wide is the part between the attentions, and where is its activation? (Vaswani et al. 2017, section 3.3)",
     difficulty=1,
     minutes=8,
     uses=("numpy", "keras", "tensorflow"),
@@ -53,13 +52,13 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "feed-forward-activation-missing",
-            "There is no activation: two dense layers are then one linear map.",
+            "You left out the activation. Two dense layers are then a single linear map.",
             {FIRST: FIRST.replace(', activation="relu"', "")},
             "d2l-ai/d2l-en#1564, spring-media/TransformerTTS#102",
         ),
         Wrong(
             "feed-forward-activation-after-second",
-            "The relu follows the second layer: it belongs between the two.",
+            "Your relu follows the second layer. It belongs between the two.",
             {
                 FIRST: FIRST.replace(', activation="relu"', ""),
                 SECOND: SECOND.replace("dim)", 'dim, activation="relu")'),
@@ -68,19 +67,19 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "feed-forward-activation-after-both",
-            "A relu follows the second layer too: then nothing negative is ever added to the embedding.",
+            "You put a relu after the second layer too. Then nothing negative is ever added to the embedding.",
             {SECOND: SECOND.replace("dim)", 'dim, activation="relu")')},
             "namedtensor/notation#72",
         ),
         Wrong(
             "feed-forward-activation-gelu",
-            "The activation is gelu, as in BERT: the paper's is relu.",
+            "You use gelu, as BERT does. The paper uses relu.",
             {FIRST: FIRST.replace("relu", "gelu")},
             "Vaswani et al. 2017, section 3.3",
         ),
         Wrong(
             "feed-forward-widths-exchanged",
-            "The widths are exchanged: the result must have the input's width, or it cannot be added to it.",
+            "You exchanged the widths. The result must have the input's width, so that it can be added to it.",
             {
                 FIRST: FIRST.replace("fully_connected_dim", "embedding_dim"),
                 SECOND: SECOND.replace("embedding", "fully_connected"),
@@ -88,13 +87,13 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "feed-forward-bias2-missing",
-            "The second layer has no bias.",
+            "Your second layer has no bias.",
             {SECOND: SECOND.replace("dim)", "dim, use_bias=False)")},
             "Vaswani et al. 2017, section 3.3",
         ),
         Wrong(
             "feed-forward-three-layers",
-            "There is a layer too many: one goes up to the larger width, one comes down.",
+            "You have one layer too many. One goes up to the larger width, and one comes down.",
             {LAST: "return keras.Sequential([first, keras.layers.Dense(fully_connected_dim), second])"},
         ),
     ),

@@ -1,4 +1,4 @@
-"""What is checked of `get_angles`, and how exponents go wrong."""
+"""The checks of `get_angles`, with the usual mistakes in the exponent."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ PAIR, POWER, LAST = "pair = k // 2", "power = np.power(10000.0, 2 * pair / d)", 
 
 
 def draw(rng):
-    """Some positions and some features of an embedding that has more of them."""
+    """Return some of the positions and features of a larger embedding."""
     count, features, more = sizes(rng, 3, least=3)
     d = features + more
     return {
@@ -27,50 +27,48 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "positions-exponent-per-feature",
-            "The exponent is k/d for each feature: then sine and cosine of a pair have different angles. A pair's two "
-            "features share one.",
+            "Your exponent is k/d for each feature, so sine and cosine of a pair have different angles. The two features of a pair share one angle.",
             {POWER: "power = np.power(10000.0, k / d)"},
             "maxjcohen/transformer#62",
         ),
         Wrong(
             "positions-exponent-doubled-per-feature",
-            "The exponent is 2k/d: it runs from 0 to nearly 2. In the formula 2i stands for the even feature itself; k "
-            "is 2i or 2i + 1 already.",
+            "Your exponent is 2k/d, which runs from 0 to nearly 2. In the formula, 2i is the even feature itself; k is already 2i or 2i + 1.",
             {POWER: "power = np.power(10000.0, 2 * k / d)"},
             "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25",
         ),
         Wrong(
             "positions-exponent-halved",
-            "The exponent is i/d: it runs from 0 to a half only. The formula's is twice as large.",
+            "Your exponent is i/d, which runs only from 0 to a half. The formula's is twice as large.",
             {POWER: "power = np.power(10000.0, pair / d)"},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-exponent-positive",
-            "The positions are multiplied by the power: the angles grow with the feature. They must shrink.",
+            "You multiply the positions by the power, so the angles grow with the feature. They must shrink.",
             {LAST: "return positions * power"},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-base-1000",
-            "What is raised to a power is 1,000 here; the formula has 10,000.",
+            "You raise 1,000 to a power. The formula has 10,000.",
             {POWER: POWER.replace("10000.0", "1000.0")},
             "maxjcohen/transformer#62",
         ),
         Wrong(
             "width-from-features",
-            "The exponent is divided by the number of features in `k`: `d` is given, for `k` need not hold all.",
+            "You divide the exponent by the number of features in `k`. Divide by `d`, because `k` may hold only some of the features.",
             {POWER: "power = np.power(10000.0, 2 * pair / k.shape[-1])"},
         ),
         Wrong(
             "exponent-whole-number",
-            "The exponent is rounded down to a whole number, 0: // belongs to the pair, not to the division by d.",
+            "You round the exponent down to the whole number 0. Use // for the pair, not for the division by d.",
             {POWER: "power = np.power(10000.0, 2 * pair // d)"},
             "zju3dv/LoFTR#41",
         ),
         Wrong(
             "positions-exponent-width-minus-one",
-            "The exponent is divided by d - 1, so that it would end at 1: the formula divides by d.",
+            "You divide the exponent by d - 1, so that it ends at 1. The formula divides by d.",
             {POWER: "power = np.power(10000.0, 2 * pair / (d - 1))"},
             "Vaswani et al. 2017, section 3.5",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `positional_encoding`, and the other tables that people make."""
+"""The checks of `positional_encoding`, with the other tables that people make."""
 
 import numpy as np
 
@@ -14,19 +14,19 @@ EVEN, ODD = "np.sin(angles[:, 0::2])", "np.cos(angles[:, 1::2])"
 
 
 def draw(rng):
-    """Positions and features, odd or even."""
+    """Return a number of positions and of features, odd or even."""
     positions, d = sizes(rng, 2, least=5, most=13)
     return {"positions": positions, "d": d}
 
 
 def draw_odd(rng):
-    """An odd number of features."""
+    """Return an odd number of features."""
     positions, half = sizes(rng, 2, least=2, most=9)
     return {"positions": positions, "d": 2 * half + 1}
 
 
 def on_circles(inputs, result, expected):
-    """Sine and cosine of one angle lie on the unit circle."""
+    """Check that sine and cosine of one angle lie on the unit circle."""
     table = np.asarray(result)[0]
     pairs = inputs["d"] // 2
     radii = table[:, 0 : 2 * pairs : 2] ** 2 + table[:, 1 : 2 * pairs : 2] ** 2
@@ -37,8 +37,7 @@ def on_circles(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="The positional encoding",
-    question="What does an embedding get so that attention knows positions, and how are sines and cosines arranged? "
-    "(the halves and the interleaved table: tensorflow/tensor2tensor#391, tensorflow/text#1122)",
+    question="What do we add to an embedding so that attention knows positions, and how are sines and cosines arranged? (halves and interleaved tables: tensorflow/tensor2tensor#391, tensorflow/text#1122)",
     difficulty=1,
     minutes=10,
     needs=("get_angles",),
@@ -50,56 +49,55 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "positions-sine-cosine-swapped",
-            "Cosines stand at even features and sines at odd ones: it is the other way round.",
+            "You put cosines at even features and sines at odd ones. It is the other way round.",
             {SINES: SINES.replace("np.sin", "np.cos"), COSINES: COSINES.replace("np.cos", "np.sin")},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-halves",
-            "All sines come first and all cosines after them: they are to be interleaved, sine, cosine, sine, cosine.",
+            "You put all sines first and all cosines after them. Interleave them: sine, cosine, sine, cosine.",
             {ZEROS: f"encoding = np.concatenate([{EVEN}, {ODD}], axis=-1)", BOTH: ""},
             "tensorflow/text#1122, tatp22/multidim-positional-encoding#20, tensorflow/tensor2tensor#1925",
         ),
         Wrong(
             "positions-halves-cosine-first",
-            "All cosines come first and all sines after them: sines and cosines are to be interleaved.",
+            "You put all cosines first and all sines after them. Interleave them: sine, cosine, sine, cosine.",
             {ZEROS: f"encoding = np.concatenate([{ODD}, {EVEN}], axis=-1)", BOTH: ""},
             "tensorflow/tensor2tensor#391",
         ),
         Wrong(
             "positions-sines-only",
-            "All features are sines: every second one is to be the cosine of the same angle.",
+            "All your features are sines. Every second one must be the cosine of the same angle.",
             {COSINES: COSINES.replace("np.cos", "np.sin")},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-angles-only",
-            "The angles themselves are returned: sine and cosine are still to be taken.",
+            "You return the angles themselves. Take their sines and cosines.",
             {BOTH: "encoding = angles"},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-from-one",
-            "The positions are counted from 1: the first one is position 0, whose sines are 0 and whose cosines are 1.",
+            "You count the positions from 1. The first one is position 0, with sines of 0 and cosines of 1.",
             {ANGLES: ANGLES.replace("np.arange(positions)[", "np.arange(1, positions + 1)[")},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-degrees",
-            "The angles are taken for degrees: they are radians already, which is what NumPy's sine takes.",
+            "You treat the angles as degrees. They are already radians, which NumPy's sine takes.",
             {ANGLES: ANGLES + "\n    angles = np.deg2rad(angles)"},
             "Vaswani et al. 2017, section 3.5",
         ),
         Wrong(
             "positions-over-batch",
-            "The axis of size 1 stands behind the positions, (P, 1, d): added to embeddings, the positions would run "
-            "over the batch.",
+            "You put the axis of size 1 after the positions, (P, 1, d). Added to embeddings, the positions would run over the batch.",
             {LAST: "return encoding[:, None]"},
             "cmu-l3/anlp-fall2025-code#1, songyangco/GETNext#2, NeuracoreAI/neuracore#154",
         ),
         Wrong(
             "no-batch-axis",
-            "The table has no axis for the batch: (1, P, d) is asked for.",
+            "Your table has no axis for the batch. Return (1, P, d).",
             {LAST: "return encoding"},
         ),
     ),

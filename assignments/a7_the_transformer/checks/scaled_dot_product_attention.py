@@ -1,4 +1,4 @@
-"""What is checked of `scaled_dot_product_attention`; besides what stands here, the whole bank of mistakes is compared."""
+"""The checks of `scaled_dot_product_attention`; the whole bank of mistakes is compared too."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ LAST = "return np.matmul(weights, v), weights"
 
 
 def draw(rng):
-    """A mask that hides something from every query but one, and never everything."""
+    """Return a mask that hides something from every query but one, and never everything."""
     batch, rows, columns, features, values = sizes(rng, 5)
     mask = rng.random((batch, rows, columns)) < 0.6
     np.put_along_axis(mask, rng.integers(0, columns, (batch, rows, 1)), False, axis=-1)
@@ -30,7 +30,7 @@ def draw(rng):
 
 
 def draw_plain(rng):
-    """No mask."""
+    """Return inputs without a mask."""
     batch, rows, columns, features, values = sizes(rng, 5)
     return {
         "q": rng.normal(size=(batch, rows, features)),
@@ -41,7 +41,7 @@ def draw_plain(rng):
 
 
 def draw_padding(rng):
-    """A padding mask (B, 1, S), of sentences one of which is nothing but padding."""
+    """Return a padding mask (B, 1, S) with one sentence that is only padding."""
     batch, rows, columns, features, values = sizes(rng, 5)
     mask = np.arange(columns) < rng.integers(1, columns + 1, batch)[:, None]
     mask[-1] = False
@@ -54,18 +54,18 @@ def draw_padding(rng):
 
 
 def draw_large(rng):
-    """Logits of thousands: weights that are 0 or 1, nearly."""
+    """Return logits of thousands, with weights that are nearly 0 or 1."""
     found = draw(rng)
     return {**found, "q": 60.0 * found["q"], "k": 60.0 * found["k"]}
 
 
 def shares(inputs, result, expected):
-    """Rows of weights sum to 1, and nothing goes to what is hidden."""
+    """Check that rows of weights sum to 1, and that hidden keys get nothing."""
     weights = np.asarray(result[1])
     if not (weights >= 0).all():
-        return "there are weights that are negative, or no numbers."
+        return "some weights are negative or not numbers."
     if np.any(weights[~np.broadcast_to(inputs["mask"], weights.shape)]):
-        return "what is hidden has a weight that is not 0."
+        return "a hidden key has a weight other than 0."
     if not np.allclose(weights.sum(axis=-1), 1.0):
         return "a query's weights do not sum to 1."
     return None
@@ -73,8 +73,7 @@ def shares(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="Scaled dot-product attention",
-    question="Over which axis does the softmax go, which size is under the root, and is the mask applied before the "
-    "softmax or after? (seed 003; lucidrains/vit-pytorch#65; labmlai/annotated_deep_learning_paper_implementations#146)",
+    question="Over which axis does the softmax run, which size is under the root, and is the mask applied before the softmax or after it? (seed 003; lucidrains/vit-pytorch#65; labmlai/annotated_deep_learning_paper_implementations#146)",
     difficulty=2,
     minutes=20,
     checks=(
@@ -87,87 +86,83 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "scale-missing",
-            "The logits are not divided by the root of the number of a key's features: the more features, the sharper "
-            "the softmax.",
+            "You do not divide the logits by the root of the number of a key's features. The more features, the sharper your softmax.",
             {LOGITS: LOGITS.replace(" / np.sqrt(k.shape[-1])", "")},
             "PAIR-code/tiny-transformers#71",
         ),
         Wrong(
             "scale-without-root",
-            "The logits are divided by the number of a key's features: the root is missing.",
+            "You divide the logits by the number of a key's features: the root is missing.",
             {LOGITS: LOGITS.replace("np.sqrt(k.shape[-1])", "k.shape[-1]")},
             "delzac/cntkx#10, tensorflow/tensor2tensor#1900; twice: huggingface/transformers#38290",
         ),
         Wrong(
             "scale-keys",
-            "Under the root is the number of keys: it is the number of features of one key.",
+            "You take the root of the number of keys. Take the root of the number of features of one key.",
             {LOGITS: LOGITS.replace("k.shape[-1]", "k.shape[-2]")},
             "asked in phlippe/uvadlc_notebooks#72",
         ),
         Wrong(
             "softmax-over-queries",
-            "The softmax goes over the queries, so that columns sum to 1: each query shares out over the keys.",
+            "Your softmax runs over the queries, so columns sum to 1. Each query distributes its weights over the keys.",
             {LARGEST: LARGEST.replace("-1", "-2"), TOTAL: TOTAL.replace("-1", "-2")},
             "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
         ),
         Wrong(
             "mask-inverted",
-            "The mask is read the other way round: True means that a query may attend, and this hides just that.",
+            "You read the mask the other way round. True means *attend*, and you hide exactly that.",
             {HIDDEN: "logits = np.where(allowed, -np.inf, logits) if mask is not None else logits"},
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
             "mask-after-softmax",
-            "The mask is applied after the softmax, and the rows no longer sum to 1: what is hidden has taken its share.",
+            "You apply the mask after the softmax. Hidden keys have already taken their share, so the rows no longer sum to 1.",
             {HIDDEN: "", LAST: "weights = weights * allowed\n    " + LAST},
             "huggingface/pytorch-image-models#2236",
         ),
         Wrong(
             "mask-zeroes-logits",
-            "Hidden logits become 0: exp(0) is 1, so they keep a share, often a large one.",
+            "You set hidden logits to 0. exp(0) is 1, so they keep a share, often a large one.",
             {HIDDEN: HIDDEN.replace("-np.inf", "0.0")},
             "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
         ),
         Wrong(
             "mask-missing",
-            "The mask has no effect: everybody attends to everybody.",
+            "Your mask has no effect: every query attends to every key.",
             {HIDDEN: ""},
             "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
         ),
         Wrong(
             "empty-row-averaged",
-            "Where everything is hidden the weights are uniform: a large negative number in the place of -∞ leaves the "
-            "softmax nothing else. The query has nothing to attend to, and is to get zeros.",
+            "Where everything is hidden, your weights are uniform, because you use a large negative number instead of -∞. Such a query has nothing to attend to and must get zeros.",
             {HIDDEN: HIDDEN.replace("-np.inf", "-1e9")},
             "keras.layers.MultiHeadAttention, where no scores are returned",
         ),
         Wrong(
             "empty-row-unmasked",
-            "Where everything is hidden the weights are as if nothing were: -1e9 added to all logits of a row changes "
-            "nothing in its softmax. The query has nothing to attend to, and is to get zeros.",
+            "Where everything is hidden, your weights look as if nothing were: adding -1e9 to all logits of a row does not change its softmax. Such a query has nothing to attend to and must get zeros.",
             {HIDDEN: "logits = logits + np.where(allowed, 0.0, -1e9)"},
         ),
         Wrong(
             "largest-of-hidden",
-            "The largest logit that is taken off before exp is one that is hidden: where it is far above the others, "
-            "nothing is left of them, and their sum is 0. Take off the largest of those that may be attended.",
+            "You subtract the largest logit before exp, but it may be a hidden one. If it is far above the others, nothing is left of them, and their sum is 0. Subtract the largest visible logit.",
             {HIDDEN: "", POWERS: "powers = np.exp(logits - largest) * allowed"},
         ),
         Wrong(
             "mask-empty-row-nan",
-            "Where everything is hidden the weights are NaN: 0 is divided by 0 there.",
+            "Where everything is hidden, your weights are NaN, because you divide 0 by 0.",
             {WEIGHTS: "weights = powers / total"},
             "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         ),
         Wrong(
             "softmax-overflow",
-            "Large logits overflow: the row's largest is to be taken off before exp, which changes no weight.",
+            "Large logits overflow. Subtract the row's largest before exp, which changes no weight.",
             {POWERS: "powers = np.exp(logits)"},
             "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
         ),
         Wrong(
             "weights-not-returned",
-            "The logits are returned with the output: the weights, after the softmax, are asked for.",
+            "You return the logits with the output. Return the weights after the softmax.",
             {LAST: "return np.matmul(weights, v), logits"},
         ),
     ),

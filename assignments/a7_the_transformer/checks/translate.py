@@ -1,4 +1,4 @@
-"""What is checked of `translate`: with models that are made up, and with the learner's own after training."""
+"""The checks of `translate`, with made-up models and with the learner's own after training."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ MONTHS, START, END, DIGIT, HYPHEN, MONTH, VOCABULARY = 12, 1, 2, 3, 13, 14, 26
 
 
 def draw(rng):
-    """Sentences with padding, and a model that is made up: it hangs on everything it is called with."""
+    """Return sentences with padding, and a made-up model that depends on all of its arguments."""
     batch, columns, length = sizes(rng, 3, least=4, most=9)
     source = rng.integers(1, 9, (batch, columns))
     for sentence, kept in zip(source, rng.integers(2, columns, batch), strict=True):
@@ -27,7 +27,7 @@ def draw(rng):
 
 
 def made_up(answer, inputs):
-    """With a model whose probabilities are read off a table, by a sum over what the masks leave of both sentences."""
+    """Translate with a model that looks its probabilities up in a table, by a sum over the visible part of both sentences."""
     table = inputs["table"]
 
     def model(source, target, training=None, enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None):
@@ -36,10 +36,10 @@ def made_up(answer, inputs):
         first = np.ones((1, 1, source.shape[1])) if enc_padding_mask is None else np.asarray(enc_padding_mask)
         second = np.ones((1, 1, source.shape[1])) if dec_padding_mask is None else np.asarray(dec_padding_mask)
         third = np.ones((1, size, size)) if look_ahead_mask is None else np.asarray(look_ahead_mask)
-        asked = ((first + 2 * second) * (source + 1)[:, None]).sum(axis=-1)  # (B, 1)
-        told = (third * ((target + 1) * (1 + np.arange(size)))[:, None]).sum(axis=-1)  # (B, T)
-        logits = table[(asked + told + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
-        logits = logits - 3.0 * (np.arange(7) == 2) * (size < 3)  # no end at once
+        source_sum = ((first + 2 * second) * (source + 1)[:, None]).sum(axis=-1)  # (B, 1)
+        target_sum = (third * ((target + 1) * (1 + np.arange(size)))[:, None]).sum(axis=-1)  # (B, T)
+        logits = table[(source_sum + target_sum + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
+        logits = logits - 3.0 * (np.arange(7) == 2) * (size < 3)  # the end token comes late
         powers = np.exp(logits)
         return powers / powers.sum(axis=-1, keepdims=True), {}
 
@@ -47,7 +47,7 @@ def made_up(answer, inputs):
 
 
 def dates(rng, count):
-    """Dates as tokens, source and target: days, months and years, the year last or first, and ISO 8601."""
+    """Return dates as tokens: the source has day, month and year with the year last or first, the target is ISO 8601."""
     source, target = np.zeros((count, 7), int), np.zeros((count, 12), int)
     for row in range(count):
         year, month, day = rng.integers(1900, 2100), rng.integers(1, MONTHS + 1), rng.integers(1, 29)
@@ -61,7 +61,7 @@ def dates(rng, count):
 
 
 def draw_dates(rng):
-    """A thousand to learn from, in the order in which they are learned, and a hundred others."""
+    """Return a thousand dates to learn from, in their order, and a hundred others."""
     source, target = dates(rng, 1000)
     new_source, new_target = dates(rng, 100)
     return {
@@ -75,13 +75,13 @@ def draw_dates(rng):
 
 
 def learned(answer, inputs):
-    """Trains the learner's Transformer, and reads new dates; not if a model that says a sentence by heart is not heard."""
+    """Train the learner's Transformer and read new dates, unless `translate` fails on a model that recites a sentence."""
     import warnings
 
     import keras
     import tensorflow as tf
 
-    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # of one token, in the first round
+    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # warns of one token in the first round
 
     def by_heart(source, target, training=None, **masks):
         paddings = [masks.pop("enc_padding_mask", None), masks.pop("dec_padding_mask", None)]
@@ -122,9 +122,9 @@ def learned(answer, inputs):
 
 
 def reads(inputs, result, expected):
-    """The loss has fallen, and most dates come out letter by letter."""
+    """Check that the loss has fallen, and that most dates come out letter by letter."""
     if result is None:
-        return "a model that says one sentence by heart is not heard aright: mend that first."
+        return "`translate` does not return the sentence of a model that recites one. Fix that first."
     first, last = np.mean(result["losses"][:5]), np.mean(result["losses"][-5:])
     if not last < 0.3 * first:
         return (
@@ -132,7 +132,7 @@ def reads(inputs, result, expected):
         )
     right = np.all(np.asarray(result["read"]) == inputs["new target"][:, 1:], axis=1)
     if right.mean() < 0.6:
-        return f"it learns (its loss falls to {last:.2f}), but reads {right.sum()} of {right.size} new dates aright."
+        return " new dates correctly."
     return None
 
 
@@ -163,43 +163,43 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "first-position-taken",
-            "The probabilities of the first position are used in every round: those of the next token stand at the last.",
+            "You use the first position's probabilities in every round. Those of the next token are at the last position.",
             {CHOSEN: CHOSEN.replace("[:, -1]", "[:, 0]")},
         ),
         Wrong(
             "end-not-kept",
-            "A sentence that has ended goes on: after its end token all are to be 0.",
+            "You continue a sentence that has ended. After its end token all ids must be 0.",
             {ZEROS: ""},
         ),
         Wrong(
             "end-forgotten",
-            "A sentence counts as ended for one round only: what has ended before stays ended.",
+            "You treat a sentence as ended for one round only. Once ended, it stays ended.",
             {ENDED: "ended = chosen == end_id"},
         ),
         Wrong(
             "end-removed",
-            "The end token is replaced by 0: it belongs to the sentence, zeros come after it.",
+            "You replace the end token by 0. It belongs to the sentence; zeros come after it.",
             {LAST: "return np.where(target[:, 1:] == end_id, 0, target[:, 1:])"},
         ),
         Wrong(
             "rounds-stopped",
-            "The rounds stop when all sentences have ended: the result is always (B, max_length), filled up with zeros.",
+            "You stop when all sentences have ended. The result is always (B, max_length), filled up with zeros.",
             {TARGET: TARGET + "\n        if ended.all():\n            break"},
         ),
         Wrong(
             "start-returned",
-            "The start token is returned too: the result is (B, max_length), what was written.",
+            "You return the start token too. Return only the written tokens, (B, max_length).",
             {LAST: "return target"},
         ),
         Wrong(
             "dropout-at-inference",
-            "The model is called as in training: with dropout it gives other tokens each time.",
+            "You call the model as in training. With dropout it gives different tokens each time.",
             {TRAINING: "training=True,"},
             "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         ),
         Wrong(
             "last-token-only",
-            "The decoder gets the last token alone: it is to see everything written so far.",
+            "You pass only the last token to the decoder. Pass everything written so far.",
             {
                 "            target,\n": "            target[:, -1:],\n",
                 LOOK_AHEAD: "look_ahead_mask=create_look_ahead_mask(1),",
@@ -207,19 +207,19 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "decoder-masks-source-padding-missing",
-            "The decoder gets no padding mask: its second attention would attend to the source's padding.",
+            "You pass no padding mask to the decoder, so its second attention attends to the source's padding.",
             {"dec_padding_mask=padding,": "dec_padding_mask=None,"},
             "speechbrain/speechbrain#1107, huggingface/transformers#47946",
         ),
         Wrong(
             "causal-missing",
-            "The decoder gets no look-ahead mask: earlier positions would see later ones, unlike in training.",
+            "You pass no look-ahead mask to the decoder, so earlier positions see later ones, unlike in training.",
             {LOOK_AHEAD: "look_ahead_mask=None,"},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),
         Wrong(
             "mask-of-target",
-            "The padding masks are made of the target: they are the source's.",
+            "You make the padding masks from the target. Make them from the source.",
             {
                 "enc_padding_mask=padding,": "enc_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
                 "dec_padding_mask=padding,": "dec_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
