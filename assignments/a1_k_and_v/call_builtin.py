@@ -12,7 +12,7 @@
 #
 # The fourth argument has changed too: in Keras 2 it was `attention_mask`, in Keras 3 it is the padding mask of the
 # query. A Transformer tutorial used a layer of its own, with `(v, k, q, mask)`. Code that was moved from one layer to
-# the other broke without a word.
+# the other broke without any error.
 #
 # **The shapes.** The query is (B, T, I); key and value are (B, S, I). The mask is boolean, (B, T, S), and True where t
 # may attend to s. The output is (B, T, E), and the scores are (B, H, T, S).

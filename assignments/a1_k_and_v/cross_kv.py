@@ -4,11 +4,11 @@
 # **The question.** The course draws K and V as two arrows that leave the encoder. The code passes `key=enc_output`. But
 # the encoder returns a single array, neither K nor V. So is `enc_output` K? Find out by making K and V yourself.
 #
-# **The idea.** No, `enc_output` is not K. An argument's name tells you which *role* an array plays, not that the array
-# is used as it is. The layer holds one kernel for each role, and first of all it multiplies each input by the kernel of
-# its role. K is `enc_output` times the *decoder layer's* key kernel, and V is `enc_output` times its value kernel. Both
-# kernels are trained with the decoder layer. Every decoder layer has its own pair, so six layers make six different K
-# from the same `enc_output`.
+# **The idea.** No, `enc_output` is not K. The name of an argument tells you which *role* an array plays. It does not
+# mean that the layer uses the array as it is. The layer holds one kernel for each role, and first of all it multiplies
+# each input by the kernel of its role. K is `enc_output` times the *decoder layer's* key kernel, and V is `enc_output`
+# times its value kernel. Both kernels are trained with the decoder layer. Every decoder layer has its own pair, so six
+# layers make six different K from the same `enc_output`.
 #
 # **The shapes.** `enc_output` is (B, S, I): B sentences, S source positions, I features. A kernel is (H, I, O): for
 # each of the H heads, a matrix from I features to O. K and V keep the positions and gain a head axis: (B, S, H, O).

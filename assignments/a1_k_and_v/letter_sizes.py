@@ -36,7 +36,7 @@ def letter_sizes(equation, left_shape, right_shape):
 
     Returns:
         Three things: a dict from every letter to its size; the shape of the result, a tuple of integers; and the
-            letters that are summed over, as one string in alphabetical order ("" if there are none).
+        letters that are summed over, as one string in alphabetical order ("" if there are none).
     """
     ### BEGIN SOLUTION
     operands, result = equation.replace(" ", "").split("->")

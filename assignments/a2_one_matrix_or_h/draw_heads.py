@@ -2,9 +2,9 @@
 # # What each head looks at
 #
 # **The question.** An exercise of the textbook asks you to show the weights of several heads. Can you just reshape the
-# scores to batch, heads, queries and keys, and draw them? And are these really the weights of each head? Yes, twice:
-# each head has a softmax of its own, and so its own weights. Only W_o mixes the heads. So draw them, in a picture from
-# which you can compare the heads.
+# scores to batch, heads, queries and keys, and draw them? And are these really the weights of each head? Yes to both:
+# each head has a softmax of its own, and so its own weights. Only W_o mixes the heads. Draw them so that the heads can
+# be compared.
 #
 # **The idea.** A picture of one sentence has a panel for each head, with a row for each query and a column for each
 # key. You read it by comparing colours. So one colour must mean one number in all panels: every head needs the same

@@ -2,13 +2,13 @@
 # # How much does a head matter? Leave it out
 #
 # **The question.** Another exercise asks how to measure which heads matter. A reader proposes a softmax over the
-# outputs of the heads. Does it say how important each head is? Find out with a measure that does.
+# outputs of the heads. Does that say how important each head is? Write a measure that does.
 #
-# **The idea.** No, it does not. It compares numbers that are not comparable. The output of each head is multiplied by
-# its own part of the output kernel, which may turn large numbers into nothing, or small ones into much. And a large
-# number need not be a useful one. What you can measure is the damage that is done without the head: an *ablation*. Set
-# the head's output to zero, leave all other heads as they are, and compute the loss again. The importance of the head
-# is the rise of the loss. It may be negative: then the model does better without the head.
+# **The idea.** A softmax does not tell you. It compares numbers that are not comparable. The output of each head is
+# multiplied by its own part of the output kernel, which may turn large numbers into nothing, or small ones into much.
+# And a large number need not be a useful one. What you can measure is the damage when the head is missing. This is an
+# *ablation*. Set the head's output to zero, leave all other heads as they are, and compute the loss again. The
+# importance of the head is the rise of the loss. It may be negative: then the model does better without the head.
 #
 # **The shapes.** The mixed values of the heads are (B, T, H, O), the output kernel is (H, O, E), and output and target
 # are (B, T, E). The loss is one number, the mean of the squared differences. The importance is (H,).

@@ -4,7 +4,7 @@
 # **The question.** If you leave out each head in turn, you need one more loss for each head. With 12 layers of 12
 # heads, that is 144. Can a single backward pass give you a number that says about the same?
 #
-# **The idea.** Put a factor ξ before the output of each head, with ξ = 1. To leave the head out is to take its ξ to 0.
+# **The idea.** Put a factor ξ before the output of each head, with ξ = 1. Leaving the head out means taking its ξ to 0.
 # The derivative of the loss with respect to ξ, at 1, says how the loss begins to change on the way there. By the chain
 # rule, this derivative is the sum of the head's output times the gradient of the loss with respect to that output.
 # Michel et al. (2019, section 4.1) take the absolute value of this sum for every example, because a head that helps one

@@ -2,7 +2,7 @@
 # # The nearest pair of kernels
 #
 # **The question.** Suppose somebody did train a single matrix W of I × I. Can you replace it by two thin matrices
-# afterwards? And how much do you lose? This is how people compress trained layers.
+# afterwards? And how much do you lose? People compress trained layers this way.
 #
 # **The idea.** You cannot do it exactly if the rank of W is higher than the r columns of each thin matrix. But there is
 # a best approximation. Write W = U diag(s) V^T, the singular value decomposition, with s from large to small. Keep the

@@ -32,7 +32,7 @@ def bilinear_form(query, key, query_kernel, key_kernel):
 
     Returns:
         Three arrays: W_i of every head, (H, I, I), with the query's features as rows; the logits from W_i, (B, H, T,
-            S); and the logits from the projected query and key, (B, H, T, S). Neither logits are scaled.
+        S); and the logits from the projected query and key, (B, H, T, S). Neither of the two logits is scaled.
     """
     ### BEGIN SOLUTION
     bilinear = np.einsum("HIO,HJO->HIJ", query_kernel, key_kernel)

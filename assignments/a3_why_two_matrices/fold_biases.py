@@ -34,7 +34,7 @@ def fold_biases(query_bias, key_bias, value_bias, output_kernel, output_bias):
 
     Returns:
         Four new arrays: the biases of query, key, value and output, with the same shapes as before. Those of key and
-            value are zeros, and the output of the layer is unchanged. The kernels stay as they are.
+        value are zeros, and the output of the layer is unchanged. The kernels stay as they are.
     """
     ### BEGIN SOLUTION
     moved = np.einsum("HO,HOE->E", value_bias, output_kernel)

@@ -31,7 +31,7 @@ def key_bias(query, key, query_kernel, query_bias, key_kernel, key_bias):
 
     Returns:
         Three arrays: the number that the key bias adds to every scaled logit of a row, (B, H, T); the scores with the
-            key bias, (B, H, T, S); and the scores without it, (B, H, T, S). All three include the query bias.
+        key bias, (B, H, T, S); and the scores without it, (B, H, T, S). All three include the query bias.
     """
     ### BEGIN SOLUTION
     scale = query_kernel.shape[-1] ** -0.5

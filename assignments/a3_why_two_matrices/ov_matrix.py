@@ -9,8 +9,8 @@
 # after them: scores · (V W_i^V) · W_i^O = scores · V · (W_i^V W_i^O). The product W_i^V W_i^O is the head's *OV
 # matrix*. It says what is carried from a position, while W_i^Q (W_i^K)^T says from which position.
 #
-# Also, to concatenate the heads before W^O is the same as to give each head its rows of W^O and *sum*. So the output of
-# the layer is a sum, with one summand from each head.
+# Also, concatenating the heads before W^O is the same as giving each head its rows of W^O and *summing*. So the output
+# of the layer is a sum, with one summand from each head.
 #
 # **The shapes.** `value` is (B, S, I), `scores` is (B, H, T, S), W^V is (H, I, O) and W^O is (H, O, E). The OV matrices
 # are (H, I, E), the summands of the heads (B, H, T, E), and the output (B, T, E). There are no biases here.
@@ -33,7 +33,7 @@ def ov_matrix(value, scores, value_kernel, output_kernel):
 
     Returns:
         Three arrays: the OV matrices, (H, I, E); the summand that each head adds to the output, (B, H, T, E); and the
-            output of all heads together, (B, T, E).
+        output of all heads together, (B, T, E).
     """
     ### BEGIN SOLUTION
     matrices = value_kernel @ output_kernel

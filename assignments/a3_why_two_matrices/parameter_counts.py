@@ -16,7 +16,7 @@
 
 # %%
 def parameter_counts(features, size, heads):
-    """Return the numbers of parameters that the logits of an attention layer need, in both ways.
+    """Count the parameters that the logits of an attention layer need, in both ways.
 
     Args:
         features: Number of features (I).

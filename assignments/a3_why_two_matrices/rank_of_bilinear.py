@@ -34,7 +34,7 @@ def rank_of_bilinear(query_kernel, key_kernel, tolerance):
 
     Returns:
         Two things: the largest rank that kernels of these shapes allow, an integer; and the numerical rank of each
-            head's W_i, integers (H,). A W_i of zeros has rank 0.
+        head's W_i, integers (H,). A W_i of zeros has rank 0.
     """
     ### BEGIN SOLUTION
     _, features, size = query_kernel.shape

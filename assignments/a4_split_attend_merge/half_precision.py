@@ -12,7 +12,7 @@
 #
 # The usual cure is to keep inputs and output in float16, which saves the memory, and to compute everything between in
 # float32. Cast query and key *before* you multiply them. Then scale, mask, take the softmax, mix the values, and cast
-# the output at the very end. To cast the product is too late: it is ∞ already. (If the product must be in float16,
+# the output at the very end. Casting the product is too late: it is ∞ already. (If the product must be in float16,
 # scale the query before it: the limit is then √O times farther away. The rounding stays.)
 #
 # **The shapes.** `query` is (B, H, T, O), `key` and `value` are (B, H, S, O), all float16. `mask` is boolean, (B, T,

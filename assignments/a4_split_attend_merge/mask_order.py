@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Mask first, or scale first?
 #
-# **The question.** The article adds the mask to Q · K^T and then divides by √O. The paper's figure scales first and masks
-# afterwards. Is that the same? Measure what happens in each order.
+# **The question.** The article adds the mask to Q · K^T and then divides by √O. The paper's figure scales first and
+# masks afterwards. Is that the same? Measure what happens in each order.
 #
 # **The idea.** With -∞ it is the same, because -∞ / √O = -∞. With a finite number p it is not: (logit - p) / √O
 # subtracts only p / √O, while logit / √O - p subtracts all of p. With p = 1e9 nobody sees the difference. But much code

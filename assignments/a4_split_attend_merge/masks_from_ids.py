@@ -32,7 +32,7 @@ def masks_from_ids(ids):
 
     Returns:
         Three boolean arrays, True where attention is allowed: the padding mask (B, 1, T), the look-ahead mask (T, T),
-            and both together (B, T, T).
+        and both together (B, T, T).
     """
     ### BEGIN SOLUTION
     positions = ids.shape[1]

@@ -82,8 +82,8 @@ def recover_output_layer(joined, output, step=0.01):
 
     Returns:
         Four arrays: the kernel (I, E); the bias (E,); for every output feature, the root mean square of the residual
-            over all tokens, (E,); and for every output feature, the bound ½ · step · (1 + Σ|w|) with the recovered
-            kernel, (E,).
+        over all tokens, (E,); and for every output feature, the bound ½ · step · (1 + Σ|w|) with the recovered kernel,
+        (E,).
     """
     ### BEGIN SOLUTION
     rows = joined.reshape(-1, joined.shape[-1])

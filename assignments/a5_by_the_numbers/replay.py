@@ -32,7 +32,7 @@ def replay(query, mixed, heads):
 
     Returns:
         Three arrays: the query cut into heads, (B, T, H, O); the same with the heads moved to the front, (B, H, T, O);
-            and `mixed` merged, (B, T, H·O), with the features of head 0 first.
+        and `mixed` merged, (B, T, H·O), with the features of head 0 first.
     """
     ### BEGIN SOLUTION
     batch, positions, width = query.shape

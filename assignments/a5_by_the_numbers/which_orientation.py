@@ -3,7 +3,7 @@
 #
 # **The question.** The article says that X is multiplied by Wq, and prints an 8 by 8 matrix. With as many features in
 # as out, both `x @ w` and `x @ w.T` run, and both have the right shape. Which of the two made the printed Q? You meet
-# this question whenever you load the weights of somebody else.
+# this question whenever you load someone else's weights.
 #
 # **The idea.** Try both, and look at what is left. With the right orientation, the product explains everything that
 # depends on the token. The residual Q - product is then the bias, the same row for every token, plus a little rounding.

@@ -45,9 +45,8 @@ def shown(answer, inputs):
         found.append(bool((first - last) * (high - low) > 0))
     names = ("image", "limits", "title", "x", "y")
     panels = worker_api.figure(figure)["panels"]
-    if all(
-        np.allclose(panel["limits"], [0, 1]) for panel in panels
-    ):  # 0 to 1 is allowed too, and the same mistakes must be named
+    # Limits from 0 to 1 are allowed too. The same mistakes must be named with them.
+    if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):
         largest = inputs["scores"].reshape(-1, inputs["num_heads"], *inputs["scores"].shape[1:])[inputs["item"]].max()
         panels = [{**panel, "limits": [0.0, float(largest)]} for panel in panels]
     return [{**{name: panel[name] for name in names}, "down": down} for panel, down in zip(panels, found, strict=True)]

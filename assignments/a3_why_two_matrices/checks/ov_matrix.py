@@ -48,7 +48,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "merge-averaged",
-            "You averaged the summands of the heads. To concatenate and multiply by W^O is to sum them.",
+            "You averaged the summands of the heads. Concatenating the heads and multiplying by W^O sums them.",
             {RETURN: RETURN.replace(".sum(", ".mean(")},
             "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         ),

@@ -86,7 +86,7 @@ EXERCISE = Exercise(
         Wrong(
             "half-logits-overflow",
             "You multiplied query and key in float16, where the product overflows before it is scaled, and rows "
-            "become NaN. To cast the product afterwards is too late: it is ∞ already. Cast query and key first.",
+            "become NaN. Casting the product afterwards is too late: it is ∞ already. Cast query and key first.",
             {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)) / query.shape[-1] ** 0.5"},
             "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
         ),
