@@ -14,7 +14,7 @@
 #   enough.
 # - The dots stand for all axes that have no letter. These come first in the shape. There may be none, one or several,
 #   and they leave the equation as they entered it.
-# - Blanks mean nothing.
+# - Spaces mean nothing.
 #
 # **The shapes.** The letters of an operand belong to the *last* axes of its shape, in the same order.
 #
@@ -55,7 +55,7 @@ def letter_sizes(equation, left_shape, right_shape):
 
 
 # %% [markdown] tags=["hint"]
-# Remove the blanks. Cut the equation at the arrow, then cut its left side at the comma. You now have three strings. Two
+# Remove the spaces. Cut the equation at the arrow, then cut its left side at the comma. You now have three strings. Two
 # of them belong to shapes.
 
 # %% [markdown] tags=["hint"]

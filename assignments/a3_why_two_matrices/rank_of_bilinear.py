@@ -2,7 +2,7 @@
 # # What two thin matrices cannot make
 #
 # **The question.** The logits depend only on W_i = W_i^Q (W_i^K)^T. Can a pair of kernels make every W_i? If not, two
-# matrices are not only cheaper than one, they also do less. Compute how much they can do.
+# matrices are not only cheaper than one: they also do less. Compute how much they can do.
 #
 # **The idea.** No, they cannot make every W_i. Every column of W_i is a linear combination of the O columns of W_i^Q.
 # So W_i has at most O independent columns: its *rank* is at most O, and of course at most I. This is the price of the

@@ -9,8 +9,8 @@
 # than unknowns, least squares finds the column that fits best, and the part that it cannot fit is a test. If you give A
 # a column of ones, the bias becomes a row of the kernel.
 #
-# How well must it fit? A number that is printed with two decimals is off by at most half a step, 0.005. In one
-# equation, the half step of the output adds up with the half step of each number of A, times its weight. So the error
+# How well must it fit? A number that is printed with two decimals is off by at most half a step, 0.005. In one equation
+# these errors add up: half a step for the output, and half a step for each number of A, times its weight. So the error
 # is at most ½ · step · (1 + Σ|w|), with the sum over the column. If the two arrays belong together, no fit is worse
 # than that. For the article, the root mean square of the residual is between 0.0016 and 0.0029, and the bound between
 # 0.010 and 0.013. For comparison, a merge without the transpose leaves 0.29 to 0.62.

@@ -121,7 +121,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "blanks-are-letters",
-            "You counted the blanks in the equation as letters. Remove them first.",
+            "You counted the spaces in the equation as letters. Remove them first.",
             {'equation.replace(" ", "").split': "equation.split"},
         ),
     ),
