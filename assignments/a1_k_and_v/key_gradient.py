@@ -5,12 +5,12 @@
 # the queries. They are never mixed into the output. So where does the gradient of that matrix come from? Follow it from
 # the loss back to the key kernel.
 #
-# **The idea.** The output depends on the keys through the weights of the mix. If you change the key kernel, K changes,
-# then the logits, the scores, the mix and the loss. The gradient comes back along the same path, one step at a time.
-# Let A be one row of scores, and let G be the gradient of the loss with respect to A. The softmax passes back A · (G −
-# Σₛ A·G), element by element. So the gradient of each score counts only as far as it differs from the row's weighted
-# average. The gradient vanishes where there is nothing to choose: with a single source position, or with equal values.
-# And it fades where one score is nearly 1 (see `a5.saturation`).
+# **The idea.** The output depends on the keys through the scores. If you change the key kernel, K changes, then the
+# logits, the scores, the mix and the loss. The gradient comes back along the same path, one step at a time. Let A be
+# one row of scores, and let G be the gradient of the loss with respect to A. The softmax passes back A · (G − Σₛ A·G),
+# element by element. So the gradient of each score counts only as far as it differs from the row's weighted average.
+# The gradient vanishes where there is nothing to choose: with a single source position, or with equal values. And it
+# fades where one score is nearly 1 (see `a5.saturation`).
 #
 # **The shapes.** The query heads are (B, T, H, O), the value heads (B, S, H, O), `enc_output` (B, S, I) and the key
 # kernel (H, I, O). K is (B, S, H, O), logits and scores are (B, H, T, S), and the mixed values are (B, T, H, O). The

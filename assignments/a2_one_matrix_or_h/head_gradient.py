@@ -2,7 +2,7 @@
 # # How much does a head matter? Ask its gradient
 #
 # **The question.** If you leave out each head in turn, you need one more loss for each head. With 12 layers of 12
-# heads, that is 144. Can a single backward pass give you a number that says about the same?
+# heads, that is 144. Can a single backward pass tell you about the same?
 #
 # **The idea.** Put a factor ξ before the output of each head, with ξ = 1. Leaving the head out means taking its ξ to 0.
 # The derivative of the loss with respect to ξ, at 1, says how the loss begins to change on the way there. By the chain

@@ -2,7 +2,7 @@
 # # A mask for every head
 #
 # **The question.** The heads have moved into the batch, so B·H items need B·H masks. The textbook repeats `valid_lens`
-# for them. You could use `np.repeat` or `np.tile`. Is there a difference? One of the two is a bug that people find
+# for them. You could use `np.repeat` or `np.tile`. Is there a difference? One of the two makes a bug that people find
 # late, or never.
 #
 # **The idea.** Both give B·H numbers. `np.repeat(lens, H)` writes the first number H times, then the second, and so on.

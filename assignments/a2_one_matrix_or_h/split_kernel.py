@@ -4,10 +4,10 @@
 # **The question.** The formulas have h matrices for the queries. The class has a single one, called W_q. Where are the
 # others? Some readers conclude that the class has one huge head instead of several. Find the h matrices inside the one.
 #
-# **The idea.** The h small matrices stand side by side in the large one. Each output column of a product depends on
-# only one column of the matrix. So X times the large matrix gives the results of X times each small one, side by side:
-# the same numbers, computed at once. The first O columns belong to head 0, the next O to head 1, and so on. These are h
-# *heads*, not one large one, because of what comes after: each head takes a softmax of its own.
+# **The idea.** The h small matrices stand side by side in the large one. Each column of a product depends on only one
+# column of the matrix. So X times the large matrix gives the results of X times each small one, side by side: the same
+# numbers, computed at once. The first O columns belong to head 0, the next O to head 1, and so on. These are h *heads*,
+# not one large one, because of what comes after: each head takes a softmax of its own.
 #
 # **The shapes.** The flat kernel is (I, H·O). Once split, it is (H, I, O): for each head, a matrix from the I input
 # features to its O.

@@ -6,9 +6,9 @@
 #
 # **The idea.** With -∞ it is the same, because -∞ / √O = -∞. With a finite number p it is not: (logit - p) / √O
 # subtracts only p / √O, while logit / √O - p subtracts all of p. With p = 1e9 nobody sees the difference. But much code
-# uses p = 10,000, because float16 can hold it. With O = 64, only 1,250 of it is left. If the logits are larger than
-# that, hidden positions get scores again. This is called a *leak*: the sum of a row's scores over the positions that
-# should be hidden. Here you measure the leak in both orders.
+# uses p = 10,000, because float16 can hold it. With O = 64, the division leaves only 1,250 of it. If the logits are
+# larger than that, hidden positions get scores again. This is called a *leak*: the sum of a row's scores over the
+# positions that should be hidden. Here you measure the leak in both orders.
 #
 # **The shapes.** `logits` is Q · K^T, not yet scaled, (B, H, T, S). `mask` is boolean, (B, T, S), and True where t may
 # attend to s. It is the same for all heads. A leak is (B, H, T). Every row may attend to at least one position.

@@ -2,7 +2,7 @@
 # # Rows with nothing to attend to
 #
 # **The question.** “My loss becomes NaN at some batch. All inputs are finite, and most batches are fine. Where does the
-# NaN come from?” This is one of the most common questions about attention. Write a softmax that never makes that NaN.
+# NaN come from?” People ask this again and again. Write a softmax that never makes that NaN.
 #
 # **The idea.** It comes from a row that may attend to nothing: a sentence of padding alone, or padding at the beginning
 # under a look-ahead mask. All logits of that row are -∞. Its largest logit is -∞ too, and -∞ - (-∞) is NaN. If you fill
