@@ -1,4 +1,4 @@
-"""`kmha compare`: runs the comparison with a progress bar, and prints its tables."""
+"""`kmha compare`: run the comparison with a progress bar, and print its tables."""
 
 import contextlib
 import dataclasses
@@ -23,7 +23,7 @@ OURS = "kmha:MultiHeadAttention"
 def run(
     *, cases: int, seed: int, dtype: str | None, backend: str, xla: bool, layer: str | None, json_file: Path | None
 ) -> int:
-    """Runs the comparison; returns the exit status."""
+    """Run the comparison, and return the exit status."""
     common.choose_backend(backend)
     layer_class = load_layer(layer or OURS)
     from kmha.verify import compare
@@ -38,7 +38,8 @@ def run(
         task = bar.add_task("cases", total=cases)
         options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla}
         report = compare(layer_class, cases, progress=lambda done, _: bar.update(task, completed=done), **options)
-    if any(row.raised < row.cases for row in report.table()):  # else there is nothing but errors to show
+    if any(row.raised < row.cases for row in report.table()):  # otherwise every case raised, and there are no numbers
+        # to show
         screen.print(_table(report))
     differences = _differences() if layer is None and not report.interrupted else []
     if differences:
@@ -47,16 +48,16 @@ def run(
         files.write_json(json_file, {**report.to_dict(), "differences": differences})
     screen.print(_verdict(report))
     if report.code():
-        screen.print("The smallest case that shows it, as code to paste:\n")
+        screen.print("The smallest case that shows it, ready to paste:\n")
         screen.print(Syntax(report.code(), "python", background_color="default", word_wrap=True))
     return common.INTERRUPTED if report.interrupted else int(not report.agrees)
 
 
 def load_layer(name: str) -> Any:
-    """The class that `MODULE:CLASS` names."""
+    """Load the class that `MODULE:CLASS` names."""
     thing = common.load(name)
     if not isinstance(thing, type):
-        raise click.ClickException(f"{name} is no class. `kmha diagnose` takes functions and layers too.")
+        raise click.ClickException(f"{name} is not a class. `kmha diagnose` takes functions and layers too.")
     return thing
 
 
@@ -97,10 +98,10 @@ def _difference_table(differences: list[dict[str, str]]) -> Table:
 
 
 def _differences() -> list[dict[str, str]]:
-    from kmha.verify.comparing.differences import shown
+    from kmha.verify.comparing.differences import demonstrate
 
-    with Console(stderr=True).status("showing the differences on purpose"):
-        return [dataclasses.asdict(difference) for difference in shown()]
+    with Console(stderr=True).status("running the demonstrations of the differences on purpose"):
+        return [dataclasses.asdict(difference) for difference in demonstrate()]
 
 
 def _verdict(report: Any) -> str:
@@ -112,7 +113,8 @@ def _verdict(report: Any) -> str:
     first = (report.smallest_failures or report.failures)[0]
     failing = len({found.case for found in report.failures})
     apart = f"{first.result} differs from the {first.against} by {first.relative:.2g} of its largest element"
-    return f"[bold red]{failing} of {cases}, differ[/]. In the smallest, {first.mode}: {escape(first.said or apart)}."
+    why = escape(first.said or apart)
+    return f"[bold red]{failing} of {cases}, differ[/]. In the smallest case, in {first.mode} mode: {why}."
 
 
 def _number(value: float | None) -> str:

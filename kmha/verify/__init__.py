@@ -1,4 +1,4 @@
-"""Is this layer right, and if not, what is wrong with it?
+"""Tools that check an attention layer: `compare` with the built-in and a reference, `diagnose` a mistake, `probe`.
 
 >>> import kmha
 >>> report = kmha.verify.compare(kmha.MultiHeadAttention, cases=3)

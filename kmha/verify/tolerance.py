@@ -1,15 +1,15 @@
-"""How far two computations of the same thing may lie apart; every tolerance of the project comes from here.
+"""How far apart two computations of the same thing may be. Every tolerance of the project comes from here.
 
-A difference is taken relative to the largest element of what is expected, for an element's own size says nothing about
-the rounding of the sums that it came from.
+A difference is relative to the largest element of the expected array. An element's own size says nothing about the
+rounding of the sums that it came from.
 """
 
 from typing import Any
 
 import numpy as np
 
-# The half types' epsilon, times this: query, key and value, scores, mix and output are rounded in turn, and so are
-# their gradients, each by half an epsilon of its own size. The worst that is found by
+# Multiples of the half types' epsilon. Query, key and value, scores, mix and output are rounded in turn, and so are
+# their gradients, each by half an epsilon of its own size. The largest multiple in
 # `kmha compare --dtype mixed_float16 --seed 77` is 3.7.
 HALF_FACTOR = 8
 
@@ -22,7 +22,7 @@ RELATIVE = {
 
 
 def relative(dtype: str) -> float:
-    """The tolerance for a dtype or a dtype policy, such as "float32" or "mixed_bfloat16".
+    """Return the tolerance for a dtype or a dtype policy, such as "float32" or "mixed_bfloat16".
 
     >>> relative("mixed_float16")
     0.0078125
@@ -31,9 +31,9 @@ def relative(dtype: str) -> float:
 
 
 def difference(actual: Any, expected: Any, largest: float | None = None) -> tuple[float, float]:
-    """The largest absolute difference, and the same relative to `largest` (that of `expected`, if not given).
+    """Return the largest absolute difference, and the same relative to `largest` (by default that of `expected`).
 
-    A NaN or an infinity that is not expected, or another shape, is infinitely far off.
+    An unexpected NaN or infinity, or a different shape, is infinitely far off.
 
     >>> difference(np.array([1.0, 2.5]), np.array([1.0, 2.0]))
     (0.5, 0.25)
@@ -47,7 +47,7 @@ def difference(actual: Any, expected: Any, largest: float | None = None) -> tupl
 
 
 def is_close(actual: Any, expected: Any, dtype: str) -> bool:
-    """Whether all elements agree to the tolerance of `dtype`.
+    """Return whether all elements agree to the tolerance of `dtype`.
 
     >>> is_close(np.array([1.0, 2.0 + 1e-11]), np.array([1.0, 2.0]), "float64")
     True

@@ -53,7 +53,7 @@ def test_ours_agrees(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["agrees"] is True
     assert report["cases"] == 5
-    assert len(report["differences"]) == 13
+    assert len(report["differences"]) == 14
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -82,7 +82,7 @@ def test_a_layer_that_only_raises_has_no_table():
         ("nowhere:Layer", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
         ("broken:Layer", "cannot import broken: ZeroDivisionError: division by zero"),
         ("learner:Noscale", "learner has no Noscale. It has: NoScale"),
-        ("learner:NOT_A_CLASS", "learner:NOT_A_CLASS is no class"),
+        ("learner:NOT_A_CLASS", "learner:NOT_A_CLASS is not a class"),
         ("learner", "expected MODULE:NAME"),
         ("learner.py:NoScale", "name the module without .py"),
     ],

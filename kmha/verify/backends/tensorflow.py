@@ -1,4 +1,4 @@
-"""Forward and gradients in TensorFlow: eager, traced (`tf.function`) or compiled by XLA."""
+"""Forward and backward passes in TensorFlow: eager, traced (`tf.function`) or compiled by XLA."""
 
 from typing import Any
 
@@ -6,28 +6,28 @@ import numpy as np
 import tensorflow as tf
 
 
-def run(candidate: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.Candidate.run`."""
-    variables = [weight.variable.value for weight in candidate.weights]
+def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.BuiltLayer.run`."""
+    variables = [weight.variable.value for weight in layer.weights]
 
     def step(*tensors: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(tensors)
-            outputs = candidate.call(tensors)
-            loss = candidate.loss(outputs, tf.constant(upstream))
+            outputs = layer.call(tensors)
+            loss = layer.loss(outputs, tf.constant(upstream))
         return outputs, tape.gradient(loss, [*tensors, *variables], unconnected_gradients="zero")
 
-    tensors = [tf.constant(array) for array in candidate.arrays()]
+    tensors = [tf.constant(array) for array in layer.arrays()]
     outputs, gradients = in_mode(mode, step)(*tensors)
     return [_array(x) for x in outputs], [_array(x) for x in gradients]
 
 
 def in_mode(mode: str, function: Any) -> Any:
-    """`function` of tensors as it is, or traced, or compiled."""
+    """Return `function` as it is, traced, or compiled."""
     if mode == "eager":
         return function
     traced = tf.function(function, autograph=False, jit_compile=mode == "xla")
-    # A concrete function, so that TensorFlow does not warn of many traces: each case has to have its own.
+    # A concrete function keeps TensorFlow from warning about many traces: each case needs its own.
     return lambda *tensors: traced.get_concrete_function(*tensors)(*tensors)
 
 

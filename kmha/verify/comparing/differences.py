@@ -1,6 +1,7 @@
-"""Where the built-in layer is wrong or surprising, and `kmha` differs on purpose: each shown as what both sides give.
+"""Demonstrations of where the built-in layer is wrong or surprising, and where `kmha` differs on purpose.
 
-The README lists them under "Where kmha differs"; each has a test in `tests/verify/comparing/test_differences.py`.
+The README lists them under "Where kmha differs", and `tests/verify/comparing/test_differences.py` tests each one. A
+function's docstring is its title in the table of `kmha compare`.
 """
 
 import dataclasses
@@ -22,26 +23,26 @@ BUILTIN = keras.layers.MultiHeadAttention
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """What was tried, and what came of it with the built-in and with `kmha`."""
+    """What was tried, and the results of the built-in and of `kmha`."""
 
     tried: str
     builtin: str
     here: str
 
 
-def shown() -> Iterator[Difference]:
-    """Runs them all; Keras 3.15.1 gives what the README says."""
+def demonstrate() -> Iterator[Difference]:
+    """Run every demonstration. With Keras 3.15.1 the results are those in the README."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for show in _ALL:
             if show is flash_attention and keras.backend.backend() != "tensorflow":
-                continue  # whether there is a fused kernel depends on the device there
+                continue  # there a fused kernel depends on the device
             tried = " ".join((show.__doc__ or "").split()).rstrip(".")
-            yield Difference(tried, _told(show, BUILTIN), _told(show, MultiHeadAttention))
+            yield Difference(tried, _outcome(show, BUILTIN), _outcome(show, MultiHeadAttention))
 
 
 def symbolic_scores(layer_class: Any) -> str:
-    """Symbolic scores of cross-attention, B=2 H=3 T=5 S=7."""
+    """Symbolic shape of the scores of cross-attention, B=2 H=3 T=5 S=7."""
     query, value = keras.Input(batch_shape=(2, 5, 4)), keras.Input(batch_shape=(2, 7, 4))
     return str(layer_class(3, 4)(query, value, return_attention_scores=True)[1].shape)
 
@@ -56,14 +57,14 @@ def empty_row(layer_class: Any) -> str:
 
 
 def fourth_positional(layer_class: Any) -> str:
-    """layer(x, x, x, mask), where the fourth argument is query_mask: change of the output by the mask."""
+    """layer(x, x, x, mask), where the fourth argument is query_mask: largest change of the output by the mask."""
     x, mask = _x(), np.tril(np.ones((2, 5, 5), bool))
     layer = _seeded(layer_class)
     return f"{_apart(layer(x, x, x, ops.convert_to_tensor(mask)), layer(x, x)):.2g}"
 
 
 def explicit_query_mask(layer_class: Any) -> str:
-    """query_mask= given: largest output in its False rows, with return_attention_scores=True."""
+    """query_mask= passed to the call: largest output in its False rows, with return_attention_scores=True."""
     x, mask = _x(), np.array([[True, True, False, True, True]] * 2)
     output, _ = _seeded(layer_class)(x, x, query_mask=mask, return_attention_scores=True)
     return f"{np.abs(_array(output)[:, 2]).max():.2g}"
@@ -77,7 +78,7 @@ def causal_along_attention_axes(layer_class: Any) -> str:
 
 
 def flash_attention_config(layer_class: Any) -> str:
-    """flash_attention=False, read back from get_config()."""
+    """flash_attention=False, as get_config() returns it."""
     return str(layer_class(3, 4, flash_attention=False).get_config().get("flash_attention", "not there"))
 
 
@@ -100,7 +101,7 @@ def dropout_rounding(layer_class: Any) -> str:
 
 
 def mask_of_the_caller(layer_class: Any) -> str:
-    """Whether the caller's tensor still carries its mask after layer(x, x)."""
+    """The mask of the caller's tensor after layer(x, x)."""
     x = keras.layers.Embedding(9, 4, mask_zero=True)(np.array([[1, 2, 0]]))
     layer_class(3, 4)(x, x)
     return "kept" if getattr(x, "_keras_mask", None) is not None else "lost: a second layer(x, x) attends to padding"
@@ -136,7 +137,7 @@ def scale_in_float64(layer_class: Any) -> str:
 
 
 def quantized_and_saved(layer_class: Any) -> str:
-    """A model quantized to int8, saved as .keras and loaded."""
+    """A model that was quantized to int8, saved as .keras and loaded: difference from the model before saving."""
     inputs = keras.Input((5, 4))
     model = keras.Model(inputs, layer_class(3, 4)(inputs, inputs))
     model.quantize("int8")
@@ -190,8 +191,8 @@ def _array(x: Any) -> np.ndarray:
     return ops.convert_to_numpy(ops.cast(x, "float64"))
 
 
-def _told(show: Callable[[Any], str], layer_class: Any) -> str:
-    """What happened, an error by its first sentence."""
+def _outcome(show: Callable[[Any], str], layer_class: Any) -> str:
+    """Return the result, or the first sentence of the error."""
     try:
         return show(layer_class)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a case should give, by the reference: folds any axes into (B, T), joins the masks, unfolds the result."""
+"""The expected results of a case: all axes are folded into (B, T), as the reference takes them, and unfolded."""
 
 import dataclasses
 
@@ -14,9 +14,9 @@ class Expected:
     """The reference's results, in the shapes of the layer's.
 
     Attributes:
-        results: "output", "scores", and the gradients as "d query", "d query/kernel" and so on.
-        upstream: what the gradients are of: Σ output · upstream.
-        attending: boolean, the output's axes but the features: whether all heads have something to attend to.
+        results: Arrays by name: "output", "scores", and the gradients as "d query", "d query/kernel" and so on.
+        upstream: The factor in Σ output · upstream, whose gradients these are.
+        attending: Boolean, the output's axes without the features: whether all heads have something to attend to.
     """
 
     results: dict[str, np.ndarray]
@@ -24,13 +24,13 @@ class Expected:
     attending: np.ndarray
 
 
-def of(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool = False) -> Expected:
-    """The expected results of a case.
+def compute(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool = False) -> Expected:
+    """Compute the expected results of a case.
 
     Args:
-        case: the case.
-        kept: what dropout multiplies the scores by, in the shape of the layer's scores.
-        spare_empty_rows: whether rows with nothing to attend to are left out of the gradients' sum.
+        case: The case.
+        kept: Factors by which dropout multiplies the scores, in the shape of the layer's scores.
+        spare_empty_rows: Whether the gradients' sum leaves out rows with nothing to attend to.
     """
     inputs, weights, upstream = case.inputs(), case.weights(), case.upstream()
     allowed = _allowed(case)
@@ -62,7 +62,7 @@ def of(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool = Fals
 
 
 def scores_shape(case: Case) -> tuple[int, ...]:
-    """(B, the axis that is not attended over, H, T, S)."""
+    """Return (B, X, H, T, S), without X if the case has no such axis."""
     return (*_batch(case), case.heads, *case.rows, *case.columns)
 
 
@@ -71,12 +71,12 @@ def _batch(case: Case) -> tuple[int, ...]:
 
 
 def _flat(array: np.ndarray, keep: int) -> np.ndarray:
-    """`array` with all axes after the first `keep` made one."""
+    """Join all axes of `array` after the first `keep` into one."""
     return array.reshape(*array.shape[:keep], -1)
 
 
 def _fold(case: Case, x: np.ndarray, features: tuple[int, ...]) -> np.ndarray:
-    """(B, positions, features) to (B', T, features): the axis that is not attended over joins the batch."""
+    """Fold (B, positions, features) into (B', T, features), where the axis X joins the batch."""
     if case.between and case.axis == 1:
         x = np.swapaxes(x, 1, 2)
     batch = int(np.prod(_batch(case)))
@@ -84,13 +84,13 @@ def _fold(case: Case, x: np.ndarray, features: tuple[int, ...]) -> np.ndarray:
 
 
 def _unfold(case: Case, x: np.ndarray, positions: tuple[int, ...]) -> np.ndarray:
-    """The inverse of `_fold`, for an array (B', T, …)."""
+    """Invert `_fold` for an array (B', T, …)."""
     x = x.reshape(*_batch(case), *positions, *x.shape[2:])
     return np.swapaxes(x, 1, 2) if case.between and case.axis == 1 else x
 
 
 def _allowed(case: Case) -> np.ndarray:
-    """Who may attend to whom, by all of a case's masks: (B', H, T, S)."""
+    """Return where t may attend to s under all masks of a case: (B', H, T, S)."""
     rows, columns = int(np.prod(case.rows)), int(np.prod(case.columns))
     batch = int(np.prod(_batch(case)))
     allowed = np.ones((batch, case.heads, rows, columns), bool)
@@ -112,7 +112,7 @@ def _allowed(case: Case) -> np.ndarray:
 
 
 def _broadcast(case: Case, mask: np.ndarray) -> np.ndarray:
-    """An attention mask with all axes of the scores, at their full size."""
+    """Broadcast an attention mask to all axes of the scores."""
     shape = scores_shape(case)
     positions = len(case.rows) + len(case.columns)
     while mask.ndim < len(shape):
@@ -121,7 +121,7 @@ def _broadcast(case: Case, mask: np.ndarray) -> np.ndarray:
 
 
 def kept_by_dropout(case: Case, mode: str) -> np.ndarray | None:
-    """What Keras' dropout multiplies scores by at the case's seed and in this mode; `None` where nothing is dropped."""
+    """Return Keras' dropout factors at the case's seed and in this mode, or `None` where nothing is dropped."""
     if not (case.dropout and case.training):
         return None
     layer = keras.layers.Dropout(case.dropout, seed=case.seed, dtype=case.dtype)

@@ -1,4 +1,4 @@
-"""What a comparison found: a row for each feature, the failures, and code that shows the smallest one."""
+"""The results of a comparison: a row for each feature, the failures, and code that shows the smallest one."""
 
 import dataclasses
 import math
@@ -12,17 +12,17 @@ Against = str  # "built-in" or "reference"
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One difference: of one result, in one mode, against the built-in layer or the reference.
+    """The difference of one result in one mode from the built-in layer or the reference.
 
     Attributes:
-        case: what was run.
+        case: The case.
         mode: "eager", "graph" or "xla".
         against: "built-in" or "reference".
         result: "output", "scores", "d query" for the query's gradient, and so on.
-        absolute: the largest absolute difference.
-        relative: the same, relative to the largest element.
-        said: what an error said, or what else is wrong; "" if nothing.
-        explained: where the layer does what the built-in does, and that is wrong: which of the known differences it is.
+        absolute: Largest absolute difference.
+        relative: The same, relative to the largest element.
+        said: Text of an error, or another fault; "" if there is none.
+        explained: Name of the built-in's known fault that the layer shares, if that explains the difference.
     """
 
     case: Case
@@ -40,16 +40,16 @@ class Measurement:
 
 
 @dataclasses.dataclass
-class Row:
+class FeatureRow:
     """All cases with one feature.
 
     Attributes:
-        feature: one of `FEATURES`, a dtype, or `AS_THE_BUILTIN`.
-        tolerance: the largest relative difference that agrees.
-        cases: how many there are.
-        raised: in how many the layer raised an error.
-        absolute: the largest absolute difference, against the built-in and the reference.
-        relative: the largest relative one.
+        feature: One of `FEATURES`, a dtype, or `AS_THE_BUILTIN`.
+        tolerance: Largest relative difference that agrees.
+        cases: Number of cases.
+        raised: Number of cases in which the layer raised an error.
+        absolute: Largest absolute difference from the built-in and from the reference.
+        relative: Largest relative difference from each.
     """
 
     feature: str
@@ -68,7 +68,7 @@ class Row:
         self.raised += any(found.result == "all" for found in measurements)
         for found in measurements:
             if found.result == "all" and found.agrees:
-                continue  # both raised: nothing was computed
+                continue  # both raised, so nothing was computed
             self.absolute[found.against] = max(self.absolute.get(found.against, 0.0), found.absolute)
             self.relative[found.against] = max(self.relative.get(found.against, 0.0), found.relative)
 
@@ -77,7 +77,7 @@ class Row:
 class Report:
     """The whole comparison; `agrees` is its verdict.
 
-    The rows of features hold the cases in `dtype`; those in another have a row for it.
+    The rows of features hold the cases in `dtype`. Cases in another dtype have a row for that dtype.
     """
 
     layer: str
@@ -85,7 +85,7 @@ class Report:
     seed: int
     dtype: str
     cases: int = 0
-    rows: dict[str, Row] = dataclasses.field(default_factory=dict)
+    rows: dict[str, FeatureRow] = dataclasses.field(default_factory=dict)
     failures: list[Measurement] = dataclasses.field(default_factory=list)
     smallest: Case | None = None
     smallest_failures: list[Measurement] = dataclasses.field(default_factory=list)
@@ -96,24 +96,24 @@ class Report:
         return not self.failures
 
     def add(self, case: Case, measurements: list[Measurement]) -> None:
-        """Adds a case to the rows of its features."""
+        """Add a case to the rows of its features."""
         self.cases += 1
         self.failures += [found for found in measurements if not found.agrees]
         named = features(case, {found.mode for found in measurements}) if case.dtype == self.dtype else [case.dtype]
         if any(found.explained for found in measurements):
             named = [AS_THE_BUILTIN]
         for feature in named:
-            row = self.rows.setdefault(feature, Row(feature, tolerance.relative(case.dtype)))
+            row = self.rows.setdefault(feature, FeatureRow(feature, tolerance.relative(case.dtype)))
             row.tolerance = max(row.tolerance, tolerance.relative(case.dtype))
             row.add([found for found in measurements if found.mode == "xla" or feature != COMPILED])
 
-    def table(self) -> list[Row]:
-        """The rows in the order of `FEATURES`, then the other dtypes."""
+    def table(self) -> list[FeatureRow]:
+        """Return the rows in the order of `FEATURES`, then the other dtypes."""
         order = [*FEATURES, *tolerance.RELATIVE, AS_THE_BUILTIN]
         return sorted(self.rows.values(), key=lambda row: order.index(row.feature.removeprefix("mixed_")))
 
     def code(self) -> str:
-        """Code to paste that shows the smallest failing case; "" if nothing failed."""
+        """Return code that shows the smallest failing case, ready to paste; "" if nothing failed."""
         if self.smallest is None:
             return ""
         module, _, name = self.layer.rpartition(".")
@@ -137,7 +137,7 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as numbers and strings, for JSON; a difference that is infinite is `None`."""
+        """Return everything as numbers and strings for JSON, with `None` for an infinite difference."""
         return {
             "layer": self.layer,
             "backend": self.backend,
@@ -177,7 +177,7 @@ FEATURES = (
 
 
 def features(case: Case, modes: set[str]) -> list[str]:
-    """Which of `FEATURES` a case has; "plain" if it has no other."""
+    """Return the `FEATURES` that a case has; "plain" if it has no other."""
     carried = any(name.startswith("+") for name in case.paddings)
     present = {
         "self-attention": case.self_attention,
@@ -201,7 +201,7 @@ def features(case: Case, modes: set[str]) -> list[str]:
 
 
 def _call(case: Case) -> str:
-    """The call of a case in words: shapes and flags."""
+    """Describe the call of a case: its shapes and flags."""
     parts = [f"{name} {array.shape}" for name, array in case.inputs().items()]
     parts += ["value=query"] if case.self_attention else []
     parts += [f"{name} {mask.shape}" for name, mask in case.masks().items()]
@@ -210,7 +210,7 @@ def _call(case: Case) -> str:
 
 
 def _finite(values: Any) -> Any:
-    """`values` with infinities as `None`, which JSON has."""
+    """Replace infinities by `None`, because JSON has none."""
     if isinstance(values, dict):
         return {name: _finite(value) for name, value in values.items()}
     return None if isinstance(values, float) and not math.isfinite(values) else values

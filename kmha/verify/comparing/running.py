@@ -1,4 +1,4 @@
-"""Builds a layer for a case and runs it, forward and backward, on whichever backend Keras has."""
+"""Build a layer for a case, and run it forward and backward on Keras' backend."""
 
 import dataclasses
 from typing import Any
@@ -13,22 +13,22 @@ from kmha.interchange.canonical import INTO_HEADS
 from kmha.verify import backends
 from kmha.verify.comparing.cases import Case
 
-# What each backend can run. JAX compiles with XLA whenever it compiles; torch is not traced.
+# The modes of each backend. JAX compiles with XLA whenever it compiles, and torch is not traced.
 MODES = {"tensorflow": ("eager", "graph", "xla"), "jax": ("eager", "graph"), "torch": ("eager",)}
 
-# The widest type that each computes in: on torch, Keras promotes float64 with float64 to float32, and multiplies so.
+# The widest dtype of each backend: on torch, Keras promotes float64 to float32 and multiplies in that.
 WIDEST = {"tensorflow": "float64", "jax": "float64", "torch": "float32"}
 
 Results = dict[str, np.ndarray]
 
 
 class WeightsDoNotFit(ValueError):
-    """A layer's weights are in neither layout, so that none could be copied across."""
+    """The weights of a layer fit neither layout, so none could be copied into it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Weight:
-    """A variable of the layer under the name of its canonical weight; `exchanged` if its kernel is (I, H, O)."""
+    """A variable of the layer and the name of its canonical weight; `exchanged` if its kernel is (I, H, O)."""
 
     name: str
     variable: Any
@@ -38,8 +38,8 @@ class Weight:
         return array.transpose(1, 0, 2) if self.exchanged else array
 
 
-class Candidate:
-    """A layer built for a case, with the case's weights, ready to be run."""
+class BuiltLayer:
+    """A layer that was built for a case and has the case's weights."""
 
     def __init__(self, layer_class: Any, case: Case) -> None:
         self.case = case
@@ -53,11 +53,11 @@ class Candidate:
         self._start = [keras.ops.convert_to_numpy(variable).copy() for variable in self._random]
 
     def run(self, mode: str, upstream: np.ndarray) -> Results:
-        """Output, scores if the case asks for them, and gradients of Σ output · upstream, as the case's `Expected`.
+        """Return output, scores if asked for, and gradients of Σ output · upstream, named as in `Expected`.
 
         Args:
-            mode: one of the backend's `MODES`.
-            upstream: of the output's shape.
+            mode: One of the backend's `MODES`.
+            upstream: Factor of the output, in its shape.
         """
         for variable, start in zip(self._random, self._start, strict=True):
             variable.assign(start)
@@ -71,14 +71,14 @@ class Candidate:
             results[f"d {weight.name}"] = weight.to_canonical(gradient)
         return results
 
-    def promises(self) -> dict[str, tuple[str, str]]:
-        """What the layer says of its output, each with what it should be: dtype, symbolic shape and dtype, mask."""
+    def metadata(self) -> dict[str, tuple[str, str]]:
+        """Return what the layer reports about its output (dtypes, symbolic shape, mask), and the right values."""
         for variable, start in zip(self._random, self._start, strict=True):
             variable.assign(start)
         output = self.call([keras.ops.convert_to_tensor(array) for array in self.arrays()])[0]
         symbolic = self.call([keras.KerasTensor(array.shape, str(array.dtype)) for array in self.arrays()])[0]
         dtype, shape = self.case.dtype.removeprefix("mixed_"), self.case.upstream().shape
-        promises = {
+        found = {
             "dtype": (keras.backend.standardize_dtype(output.dtype), dtype),
             "symbolic dtype": (keras.backend.standardize_dtype(symbolic.dtype), dtype),
             "symbolic shape": (str(tuple(symbolic.shape)), str(shape)),
@@ -87,15 +87,15 @@ class Candidate:
         carried = self.case.masks().get("+query_mask")
         same = (mask is None) if carried is None else np.array_equal(_numpy(mask), carried)
         if "query_mask" not in self.case.paddings:
-            promises["mask that the output carries"] = ("right" if same else "wrong or missing", "right")
-        return promises
+            found["mask that the output carries"] = ("right" if same else "wrong or missing", "right")
+        return found
 
     def arrays(self) -> list[np.ndarray]:
-        """The inputs, float64 in a float64 case and float32 in all others: the layer rounds them."""
+        """Return the inputs in float64 for a float64 case, and in float32 for all others: the layer rounds them."""
         return [self._as_float(array) for array in self.inputs.values()]
 
     def call(self, tensors: Any) -> tuple[Any, ...]:
-        """Calls the layer on tensors in the order of the inputs; always a tuple."""
+        """Call the layer on tensors in the order of the inputs, and return a tuple."""
         named = dict(zip(self.inputs, tensors, strict=True))
         if self.case.self_attention:
             named["value"] = named["query"]
@@ -110,7 +110,7 @@ class Candidate:
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
     def loss(self, outputs: tuple[Any, ...], upstream: Any) -> Any:
-        """Σ output · upstream, summed in a wider type than the output's."""
+        """Return Σ output · upstream, summed in a wider type than the output's."""
         return keras.ops.sum(keras.ops.multiply(keras.ops.cast(outputs[0], upstream.dtype), upstream))
 
     def _as_float(self, array: np.ndarray) -> np.ndarray:
@@ -127,11 +127,11 @@ def _carrying(x: Any, mask: Any) -> Any:
 
 
 def _matched(layer: Any, weights: dict[str, np.ndarray]) -> list[Weight]:
-    """Copies `weights` into the layer, each into the variable that stands in its place, in whichever layout it has."""
+    """Copy `weights` into the layer's variables, in whichever of the two layouts it has."""
     shapes = [tuple(variable.shape) for variable in layer.weights]
     builtin = keras_layout.to_builtin(weights)
     layouts = {False: weights, True: {name: builtin[name] for name in weights}}
-    if isinstance(layer, keras.layers.MultiHeadAttention):  # when H = I, the shapes alone would fit both
+    if isinstance(layer, keras.layers.MultiHeadAttention):  # when H = I, the shapes would fit both layouts
         del layouts[False]
     for exchanged, arrays in layouts.items():
         if shapes == [array.shape for array in arrays.values()]:

@@ -12,9 +12,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
 def allowed_without(state: State, *names: str) -> np.ndarray:
-    """Return the right mask of a trial without some of its masks, given by the names `mask`, `causal` and
-    `key_mask`.
-    """
+    """Return the right mask of a trial without some of its masks: `mask`, `causal` or `key_mask`."""
     changes = {name: False if name == "causal" else None for name in names}
     return dataclasses.replace(state["trial"], **changes).allowed()[:, None]
 

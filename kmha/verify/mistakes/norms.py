@@ -102,9 +102,7 @@ def _taken(*taken: tuple[str, str]) -> Change:
 
 
 def _and_norm2(*places: str) -> dict[str, Change]:
-    """Return a change of nothing, which makes a mistake with the second attention's normalization one of decoders
-    only.
-    """
+    """Return an empty change, which makes a mistake with the second attention's norm one of decoders only."""
     return {"norm2": lambda state, right: right(state)} if "norm2" in places else {}
 
 

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from kmha.verify.comparing import draw
-from kmha.verify.comparing.cases import MASK_SHAPES, MASK_SHAPES_BETWEEN, Case
+from kmha.verify.comparing.cases import MASK_SHAPES, MASK_SHAPES_BETWEEN, Case, draw_case, dtype_of
 
 
 def test_sizes_are_pairwise_different():
     for index in range(300):
-        case = draw.case(0, index)
+        case = draw_case(0, index)
         widths = case.widths[:1] if case.self_attention else filter(None, case.widths)
         columns = () if case.self_attention else case.columns
         others = case.value_dim, case.between, *(case.output_shape or ())
@@ -17,12 +16,12 @@ def test_sizes_are_pairwise_different():
 
 
 def test_the_same_seed_draws_the_same_cases():
-    assert [draw.case(3, index) for index in range(20)] == [draw.case(3, index) for index in range(20)]
-    assert draw.case(3, 0) != draw.case(4, 0)
+    assert [draw_case(3, index) for index in range(20)] == [draw_case(3, index) for index in range(20)]
+    assert draw_case(3, 0) != draw_case(4, 0)
 
 
 def test_the_whole_argument_space_is_drawn():
-    many = [draw.case(0, index) for index in range(1000)]
+    many = [draw_case(0, index) for index in range(1000)]
     cases = many[:200]
     for name in ("value_dim", "output_shape", "sliding_window", "mask", "paddings", "between"):
         assert 10 < sum(bool(getattr(case, name)) for case in cases) < 190, name
@@ -38,7 +37,7 @@ def test_the_whole_argument_space_is_drawn():
     assert {name for case in cases for name in case.paddings} == {
         sign + name for sign in ("", "+") for name in ("query_mask", "value_mask", "key_mask")
     }
-    assert {draw.dtype_of(index, "float64") for index in range(8)} == {
+    assert {dtype_of(index, "float64") for index in range(8)} == {
         "float64",
         "float32",
         "mixed_float16",

@@ -234,7 +234,7 @@ def test_an_interrupted_shrink_keeps_the_report(monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kmha.verify.comparing.comparison.shrunk", interrupted)
+    monkeypatch.setattr("kmha.verify.comparing.comparison.shrink", interrupted)
     report = compare(NoScale, [Case(dtype=WIDE)])
     assert report.interrupted
     assert report.smallest == Case(dtype=WIDE)

@@ -13,7 +13,7 @@ pytestmark = [
 
 
 def _both(show):
-    return differences._told(show, BUILTIN), differences._told(show, MultiHeadAttention)
+    return differences._outcome(show, BUILTIN), differences._outcome(show, MultiHeadAttention)
 
 
 def test_symbolic_scores():
@@ -85,7 +85,7 @@ def test_quantized_and_saved():
 
 @pytest.mark.slow
 def test_all_are_shown():
-    shown = list(differences.shown())
+    shown = list(differences.demonstrate())
     assert len(shown) == len(differences._ALL) == 14
     on_every_processor = [difference for difference in shown if "on some processors only" not in difference.tried]
     assert len(on_every_processor) == 13

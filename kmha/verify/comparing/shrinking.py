@@ -1,4 +1,4 @@
-"""Makes a failing case as small as it can be made and still fail."""
+"""Shrink a failing case: make it as small as possible while it still fails."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from kmha.verify.comparing.cases import Case
 
-# Sizes to try in turn, the smallest first; those of the default case stay pairwise different.
+# The sizes to try, smallest first. Those of the default case stay pairwise different.
 _SIZES: dict[str, tuple[Any, ...]] = {
     "batch": (1, 2),
     "heads": (1, 2),
@@ -18,20 +18,20 @@ _SIZES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def shrunk(case: Case, fails: Callable[[Case], bool], attempts: int = 200) -> Case:
-    """The smallest case found by changing one field at a time for as long as it fails.
+def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 200) -> Case:
+    """Return the smallest failing case that changing one field at a time finds.
 
     Args:
-        case: a failing case.
-        fails: whether a case fails.
-        attempts: how many cases are tried at the most.
+        case: A failing case.
+        fails: Function that returns whether a case fails.
+        attempts: Maximum number of cases to try.
 
-    >>> shrunk(Case(heads=5, use_bias=False, mask="TS"), lambda case: case.mask != "").heads
+    >>> shrink(Case(heads=5, use_bias=False, mask="TS"), lambda case: case.mask != "").heads
     1
     """
     while attempts > 0:
         for smaller in _smaller(case):
-            # With H = I, the kernels' layout could not be told from their shapes.
+            # With H = I, the shapes would not tell the kernels' layout.
             if smaller == case or smaller.heads in smaller.widths:
                 continue
             attempts -= 1
@@ -67,7 +67,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def _shorter(case: Case) -> Iterator[Case]:
-    """Cases with fewer positions; query and key keep the same number of axes."""
+    """Yield cases with fewer positions, and the same number of axes for query and key."""
     if len(case.rows) > 1:
         yield dataclasses.replace(case, rows=case.rows[:1], columns=case.columns[:1])
     for name in ("rows", "columns"):
@@ -81,5 +81,5 @@ def _with(case: Case, name: str, value: Any) -> Case:
 
 
 def _volume(size: Any) -> int:
-    """An order on sizes: the sum of all numbers in them."""
+    """Return the sum of all numbers in a size, to order sizes by."""
     return sum(size) if isinstance(size, tuple) else int(size or 0)

@@ -1,11 +1,10 @@
-from kmha.verify.comparing.cases import Case
-from kmha.verify.comparing.draw import case as draw_case
-from kmha.verify.comparing.shrink import shrunk
+from kmha.verify.comparing.cases import Case, draw_case
+from kmha.verify.comparing.shrinking import shrink
 
 
 def test_all_that_does_not_matter_goes():
     large = Case(seed=9, heads=5, batch=7, rows=(3, 4), columns=(2, 1), use_gate=True, mask="BTS", dropout=0.3)
-    smallest = shrunk(large, lambda case: case.use_gate)
+    smallest = shrink(large, lambda case: case.use_gate)
     assert smallest == Case(
         seed=9, heads=1, batch=1, rows=(2,), columns=(2,), widths=(2, 3, 0), key_dim=1, use_gate=True
     )
@@ -14,12 +13,12 @@ def test_all_that_does_not_matter_goes():
 def test_query_and_key_keep_the_same_number_of_axes():
     for index in range(60):
         seen = []
-        shrunk(draw_case(1, index), lambda case: seen.append(case) or True)  # noqa: B023
+        shrink(draw_case(1, index), lambda case: seen.append(case) or True)  # noqa: B023
         assert all(len(case.rows) == len(case.columns) for case in seen)
         assert all(case.heads not in case.widths for case in seen)
 
 
 def test_attempts_are_bounded():
     count = []
-    shrunk(draw_case(1, 1), lambda case: bool(count.append(case)), attempts=5)
+    shrink(draw_case(1, 1), lambda case: bool(count.append(case)), attempts=5)
     assert len(count) == 5
