@@ -1,4 +1,4 @@
-"""`kmha course` as a learner meets it, with a small course of our own."""
+"""The learner's commands of `kmha course`, on a small course."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ WRONG = "def twice(array):\n    print('[red]seen[/]')\n    return 3 * array\n"
 
 @pytest.fixture(scope="module")
 def assignments(tmp_path_factory):
-    """The course of the tests of `kmha.course`."""
+    """The small course of the tests of `kmha.course`."""
     spec = importlib.util.spec_from_file_location("the_course_of_the_tests", OURS)
     pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pages)
@@ -38,7 +38,7 @@ def assignments(tmp_path_factory):
 
 @pytest.fixture
 def run(assignments, tmp_path, monkeypatch):
-    """Runs a command of `kmha course`; one begins in an empty folder."""
+    """Return a function that runs a command of `kmha course`, in an empty folder at first."""
     from kmha.course.exercises import content
 
     monkeypatch.setattr(content, "installed", lambda: assignments)
@@ -55,7 +55,7 @@ def run(assignments, tmp_path, monkeypatch):
 
 @pytest.fixture
 def begun(run, monkeypatch):
-    """Within a learner's folder."""
+    """The same function, inside a learner's folder."""
     run("start")
     monkeypatch.chdir("kmha-course")
     return run
@@ -93,14 +93,14 @@ def test_start_again(begun, answer):
     assert not Path("kmha-course").exists()
 
 
-def test_start_where_nothing_is_missing(run, begun, tmp_path, monkeypatch):
+def test_start_with_nothing_missing(run, begun, tmp_path, monkeypatch):
     said = "nothing was missing. Next: a1.twice, Twice as much (a1_doubling/twice.py)\n"
     assert begun("start").endswith(f": {said}")
     monkeypatch.chdir(tmp_path)
     assert run("start") == "kmha-course: " + said.replace("(", "(kmha-course/")
 
 
-def test_start_within_a_folder_that_was_started(run, begun, tmp_path, monkeypatch):
+def test_start_inside_a_workspace(run, begun, tmp_path, monkeypatch):
     assert begun("start", "kmha-course", status=1).startswith("Error: kmha-course would be inside ")
     monkeypatch.chdir(tmp_path)
     assert "would be inside" in run("start", "kmha-course/a1_doubling/deep", status=1)
@@ -124,7 +124,7 @@ def test_start_notebooks(run, monkeypatch):
     assert "a folder of notebooks" not in run("start", "--notebooks")
 
 
-def test_outside_of_a_folder(run):
+def test_commands_outside_a_workspace(run):
     for command in (["check"], ["hint"], ["progress"], ["solution"], ["reset", "a1.twice"], ["watch"]):
         assert "you are not in a kmha-course folder. Run `kmha course start` to make one, or cd into yours." in run(
             *command, status=1
@@ -152,7 +152,7 @@ def test_list_needs_no_folder(run, monkeypatch):
     assert "kmha course start" not in run("list")
 
 
-def test_a_check_before_anything_is_written(begun):
+def test_check_of_the_starter(begun):
     output = begun("check", status=1)
     assert "a1.twice, Twice as much: 0 of 32 points" in output
     assert "This is still the starter. Read the text and write the missing code in a1_doubling/twice.py." in output
@@ -163,11 +163,11 @@ def test_a_check_before_anything_is_written(begun):
 
 
 @pytest.mark.parametrize("path", ["a1_doubling/twice.py", "twice.py"])
-def test_a_check_of_a_file(begun, path):
+def test_check_by_path(begun, path):
     assert begun("check", path, status=1).startswith("a1.twice, Twice as much")
 
 
-def test_a_check_within_an_assignment(begun, answer, monkeypatch, tmp_path):
+def test_check_inside_an_assignment(begun, answer, monkeypatch, tmp_path):
     answer(RIGHT)
     monkeypatch.chdir("a1_doubling")
     assert "a1.twice, Twice as much: 32 of 32 points" in begun("check", "twice.py")
@@ -178,7 +178,7 @@ def test_a_check_within_an_assignment(begun, answer, monkeypatch, tmp_path):
     assert "First cd into the folder that holds it" in begun("check", str(other / "twice.py"), status=1)
 
 
-def test_a_check_of_a_mistake(begun, answer):
+def test_check_names_the_mistake(begun, answer):
     answer(WRONG)
     output = begun("check", "--seed", "5", status=1)
     assert "✗    0 of 4  every element of the result is right\n               " in output
@@ -200,7 +200,7 @@ def test_seeds(begun, answer):
     assert "seed 5 " not in drawn
 
 
-def test_a_check_that_passes(begun, answer):
+def test_check_that_passes(begun, answer):
     answer(RIGHT)
     output = begun("check")
     assert "a1.twice, Twice as much: 32 of 32 points" in output
@@ -211,7 +211,7 @@ def test_a_check_that_passes(begun, answer):
     assert not _noted()["solution"]
 
 
-def test_the_next_one_is_checked_then(begun, answer):
+def test_check_moves_on_to_the_next_exercise(begun, answer):
     answer(RIGHT)
     begun("check")
     assert begun("check", status=1).splitlines()[0].startswith("a1.again")
@@ -222,7 +222,7 @@ def test_the_next_one_is_checked_then(begun, answer):
     assert "You have passed all exercises." in begun("start")
 
 
-def test_a_check_of_all(begun, answer, tmp_path):
+def test_check_of_an_assignment(begun, answer, tmp_path):
     answer(RIGHT)
     output = begun("check", "a1", "--json", str(tmp_path / "found.json"), status=1)
     assert "32 of 37 points; 1 of 2 exercises passed." in output
@@ -233,7 +233,7 @@ def test_a_check_of_all(begun, answer, tmp_path):
     assert {"seed", "seconds", "checks"} <= {*one}
 
 
-def test_what_another_answer_has_wrong(begun, answer):
+def test_check_of_an_answer_that_uses_another(begun, answer):
     answer("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n", "again")
     output = begun("check", "again", status=1)
     assert "It uses your answer to a1.twice, which you have not passed yet. Check that one first." in output
@@ -248,25 +248,25 @@ def test_what_another_answer_has_wrong(begun, answer):
         ("\xe9", "is not valid UTF-8"),
     ],
 )
-def test_an_answer_that_cannot_be_run(begun, text, said):
+def test_answer_that_cannot_be_run(begun, text, said):
     Path("a1_doubling/twice.py").write_bytes(text.encode("latin-1"))
     assert said in begun("check", status=1)
 
 
-def test_a_file_that_is_missing(begun):
+def test_missing_file(begun):
     Path("a1_doubling/twice.py").unlink()
     assert "is missing. Run `kmha course start` to restore missing files." in begun("check", status=1)
     begun("start")
     begun("check", status=1)
 
 
-def test_a_state_that_is_spoilt(begun):
+def test_unreadable_progress(begun):
     Path(".kmha-course.json").write_text("{")
     assert ".kmha-course.json cannot be read" in begun("progress", status=1)
 
 
 @pytest.mark.parametrize("command", ["check", "hint", "solution", "reset"])
-def test_an_exercise_that_there_is_not(begun, command):
+def test_unknown_exercise(begun, command):
     assert "Did you mean a1.twice" in begun(command, "a1.twise", status=1)
 
 
@@ -290,7 +290,7 @@ def test_hints(begun):
     assert "asked for 4 hints and 0 solutions" in begun("progress")
 
 
-def test_a_solution_before_it_is_passed(begun):
+def test_solution_before_passing(begun):
     output = begun("solution", given="n\n", status=1)
     assert "You have not passed a1.twice yet. Show its solution? This is recorded." in output
     assert "factor_of_the_solution" not in output
@@ -301,7 +301,7 @@ def test_a_solution_before_it_is_passed(begun):
     assert "### " not in begun("solution", "again", "--yes")
 
 
-def test_a_question_that_is_not_answered(begun):
+def test_unanswered_question(begun):
     output = begun("solution", given="", status=1)
     assert "\nNo answer was given, so nothing was done. Use --yes to skip the question.\n" in output
     assert "factor_of_the_solution" not in output
@@ -336,7 +336,7 @@ def test_reset(begun, answer):
     assert "NotImplementedError" in Path("a1_doubling/twice.py").read_text()
 
 
-def test_reset_of_what_was_not_touched(begun, answer):
+def test_reset_of_the_starter(begun, answer):
     before = sorted(os.listdir("a1_doubling"))
     assert begun("reset", "twice") == "a1.twice is still the starter. There is nothing to reset.\n"
     assert sorted(os.listdir("a1_doubling")) == before
@@ -345,7 +345,7 @@ def test_reset_of_what_was_not_touched(begun, answer):
     assert Path("a1_doubling/twice.py").read_text() == "mine"
 
 
-def test_what_the_system_cannot_do_is_said_once(begun, monkeypatch):
+def test_missing_protection_is_reported_once(begun, monkeypatch):
     from kmha.sandbox import limits
 
     monkeypatch.setattr(limits, "missing", lambda: ["using the network", "reading your files"])
@@ -354,7 +354,7 @@ def test_what_the_system_cannot_do_is_said_once(begun, monkeypatch):
     assert said not in begun("check", status=1)
 
 
-def test_a_package_that_is_missing(begun, monkeypatch):
+def test_missing_package(begun, monkeypatch):
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     assert "watchfiles is not installed. Run: pip install 'kmha[course]'" in begun("watch", status=1)
 
@@ -370,7 +370,7 @@ def test_ctrl_c(begun, answer, monkeypatch):
 
 
 def test_watch(begun, answer, assignments):
-    """In a process of its own, which Ctrl-C ends."""
+    """Watch in a separate process, and end it by Ctrl-C."""
     pytest.importorskip("watchfiles")
     code = (
         "import pathlib, signal, sys\n"
@@ -432,7 +432,7 @@ def test_verify_runs_notebooks(run, monkeypatch):
 
 
 def test_help_imports_neither_numpy_nor_tensorflow():
-    """Of any of its commands."""
+    """Check the help of every command."""
     code = (
         "import sys\nfrom kmha.cli.course import course\n"
         "for name in course.commands:\n    course([name, '--help'], standalone_mode=False)\n"
@@ -455,7 +455,7 @@ def test_help_begins_with_what_learners_need(run):
     assert "check     Check an answer and explain its mistake.\n" in output
 
 
-def test_verify_finds(run, assignments, tmp_path, monkeypatch):
+def test_verify_reports_problems(run, assignments, tmp_path, monkeypatch):
     import shutil
 
     from kmha.course.exercises import content
@@ -471,7 +471,7 @@ def test_verify_finds(run, assignments, tmp_path, monkeypatch):
     assert "): 2 problems." in output
 
 
-def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
+def test_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
     from kmha.course.classroom import release
     from kmha.course.exercises import content
     from kmha.sandbox.pool import Pool
@@ -493,7 +493,7 @@ def test_a_released_course_has_no_solutions(run, assignments, tmp_path, monkeypa
     ("command", "says"),
     [("release file/class", "file: File exists."), ("grade in --out file/grades", "file/grades: Not a directory.")],
 )
-def test_what_the_system_would_not_do_is_said_in_a_line(run, command, says):
+def test_system_errors_are_one_line(run, command, says):
     Path("file").touch()
     Path("in", "anna").mkdir(parents=True)
     last = run(*command.split(), status=1).splitlines()[-1]

@@ -1,4 +1,4 @@
-"""`kmha course release` and `kmha course grade`, with a course of one exercise."""
+"""`kmha course release` and `kmha course grade`, on a course of one exercise."""
 
 import csv
 import io
@@ -66,7 +66,7 @@ RIGHT = "def twice(array):\n    return array * 2\n"
 
 @pytest.fixture(autouse=True)
 def one_exercise(tmp_path, monkeypatch):
-    """In an assignment, a1; an empty one is a2."""
+    """Make a course of one exercise in a1, and an empty a2."""
     folder = tmp_path / "assignments" / "a1_doubling"
     (folder / "checks").mkdir(parents=True)
     (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
@@ -96,7 +96,7 @@ def _lines(path):
     return list(csv.reader(io.StringIO(Path(path).read_text())))
 
 
-def test_what_is_released_can_be_handed_in_and_graded():
+def test_release_then_grade():
     made = _run("release", "class", "--assignment", "a1")
     assert made.exit_code == 0, made.output
     assert "class: 1 exercise of a1, as files and notebooks." in made.output
@@ -120,12 +120,12 @@ def test_what_is_released_can_be_handed_in_and_graded():
     assert json.loads(Path("in-grades/gradescope/anna.json").read_text())["score"] == 5
 
 
-def test_one_form_alone():
+def test_release_in_one_form():
     assert _run("release", "class", "--assignment", "a1", "--form", "notebooks", "--seed", 3).exit_code == 0
     assert sorted(path.name for path in Path("class").iterdir()) == ["README.md", "notebooks"]
 
 
-def test_a_folder_in_use_is_not_released_into():
+def test_release_into_a_folder_in_use():
     Path("class").mkdir()
     Path("class/mine").touch()
     made = _run("release", "class")
@@ -134,14 +134,14 @@ def test_a_folder_in_use_is_not_released_into():
 
 
 @pytest.mark.parametrize("command", ["release", "grade"])
-def test_an_assignment_that_is_not_there(command):
+def test_unknown_assignment(command):
     _hand_in({"anna": RIGHT})
     made = _run(command, "in", "--assignment", "a7")
     assert made.exit_code == 2
     assert "there is no assignment 'a7'. Expected one of a1, a2." in made.output
 
 
-def test_the_seed_is_kept_for_the_next_run_and_old_students_go():
+def test_seed_is_kept_and_old_students_are_removed():
     _hand_in({"anna": RIGHT, "bob": RIGHT})
     assert _run("grade", "in").exit_code == 0
     seed = json.loads(Path("in-grades/run.json").read_text())["seed"]
@@ -156,7 +156,7 @@ def test_the_seed_is_kept_for_the_next_run_and_old_students_go():
     assert Path("in-grades/results/anna.json").stat().st_mtime_ns != before
 
 
-def test_the_assignments_that_count_are_those_that_someone_handed_in():
+def test_assignments_that_were_handed_in_count():
     _hand_in({"anna": RIGHT})
     assert _run("grade", "in").exit_code == 0
     assert _lines("in-grades/grades.csv")[0][:2] == ["student", "a1"]
@@ -164,7 +164,7 @@ def test_the_assignments_that_count_are_those_that_someone_handed_in():
     assert _lines("both/grades.csv")[0][:3] == ["student", "a1", "a2"]
 
 
-def test_folders_for_results_that_would_do_harm():
+def test_invalid_folders_for_grades():
     _hand_in({"anna": RIGHT})
     inside = _run("grade", "in", "--out", "in/grades")
     assert (inside.exit_code, "--out is inside the folder of submissions" in inside.output) == (2, True)
@@ -175,14 +175,14 @@ def test_folders_for_results_that_would_do_harm():
     assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
 
 
-def test_a_folder_without_submissions():
+def test_folder_without_submissions():
     Path("in").mkdir()
     graded = _run("grade", "in")
     assert graded.exit_code == 1
     assert "in holds no submissions" in graded.output
 
 
-def test_what_was_left_out_is_said():
+def test_left_out_files_are_reported():
     _hand_in({"anna": RIGHT})
     Path("in/anna/link.py").symlink_to("/etc/passwd")
     graded = _run("grade", "in")
@@ -190,7 +190,7 @@ def test_what_was_left_out_is_said():
     assert "anna: link.py is left out: it is a link." in graded.output
 
 
-def test_it_refuses_where_nothing_keeps_code_from_doing_harm(monkeypatch):
+def test_grade_refuses_without_protection(monkeypatch):
     _hand_in({"anna": RIGHT})
     monkeypatch.setattr(limits, "missing", lambda: ["using the network", "changing your files"])
     graded = _run("grade", "in")
@@ -201,7 +201,7 @@ def test_it_refuses_where_nothing_keeps_code_from_doing_harm(monkeypatch):
     assert _run("grade", "in", "--unprotected").exit_code == 0
 
 
-def test_a_package_that_is_missing(monkeypatch):
+def test_missing_package(monkeypatch):
     _hand_in({"anna": RIGHT})
     monkeypatch.setitem(sys.modules, "jinja2", None)
     graded = _run("grade", "in")
@@ -219,7 +219,7 @@ course(sys.argv[1:])
 """
 
 
-def test_ctrl_c_ends_it_and_the_same_command_goes_on(tmp_path):
+def test_ctrl_c_then_resume(tmp_path):
     slow = "import time\ntime.sleep(0.3)\n"
     _hand_in({f"student{number:02}": slow + RIGHT for number in range(12)})
     command = [sys.executable, "-c", PROGRAM, "grade", "in", "--jobs", "2", "--seed", "5"]
@@ -231,13 +231,13 @@ def test_ctrl_c_ends_it_and_the_same_command_goes_on(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
-        # A shell that runs the tests in the background has Ctrl-C ignored by all that it starts.
+        # Processes started by a background shell ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     end = time.monotonic() + 60
     while len(list(Path("in-grades/results").glob("*.json"))) < 2 and time.monotonic() < end:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all processes
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all processes, too
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "Run the same command to resume" in errors

@@ -1,4 +1,4 @@
-"""A small course of our own, so that no test hangs on what the assignments hold."""
+"""A small course, so that no test depends on the real assignments."""
 
 import pytest
 
@@ -112,7 +112,7 @@ def course(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def doubling(course):
-    """The assignment a1 of that course."""
+    """The assignment a1 of the small course."""
     from kmha.course.exercises import content
 
     return content.assignments(course)[0]

@@ -46,7 +46,7 @@ class ExerciseSummary:
         passed: Number of answers with full points.
         mistakes: Known mistakes and how often each was made, most frequent first.
         checks: Checks and how many answers without a known mistake fail each.
-        errors: Number of answers that could not be run.
+        errors: Number of answers that are still the starter or could not be run.
     """
 
     id: str

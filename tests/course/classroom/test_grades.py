@@ -10,8 +10,8 @@ from kmha.course.judging.marking import Grade, Outcome, refused
 from kmha.course.judging.naming import Named
 
 
-def _told(item, wrong=(), mistake=None, error=None, handed_in=True):
-    """As grading keeps it: `wrong` has the numbers of the checks that fail."""
+def _graded(item, wrong=(), mistake=None, error=None, handed_in=True):
+    """Return a graded answer; `wrong` holds the indices of the checks that fail."""
     checks = item.spec.checks
     outcomes = tuple(
         Outcome(check, 0 if number in wrong else check.points, "it differs." if number in wrong else None)
@@ -19,10 +19,10 @@ def _told(item, wrong=(), mistake=None, error=None, handed_in=True):
     )
     named = Named(mistake, f"{mistake} is what it does.") if mistake else None
     grade = refused(item.id, item.spec, error) if error else Grade(item.id, outcomes, named)
-    told = rendering.as_dict(grade)
-    for check, each in zip(told["checks"], checks, strict=True):
+    exercise = rendering.as_dict(grade)
+    for check, each in zip(exercise["checks"], checks, strict=True):
         check["visible"] = each.visible
-    return {**told, "title": item.spec.title, "handed_in": handed_in, "failed": False, "code": "code", "case": ""}
+    return {**exercise, "title": item.spec.title, "handed_in": handed_in, "failed": False, "code": "code", "case": ""}
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,17 @@ def records(doubling):
     def record(one, other, notes=()):
         return {"notes": list(notes), "exercises": {"a1.twice": one, "a1.again": other}}
 
-    nothing = _told(again, error="it was not handed in.", handed_in=False)
+    nothing = _graded(again, error="it was not handed in.", handed_in=False)
     return {
-        "=anna": record(_told(twice), _told(again)),
-        "bob": record(_told(twice, (2, 5), "tripled"), nothing, ["x.py is left out: it is a link."]),
-        "cleo, the 2nd": record(_told(twice, (5,), "tripled"), _told(again, (0,))),
-        "dora": record(_told(twice, (3,), "changed"), _told(again, error="SyntaxError")),
-        "emil": record(_told(twice, (1, 2)), _told(again, (0,))),
+        "=anna": record(_graded(twice), _graded(again)),
+        "bob": record(_graded(twice, (2, 5), "tripled"), nothing, ["x.py is left out: it is a link."]),
+        "cleo, the 2nd": record(_graded(twice, (5,), "tripled"), _graded(again, (0,))),
+        "dora": record(_graded(twice, (3,), "changed"), _graded(again, error="SyntaxError")),
+        "emil": record(_graded(twice, (1, 2)), _graded(again, (0,))),
     }
 
 
-def test_rows(records, doubling):
+def test_student_points(records, doubling):
     found = grades.student_points(records, [doubling])
     assert [(each.id, each.of_assignments, each.total) for each in found] == [
         ("=anna", {"a1": 37}, 37),
@@ -55,7 +55,7 @@ def test_rows(records, doubling):
     assert grades.possible([doubling]) == {"a1": 37}
 
 
-def test_csv_is_read_by_others_and_computes_nothing(records, doubling):
+def test_csv_has_no_formulas(records, doubling):
     text = grades.as_csv(grades.student_points(records, [doubling]), [doubling])
     lines = list(csv.reader(io.StringIO(text)))
     assert lines[0] == ["student", "a1", "total", "possible", "a1.twice", "a1.again"]
@@ -63,7 +63,7 @@ def test_csv_is_read_by_others_and_computes_nothing(records, doubling):
     assert lines[3] == ["cleo, the 2nd", "16", "16", "37", "16", "0"]
 
 
-def test_json_has_all_but_the_answers(records, doubling):
+def test_json_omits_the_answers(records, doubling):
     found = json.loads(json.dumps(grades.as_json(records, [doubling], 9)))
     assert (found["seed"], found["possible"]) == (9, {"a1": 37})
     assert found["students"][1]["exercises"]["a1.twice"]["mistake"]["id"] == "tripled"
@@ -71,7 +71,7 @@ def test_json_has_all_but_the_answers(records, doubling):
     assert found["common"][0]["id"] == "a1.twice"
 
 
-def test_mistakes_that_are_common(records):
+def test_summaries(records):
     twice, again = grades.summaries(records)
     assert (twice.handed_in, twice.passed) == (5, 1)
     assert twice.mistakes == (("tripled is what it does.", 2), ("changed is what it does.", 1))
@@ -84,7 +84,7 @@ def test_mistakes_that_are_common(records):
     assert grades.summaries({}) == []
 
 
-def test_what_gradescope_reads(records):
+def test_gradescope(records):
     found = grades.gradescope(records["bob"])
     assert found["score"] == 12
     assert found["output"] == "x.py is left out: it is a link."

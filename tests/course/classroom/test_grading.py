@@ -1,4 +1,4 @@
-"""Classes are graded in this process, with one exercise that is quick."""
+"""Grade classes in this process, with one quick exercise."""
 
 import json
 import threading
@@ -55,7 +55,7 @@ def test_points_mistakes_and_errors(records):
     assert [id for id, each in told.items() if not each["handed_in"]] == ["nothing"]
 
 
-def test_what_an_exercise_needs_is_the_students_own(tmp_path, doubling):
+def test_exercise_uses_the_students_own_answers(tmp_path, doubling):
     again = "from twice import twice\ndef again(array):\n    return twice(twice(array))\n"
     handed = _hand_in(tmp_path / "in", {"right": again, "thrice": again}, "a1/again.py")
     for id in handed:
@@ -90,7 +90,7 @@ def test_only_what_changed_is_graded_again(tmp_path, doubling, monkeypatch):
     assert len(judged) == 2 + len(ANSWERS)
 
 
-def test_other_checks_are_other_results(tmp_path, doubling, monkeypatch):
+def test_changed_checks_are_graded_again(tmp_path, doubling, monkeypatch):
     handed = _hand_in(tmp_path / "in", {"right": ANSWERS["right"]})
     grade(handed, _run(tmp_path, doubling))
     judged = _counted(monkeypatch)
@@ -120,7 +120,7 @@ def test_solutions_and_wrong_answers_run_once(tmp_path, doubling, monkeypatch):
     assert len(ran) == 3 + 2 * len(answers)
 
 
-def test_a_fault_of_ours_costs_nobody_else(tmp_path, doubling, monkeypatch):
+def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
     judge = grading.judge
 
     def fails(item, code, *rest, **more):
@@ -138,7 +138,7 @@ def test_a_fault_of_ours_costs_nobody_else(tmp_path, doubling, monkeypatch):
     assert not grade(handed, _run(tmp_path, doubling))["raises"]["failed"]
 
 
-def test_an_exercise_that_is_broken_stops_it(tmp_path, doubling, monkeypatch):
+def test_broken_exercise_stops_grading(tmp_path, doubling, monkeypatch):
     def fails(*arguments, **more):
         raise BrokenExerciseError("a1.twice: its own solution fails")
 
@@ -147,7 +147,7 @@ def test_an_exercise_that_is_broken_stops_it(tmp_path, doubling, monkeypatch):
         grade(_hand_in(tmp_path / "in", ANSWERS), _run(tmp_path, doubling))
 
 
-def test_stopping_ends_all_processes_and_leaves_whole_files(tmp_path, doubling):
+def test_interruption_ends_all_processes_and_leaves_complete_files(tmp_path, doubling):
     answers = {
         f"student{number}": f"import time; time.sleep({number})\n" + ANSWERS["right"] for number in range(0, 60, 10)
     }
@@ -163,7 +163,7 @@ def test_stopping_ends_all_processes_and_leaves_whole_files(tmp_path, doubling):
     assert json.loads(path.read_text())["student"] == "student0"
 
 
-def test_files_have_names_that_every_system_takes():
+def test_file_names_are_portable():
     ids = ["anna", "Anna", "../../etc/passwd", ".hidden", "ö ä", "x" * 300, "index", "<script>"]
     names = file_names(ids)
     assert names["anna"] == "anna"
@@ -172,14 +172,14 @@ def test_files_have_names_that_every_system_takes():
     assert names["index"] != "index"
 
 
-def test_a_name_leaves_room_for_what_is_written_beside_it(tmp_path):
-    """A file's name has at most 255 bytes, and a letter can take 4 of them."""
+def test_file_name_leaves_room_for_temporary_files(tmp_path):
+    """A file name has at most 255 bytes, and a letter takes up to 4."""
     (name,) = file_names(["\N{CJK UNIFIED IDEOGRAPH-20000}" * 90]).values()
     files.write_json(tmp_path / f"{name}.json", {})
     assert len(f".{name}.json.".encode()) + 16 < 255
 
 
-def test_the_assignments_that_were_handed_in(tmp_path, doubling):
+def test_handed_in(tmp_path, doubling):
     other = content.Assignment("a2", "Other", doubling.folder, ())
     handed = _hand_in(tmp_path / "in", {"anna": ANSWERS["right"]})
     assert handed_in(handed, (other, doubling)) == (doubling,)
@@ -188,10 +188,10 @@ def test_the_assignments_that_were_handed_in(tmp_path, doubling):
 
 @pytest.fixture(scope="module")
 def class_of_200(tmp_path_factory):
-    """Answers to an exercise of the first assignment: right ones, wrong ones, and some of their own."""
+    """200 answers to one exercise of the first assignment, a quarter of them wrong."""
     (item,) = content.find("a1.cross_kv", content.installed())
     wrong = [each.text(item.master.solution) for each in item.spec.wrong]
-    # One of four is wrong, each in another way.
+    # One in four is wrong, and the mistakes differ.
     texts = [wrong[number // 4 % len(wrong)] if number % 4 == 3 else item.master.solution for number in range(200)]
     folder = tmp_path_factory.mktemp("class") / "in"
     answers = {f"student{number:03}": f"# {number}\n{texts[number]}" for number in range(200)}
@@ -219,4 +219,4 @@ def test_200_submissions_interrupted_and_resumed_give_the_same_csv(tmp_path, cla
     points = [record["exercises"]["a1.cross_kv"]["points"] for record in resumed.values()]
     assert points == [0 if number % 4 == 3 else 10 for number in range(200)]
     named = [record["exercises"]["a1.cross_kv"]["mistake"] for record in resumed.values()]
-    assert [told is not None for told in named] == [number % 4 == 3 for number in range(200)]
+    assert [mistake is not None for mistake in named] == [number % 4 == 3 for number in range(200)]

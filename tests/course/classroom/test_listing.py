@@ -11,7 +11,7 @@ def copy(course, tmp_path):
     return shutil.copytree(course, tmp_path / "assignments")
 
 
-def test_the_page(course):
+def test_readme(course):
     text = listing.readme(course)
     assert "1 assignments, 2 exercises, 37 points, about 0 hours" in text
     assert "\n## [a1. Doubling](a1_doubling/README.md)\n\n37 points, about 5 minutes.\n" in text
@@ -19,11 +19,11 @@ def test_the_page(course):
     assert row in text
 
 
-def test_what_is_in_a_cell_stays_in_it():
+def test_cell_escapes_pipes_and_newlines():
     assert listing._cell("a | b\n  c") == "a \\| b c"
 
 
-def test_a_folder_that_is_as_it_must_be(copy):
+def test_outdated_page(copy):
     assert [found.message for found in listing.verify(copy)] == [
         "README.md is out of date. Run: kmha course verify --write-readme"
     ]
@@ -39,12 +39,12 @@ def test_a_folder_that_is_as_it_must_be(copy):
         ("checks/twice.py", "it has no checks/twice.py."),
     ],
 )
-def test_files_that_are_missing(copy, missing, says):
+def test_missing_files(copy, missing, says):
     (copy / "a1_doubling" / missing).unlink()
     assert [found.message for found in listing.verify(copy)] == [says]
 
 
-def test_files_that_nothing_names(copy):
+def test_unlisted_files(copy):
     listing.write(copy)
     (copy / "a1_doubling" / "more.py").write_text("")
     (copy / "a1_doubling" / "checks" / "other.py").write_text("")
@@ -55,7 +55,7 @@ def test_files_that_nothing_names(copy):
     ]
 
 
-def test_two_of_the_same_name(copy):
+def test_duplicate_ids(copy):
     shutil.copytree(copy / "a1_doubling", copy / "a1_doubling_too")
     listing.write(copy)
     content.assignments.cache_clear()

@@ -39,7 +39,7 @@ def found(tmp_path_factory, doubling):
     return pages.pages(records, [doubling], grading.file_names(records), 5)
 
 
-def test_a_page_for_each_student_and_one_for_the_class(found):
+def test_page_for_each_student_and_one_for_the_class(found):
     first, *rest = found
     assert first == "index.html"
     assert [name for name in rest if not name.startswith("students/_script")] == [
@@ -48,7 +48,7 @@ def test_a_page_for_each_student_and_one_for_the_class(found):
     ]
 
 
-def test_nothing_of_a_stranger_is_markup(found):
+def test_untrusted_text_is_escaped(found):
     for text in found.values():
         tags = _Tags()
         tags.feed(text)
@@ -60,7 +60,7 @@ def test_nothing_of_a_stranger_is_markup(found):
     assert "&lt;img src=x onerror=alert(3)&gt;" in found["students/anna.html"]
 
 
-def test_pages_allow_no_scripts_and_their_own_style(found):
+def test_policy_allows_only_our_style(found):
     for text in found.values():
         style = re.search(r"<style>(.*)</style>", text, re.S)[1]
         hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -74,7 +74,7 @@ def test_links_lead_to_pages(found):
     assert {attributes["href"] for tag, attributes in tags.found if tag == "a"} == set(found) - {"index.html"}
 
 
-def test_what_a_student_reads(found, doubling):
+def test_content_of_the_pages(found, doubling):
     text = found["students/anna.html"]
     assert "32 of 37" in text
     assert "Doubling" in text
@@ -83,4 +83,4 @@ def test_what_a_student_reads(found, doubling):
     assert "it was not handed in." in text
     index = found["index.html"]
     assert "1 of 3" in index
-    assert "1 × could not be run" in index
+    assert "1 × not written, or could not be run" in index

@@ -31,7 +31,7 @@ def released(tmp_path_factory, doubling, pool):
     return folder
 
 
-def test_its_files(released):
+def test_released_files(released):
     found = {str(path.relative_to(released)) for path in released.rglob("*") if path.is_file()}
     kept = {f".checks/a1_doubling/{name}" for name in ("README.md", "again.checks", "assignment.toml", "twice.checks")}
     files = {"a1_doubling/README.md", "a1_doubling/again.py", "a1_doubling/twice.py", ".kmha-course.json", *kept}
@@ -40,7 +40,7 @@ def test_its_files(released):
     assert not list(released.parent.glob(".class*"))
 
 
-def test_nothing_in_it_gives_the_solution_away(released, doubling):
+def test_release_does_not_contain_the_solutions(released, doubling):
     held = b"".join(path.read_bytes() for path in released.rglob("*") if path.is_file())
     for item in doubling.items:
         known = re.sub(r"\s", "", item.master.starter + item.master.text)
@@ -54,7 +54,7 @@ def test_nothing_in_it_gives_the_solution_away(released, doubling):
             assert (each.says.encode() in held) is each.visible
 
 
-def test_one_within_it_has_its_exercises(released, monkeypatch):
+def test_exercises_are_found_inside_a_release(released, monkeypatch):
     monkeypatch.chdir(released / "files" / "a1_doubling")
     items = list(content.items())
     assert [item.id for item in items] == ["a1.twice", "a1.again"]
@@ -63,7 +63,7 @@ def test_one_within_it_has_its_exercises(released, monkeypatch):
     assert content.root() == content.installed()
 
 
-def test_answers_in_it_are_checked(released, monkeypatch, doubling, pool):
+def test_files_are_checked(released, monkeypatch, doubling, pool):
     folder = released / "files"
     monkeypatch.chdir(folder)
     twice, again = content.items()
@@ -75,7 +75,7 @@ def test_answers_in_it_are_checked(released, monkeypatch, doubling, pool):
     assert check(again, workspace, pool).grade.passed
 
 
-def test_notebooks_in_it_are_checked(released, doubling, monkeypatch, pool):
+def test_notebooks_are_checked(released, doubling, monkeypatch, pool):
     folder = released / "notebooks"
     monkeypatch.chdir(folder)
     twice, again = content.items()
@@ -88,11 +88,11 @@ def test_notebooks_in_it_are_checked(released, doubling, monkeypatch, pool):
     assert check(again, workspace, pool).grade.points == 0
 
 
-def test_the_points_of_hidden_checks_are_in_its_table(released):
+def test_table_counts_hidden_checks(released):
     assert "| a1 | Doubling | 2 | 5 | 37 |" in (released / "README.md").read_text()
 
 
-def test_a_folder_in_use_stays_as_it_is(tmp_path, doubling, pool):
+def test_folder_in_use_is_refused(tmp_path, doubling, pool):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(release.ReleaseError, match="is not empty"):
         release.release(tmp_path, [doubling], pool, seed=1)
@@ -100,8 +100,8 @@ def test_a_folder_in_use_stays_as_it_is(tmp_path, doubling, pool):
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-def test_a_folder_that_cannot_be_replaced(tmp_path, doubling, pool, monkeypatch, mounted):
-    """It is said before the work."""
+def test_folder_that_cannot_be_replaced_is_refused_first(tmp_path, doubling, pool, monkeypatch, mounted):
+    """The error comes before the long work."""
     if mounted:
         monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
     else:
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_replaced(tmp_path, doubling, pool, monkeypatch,
         release.release(tmp_path if mounted else Path("."), [doubling], pool, seed=1, progress=pytest.fail)
 
 
-def test_a_link_leads_to_the_folder(tmp_path, doubling, pool):
+def test_link_to_a_folder(tmp_path, doubling, pool):
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
     release.release(tmp_path / "link", [doubling], pool, seed=1, forms=["files"])
@@ -118,7 +118,7 @@ def test_a_link_leads_to_the_folder(tmp_path, doubling, pool):
     assert (tmp_path / "link").is_symlink()
 
 
-def test_it_is_whole_or_not_there(tmp_path, doubling, pool):
+def test_interrupted_release_leaves_nothing(tmp_path, doubling, pool):
     def stop(item):
         raise KeyboardInterrupt
 
@@ -127,13 +127,13 @@ def test_it_is_whole_or_not_there(tmp_path, doubling, pool):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_release_cannot_be_released(released, tmp_path, pool):
+def test_release_of_a_release_is_refused(released, tmp_path, pool):
     assignments = content.assignments(released / "files" / ".checks")
     with pytest.raises(release.ReleaseError, match="without solutions"):
         release.release(tmp_path / "class", assignments, pool, seed=1)
 
 
-def test_a_solution_that_does_not_pass_is_not_released(tmp_path, doubling, pool, monkeypatch):
+def test_failing_solution_is_not_released(tmp_path, doubling, pool, monkeypatch):
     monkeypatch.setattr(release.released, "LATER", "")
     monkeypatch.setattr(release.released, "difference", lambda *arguments: "")
     monkeypatch.setattr(release.released, "_as_the_solution", lambda *arguments: "it shrinks.")
@@ -142,7 +142,7 @@ def test_a_solution_that_does_not_pass_is_not_released(tmp_path, doubling, pool,
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_no_course(tmp_path, monkeypatch):
+def test_empty_checks_folder_is_ignored(tmp_path, monkeypatch):
     (tmp_path / ".checks").mkdir()
     monkeypatch.chdir(tmp_path)
     assert content.root() == content.installed()

@@ -10,7 +10,7 @@ from kmha.course.classroom.unpacking import LeftOutError, entries
 
 
 def _read(path, most=100):
-    """What is in it, by paths, and what was said."""
+    """Return the content of the files by path, and the notes."""
     notes = []
     with ExitStack() as opened:
         return {str(entry.path): entry.read(most) for entry in entries(path, notes.append, opened)}, notes
@@ -23,25 +23,25 @@ def _zip(path, *members):
     return path
 
 
-def test_a_folder(tmp_path):
+def test_folder(tmp_path):
     for name in ("b/two.py", "one.py", ".hidden/no.py", "__pycache__/no.py", "b/.no.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     assert _read(tmp_path) == ({"b/two.py": b"b/two.py", "one.py": b"one.py"}, [])
 
 
-def test_an_archive_and_one_in_a_folder(tmp_path):
+def test_archive_alone_and_in_a_folder(tmp_path):
     path = _zip(tmp_path / "a.zip", ("a1_x/one.py", "1"), ("__MACOSX/a1_x/one.py", "no"), (".git/x", "no"), ("d/", ""))
     assert _read(path) == ({"a1_x/one.py": b"1"}, [])
     assert _read(tmp_path) == ({"a1_x/one.py": b"1"}, [])
 
 
-def test_a_single_file(tmp_path):
+def test_single_file(tmp_path):
     (tmp_path / "a1.ipynb").write_text("{}")
     assert _read(tmp_path / "a1.ipynb") == ({"a1.ipynb": b"{}"}, [])
 
 
-def test_no_more_is_read_than_was_asked_for(tmp_path):
+def test_read_stops_at_the_limit(tmp_path):
     path = _zip(tmp_path / "bomb.zip", ("bomb.py", "0" * 10_000_000))
     assert path.stat().st_size < 20_000
     assert _read(path, most=7) == ({"bomb.py": b"0000000"}, [])
@@ -75,14 +75,14 @@ def test_links_are_not_followed(tmp_path):
     )
 
 
-def test_a_pipe_does_not_make_one_wait(tmp_path):
+def test_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
     assert _read(tmp_path) == ({}, [])
     with pytest.raises(LeftOutError, match="it is not a regular file"):
         _read(tmp_path / "pipe.py")
 
 
-def test_a_file_that_cannot_be_read(tmp_path):
+def test_unreadable_file(tmp_path):
     with ExitStack() as opened:
         (entry,) = entries(tmp_path / "gone.py", print, opened)
         with pytest.raises(LeftOutError, match="No such file"):
@@ -106,12 +106,12 @@ def test_limits(tmp_path, monkeypatch):
     assert _read(path)[1] == ["a.zip is left out: it has more than 0 MiB."]
 
 
-def test_an_archive_that_is_none(tmp_path):
+def test_invalid_archive(tmp_path):
     (tmp_path / "a.zip").write_text("no archive")
     assert _read(tmp_path) == ({}, ["a.zip is left out: File is not a zip file."])
 
 
-def test_an_archive_that_is_spoilt(tmp_path):
+def test_damaged_archive(tmp_path):
     path = _zip(tmp_path / "a.zip", ("one.py", "something long enough to be compressed, compressed, compressed"))
     data = bytearray(path.read_bytes())
     data[45] ^= 0xFF
@@ -121,14 +121,14 @@ def test_an_archive_that_is_spoilt(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "\0abc.py"])
-def test_a_file_in_an_archive_without_a_name(tmp_path, name):
+def test_archive_member_without_a_name(tmp_path, name):
     info = zipfile.ZipInfo("x")
     info.filename = name
     path = _zip(tmp_path / "a.zip", (info, "x"), ("good.py", "y"))
     assert _read(path) == ({"good.py": b"y"}, ["A file in an archive is left out: it has no name."])
 
 
-def test_an_archive_that_breaks_what_opens_it(tmp_path, monkeypatch):
+def test_archive_that_makes_zipfile_fail(tmp_path, monkeypatch):
     def breaks(archive):
         raise IndexError("out of range")
 
@@ -138,7 +138,7 @@ def test_an_archive_that_breaks_what_opens_it(tmp_path, monkeypatch):
     assert _read(tmp_path) == ({"b.py": b"2"}, ["a.zip is left out: out of range."])
 
 
-def test_limits_are_those_of_all_archives_together(tmp_path, monkeypatch):
+def test_limits_count_all_archives(tmp_path, monkeypatch):
     for name in "abcd":
         _zip(tmp_path / f"{name}.zip", (f"{name}1.py", ""), (f"{name}2.py", ""))
     monkeypatch.setattr(unpacking, "MAX_ARCHIVES", 3)

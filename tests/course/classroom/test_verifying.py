@@ -7,14 +7,14 @@ from kmha.course.classroom.verifying import Problem, verify, verify_notebooks
 from kmha.course.exercises import content, notebooks
 
 
-def test_exercises_that_are_as_they_must_be(doubling, sandbox):
+def test_valid_exercises(doubling, sandbox):
     for item in doubling.items:
         assert list(verify(item, sandbox, 401)) == []
 
 
 @pytest.fixture
 def changed(course, tmp_path):
-    """`twice` with pieces of its files exchanged."""
+    """Return a function that makes `twice` with parts of its files replaced."""
     number = iter(range(100))
 
     def make(master=(), checks=()):
@@ -67,7 +67,7 @@ TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(
         (TOLD, [], "hint 2 contains a line of the solution"),
     ],
 )
-def test_what_is_wrong_with_an_exercise(changed, sandbox, master, checks, says):
+def test_problems_of_an_exercise(changed, sandbox, master, checks, says):
     found = list(verify(changed(master, checks), sandbox, 402))
     if says is None:  # a wrong answer may also be one that raises
         assert found == []
@@ -85,12 +85,12 @@ def assignment():
     return dataclasses.replace(found, items=found.items[:2])
 
 
-def test_a_notebook_is_executed_and_its_solutions_pass(assignment):
+def test_valid_notebook(assignment):
     assert list(verify_notebooks(assignment)) == []
 
 
 @pytest.mark.slow
-def test_a_cell_that_raises_and_a_check_that_fails_are_found(assignment, monkeypatch):
+def test_problems_of_a_notebook(assignment, monkeypatch):
     monkeypatch.setattr(notebooks, "solved", notebooks.student)
     found = list(verify_notebooks(assignment))
     assert [each.id for each in found] == [item.id for item in assignment.items]

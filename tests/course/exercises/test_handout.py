@@ -10,14 +10,14 @@ from kmha.course.exercises.handout import FILES, NOTEBOOKS, guide, is_starter, s
     ("path", "form", "name"),
     [("mine/a1_doubling/twice.py", FILES, "a1_doubling"), ("mine/a1_doubling.ipynb", NOTEBOOKS, "a1_doubling.ipynb")],
 )
-def test_the_assignments_are_listed(doubling, path, form, name):
+def test_guide_lists_the_assignments(doubling, path, form, name):
     found = guide({Path(path): doubling}, form)
     assert f"| [{name}]({name}) | Doubling | 2 | 37 | 5 |\n" in found
     assert "kmha course check a1.twice" in found
     assert ("notebook" in found) == (form == NOTEBOOKS)
 
 
-def test_the_commands_that_it_names_are_there(doubling):
+def test_commands_in_the_guide_exist(doubling):
     named = [part.split()[0].strip("`") for part in guide({Path("a/b"): doubling}, FILES).split("kmha course ")[1:]]
     assert (
         {"check", "watch", "hint", "list", "progress", "solution", "reset", "start"} == {*named} <= {*commands.commands}
@@ -33,6 +33,6 @@ def test_the_commands_that_it_names_are_there(doubling):
         ("def twice(", "def twice((", False),
     ],
 )
-def test_an_answer_that_is_the_starter(doubling, old, new, same):
+def test_is_starter(doubling, old, new, same):
     item = doubling.items[0]
     assert is_starter(starter_file(item).replace(old, new, 1), item) == same

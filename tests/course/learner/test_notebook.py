@@ -13,7 +13,7 @@ RIGHT = "def twice(array):\n    return factor * array"
 
 @pytest.fixture
 def cells(course, tmp_path, monkeypatch):
-    """Stands for a notebook: sets the cells that were run."""
+    """Return a function that simulates a notebook: it sets the cells that were run."""
     monkeypatch.setattr(content, "installed", lambda: course)
     monkeypatch.chdir(tmp_path)
 
@@ -25,7 +25,7 @@ def cells(course, tmp_path, monkeypatch):
     return run
 
 
-def test_it_is_found_in_the_package():
+def test_check_is_exported_by_the_package():
     import kmha.course
 
     assert kmha.course.check is check
@@ -33,7 +33,7 @@ def test_it_is_found_in_the_package():
         _ = kmha.course.chek
 
 
-def test_what_the_cells_define(cells):
+def test_check_uses_the_last_definition(cells):
     cells("", "factor = 3", "import numpy", RIGHT, "print(1 / 0)", "factor = 2", "twice(3)")
     found = check("a1.twice")
     assert isinstance(found, NotebookGrade)
@@ -42,26 +42,26 @@ def test_what_the_cells_define(cells):
     assert "32 of 32 points" in found._repr_html_()
 
 
-def test_a_mistake_is_named(cells):
+def test_mistake_is_named(cells):
     cells("factor = 3", RIGHT)
     found = check("twice", seed=3)
     assert (found.passed, found.grade.named.id, found.seed) == (False, "thrice-as-much", 3)
 
 
-def test_exercises_that_use_each_other(cells):
+def test_exercise_that_uses_another(cells):
     cells("factor = 2", RIGHT, "def again(array):\n    return twice(twice(array))")
     assert check("a1.again").passed
     cells("factor = 3", RIGHT, "def again(array):\n    return twice(twice(array))")
     assert not check("a1.again").passed
 
 
-def test_a_script(cells, tmp_path):
+def test_script(cells, tmp_path):
     (tmp_path / "script.py").write_text(f"factor = 2\n\n\n{RIGHT}\n")
     cells(__file__=str(tmp_path / "script.py"))
     assert check("a1.twice").passed
 
 
-def test_it_is_noted_in_a_learners_folder(cells, course, tmp_path):
+def test_check_is_recorded_in_a_learners_folder(cells, course, tmp_path):
     folder, _ = workspace.start(tmp_path, content.assignments(course))
     cells("factor = 2", RIGHT)
     check("a1.twice")
@@ -76,13 +76,13 @@ def test_it_is_noted_in_a_learners_folder(cells, course, tmp_path):
         ("a1.twice", ValueError, "no cell that was run defines `twice`"),
     ],
 )
-def test_what_cannot_be_checked(cells, name, error, message):
+def test_invalid_names(cells, name, error, message):
     cells("x = 1")
     with pytest.raises(error, match=message):
         check(name)
 
 
-def test_where_there_are_no_cells(cells):
+def test_no_cells(cells):
     cells()
     with pytest.raises(ValueError, match="there are no notebook cells here"):
         check("a1.twice")

@@ -14,7 +14,7 @@ def progress(tmp_path):
     return found
 
 
-def test_what_is_noted_is_kept(progress):
+def test_updates_are_kept_in_order(progress):
     assert progress.records() == {}
     assert progress.record("a1.f") == Record()
     progress.update("a1.f", hints=2)
@@ -32,11 +32,11 @@ def test_the_best_of_all_attempts_counts(progress):
     assert progress.record("a1.f") == Record(attempts=3, points=10, passed=True)
 
 
-def test_what_is_said_once(progress):
+def test_first_time(progress):
     assert [progress.first_time(name) for name in ("one", "two", "one", "two")] == [True, True, False, False]
 
 
-def test_what_another_version_has_noted_is_left_out(progress):
+def test_unknown_fields_are_ignored(progress):
     progress.path.write_text(json.dumps({"form": "files", "exercises": {"a1.f": {"points": 2, "stars": 5}}}))
     assert progress.record("a1.f") == Record(points=2)
 
@@ -56,7 +56,7 @@ def test_what_another_version_has_noted_is_left_out(progress):
         '{"said": "one"}',
     ],
 )
-def test_a_file_that_is_spoilt_is_left_as_it_is(progress, text):
+def test_unreadable_file_is_not_overwritten(progress, text):
     progress.path.write_text(text, encoding="latin-1")
     with pytest.raises(WorkspaceError, match=f"{re.escape(str(progress.path))} cannot be read: .* Rename it"):
         progress.add_attempt("a1.f", 3, False)

@@ -20,7 +20,7 @@ def notebooks(course, tmp_path):
     return workspace.start(tmp_path / "mine", assignments(course), NOTEBOOKS)[0]
 
 
-def test_a_folder_of_files(course, doubling, tmp_path):
+def test_folder_of_files(course, doubling, tmp_path):
     made, added = workspace.start(tmp_path / "deep" / "mine", assignments(course))
     assert made.form == FILES
     assert [path.relative_to(made.root).as_posix() for path in added] == [
@@ -43,7 +43,7 @@ def test_a_folder_of_files(course, doubling, tmp_path):
     assert (made.root / "a1_doubling" / "README.md").read_text() == doubling.text
 
 
-def test_starting_again_adds_what_is_missing_and_nothing_else(course, doubling, files):
+def test_start_restores_missing_files_only(course, doubling, files):
     twice, again = doubling.items
     files.path(twice).write_text("mine")
     files.path(again).unlink()
@@ -56,7 +56,7 @@ def test_starting_again_adds_what_is_missing_and_nothing_else(course, doubling, 
     assert workspace.start(files.root, assignments(course))[1] == []
 
 
-def test_a_link_that_leads_nowhere_is_left_alone(course, doubling, tmp_path):
+def test_dangling_link_is_kept(course, doubling, tmp_path):
     (tmp_path / "mine" / "a1_doubling").mkdir(parents=True)
     link = tmp_path / "mine" / "a1_doubling" / "twice.py"
     link.symlink_to("nowhere")
@@ -65,7 +65,7 @@ def test_a_link_that_leads_nowhere_is_left_alone(course, doubling, tmp_path):
     assert os.readlink(link) == "nowhere"
 
 
-def test_a_folder_with_something_else_in_it(course, tmp_path):
+def test_start_keeps_other_files(course, tmp_path):
     for name in ("essay.txt", "README.md"):
         (tmp_path / name).write_text("mine")
     workspace.start(tmp_path, assignments(course))
@@ -73,24 +73,24 @@ def test_a_folder_with_something_else_in_it(course, tmp_path):
         assert (tmp_path / name).read_text() == "mine"
 
 
-def test_the_other_form_needs_another_folder(course, files):
+def test_start_refuses_the_other_form(course, files):
     with pytest.raises(WorkspaceError, match=r"is a folder of files\. Start the notebooks in another folder"):
         workspace.start(files.root, assignments(course), NOTEBOOKS)
 
 
-def test_it_is_found_from_within(files, tmp_path):
+def test_find_from_inside(files, tmp_path):
     inner = files.root / "a1_doubling"
     assert workspace.find(files.root) == workspace.find(inner) == files
     assert workspace.find(tmp_path) is None
 
 
-def test_a_form_that_there_is_not(files):
+def test_unknown_form(files):
     (files.root / STATE).write_text('{"form": "scrolls"}')
     with pytest.raises(WorkspaceError, match="Received: 'scrolls'"):
         workspace.find(files.root)
 
 
-def test_the_other_answers(doubling, files):
+def test_other_answers(doubling, files):
     twice, again = doubling.items
     assert [*files.others(again)] == ["twice.py"]
     files.path(twice).unlink()
@@ -105,7 +105,7 @@ def test_the_other_answers(doubling, files):
         (b"#" * (5 << 20), "has more than 4 MiB"),
     ],
 )
-def test_a_file_that_cannot_be_read(doubling, files, content, message):
+def test_unreadable_file(doubling, files, content, message):
     path = files.path(doubling.items[0])
     path.unlink()
     if content is not None:
@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_read(doubling, files, content, message):
     assert message in str(error.value)
 
 
-def test_a_folder_in_the_place_of_a_file(doubling, files):
+def test_folder_instead_of_a_file(doubling, files):
     path = files.path(doubling.items[0])
     path.unlink()
     path.mkdir()
@@ -137,7 +137,7 @@ def test_reset_keeps_copies(doubling, files):
     assert files.progress.record(item.id) == Record(attempts=4, hints=2)
 
 
-def test_an_answer_as_it_was_handed_out(doubling, files):
+def test_pristine_file(doubling, files):
     item = doubling.items[0]
     assert files.is_pristine(item)
     files.path(item).write_text(files.code(item) + "# a thought\n")
@@ -146,7 +146,7 @@ def test_an_answer_as_it_was_handed_out(doubling, files):
     assert files.is_pristine(item)
 
 
-def test_an_answer_in_a_notebook_as_it_was_handed_out(doubling, notebooks):
+def test_pristine_notebook_cell(doubling, notebooks):
     twice, again = doubling.items
     path = notebooks.path(again)
     assert notebooks.is_pristine(twice)
@@ -155,13 +155,13 @@ def test_an_answer_in_a_notebook_as_it_was_handed_out(doubling, notebooks):
     assert [notebooks.is_pristine(twice), notebooks.is_pristine(again)] == [True, False]
 
 
-def test_reset_of_a_file_that_is_missing(doubling, files):
+def test_reset_of_a_missing_file(doubling, files):
     files.path(doubling.items[0]).unlink()
     with pytest.raises(WorkspaceError, match="is missing"):
         files.reset(doubling.items[0])
 
 
-def test_a_folder_of_notebooks(doubling, notebooks):
+def test_folder_of_notebooks(doubling, notebooks):
     path = notebooks.root / "a1_doubling.ipynb"
     assert {each.name for each in notebooks.root.iterdir()} == {STATE, "README.md", path.name}
     assert "| [a1_doubling.ipynb](a1_doubling.ipynb) | Doubling |" in (notebooks.root / "README.md").read_text()
@@ -189,7 +189,7 @@ def test_reset_in_a_notebook(doubling, notebooks):
     assert "NotImplementedError" in "".join(after[changed[0]]["source"])
 
 
-def test_a_notebook_that_is_none(doubling, notebooks):
+def test_invalid_notebook(doubling, notebooks):
     item = doubling.items[0]
     notebooks.path(item).write_text("{}")
     for call in (notebooks.code, notebooks.reset):
