@@ -12,7 +12,7 @@ SOFTMAX = (
 )
 
 
-def some(rng, three):
+def draw_inputs(rng, three):
     """Draw numbers that are large enough for clearly unequal scores."""
     batch, rows, columns, features, heads, size, width = sizes(rng, 7)
     inputs = [rng.normal(size=(batch, positions, features)) for positions in (rows, columns, columns)]
@@ -21,19 +21,19 @@ def some(rng, three):
 
 
 def draw(rng):
-    return some(rng, three=True)
+    return draw_inputs(rng, three=True)
 
 
 def draw_two(rng):
     """Draw inputs with T = S, so that no shape reveals whose positions are mixed."""
-    found = some(rng, three=False)
+    found = draw_inputs(rng, three=False)
     _, key = found["inputs"]
     return {**found, "inputs": [rng.normal(size=key.shape), key]}
 
 
 def draw_large(rng):
     """Draw logits of several thousand, whose exponentials overflow."""
-    found = some(rng, three=True)
+    found = draw_inputs(rng, three=True)
     return {**found, "query_kernel": found["query_kernel"] * 1e3}
 
 
@@ -46,7 +46,7 @@ def reordered(answer, inputs):
     return {"plain": plain, "source": source, "target": target}
 
 
-def order(inputs, result, expected):
+def judge_order(inputs, result, expected):
     plain = result["plain"]
     if np.shape(plain) != np.shape(expected["plain"]):
         return "the output does not have the shape (B, T, E)."
@@ -75,7 +75,7 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=6, unchanged=1),
         Check("edge", "with a list of two, the key is the value", 3, draw_two),
-        Check("invariants", "the order of the source positions makes no difference", 1, draw, reordered, order),
+        Check("invariants", "the order of the source positions makes no difference", 1, draw, reordered, judge_order),
         Check("edge", "logits of several thousand give finite numbers", 2, draw_large),
     ),
     wrong=(

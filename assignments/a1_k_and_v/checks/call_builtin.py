@@ -7,7 +7,7 @@ from kmha.course.exercises import Check, Exercise, Wrong, sizes
 CALL = "layer(query, value, key=key, attention_mask=mask, return_attention_scores=True)"
 
 
-def some(rng, *, one_source):
+def draw_inputs(rng, *, one_source):
     batch, rows, columns, features = sizes(rng, 4)
     query, key, value = (rng.normal(size=(batch, positions, features)) for positions in (rows, columns, columns))
     mask = rng.random((batch, rows, columns)) < 0.6
@@ -16,11 +16,11 @@ def some(rng, *, one_source):
 
 
 def draw(rng):
-    return some(rng, one_source=False)
+    return draw_inputs(rng, one_source=False)
 
 
 def draw_one_source(rng):
-    return some(rng, one_source=True)
+    return draw_inputs(rng, one_source=True)
 
 
 def draw_equal(rng):

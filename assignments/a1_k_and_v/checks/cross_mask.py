@@ -7,7 +7,7 @@ from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 RIGHT = "np.expand_dims(source != padding, axis=1)"
 
 
-def filled(rng, batch, positions, padding, before):
+def padded(rng, batch, positions, padding, before):
     """Return non-empty sentences of different lengths, filled up with padding."""
     tokens = rng.integers(5, 30, size=(batch, positions))
     lengths = rng.integers(1, max(positions, 2), size=batch)
@@ -15,23 +15,23 @@ def filled(rng, batch, positions, padding, before):
     return np.where(hidden[:, ::-1] if before else hidden, padding, tokens)
 
 
-def some(rng, padding, before):
+def draw_inputs(rng, padding, before):
     batch, rows, columns = sizes(rng, 3, least=3)
-    source = filled(rng, batch, columns, padding, before)
-    return {"source": source, "target": filled(rng, batch, rows, padding, before), "padding": padding}
+    source = padded(rng, batch, columns, padding, before)
+    return {"source": source, "target": padded(rng, batch, rows, padding, before), "padding": padding}
 
 
 def draw(rng):
-    return some(rng, 0, before=False)
+    return draw_inputs(rng, 0, before=False)
 
 
 def draw_before(rng):
-    return some(rng, 0, before=True)
+    return draw_inputs(rng, 0, before=True)
 
 
 def draw_other(rng):
     """Draw inputs whose padding token is not 0, and in which 0 is a word."""
-    found = some(rng, int(rng.integers(1, 4)), before=False)
+    found = draw_inputs(rng, int(rng.integers(1, 4)), before=False)
     found["source"][:, 0] = 0
     return found
 
@@ -51,7 +51,7 @@ def attended(answer, inputs):
     return outputs
 
 
-def same(inputs, result, expected):
+def judge_outputs(inputs, result, expected):
     if not np.all(np.isfinite(result[0])):
         return "with this mask some query has nothing to attend to, so its output is NaN."
     if not np.allclose(result[0], result[1]):
@@ -69,7 +69,9 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1, values=3, unchanged=1),
         Check("edge", "sentences with padding at the beginning", 1, draw_before),
         Check("edge", "a padding token other than 0", 1, draw_other),
-        Check("invariants", "the contents of the source's padding make no difference", 2, draw, attended, same),
+        Check(
+            "invariants", "the contents of the source's padding make no difference", 2, draw, attended, judge_outputs
+        ),
     ),
     wrong=(
         Wrong(

@@ -10,7 +10,7 @@ KEY = 'of_key = np.einsum("BHTS,BTHO->BSHO", of_logits, query) * scale'
 LAST = 'return np.einsum("BSHO,BSI->HIO", of_key, enc_output)'
 
 
-def some(rng, batch, rows, columns, features, heads, size):
+def inputs_of(rng, batch, rows, columns, features, heads, size):
     return {
         "enc_output": rng.normal(size=(batch, columns, features)),
         "query": rng.normal(size=(batch, rows, heads, size)),
@@ -21,13 +21,13 @@ def some(rng, batch, rows, columns, features, heads, size):
 
 
 def draw(rng):
-    return some(rng, *sizes(rng, 6))
+    return inputs_of(rng, *sizes(rng, 6))
 
 
 def draw_alone(rng):
     """Draw a single source position: its score is 1, whatever its key is."""
     batch, rows, features, heads, size = sizes(rng, 5)
-    return some(rng, batch, rows, 1, features, heads, size)
+    return inputs_of(rng, batch, rows, 1, features, heads, size)
 
 
 def draw_alike(rng):
@@ -45,7 +45,7 @@ def loss(inputs, kernel):
     return np.sum(np.einsum("BHTS,BSHO->BTHO", scores, inputs["value"]) * inputs["upstream"])
 
 
-def differences(inputs, result, expected):
+def judge_differences(inputs, result, expected):
     kernel, step = inputs["key_kernel"], 1e-5
     rng = np.random.default_rng(2)
     for _ in range(4):
@@ -56,7 +56,7 @@ def differences(inputs, result, expected):
     return None
 
 
-def vanishes(inputs, result, expected):
+def judge_zero(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     return (
@@ -64,7 +64,7 @@ def vanishes(inputs, result, expected):
     )
 
 
-def moving(inputs, result, expected):
+def judge_nonzero(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     return None if np.abs(result).max() > 1e-6 else "the gradient is 0: the key kernel would never learn."
@@ -77,11 +77,17 @@ EXERCISE = Exercise(
     minutes=35,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("gradient", "it predicts how a small step of the kernel changes the loss", 3, draw, judge=differences),
-        Check("invariants", "it is not zero", 1, draw, judge=moving),
-        Check("edge", "with one source position there is nothing to learn", 1, draw_alone, judge=vanishes),
         Check(
-            "edge", "with equal values at all source positions there is nothing to learn", 2, draw_alike, judge=vanishes
+            "gradient", "it predicts how a small step of the kernel changes the loss", 3, draw, judge=judge_differences
+        ),
+        Check("invariants", "it is not zero", 1, draw, judge=judge_nonzero),
+        Check("edge", "with one source position there is nothing to learn", 1, draw_alone, judge=judge_zero),
+        Check(
+            "edge",
+            "with equal values at all source positions there is nothing to learn",
+            2,
+            draw_alike,
+            judge=judge_zero,
         ),
     ),
     wrong=(

@@ -7,20 +7,20 @@ LAST = 'if step == "output":\n        meanings.update(I="head size", O="output f
 OF_N, OF_M, OF_O = '"N": "query positions"', '"M": "source positions"', '"O": "head size"'
 
 
-def mixed(rng, steps):
+def shuffled(rng, steps):
     return {"steps": [str(step) for step in rng.permutation(steps)]}
 
 
 def draw_projections(rng):
-    return mixed(rng, ["query", "key", "value"])
+    return shuffled(rng, ["query", "key", "value"])
 
 
 def draw_scores(rng):
-    return mixed(rng, ["logits"])
+    return shuffled(rng, ["logits"])
 
 
 def draw_reused(rng):
-    return mixed(rng, ["mix", "output"])
+    return shuffled(rng, ["mix", "output"])
 
 
 def ask(answer, inputs):

@@ -7,7 +7,7 @@ UNSORTED = "...NIH,HIO->...NO"  # like the output's equation, with the head size
 PRODUCTS = ("...NHO,...MHO->...HNM", "...HNM,...MHI->...NHI", "...NHI,HIO->...NO")
 
 
-def shapes(rng, equation, size, batch):
+def inputs_of(rng, equation, size, batch):
     """Return inputs with the given size of each letter and the given axes for the dots."""
     operands = equation.replace(" ", "").partition("->")[0].split(",")
     left, right = (
@@ -17,32 +17,32 @@ def shapes(rng, equation, size, batch):
     return {"equation": equation, "left_shape": left, "right_shape": right}
 
 
-def some(rng, equations, axes):
+def draw_equation(rng, equations, axes):
     drawn = sizes(rng, 5 + axes)
-    return shapes(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
+    return inputs_of(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
 
 
 def draw_projection(rng):
-    return some(rng, PROJECTIONS, 1)
+    return draw_equation(rng, PROJECTIONS, 1)
 
 
 def draw_product(rng):
-    return some(rng, PRODUCTS, 1)
+    return draw_equation(rng, PRODUCTS, 1)
 
 
 def draw_axes(rng):
     """Draw an equation whose dots stand for no axis, or for two or three."""
-    return some(rng, PROJECTIONS + PRODUCTS, int(rng.choice([0, 2, 3])))
+    return draw_equation(rng, PROJECTIONS + PRODUCTS, int(rng.choice([0, 2, 3])))
 
 
 def draw_unsorted(rng):
-    return some(rng, (UNSORTED,), 1)
+    return draw_equation(rng, (UNSORTED,), 1)
 
 
 def draw_equal(rng):
     """Draw letters that all have the same size, as if N = M = O."""
     (size,) = sizes(rng, 1)
-    return shapes(rng, str(rng.choice(PROJECTIONS + PRODUCTS)), dict.fromkeys("NMHIO", size), (size + 1,))
+    return inputs_of(rng, str(rng.choice(PROJECTIONS + PRODUCTS)), dict.fromkeys("NMHIO", size), (size + 1,))
 
 
 EXERCISE = Exercise(

@@ -37,7 +37,7 @@ def draw_example(rng):
     }
 
 
-def of(*names):
+def judge_only(*names):
     """Return a judge that looks only at these shapes."""
 
     def judge(inputs, result, expected):
@@ -59,11 +59,13 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("values", "the four matrices", 3, draw, judge=of("W_q", "W_k", "W_v", "W_o")),
-        Check("values", "the split", 2, draw, judge=of("queries", "split queries", "split keys", "split values")),
-        Check("values", "the scores and the mixed values", 2, draw, judge=of("scores", "mixed")),
-        Check("values", "the joined heads and the output", 1, draw, judge=of("joined", "output")),
-        Check("edge", "the textbook's example, where all widths are 100", 1, draw_example, judge=of()),
+        Check("values", "the four matrices", 3, draw, judge=judge_only("W_q", "W_k", "W_v", "W_o")),
+        Check(
+            "values", "the split", 2, draw, judge=judge_only("queries", "split queries", "split keys", "split values")
+        ),
+        Check("values", "the scores and the mixed values", 2, draw, judge=judge_only("scores", "mixed")),
+        Check("values", "the joined heads and the output", 1, draw, judge=judge_only("joined", "output")),
+        Check("edge", "the textbook's example, where all widths are 100", 1, draw_example, judge=judge_only()),
     ),
     wrong=(
         Wrong(

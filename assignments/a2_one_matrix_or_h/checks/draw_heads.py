@@ -9,7 +9,7 @@ PICK = "heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]"
 SUBPLOTS = "plt.subplots(1, num_heads, squeeze=False, figsize=(3 * num_heads, 3))"
 
 
-def some(rng, heads, batch, rows, columns):
+def inputs_of(rng, heads, batch, rows, columns):
     """Draw heads that differ in sharpness, so that each would choose its own colours."""
     logits = rng.normal(size=(batch, heads, rows, columns)) * (1 + 2 * np.arange(heads))[:, None, None]
     scores = np.exp(logits)
@@ -18,15 +18,15 @@ def some(rng, heads, batch, rows, columns):
 
 
 def draw(rng):
-    return some(rng, *sizes(rng, 4, least=3, most=6))
+    return inputs_of(rng, *sizes(rng, 4, least=3, most=6))
 
 
 def draw_one(rng):
     """Draw a single head, for which there is no list of axes."""
-    return some(rng, 1, *sizes(rng, 3, least=3, most=6))
+    return inputs_of(rng, 1, *sizes(rng, 3, least=3, most=6))
 
 
-def shown(answer, inputs):
+def describe(answer, inputs):
     """Describe every panel with an image. `down` says whether its first row is drawn above its last one."""
     figure = answer.draw_heads(**inputs)
     meshes = {
@@ -52,7 +52,7 @@ def shown(answer, inputs):
     return [{**{name: panel[name] for name in names}, "down": down} for panel, down in zip(panels, found, strict=True)]
 
 
-def images(inputs, result, expected):
+def judge_images(inputs, result, expected):
     if len(result) != len(expected):
         return f"it has {len(result)} axes with an image, expected one for each of the {len(expected)} heads."
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
@@ -66,7 +66,7 @@ def images(inputs, result, expected):
     return None
 
 
-def colours(inputs, result, expected):
+def judge_limits(inputs, result, expected):
     limits = np.array([panel["limits"] for panel in result])
     if not len(limits):
         return "no axes shows an image."
@@ -78,7 +78,7 @@ def colours(inputs, result, expected):
     return None
 
 
-def words(inputs, result, expected):
+def judge_labels(inputs, result, expected):
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
         for name, called in (("title", "title"), ("x", "x label"), ("y", "y label")):
             if panel[name].strip() != right[name]:
@@ -93,10 +93,10 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("values", "every panel shows the scores of its head", 3, draw, shown, images, times=2),
-        Check("invariants", "one colour means one number in all panels", 3, draw, shown, colours, times=2),
-        Check("values", "titles and labels", 2, draw, shown, words, times=2),
-        Check("edge", "one head", 1, draw_one, shown, images, times=1),
+        Check("values", "every panel shows the scores of its head", 3, draw, describe, judge_images, times=2),
+        Check("invariants", "one colour means one number in all panels", 3, draw, describe, judge_limits, times=2),
+        Check("values", "titles and labels", 2, draw, describe, judge_labels, times=2),
+        Check("edge", "one head", 1, draw_one, describe, judge_images, times=1),
     ),
     wrong=(
         Wrong(

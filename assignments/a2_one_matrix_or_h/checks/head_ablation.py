@@ -28,7 +28,7 @@ def draw_silent(rng):
     return {**found, "target": found["target"] * 0.5}
 
 
-def silent(inputs, result, expected):
+def judge_silent(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     if not abs(float(result[0])) <= 1e-9:
@@ -43,7 +43,9 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("invariants", "a head that does not reach the output has importance 0", 2, draw_silent, judge=silent),
+        Check(
+            "invariants", "a head that does not reach the output has importance 0", 2, draw_silent, judge=judge_silent
+        ),
     ),
     wrong=(
         Wrong(

@@ -30,7 +30,7 @@ def losses(inputs, factors):
     return np.mean(np.square(output - inputs["target"]), axis=(1, 2))
 
 
-def differences(inputs, result, expected):
+def judge_differences(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     heads, step = len(expected), 1e-4
@@ -42,7 +42,7 @@ def differences(inputs, result, expected):
     return None
 
 
-def zero(inputs, result, expected):
+def judge_zero(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     return (
@@ -60,8 +60,10 @@ EXERCISE = Exercise(
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("gradient", "it predicts how a factor before a head changes the losses", 2, draw, judge=differences),
-        Check("edge", "if the output is the target, no head matters", 1, draw_right, judge=zero),
+        Check(
+            "gradient", "it predicts how a factor before a head changes the losses", 2, draw, judge=judge_differences
+        ),
+        Check("edge", "if the output is the target, no head matters", 1, draw_right, judge=judge_zero),
     ),
     wrong=(
         Wrong(

@@ -9,7 +9,7 @@ LAST = "return np.repeat(mask, num_queries, axis=1) if valid_lens.ndim == 1 else
 MASK = "mask = np.arange(num_keys) < lengths[:, :, None]"
 
 
-def some(rng, each_query, batch=None):
+def draw_inputs(rng, each_query, batch=None):
     items, rows, columns, heads = sizes(rng, 4, least=3)
     items = batch or items
     lengths = rng.permutation(np.arange(items * (rows if each_query else 1)) % columns + 1)
@@ -22,19 +22,19 @@ def some(rng, each_query, batch=None):
 
 
 def draw(rng):
-    return some(rng, each_query=False)
+    return draw_inputs(rng, each_query=False)
 
 
 def draw_each(rng):
-    return some(rng, each_query=True)
+    return draw_inputs(rng, each_query=True)
 
 
 def draw_one(rng):
     """Draw a batch of one item, for which repeat and tile are the same."""
-    return some(rng, each_query=bool(rng.integers(2)), batch=1)
+    return draw_inputs(rng, each_query=bool(rng.integers(2)), batch=1)
 
 
-def alike(inputs, result, expected):
+def judge_heads(inputs, result, expected):
     masks = np.asarray(result)
     if masks.shape != expected.shape:
         return f"it has the shape {masks.shape}, expected {expected.shape}."
@@ -56,7 +56,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=2, unchanged=1),
-        Check("invariants", "all heads of an item have its mask", 1, draw, judge=alike),
+        Check("invariants", "all heads of an item have its mask", 1, draw, judge=judge_heads),
         Check("values", "each query has a length of its own", 3, draw_each),
         Check("edge", "a batch of one item", 1, draw_one),
     ),

@@ -12,31 +12,36 @@ LARGE = '"large": (query_size + more) * num_hiddens'
 INPUTS = "inputs = (query_size, key_size, value_size, num_hiddens)"
 
 
-def some(rng, bias):
+def draw_inputs(rng, bias):
     heads, size, *widths = sizes(rng, 5, least=3)
     found = {name: heads * width for name, width in zip(("query_size", "key_size", "value_size"), widths, strict=True)}
     return {**found, "num_hiddens": heads * size, "num_heads": heads, "bias": bias}
 
 
 def draw(rng):
-    return some(rng, bias=False)
+    return draw_inputs(rng, bias=False)
 
 
 def draw_bias(rng):
-    return some(rng, bias=True)
+    return draw_inputs(rng, bias=True)
 
 
 def draw_five(rng):
     """Draw the textbook's example, with queries of its width or of another."""
-    return {**some(rng, bias=False), "query_size": int(rng.choice([100, 30])), "num_hiddens": 100, "num_heads": 5}
+    return {
+        **draw_inputs(rng, bias=False),
+        "query_size": int(rng.choice([100, 30])),
+        "num_hiddens": 100,
+        "num_heads": 5,
+    }
 
 
 def draw_remainder(rng):
-    found = some(rng, bias=False)
+    found = draw_inputs(rng, bias=False)
     return {**found, "num_hiddens": found["num_hiddens"] + 1}
 
 
-def refused(answer, inputs):
+def error_name(answer, inputs):
     try:
         answer.head_widths(**inputs)
     except Exception as error:
@@ -44,7 +49,7 @@ def refused(answer, inputs):
     return ""
 
 
-def refuses(inputs, result, expected):
+def judge_error(inputs, result, expected):
     if result == expected:
         return None
     if result:
@@ -52,7 +57,7 @@ def refuses(inputs, result, expected):
     return "it accepts a num_hiddens that num_heads does not divide. Expected a ValueError."
 
 
-def of(*names):
+def judge_only(*names):
     """Return a judge that looks only at these numbers."""
 
     def judge(inputs, result, expected):
@@ -74,12 +79,14 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("values", "the widths of one head and of all heads", 2, draw, judge=of("p_q", "p_k", "p_v", "p_o")),
-        Check("values", "the h small projections and the large one", 2, draw, judge=of("small", "large")),
-        Check("values", "the whole layer", 1, draw, judge=of("layer")),
-        Check("values", "with biases", 2, draw_bias, judge=of()),
-        Check("edge", "five heads and num_hiddens = 100", 1, draw_five, judge=of()),
-        Check("edge", "a num_heads that does not divide num_hiddens", 1, draw_remainder, refused, refuses),
+        Check(
+            "values", "the widths of one head and of all heads", 2, draw, judge=judge_only("p_q", "p_k", "p_v", "p_o")
+        ),
+        Check("values", "the h small projections and the large one", 2, draw, judge=judge_only("small", "large")),
+        Check("values", "the whole layer", 1, draw, judge=judge_only("layer")),
+        Check("values", "with biases", 2, draw_bias, judge=judge_only()),
+        Check("edge", "five heads and num_hiddens = 100", 1, draw_five, judge=judge_only()),
+        Check("edge", "a num_heads that does not divide num_hiddens", 1, draw_remainder, error_name, judge_error),
     ),
     wrong=(
         Wrong(

@@ -10,7 +10,7 @@ INNER = "inner = [np.delete(kernel, gone, axis=1) for kernel in (query_kernel, k
 RESULT = "return (*inner, np.delete(output_kernel, gone, axis=0))"
 
 
-def some(rng, which=None):
+def draw_inputs(rng, which=None):
     """Draw an output that is wider than all heads together, so that its columns could be mistaken for its rows."""
     heads, size, *widths = sizes(rng, 5, least=2)
     heads = max(heads, 2)
@@ -25,15 +25,15 @@ def some(rng, which=None):
 
 def draw(rng):
     """Draw neither the first head nor the last, if there are at least three."""
-    found = some(rng)
+    found = draw_inputs(rng)
     return {**found, "head": int(rng.integers(1, max(found["num_heads"] - 1, 2)))}
 
 
 def draw_ends(rng):
-    return some(rng, which=int(rng.choice([0, -1])))
+    return draw_inputs(rng, which=int(rng.choice([0, -1])))
 
 
-def attended(inputs, kernels, heads, without=None):
+def layer_output(inputs, kernels, heads, without=None):
     """Return the layer's output on arrays of its own, with one head's output set to zero if `without` is given."""
     query_kernel, key_kernel, value_kernel, output_kernel = (np.asarray(kernel) for kernel in kernels)
     rng = np.random.default_rng(4)
@@ -49,12 +49,12 @@ def attended(inputs, kernels, heads, without=None):
     return mixed.reshape(*mixed.shape[:2], -1) @ output_kernel
 
 
-def as_without(inputs, result, expected):
+def judge_layer(inputs, result, expected):
     kernels = [inputs[f"{role}_kernel"] for role in ("query", "key", "value", "output")]
     heads, head = inputs["num_heads"], inputs["head"]
     if [np.shape(kernel) for kernel in result] != [np.shape(kernel) for kernel in expected]:
         return f"the kernels have the shapes {', '.join(str(np.shape(kernel)) for kernel in result)}."
-    if np.allclose(attended(inputs, result, heads - 1), attended(inputs, kernels, heads, without=head)):
+    if np.allclose(layer_output(inputs, result, heads - 1), layer_output(inputs, kernels, heads, without=head)):
         return None
     return "the smaller layer does not give what the whole layer gives with this head's output set to zero."
 
@@ -72,7 +72,7 @@ EXERCISE = Exercise(
             "it gives what the whole layer gives with the head's output set to zero",
             2,
             draw,
-            judge=as_without,
+            judge=judge_layer,
         ),
         Check("edge", "the first head, or the last", 1, draw_ends),
     ),

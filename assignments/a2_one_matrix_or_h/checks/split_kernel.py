@@ -26,13 +26,13 @@ def there_and_back(answer, inputs):
     return answer.join_kernels(answer.split_kernel(**inputs))
 
 
-def same(inputs, result, expected):
+def judge_same(inputs, result, expected):
     if np.shape(result) != inputs["flat"].shape:
         return f"split and joined again, the kernel has the shape {np.shape(result)}. It was {inputs['flat'].shape}."
     return None if np.array_equal(result, inputs["flat"]) else "split and joined again, the kernel has changed."
 
 
-def products(inputs, result, expected):
+def judge_products(inputs, result, expected):
     x = np.random.default_rng(3).normal(size=(2, len(inputs["flat"])))
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
@@ -50,10 +50,14 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=2, unchanged=1),
         Check(
-            "invariants", "X times the large kernel is X times each small one, side by side", 2, draw, judge=products
+            "invariants",
+            "X times the large kernel is X times each small one, side by side",
+            2,
+            draw,
+            judge=judge_products,
         ),
         Check("values", "every element of the joined kernel is right", 2, draw_kernels, join),
-        Check("invariants", "splitting and joining gives back the same kernel", 1, draw, there_and_back, same),
+        Check("invariants", "splitting and joining gives back the same kernel", 1, draw, there_and_back, judge_same),
     ),
     wrong=(
         Wrong(

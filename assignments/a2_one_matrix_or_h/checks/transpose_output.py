@@ -19,7 +19,7 @@ def draw_one(rng):
     return {"x": rng.normal(size=(heads, 1, size)), "num_heads": heads}
 
 
-def positions_apart(answer, inputs):
+def one_position(answer, inputs):
     """Transpose an input in which only one position of the last item is not zero, in all heads."""
     x, heads = inputs["x"], inputs["num_heads"]
     single = np.zeros_like(x)
@@ -27,7 +27,7 @@ def positions_apart(answer, inputs):
     return answer.transpose_output(x=single, num_heads=heads)
 
 
-def one_row(inputs, result, expected):
+def judge_one_position(inputs, result, expected):
     used = np.argwhere(np.any(np.asarray(result) != 0, axis=-1))
     if len(used) != 1:
         return f"the features of one position are spread over {len(used)} positions."
@@ -43,7 +43,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("invariants", "a position stays one position", 2, draw, positions_apart, one_row),
+        Check("invariants", "a position stays one position", 2, draw, one_position, judge_one_position),
         Check("edge", "one sentence with one position", 1, draw_one),
     ),
     wrong=(

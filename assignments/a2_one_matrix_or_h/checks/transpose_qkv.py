@@ -19,7 +19,7 @@ def draw_one(rng):
     return {"x": rng.normal(size=(batch, positions, size)), "num_heads": 1}
 
 
-def alone(answer, inputs):
+def one_head(answer, inputs):
     """Transpose an input in which all features are zero except those of one head of one item."""
     x, heads = inputs["x"], inputs["num_heads"]
     size, item, head = x.shape[2] // heads, len(x) - 1, 1
@@ -28,7 +28,7 @@ def alone(answer, inputs):
     return {"x": answer.transpose_qkv(x=single, num_heads=heads), "place": item * heads + head}
 
 
-def apart(inputs, result, expected):
+def judge_one_head(inputs, result, expected):
     used = np.any(np.asarray(result["x"]).reshape(len(result["x"]), -1) != 0, axis=1)
     if used.sum() != 1:
         return f"the features of one head of one item are spread over {int(used.sum())} items of the new batch."
@@ -44,7 +44,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("invariants", "the features of one head stay together", 2, draw, alone, apart),
+        Check("invariants", "the features of one head stay together", 2, draw, one_head, judge_one_head),
         Check("edge", "one head", 1, draw_one),
     ),
     wrong=(

@@ -27,14 +27,14 @@ def product(answer, inputs):
     return {"left": list(left.shape), "right": list(right.shape), "product": left @ right.T if fit else None}
 
 
-def shapes(inputs, result, expected):
+def judge_shapes(inputs, result, expected):
     for name in ("left", "right"):
         if list(result[name]) != list(expected[name]):
             return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
     return None
 
 
-def distance(inputs, result, expected):
+def judge_distance(inputs, result, expected):
     """Compare the distance with that of the dropped singular values (Eckart–Young)."""
     if np.shape(result["product"]) != expected["product"].shape:
         return "`left @ right.T` does not have the shape of W, or cannot be computed."
@@ -46,7 +46,7 @@ def distance(inputs, result, expected):
     return None
 
 
-def values(inputs, result, expected):
+def judge_product(inputs, result, expected):
     if np.shape(result["product"]) != expected["product"].shape:
         return "`left @ right.T` does not have the shape of W, or cannot be computed."
     if not np.allclose(result["product"], expected["product"], rtol=0, atol=1e-6 * np.abs(expected["product"]).max()):
@@ -61,10 +61,12 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1),
-        Check("shape", "both factors are (I, r)", 1, draw, product, shapes),
-        Check("invariants", "the loss is that of the dropped singular values", 2, draw, product, distance),
-        Check("values", "the product of the factors is right", 4, draw, product, values),
-        Check("edge", "a W that is a product of two such matrices loses nothing", 1, draw_exact, product, values),
+        Check("shape", "both factors are (I, r)", 1, draw, product, judge_shapes),
+        Check("invariants", "the loss is that of the dropped singular values", 2, draw, product, judge_distance),
+        Check("values", "the product of the factors is right", 4, draw, product, judge_product),
+        Check(
+            "edge", "a W that is a product of two such matrices loses nothing", 1, draw_exact, product, judge_product
+        ),
         *standard(draw, unchanged=1, ask=product),
     ),
     wrong=(

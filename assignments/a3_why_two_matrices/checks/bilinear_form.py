@@ -23,7 +23,7 @@ def draw(rng):
     }
 
 
-def both_agree(inputs, result, expected):
+def judge_logits(inputs, result, expected):
     """Compare the two logits of the answer with each other."""
     _, one, other = (np.asarray(each) for each in result)
     if one.shape != other.shape:
@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=2),
-        Check("invariants", "both ways give the same logits", 1, draw, judge=both_agree),
+        Check("invariants", "both ways give the same logits", 1, draw, judge=judge_logits),
         *standard(draw, values=5, unchanged=1),
     ),
     wrong=(

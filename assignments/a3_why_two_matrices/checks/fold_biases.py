@@ -24,7 +24,7 @@ def draw(rng):
     }
 
 
-def layer(query_bias, key_bias, value_bias, output_kernel, output_bias):
+def layer_output(query_bias, key_bias, value_bias, output_kernel, output_bias):
     """Return a layer's output with these biases. The rest of the layer is the same in every call."""
     heads, size = np.shape(query_bias)
     rng = np.random.default_rng(1706)
@@ -38,14 +38,16 @@ def layer(query_bias, key_bias, value_bias, output_kernel, output_bias):
     return np.einsum("HTS,HSO,HOE->TE", scores, value, output_kernel) + output_bias
 
 
-def same_layer(inputs, result, expected):
+def judge_layer(inputs, result, expected):
     """Compare the layer with the old biases and with the new ones."""
     names = ("query_bias", "key_bias", "value_bias", "output_bias")
     for name, new in zip(names, result, strict=True):
         if np.shape(new) != inputs[name].shape:
             return f"{name} has the shape {np.shape(new)}, expected {inputs[name].shape}."
     new = inputs | dict(zip(names, result, strict=True))
-    if not np.allclose(layer(**inputs), layer(**new), rtol=0, atol=1e-8 * np.abs(layer(**inputs)).max()):
+    if not np.allclose(
+        layer_output(**inputs), layer_output(**new), rtol=0, atol=1e-8 * np.abs(layer_output(**inputs)).max()
+    ):
         return "with these biases the output of the layer changes."
     return None
 
@@ -57,7 +59,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("invariants", "a layer computes the same with the new biases", 3, draw, judge=same_layer),
+        Check("invariants", "a layer computes the same with the new biases", 3, draw, judge=judge_layer),
         *standard(draw, values=4, unchanged=1),
     ),
     wrong=(

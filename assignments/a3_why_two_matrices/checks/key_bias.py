@@ -24,7 +24,7 @@ def draw(rng):
     }
 
 
-def same_scores(inputs, result, expected):
+def judge_scores(inputs, result, expected):
     """Compare the two scores of the answer with each other."""
     _, one, other = (np.asarray(each) for each in result)
     if one.shape != expected[1].shape or other.shape != expected[2].shape:
@@ -41,7 +41,7 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("invariants", "the scores with and without the key bias are the same", 2, draw, judge=same_scores),
+        Check("invariants", "the scores with and without the key bias are the same", 2, draw, judge=judge_scores),
         *standard(draw, values=5, unchanged=1),
     ),
     wrong=(

@@ -22,7 +22,7 @@ def draw(rng):
     }
 
 
-def sums(inputs, result, expected):
+def judge_sums(inputs, result, expected):
     """Compare the answer's output with the sum of its summands, and with that of concatenated heads."""
     _, summands, output = (np.asarray(each) for each in result)
     heads = np.einsum("BHTS,BSI,HIO->BTHO", inputs["scores"], inputs["value"], inputs["value_kernel"])
@@ -42,7 +42,13 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=2),
-        Check("invariants", "the output is that of the usual layer, and the sum of the summands", 2, draw, judge=sums),
+        Check(
+            "invariants",
+            "the output is that of the usual layer, and the sum of the summands",
+            2,
+            draw,
+            judge=judge_sums,
+        ),
         *standard(draw, values=4, unchanged=1),
     ),
     wrong=(

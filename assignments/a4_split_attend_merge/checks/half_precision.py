@@ -13,7 +13,7 @@ RETURN = "return (scores @ value).astype(np.float16)"
 TOLERANCE = 2e-3
 
 
-def made(rng, query_scale, key_scale, size, empty=0.0):
+def draw_inputs(rng, query_scale, key_scale, size, empty=0.0):
     """Return float16 inputs with masks that hide something. A share of the rows is empty."""
     batch, heads, queries, keys = sizes(rng, 4, least=3)
     mask = rng.random((batch, queries, keys)) < 0.6
@@ -33,17 +33,17 @@ def made(rng, query_scale, key_scale, size, empty=0.0):
 
 def draw(rng):
     """Draw numbers of ordinary size."""
-    return made(rng, 1.0, 1.0, int(rng.integers(10, 20)))
+    return draw_inputs(rng, 1.0, 1.0, int(rng.integers(10, 20)))
 
 
 def draw_empty(rng):
     """Draw some rows that may attend to nothing."""
-    return made(rng, 1.0, 1.0, int(rng.integers(10, 20)), empty=0.3)
+    return draw_inputs(rng, 1.0, 1.0, int(rng.integers(10, 20)), empty=0.3)
 
 
 def draw_overflow(rng):
     """Draw products that exceed 65,504 before they are scaled, but not after."""
-    inputs = made(rng, 1.0, 1.0, 64)
+    inputs = draw_inputs(rng, 1.0, 1.0, 64)
     signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
     # Whole numbers, so that float32 sums them exactly in any order.
     query = np.round(signs * 50 + inputs["query"] * 3)
@@ -53,7 +53,7 @@ def draw_overflow(rng):
 
 def draw_rounding(rng):
     """Draw scaled logits near 512 that differ by one or two. The steps of float16 are 0.5 there."""
-    inputs = made(rng, 1.0, 1.0, 64)
+    inputs = draw_inputs(rng, 1.0, 1.0, 64)
     signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
     # Multiples of 1/16, so that float32 sums their products exactly.
     query = np.round(16 * (signs * 8.2 + inputs["query"] * 0.1)) / 16
@@ -61,7 +61,7 @@ def draw_rounding(rng):
     return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
 
 
-def is_half(inputs, result, expected):
+def judge_dtype(inputs, result, expected):
     result = np.asarray(result)
     if result.shape != expected.shape:
         return f"it has the shape {result.shape}, expected {expected.shape}."
@@ -75,7 +75,7 @@ EXERCISE = Exercise(
     minutes=25,
     checks=(
         *standard(draw, signature=1),
-        Check("shape", "the result is float16 and has the right shape", 2, draw, judge=is_half),
+        Check("shape", "the result is float16 and has the right shape", 2, draw, judge=judge_dtype),
         Check("values", "every element is right, for numbers of ordinary size", 3, draw, tolerance=TOLERANCE),
         Check("edge", "products of query and key beyond 65,504", 3, draw_overflow, tolerance=TOLERANCE),
         Check("edge", "large logits that lie close together", 3, draw_rounding, tolerance=TOLERANCE),

@@ -11,7 +11,7 @@ POWERS = "np.exp(logits - logits.max(axis=-1, keepdims=True))"
 RETURN = "return np.sum(mask_first * hidden, axis=-1), np.sum(scale_first * hidden, axis=-1)"
 
 
-def masks(rng, batch, queries, keys):
+def draw_mask(rng, batch, queries, keys):
     """Return a boolean mask, (B, T, S), with an allowed and a hidden position in every row."""
     mask = rng.random((batch, queries, keys)) < 0.5
     open_ = rng.integers(keys, size=(batch, queries, 1))
@@ -25,7 +25,7 @@ def draw(rng):
     batch, heads, queries, keys, size = sizes(rng, 5, least=3)
     return {
         "logits": rng.normal(size=(batch, heads, queries, keys)) * np.sqrt(size),
-        "mask": masks(rng, batch, queries, keys),
+        "mask": draw_mask(rng, batch, queries, keys),
         "size": size,
         "penalty": float(rng.uniform(2, 4)),
     }
@@ -37,7 +37,7 @@ def draw_large(rng):
     return inputs | {"logits": inputs["logits"] * 1000, "size": 64, "penalty": 10_000.0}
 
 
-def leaks(inputs, result, expected):
+def judge_leaks(inputs, result, expected):
     """Compare shares of a row.
 
     Where 0 is expected, one minus the rest of the row may differ from it by rounding.
@@ -63,7 +63,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1, values=5),
-        Check("edge", "logits of thousands and a penalty of 10,000", 2, draw_large, judge=leaks),
+        Check("edge", "logits of thousands and a penalty of 10,000", 2, draw_large, judge=judge_leaks),
         *standard(draw, unchanged=1),
     ),
     wrong=(

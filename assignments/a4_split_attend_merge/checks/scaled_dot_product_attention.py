@@ -32,7 +32,7 @@ def draw_large(rng):
     return inputs | {"query": 100 * inputs["query"], "key": 100 * inputs["key"]}
 
 
-def rows(inputs, result, expected):
+def judge_rows(inputs, result, expected):
     """Check that rows sum to one, and that hidden positions get exactly 0."""
     scores = np.asarray(result[1])
     if scores.shape != expected[1].shape:
@@ -52,7 +52,7 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=2),
-        Check("invariants", "rows sum to one, and hidden positions get exactly 0", 3, draw, judge=rows),
+        Check("invariants", "rows sum to one, and hidden positions get exactly 0", 3, draw, judge=judge_rows),
         *standard(draw, values=5),
         Check("edge", "logits of tens of thousands", 3, draw_large),
         *standard(draw, unchanged=1),

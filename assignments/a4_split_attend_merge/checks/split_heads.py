@@ -14,7 +14,7 @@ def draw(rng):
     return {"array": rng.normal(size=(batch, positions, heads * size)), "num_heads": heads}
 
 
-def one_position_at_a_time(inputs, result, expected):
+def judge_positions(inputs, result, expected):
     """Check that each position of the result depends on that position alone."""
     result, array = np.asarray(result), inputs["array"]
     if result.shape != expected.shape:
@@ -35,7 +35,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("invariants", "a position keeps its own features", 2, draw, judge=one_position_at_a_time),
+        Check("invariants", "a position keeps its own features", 2, draw, judge=judge_positions),
         *standard(draw, values=5, unchanged=1),
     ),
     wrong=(

@@ -13,7 +13,7 @@ Y_TICKS = "panel.set_yticks(range(len(queries)), queries)"
 LEFT_OVER = "if head >= heads:\n            panel.remove()\n            continue"
 
 
-def heads_of(rng, heads):
+def inputs_of(rng, heads):
     """Draw scores in which no two heads have the same largest and smallest score.
 
     The tokens of queries and keys differ.
@@ -31,19 +31,19 @@ def heads_of(rng, heads):
 
 def draw(rng):
     """Draw as many heads as fill their rows."""
-    return heads_of(rng, int(rng.choice([4, 6])))
+    return inputs_of(rng, int(rng.choice([4, 6])))
 
 
-def uneven(rng):
+def draw_uneven(rng):
     """Draw a number of heads that leaves over at least one panel."""
-    return heads_of(rng, int(rng.choice([5, 7])))
+    return inputs_of(rng, int(rng.choice([5, 7])))
 
 
-def single(rng):
-    return heads_of(rng, 1)
+def draw_single(rng):
+    return inputs_of(rng, 1)
 
 
-def shown(answer, inputs):
+def describe(answer, inputs):
     """Describe every panel with an image. `down` says whether its y axis runs from top to bottom."""
     figure = answer.draw_heads(**inputs)
     for image in [image for axes in figure.axes for image in axes.images if image.colorbar]:
@@ -53,7 +53,7 @@ def shown(answer, inputs):
     return [{**panel, "down": bool(axes.yaxis_inverted())} for panel, axes in zip(panels, drawn, strict=True)]
 
 
-def placed(answer, inputs):
+def places(answer, inputs):
     """Return, for every panel in the figure, its place in the grid and whether it is empty."""
     found = []
     figure = answer.draw_heads(**inputs)
@@ -123,19 +123,19 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("values", "every head has a panel with its scores", 2, draw, shown, judge_images, times=2),
-        Check("values", "titles, axes and ticks are labelled", 2, draw, shown, judge_labels, times=2),
-        Check("invariants", "all panels have the same colour limits, 0 to 1", 2, draw, shown, judge_limits, times=2),
+        Check("values", "every head has a panel with its scores", 2, draw, describe, judge_images, times=2),
+        Check("values", "titles, axes and ticks are labelled", 2, draw, describe, judge_labels, times=2),
+        Check("invariants", "all panels have the same colour limits, 0 to 1", 2, draw, describe, judge_limits, times=2),
         Check(
             "edge",
             "as many panels as heads, even if the heads do not fill the rows",
             2,
-            uneven,
-            placed,
+            draw_uneven,
+            places,
             judge_places,
             times=2,
         ),
-        Check("edge", "a single head", 1, single, shown, judge_images, times=1),
+        Check("edge", "a single head", 1, draw_single, describe, judge_images, times=1),
     ),
     wrong=(
         Wrong(

@@ -24,13 +24,13 @@ def draw(rng):
     return {"inputs": inputs.round(2), "weight": weight.round(2), "query": query.round(2)}
 
 
-def printed(rng):
+def draw_printed(rng):
     """Return the article's own arrays."""
     found = {name: np.array(PRINTED[name]) for name in ("inputs", "weight", "query")}
     return {name: array if name == "weight" else array.reshape(3, 6, 8) for name, array in found.items()}
 
 
-def exact(rng):
+def draw_exact(rng):
     """Draw a layer without rounding, whose bias comes out exactly."""
     inputs = draw(rng)
     batch, outputs = len(inputs["inputs"]), len(inputs["weight"])
@@ -45,8 +45,8 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("invariants", "without rounding, the bias is exact", 1, exact),
-        Check("edge", "the bias of the article's own layer", 2, printed, times=1),
+        Check("invariants", "without rounding, the bias is exact", 1, draw_exact),
+        Check("edge", "the bias of the article's own layer", 2, draw_printed, times=1),
     ),
     wrong=(
         Wrong(

@@ -16,7 +16,7 @@ RESIDUAL = "residual = np.sqrt(np.mean((targets - known @ found) ** 2, axis=0))"
 BOUND = "bound = 0.5 * step * (1 + np.abs(kernel).sum(axis=0))"
 
 
-def layer(rng, decimals):
+def draw_layer(rng, decimals):
     """Draw more tokens than unknowns, even in a smallest case.
 
     The two smaller sizes are those of the features.
@@ -31,15 +31,15 @@ def layer(rng, decimals):
 
 
 def draw(rng):
-    return {**layer(rng, 2), "step": 0.01}
+    return {**draw_layer(rng, 2), "step": 0.01}
 
 
-def one_decimal(rng):
+def draw_one_decimal(rng):
     """Draw a coarser print, with a step of 0.1."""
-    return {**layer(rng, 1), "step": 0.1}
+    return {**draw_layer(rng, 1), "step": 0.1}
 
 
-def printed(rng):
+def draw_printed(rng):
     """Return the article's own arrays, with the step left at its default."""
     return {name: np.reshape(PRINTED[name], (3, 6, 8)) for name in ("joined", "output")}
 
@@ -51,8 +51,8 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("edge", "a different step of rounding", 1, one_decimal),
-        Check("values", "the article's own output layer", 1, printed, times=1, tolerance=1e-4),
+        Check("edge", "a different step of rounding", 1, draw_one_decimal),
+        Check("values", "the article's own output layer", 1, draw_printed, times=1, tolerance=1e-4),
     ),
     wrong=(
         Wrong(

@@ -23,7 +23,7 @@ def draw(rng):
     }
 
 
-def printed(rng):
+def draw_printed(rng):
     """Return the article's Q, and its joined heads as they were before they were joined."""
     query, joined = (np.reshape(PRINTED[name], (3, 6, 8)) for name in ("query", "joined"))
     return {"query": query, "mixed": joined.reshape(3, 6, 4, 2).transpose(0, 2, 1, 3).copy(), "heads": 4}
@@ -36,7 +36,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=2, values=4, unchanged=1),
-        Check("values", "the article's own arrays come out as printed", 2, printed, times=1),
+        Check("values", "the article's own arrays come out as printed", 2, draw_printed, times=1),
     ),
     wrong=(
         Wrong(

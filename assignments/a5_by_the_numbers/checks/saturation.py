@@ -20,13 +20,13 @@ def draw(rng):
     return {"logits": np.einsum("BHTO,BHSO->BHTS", query, key), "size": size}
 
 
-def no_batch(rng):
+def draw_no_batch(rng):
     """Draw one matrix of logits, from heads as large as the paper's."""
     rows, columns = sizes(rng, 2, least=3)
     return {"logits": rng.normal(scale=8, size=(rows, columns)), "size": 64}
 
 
-def thousands(rng):
+def draw_thousands(rng):
     """Draw logits whose exponentials overflow, and scores that become exactly 0.
 
     One row has equal logits: entropies and gradients are compared with the largest one, which must not be tiny.
@@ -37,7 +37,7 @@ def thousands(rng):
     return {**inputs, "logits": logits}
 
 
-def equal(rng):
+def draw_equal(rng):
     """Draw equal logits for all keys."""
     inputs = draw(rng)
     return {**inputs, "logits": np.zeros_like(inputs["logits"]) + rng.normal()}
@@ -64,9 +64,9 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("values", "logits without batch and heads", 1, no_batch),
-        Check("invariants", "equal logits give the extreme values", 1, equal, judge=judge_equal),
-        Check("edge", "logits of thousands give finite numbers", 1, thousands),
+        Check("values", "logits without batch and heads", 1, draw_no_batch),
+        Check("invariants", "equal logits give the extreme values", 1, draw_equal, judge=judge_equal),
+        Check("edge", "logits of thousands give finite numbers", 1, draw_thousands),
     ),
     wrong=(
         Wrong(

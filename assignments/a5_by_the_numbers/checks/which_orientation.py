@@ -15,7 +15,7 @@ CHOICE = 'layout = "in, out" if spreads[0] < spreads[1] else "out, in"'
 BOTH = "for kernel in (weight, weight.T):"
 
 
-def layer(rng, transposed):
+def draw_layer(rng, transposed):
     """Draw a layer, rounded as in print, whose bias is larger than the products."""
     batch, positions, features = sizes(rng, 3, least=3)
     inputs = rng.normal(size=(batch, positions, features))
@@ -25,15 +25,15 @@ def layer(rng, transposed):
     return {"inputs": inputs.round(2), "weight": weight.round(2), "output": output.round(2)}
 
 
-def in_out(rng):
-    return layer(rng, transposed=False)
+def draw_in_out(rng):
+    return draw_layer(rng, transposed=False)
 
 
-def out_in(rng):
-    return layer(rng, transposed=True)
+def draw_out_in(rng):
+    return draw_layer(rng, transposed=True)
 
 
-def printed(rng):
+def draw_printed(rng):
     """Return the article's own arrays."""
     found = {"inputs": PRINTED["inputs"], "weight": PRINTED["weight"], "output": PRINTED["query"]}
     return {name: np.array(rows) if name == "weight" else np.reshape(rows, (3, 6, 8)) for name, rows in found.items()}
@@ -46,9 +46,9 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=15,
     checks=(
-        *standard(in_out, signature=1, shape=1, values=3, unchanged=1),
-        Check("values", "a weight that is stored as (out, in)", 2, out_in),
-        Check("edge", "the article's own weight", 2, printed, times=1),
+        *standard(draw_in_out, signature=1, shape=1, values=3, unchanged=1),
+        Check("values", "a weight that is stored as (out, in)", 2, draw_out_in),
+        Check("edge", "the article's own weight", 2, draw_printed, times=1),
     ),
     wrong=(
         Wrong(
