@@ -1,12 +1,12 @@
 # %% [markdown]
 # # The merge of the heads
 #
-# **The question.** Every head has mixed values of its own, O features. Are the heads concatenated, added up or
-# averaged? And where is the matrix W^O of the paper in a kernel with three axes?
+# **The question.** Every head has its own mixed values, O features. Are the heads concatenated, added up or averaged?
+# And where is the paper's matrix W^O in a kernel with three axes?
 #
-# **The idea.** Concatenate the heads' O features and multiply by W^O, a matrix (H·O, E): that is the same as giving
-# each head its own (O, E) piece of W^O and adding the H products. With the kernel as (H, O, E) no concatenation is
-# needed: one sum goes over heads and features at once, `BTHO,HOE->BTE`. The bias is added once, not once a head.
+# **The idea.** Concatenate the heads' O features and multiply by W^O, a matrix (H·O, E). This is the same as giving
+# each head its own (O, E) piece of W^O and adding the H products. With the kernel as (H, O, E), no concatenation is
+# needed: one sum runs over heads and features at once, `BTHO,HOE->BTE`. The bias is added once, not once per head.
 #
 # **The shapes.** In: (B, T, H, O). Kernel (H, O, E), bias (E,). Out: (B, T, E).
 #
@@ -19,19 +19,19 @@ from keras import ops
 
 
 class HeadMerge(keras.layers.Layer):
-    """Heads into features: BTHO,HOE->BTE, and a bias.
+    """Merges the heads into features: BTHO,HOE->BTE, plus a bias.
 
     Args:
-        output_dim: E.
-        use_bias: whether there is a bias.
-        **kwargs: those of `keras.layers.Layer`.
+        output_dim: Number of output features (E).
+        use_bias: Whether the layer has a bias.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Attributes:
-        kernel: a trainable weight (H, O, E), made in `build`; starts from "glorot_uniform".
-        bias: a trainable weight (E,), made after the kernel, that starts from zeros; `None` without `use_bias`.
+        kernel: Trainable weight (H, O, E), made in `build`, initialized with "glorot_uniform".
+        bias: Trainable weight (E,), made after the kernel, initialized with zeros; `None` without `use_bias`.
 
     Call arguments:
-        inputs: (B, T, H, O).
+        inputs: The heads, (B, T, H, O).
 
     Returns:
         (B, T, E).
@@ -59,12 +59,12 @@ class HeadMerge(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# It is `HeadProjection` turned round: now the sizes of heads and features are in the input's shape, its last two, and
-# the new size is the one that `__init__` kept.
+# This is `HeadProjection` turned around: now the number of heads and their size are in the input's shape, its last
+# two, and the new size is the one that `__init__` kept.
 
 # %% [markdown] tags=["hint"]
-# Letters that are in both inputs of an einsum and not in its result are summed over, several at once too. Which two
-# are these here?
+# An einsum sums over letters that are in both inputs and not in its result, even several at once. Which two are these
+# here?
 
 # %% [markdown] tags=["hint"]
-# H and O go, E comes. The bias has E numbers and is added to the sum over the heads: after the einsum, once.
+# H and O go, and E comes. The bias has E numbers and is added to the sum over the heads: once, after the einsum.

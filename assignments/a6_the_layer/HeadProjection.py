@@ -1,19 +1,19 @@
 # %% [markdown]
 # # The projection into heads, as a layer
 #
-# **The question.** TensorFlow Addons had a kernel (heads, in, head size) for each of query, key and value. How is
-# such a thing made in Keras, so that its weights are trained and saved, and any batch fits?
+# **The question.** TensorFlow Addons had a kernel (heads, in, head size) for each of query, key and value. How do you
+# make such a layer in Keras, so that its weights are trained and saved, and any batch fits?
 #
-# **The idea.** A Keras layer has three parts. `__init__` keeps the sizes that the user names. `build` runs once, when
-# the shape of the input is known, and makes the weights with `self.add_weight`: that is what registers them, so that
-# optimizers and files see them. `call` computes, with `keras.ops` alone: NumPy would cut the gradient, and would not
-# run where the batch's size is not known yet.
+# **The idea.** A Keras layer has three parts. `__init__` keeps the sizes that the user gives. `build` runs once, when
+# the shape of the input is known, and makes the weights with `self.add_weight`. That registers them, so that
+# optimizers and files see them. `call` computes with `keras.ops` alone: NumPy would cut the gradient, and would fail
+# where the batch size is not known yet.
 #
 # **The shapes.** The input is (B, T, I). The kernel is (H, I, O): a matrix from I features to O for each of H heads.
-# The bias is (H, O). The result is (B, T, H, O). As equation: `BTI,HIO->BTHO`, plus the bias.
+# The bias is (H, O). The result is (B, T, H, O). As an equation: `BTI,HIO->BTHO`, plus the bias.
 #
 # **One line, worked.** One position with I = 2, x = [1, 2]; H = 2 heads with O = 1. The kernel [[[3], [10]], [[0],
-# [1]]] gives 1·3 + 2·10 = 23 for head 0 and 1·0 + 2·1 = 2 for head 1; with the bias [[1], [5]] these are 24 and 7.
+# [1]]] gives 1·3 + 2·10 = 23 for head 0 and 1·0 + 2·1 = 2 for head 1. With the bias [[1], [5]] these are 24 and 7.
 
 # %%
 import keras
@@ -21,20 +21,20 @@ from keras import ops
 
 
 class HeadProjection(keras.layers.Layer):
-    """Projects features into heads: BTI,HIO->BTHO, and a bias.
+    """Projects features into heads: BTI,HIO->BTHO, plus a bias.
 
     Args:
-        num_heads: H.
-        key_dim: O, the size of a head.
-        use_bias: whether there is a bias.
-        **kwargs: those of `keras.layers.Layer`.
+        num_heads: Number of heads (H).
+        key_dim: Head size (O).
+        use_bias: Whether the layer has a bias.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Attributes:
-        kernel: a trainable weight (H, I, O), made in `build`; starts from "glorot_uniform".
-        bias: a trainable weight (H, O), made after the kernel, that starts from zeros; `None` without `use_bias`.
+        kernel: Trainable weight (H, I, O), made in `build`, initialized with "glorot_uniform".
+        bias: Trainable weight (H, O), made after the kernel, initialized with zeros; `None` without `use_bias`.
 
     Call arguments:
-        inputs: (B, T, I).
+        inputs: The features, (B, T, I).
 
     Returns:
         (B, T, H, O).
@@ -63,13 +63,13 @@ class HeadProjection(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# I is the last size of `input_shape`; H and O are what `__init__` kept. `self.add_weight` takes a name, a shape and
-# an initializer, and returns the weight: keep it in the attribute that the docstring names.
+# I is the last size of `input_shape`; `__init__` kept H and O. `self.add_weight` takes a name, a shape and an
+# initializer, and returns the weight. Keep it in the attribute that the docstring names.
 
 # %% [markdown] tags=["hint"]
-# In `call`: I is summed over, the other letters stay, in the order of the result. `ops.einsum` takes the equation. A
-# bias (H, O) is added to (B, T, H, O) as it is.
+# In `call`, sum over I and keep the other letters, in the order of the result. `ops.einsum` takes the equation. A
+# bias (H, O) can be added directly to (B, T, H, O).
 
 # %% [markdown] tags=["hint"]
-# Do not pass `dtype` to `add_weight`, and no size of the batch anywhere. Set `self.bias` to `None` in `build` if
-# there is to be none, and ask for that in `call`.
+# Do not pass `dtype` to `add_weight`, and use no batch size anywhere. If there is no bias, set `self.bias` to `None`
+# in `build`, and test for that in `call`.

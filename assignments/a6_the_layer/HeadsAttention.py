@@ -1,61 +1,63 @@
 # %% [markdown]
 # # The whole layer
 #
-# **The question.** `keras.layers.MultiHeadAttention` is a black box with a call of ten arguments. What does it do
-# with them, and can a layer of my own give the same numbers?
+# **The question.** `keras.layers.MultiHeadAttention` is a black box whose call has ten arguments. What does it do
+# with them, and can your own layer give the same numbers?
 #
-# **The idea.** You have its parts: three projections, the scores, the merge. Between scores and merge the scores are
-# dropped out, in training only, and mix the values: `BHTS,BSHO->BTHO`. The rest is about arguments. The call's order
-# is query, *value*, key, and without a key the value is the key too. With `use_causal_mask` position t attends to s ≤
-# t, *and* only to what `attention_mask` allows. The scores that are returned are those before dropout.
+# **The idea.** You have its parts: three projections, the scores, and the merge. Between the scores and the merge,
+# dropout acts on the scores (in training only), and the scores mix the values: `BHTS,BSHO->BTHO`. The rest is about
+# arguments. The call's order is query, *value*, key, and without a key the value is also the key. With
+# `use_causal_mask`, position t attends only to s ≤ t, *and* only to what `attention_mask` allows. The returned scores
+# are those before dropout.
 #
-# **The shapes.** Query (B, T, I), value and key (B, S, J). The output is (B, T, I): as wide as the query.
+# **The shapes.** The query is (B, T, I), and value and key are (B, S, J). The output is (B, T, I), as wide as the
+# query.
 #
-# **One line, worked.** With T = S = 3, a causal mask and a padding mask that hides position 0, query 0 may attend to
-# nothing, query 1 to position 1, query 2 to positions 1 and 2. The mix is zeros for query 0, and its output is the
-# merge's bias. (The built-in does so only where it returns scores or has dropout; otherwise it averages all values
-# there.)
+# **One line, worked.** Take T = S = 3, a causal mask, and a padding mask that hides position 0. Query 0 may attend to
+# nothing, query 1 to position 1, and query 2 to positions 1 and 2. The mix is zeros for query 0, so its output is the
+# merge's bias. (The built-in layer does this only if it returns scores or has dropout. Otherwise it averages all
+# values there.)
 #
-# When it is done, try it on your own machine, in the folder of `HeadsAttention.py`: `kmha diagnose
+# When you are done, try your layer in the folder of `HeadsAttention.py`: `kmha diagnose
 # HeadsAttention:HeadsAttention` says that it is right, or what is wrong. `kmha compare --layer
-# HeadsAttention:HeadsAttention` goes through every argument of the built-in, with random sizes, and shows which of
-# them yours does not have yet. In a notebook: `from kmha.verify import compare, diagnose`, then
+# HeadsAttention:HeadsAttention` goes through every argument of the built-in layer, with random sizes, and shows which
+# of them yours does not have yet. In a notebook, use `from kmha.verify import compare, diagnose`, then
 # `diagnose(HeadsAttention)` and `compare(HeadsAttention)`.
 
 # %%
 import keras
-from attention_scores import attention_scores  # these three are yours, of the exercises before
+from attention_scores import attention_scores  # you wrote these three in the previous exercises
 from HeadMerge import HeadMerge
 from HeadProjection import HeadProjection
 from keras import ops
 
 
 class HeadsAttention(keras.layers.Layer):
-    """Multi-head attention: the numbers of Keras' own layer, with kernels (heads, in, head size).
+    """Multi-head attention: the same numbers as Keras' own layer, with kernels (heads, in, head size).
 
     Args:
-        num_heads: H.
-        key_dim: O, the size of a head, of query, key and value.
-        dropout: the rate at which scores are dropped in training.
-        use_bias: whether the four projections have a bias.
-        **kwargs: those of `keras.layers.Layer`.
+        num_heads: Number of heads (H).
+        key_dim: Head size (O) of query, key and value.
+        dropout: Dropout rate of the scores.
+        use_bias: Whether the four projections have a bias.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Attributes:
-        query_dense, key_dense, value_dense: a `HeadProjection` each, made and built in `build`, of the layer's own
-            dtype: with `dtype=self.dtype_policy`.
-        output_dense: a `HeadMerge`, likewise.
+        query_dense, key_dense, value_dense: A `HeadProjection` each, made and built in `build` with the layer's own
+            dtype: `dtype=self.dtype_policy`.
+        output_dense: A `HeadMerge`, likewise.
 
     Call arguments:
-        query: (B, T, I).
-        value: (B, S, J).
-        key: (B, S, J); `None` means the value.
-        attention_mask: boolean, True where a query may attend; broadcasts to (B, T, S) or (B, H, T, S).
-        return_attention_scores: whether the scores are returned too.
-        training: whether scores are dropped; `None` is for Keras to decide.
-        use_causal_mask: whether t attends to s ≤ t only, besides what the mask hides.
+        query: Query (B, T, I).
+        value: Value (B, S, J).
+        key: Key (B, S, J); `None` means the value.
+        attention_mask: Boolean, True where a query may attend; broadcasts to (B, T, S) or (B, H, T, S).
+        return_attention_scores: Whether to return the scores too.
+        training: Whether dropout is active; `None` lets Keras decide.
+        use_causal_mask: Whether t attends only to s ≤ t, in addition to the mask.
 
     Returns:
-        (B, T, I), or with `return_attention_scores` that and the scores before dropout, (B, H, T, S).
+        The output (B, T, I). With `return_attention_scores`, also the scores before dropout, (B, H, T, S).
     """
 
     def __init__(self, num_heads, key_dim, dropout=0.0, use_bias=True, **kwargs):
@@ -106,15 +108,15 @@ class HeadsAttention(keras.layers.Layer):
 
 
 # %% [markdown] tags=["hint"]
-# In `build`: one `HeadProjection` for each of query, key and value, a `HeadMerge` whose `output_dim` is the query's
-# width, and a `keras.layers.Dropout`. Build each with the shape of what it will get; pass `dtype=self.dtype_policy`
+# In `build`, make one `HeadProjection` for each of query, key and value, a `HeadMerge` whose `output_dim` is the
+# query's width, and a `keras.layers.Dropout`. Build each with the shape of its input. Pass `dtype=self.dtype_policy`
 # to each, so that all compute as your layer does.
 
 # %% [markdown] tags=["hint"]
-# In `call`: fill in the key; make one mask of two (`ops.logical_and`), the causal one from two `ops.arange`, since
-# sizes may be unknown (`ops.shape`); project; scores; dropout; mix; merge. Keep the scores before dropout to return
-# them.
+# In `call`: fill in the key; combine the two masks into one (`ops.logical_and`), making the causal one from two
+# `ops.arange`, since sizes may be unknown (`ops.shape`); project; scores; dropout; mix; merge. Keep the scores before
+# dropout to return them.
 
 # %% [markdown] tags=["hint"]
-# The causal mask is a comparison of the keys' numbers, (1, 1, S), with the queries' numbers, (1, T, 1): (1, T, S).
-# That broadcasts against masks of three axes and of four. Hand `training` on to the dropout layer.
+# The causal mask compares the keys' numbers, (1, 1, S), with the queries' numbers, (1, T, 1), and is (1, T, S). That
+# broadcasts against masks of three axes and of four. Pass `training` to the dropout layer.

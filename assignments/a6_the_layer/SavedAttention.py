@@ -1,39 +1,39 @@
 # %% [markdown]
-# # A layer that is saved, and that hands masks on
+# # A layer that is saved, and that passes masks on
 #
-# **The question.** My layer trains, and then `load_model` cannot make it again, or makes it with other sizes. And the
-# padding mask of the embedding does not arrive in it. What does Keras want of a layer?
+# **The question.** Your layer trains, and then `load_model` cannot make it again, or makes it with other sizes. And
+# the embedding's padding mask does not reach it. What does Keras expect of a layer?
 #
 # **The idea.** *Saving.* A file holds weights and, for each layer, a dict: its config. Loading calls the constructor
 # with that dict. So `get_config` returns what the constructor takes: the base class's part (`super().get_config()`:
-# name, dtype) and your own arguments, each by its name. *Masks.* An `Embedding(mask_zero=True)` hangs a padding mask
-# (B, S) on its output. A layer whose `call` has arguments `query_mask`, `value_mask` and `key_mask` gets the masks
-# that hang on query, value and key. And only if `self.supports_masking` is true does the query's mask hang on the
-# output again, for the layers that follow. (Keras warns that `HeadProjection` is passed a mask and does not support
-# it: harmless here, and gone if that layer sets `supports_masking` too.)
+# name, dtype) and your own arguments, each under its name. *Masks.* An `Embedding(mask_zero=True)` attaches a padding
+# mask (B, S) to its output. If a layer's `call` has the arguments `query_mask`, `value_mask` and `key_mask`, it gets
+# the masks attached to query, value and key. And only if `self.supports_masking` is true is the query's mask attached
+# to the output, for the layers that follow. (Keras warns that `HeadProjection` is passed a mask and does not support
+# it. That is harmless here, and the warning goes away if that layer sets `supports_masking` too.)
 #
-# **The shapes.** `value_mask` and `key_mask` are (B, S), True at words. As a mask of keys that is (B, 1, S), which
-# `attention_mask`, (B, T, S) or (B, H, T, S), is combined with; for the latter it must be (B, 1, 1, S).
+# **The shapes.** `value_mask` and `key_mask` are (B, S), True at words. As a mask of keys this is (B, 1, S), to be
+# combined with `attention_mask`, which is (B, T, S) or (B, H, T, S). For the latter it must be (B, 1, 1, S).
 #
-# **One line, worked.** Value ids [[4, 9, 0]] give the value mask [[True, True, False]]: no query attends to the third
-# position, whatever `attention_mask` says. Query ids [[7, 0]] give the output the mask [[True, False]].
+# **One line, worked.** The value ids [[4, 9, 0]] give the value mask [[True, True, False]]: no query attends to the
+# third position, whatever `attention_mask` says. The query ids [[7, 0]] give the output the mask [[True, False]].
 
 # %%
-from HeadsAttention import HeadsAttention  # yours, of the exercise before
+from HeadsAttention import HeadsAttention  # you wrote it in the previous exercise
 from keras import ops
 
 
 class SavedAttention(HeadsAttention):
-    """`HeadsAttention` that can be saved and loaded, and that takes padding masks and hands them on.
+    """`HeadsAttention` that can be saved and loaded, and that uses padding masks and passes them on.
 
     Args:
-        num_heads, key_dim, dropout, use_bias, **kwargs: those of `HeadsAttention`.
+        num_heads, key_dim, dropout, use_bias, **kwargs: Arguments of `HeadsAttention`.
 
     Call arguments:
-        query, value, key, attention_mask, return_attention_scores, training, use_causal_mask: as before.
-        query_mask: (B, T), or `None`; hides nothing here, and hangs on the output.
-        value_mask: (B, S), True at words, or `None`: where it is False no query attends.
-        key_mask: (B, S), likewise: a position is attended only if neither hides it.
+        query, value, key, attention_mask, return_attention_scores, training, use_causal_mask: As before.
+        query_mask: Mask (B, T) or `None`; hides nothing here, and is attached to the output.
+        value_mask: Mask (B, S), True at words, or `None`; no query attends where it is False.
+        key_mask: Mask (B, S), likewise; a position is visible only if neither hides it.
     """
 
     def __init__(self, num_heads, key_dim, dropout=0.0, use_bias=True, **kwargs):
@@ -85,14 +85,14 @@ class SavedAttention(HeadsAttention):
 
 
 # %% [markdown] tags=["hint"]
-# `get_config` starts from the dict of the base class, and adds an entry for each of the four arguments. In `__init__` one
-# attribute is missing that Keras asks every layer for.
+# `get_config` starts from the dict of the base class, and adds an entry for each of the four arguments. `__init__`
+# lacks one attribute that Keras looks for in every layer.
 
 # %% [markdown] tags=["hint"]
-# In `call`: of value mask and key mask, each that is not `None` becomes (B, 1, S) and is combined with the mask so
-# far, by `ops.logical_and`. If there is no mask so far, it is the mask. With a mask of four axes it needs two axes in
-# the middle.
+# In `call`, turn each of value mask and key mask that is not `None` into (B, 1, S), and combine it with the mask so
+# far by `ops.logical_and`. If there is no mask so far, it becomes the mask. Beside a mask of four axes it needs two
+# axes in the middle.
 
 # %% [markdown] tags=["hint"]
-# Then hand everything to the `call` of `HeadsAttention`, with the combined mask as `attention_mask`. Its code is not
-# written again: `super()` has it. The query's mask needs nothing but the attribute in `__init__`.
+# Then pass everything to the `call` of `HeadsAttention`, with the combined mask as `attention_mask`. Do not write its
+# code again: `super()` has it. The query's mask needs only the attribute in `__init__`.

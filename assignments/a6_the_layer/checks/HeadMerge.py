@@ -1,4 +1,4 @@
-"""What is checked of `HeadMerge`, and other ways in which heads are put together."""
+"""The checks of `HeadMerge`, with other ways to put heads together."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ LAST = "return outputs if self.bias is None else outputs + self.bias"
 
 
 def draw(rng):
-    """Heads, and the weights."""
+    """Return heads and weights."""
     batch, positions, heads, size, features = sizes(rng, 5)
     return {
         "inputs": rng.normal(size=(batch, positions, heads, size)),
@@ -23,7 +23,7 @@ def draw(rng):
 
 
 def called(answer, inputs):
-    """The layer's result with the weights given."""
+    """Return the layer's result with the given weights."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -34,7 +34,7 @@ def called(answer, inputs):
 
 
 def weights(answer, inputs):
-    """What weights there are, with a bias and without."""
+    """Return the weights' names, shapes and initial values, with a bias and without."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -52,7 +52,7 @@ def weights(answer, inputs):
 
 
 def unknown(answer, inputs):
-    """A traced call that fits any batch and any number of positions, and its gradient."""
+    """Return a traced call that fits any batch and any number of positions, and its gradient."""
     import keras
     import tensorflow as tf
 
@@ -69,7 +69,7 @@ def unknown(answer, inputs):
 
 
 def right_weights(inputs, result, expected):
-    """Each of what `weights` gives, in words."""
+    """Compare each result of `weights`, and describe the first difference."""
     for name in ("kernel", "bias"):
         if tuple(result[name]) != tuple(expected[name]):
             return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
@@ -79,9 +79,9 @@ def right_weights(inputs, result, expected):
     if np.any(result["bias at the start"]):
         return "`bias` does not start from zeros."
     if result["without a bias"] is not None:
-        return "without a bias `bias` is not `None`."
+        return "without a bias, `bias` is not `None`."
     if not result["kernel varies at the start"]:
-        return "all of `kernel` starts from nearly the same number."
+        return "all elements of `kernel` start from nearly the same number."
     return None
 
 
@@ -115,42 +115,42 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "bias-from-noise",
-            "The bias starts from random numbers, as `add_weight` has it without an `initializer`: it starts from zeros.",
+            'Your bias starts from random numbers, the default of `add_weight`. Pass `initializer="zeros"`.',
             {BIAS: BIAS.replace(', initializer="zeros"', "")},
         ),
         Wrong(
             "bias-missing-output",
-            "The bias is made, and not added.",
+            "You make the bias but never add it.",
             {LAST: "return outputs"},
             "sbryngelson/ANEForge#253, paiml/aprender#2769, shadowpa0327/Palu#8",
         ),
         Wrong(
             "bias-output-per-head",
-            "The bias is added in every head, and so H times: it belongs to the sum of the heads.",
+            "You add the bias in every head, so H times. Add it once, to the sum of the heads.",
             {LAST: "return outputs if self.bias is None else outputs + inputs.shape[2] * self.bias"},
             "once per group of heads: Wenyueh/MinivLLM#80, PaddlePaddle/Paddle#35186",
         ),
         Wrong(
             "merge-divided-by-heads",
-            "The heads' products are averaged: W^O adds them.",
+            "You average the heads' products. W^O adds them.",
             {OUTPUTS: OUTPUTS + " / inputs.shape[2]"},
             "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
         ),
         Wrong(
             "merge-summed",
-            "The heads are added before the kernel, so that all go through the same (O, E): each head has its own.",
+            "You add the heads before the kernel, so that all go through the same (O, E). Each head has its own.",
             {OUTPUTS: 'outputs = ops.einsum("BTO,OE->BTE", ops.sum(inputs, axis=2), self.kernel[0])'},
             "awf/functional-transformer#8",
         ),
         Wrong(
             "merge-first-head-only",
-            "Only the first head's result is used.",
+            "You use only the first head's result.",
             {OUTPUTS: 'outputs = ops.einsum("BTO,OE->BTE", inputs[:, :, 0], self.kernel[0])'},
             "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "merge-kernel-size-first",
-            "Features and heads are exchanged when the kernel is flattened: it is read as (O, H) in place of (H, O).",
+            "You exchange features and heads when you flatten the kernel: you read it as (O, H) instead of (H, O).",
             {
                 OUTPUTS: "heads, size, features = self.kernel.shape\n"
                 "        flat = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (heads, size, features))\n"
@@ -160,7 +160,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "kernel-as-matrix",
-            "The kernel is one matrix (H·O, E), as in torch: here it keeps its three axes, (H, O, E).",
+            "Your kernel is one matrix (H·O, E), as in torch. Here it keeps its three axes, (H, O, E).",
             {
                 "shape=(heads, size, self.output_dim)": "shape=(heads * size, self.output_dim)",
                 OUTPUTS: "rows = ops.reshape(inputs, (*ops.shape(inputs)[:2], self.kernel.shape[0]))\n"
@@ -170,7 +170,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "merge-rectified",
-            "The output goes through a relu: nothing follows W^O.",
+            "You apply a relu to the output. Nothing follows W^O.",
             {OUTPUTS: OUTPUTS.replace("= ops", "= ops.relu(ops") + ")"},
             "Kyubyong/transformer#17",
         ),

@@ -1,4 +1,4 @@
-"""What is checked of `HeadProjection`, and what layers made by hand lack."""
+"""The checks of `HeadProjection`, with what handmade layers often lack."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ FORBIDDEN = ("EinsumDense", "Dense", "MultiHeadAttention", "GroupQueryAttention"
 
 
 def draw(rng):
-    """An input, and the weights."""
+    """Return an input and the weights."""
     batch, positions, features, heads, size = sizes(rng, 5)
     return {
         "inputs": rng.normal(size=(batch, positions, features)),
@@ -24,7 +24,7 @@ def draw(rng):
 
 
 def called(answer, inputs):
-    """The layer's result with the weights given."""
+    """Return the layer's result with the given weights."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -36,7 +36,7 @@ def called(answer, inputs):
 
 
 def weights(answer, inputs):
-    """What weights there are, with a bias and without."""
+    """Return the weights' names, shapes and initial values, with a bias and without."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -56,7 +56,7 @@ def weights(answer, inputs):
 
 
 def gradients(answer, inputs):
-    """Of the sum of the squares with respect to the weights."""
+    """Return the gradient of the sum of squares with respect to the weights."""
     import keras
     import tensorflow as tf
 
@@ -71,7 +71,7 @@ def gradients(answer, inputs):
 
 
 def unknown(answer, inputs):
-    """A traced call that fits any batch and any number of positions."""
+    """Return a traced call that fits any batch and any number of positions."""
     import keras
     import tensorflow as tf
 
@@ -87,7 +87,7 @@ def unknown(answer, inputs):
 
 
 def right_weights(inputs, result, expected):
-    """Each of what `weights` gives, in words."""
+    """Compare each result of `weights`, and describe the first difference."""
     for name in ("kernel", "bias"):
         if tuple(result[name]) != tuple(expected[name]):
             return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
@@ -97,15 +97,15 @@ def right_weights(inputs, result, expected):
     if np.any(result["bias at the start"]):
         return "`bias` does not start from zeros."
     if result["without a bias"] is not None:
-        return "without a bias `bias` is not `None`."
+        return "without a bias, `bias` is not `None`."
     if not result["kernel varies at the start"]:
-        return "all of `kernel` starts from nearly the same number."
+        return "all elements of `kernel` start from nearly the same number."
     return None
 
 
 EXERCISE = Exercise(
     title="The projection into heads, as a layer",
-    question="How is the (heads, in, head size) kernel of TensorFlow Addons made as a Keras layer? (seed 000)",
+    question="How do you make the (heads, in, head size) kernel of TensorFlow Addons as a Keras layer? (seed 000)",
     difficulty=2,
     minutes=20,
     uses=("numpy", "keras", "tensorflow"),
@@ -127,18 +127,18 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "bias-from-noise",
-            "The bias starts from random numbers, as `add_weight` has it without an `initializer`: it starts from zeros.",
+            'Your bias starts from random numbers, the default of `add_weight`. Pass `initializer="zeros"`.',
             {BIAS: BIAS.replace(', initializer="zeros"', "")},
         ),
         Wrong(
             "bias-missing",
-            "The bias is made, and not added.",
+            "You make the bias but never add it.",
             {LAST: "return outputs"},
             "sbryngelson/ANEForge#253",
         ),
         Wrong(
             "heads-first",
-            "The heads stand before the positions, (B, H, T, O): the projection keeps the positions where they were.",
+            "You put the heads before the positions, (B, H, T, O). The projection keeps the positions where they were.",
             {
                 OUTPUTS: OUTPUTS.replace("->BTHO", "->BHTO"),
                 LAST: "return outputs + self.bias[:, None] if self.use_bias else outputs",
@@ -146,13 +146,13 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "heads-all-first",
-            "Every head computes what the first computes: the kernel's other matrices are not used.",
+            "Every head computes what the first head computes. You do not use the kernel's other matrices.",
             {OUTPUTS: 'outputs = ops.einsum("BTI,HIO->BTHO", inputs, ops.zeros_like(self.kernel) + self.kernel[:1])'},
             "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "kernel-input-first",
-            "The kernel is (I, H, O), as in Keras' own layer: here it is (H, I, O), as in TensorFlow Addons.",
+            "Your kernel is (I, H, O), as in Keras' own layer. Here it is (H, I, O), as in TensorFlow Addons.",
             {
                 "(heads, input_shape[-1], size)": "(input_shape[-1], heads, size)",
                 OUTPUTS: OUTPUTS.replace("HIO->", "IHO->"),
@@ -161,18 +161,18 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "bias-of-first-head",
-            "The bias is (O,), the same for all heads: each head has its own, (H, O).",
+            "Your bias is (O,), the same for all heads. Each head has its own: (H, O).",
             {BIAS: BIAS.replace("(heads, size)", "(size,)")},
             "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "weights-not-trainable",
-            "The kernel is not trainable: an optimizer would leave it as it was drawn.",
+            "Your kernel is not trainable, so an optimizer would leave it as it was drawn.",
             {KERNEL: KERNEL.replace("shape=", "trainable=False, shape=")},
         ),
         Wrong(
             "numpy-inside",
-            "`call` computes with NumPy: that works on a batch of numbers, and has no gradient and cannot be traced.",
+            "Your `call` computes with NumPy. That works on a batch of numbers, but it has no gradient and cannot be traced.",
             {
                 OUTPUTS: 'import numpy as np\n        outputs = np.einsum("BTI,HIO->BTHO", inputs, self.kernel)',
                 LAST: "return ops.convert_to_tensor(outputs if self.bias is None else outputs + np.asarray(self.bias))",
@@ -180,7 +180,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "batch-size-fixed",
-            "A size of the batch or of the positions is read from the shape, and is `None` while a model is traced.",
+            "You read the batch size or the number of positions from the shape, where it is `None` while a model is traced.",
             {
                 OUTPUTS: OUTPUTS + "\n        batch, length = inputs.shape[:2]\n"
                 "        outputs = ops.reshape(outputs, (batch, length, self.num_heads, self.key_dim))"
@@ -188,7 +188,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "bias-always",
-            "There is a bias with `use_bias=False` too.",
+            "You make a bias with `use_bias=False` too.",
             {"if self.use_bias:": "if True:"},
         ),
     ),

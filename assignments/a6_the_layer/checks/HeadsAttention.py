@@ -1,4 +1,4 @@
-"""What is checked of `HeadsAttention`: every argument of its call, dropout, gradients, unknown sizes."""
+"""The checks of `HeadsAttention`: every argument of its call, dropout, gradients, unknown sizes."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ LAST = "return (output, scores) if return_attention_scores else output"
 
 
 def weights(rng, heads, size, query, value, use_bias=True):
-    """By the paths of attributes; `query` and `value` are widths."""
+    """Return weights by the path of their attribute; `query` and `value` are widths."""
     found = {}
     for name, width in (("query", query), ("key", value), ("value", value)):
         found[f"{name}_dense.kernel"] = rng.normal(size=(heads, width, size))
@@ -27,7 +27,7 @@ def weights(rng, heads, size, query, value, use_bias=True):
 
 
 def draw(rng):
-    """Cross-attention with a query of another width, and a mask (B, T, S); a dropout rate that is not to matter."""
+    """Return cross-attention with a query of another width, a mask (B, T, S), and a dropout rate that must not matter."""
     batch, rows, columns, heads, size, query, value = sizes(rng, 7)
     mask = rng.random((batch, rows, columns)) < 0.6
     mask[..., 0] = True
@@ -43,7 +43,7 @@ def draw(rng):
 
 
 def draw_self(rng):
-    """No key; a causal mask and a padding mask (B, 1, S), of which the latter hides the first position of one item."""
+    """Return inputs without a key, with a causal mask and a padding mask (B, 1, S) that hides one item's first position."""
     batch, positions, more, heads, size, width = sizes(rng, 6, least=3)
     mask = rng.random((batch, 1, positions + more)) < 0.7
     mask[:, 0, 0] = True
@@ -59,7 +59,7 @@ def draw_self(rng):
 
 
 def draw_causal(rng):
-    """A causal mask alone, and no biases."""
+    """Return a causal mask alone, without biases."""
     batch, positions, heads, size, width = sizes(rng, 5)
     return {
         "query": 0.5 * rng.normal(size=(batch, positions, width)),
@@ -72,7 +72,7 @@ def draw_causal(rng):
 
 
 def draw_training(rng):
-    """One key, so that its score is 1 before dropout, and a merge that lays the heads side by side."""
+    """Return one key, whose score is 1 before dropout, and a merge that lays the heads side by side."""
     batch, rows, heads, size = 5, 8, 3, 4
     found = weights(rng, heads, size, heads * size, 7)
     found["output_dense.kernel"] = np.eye(heads * size).reshape(heads, size, heads * size)
@@ -88,12 +88,14 @@ def draw_training(rng):
 
 
 def called(answer, inputs):
-    """The layer's result with the weights given."""
+    """Return the layer's result with the given weights."""
     import warnings
 
     import keras
 
-    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # of one key, which is meant here
+    warnings.filterwarnings(
+        "ignore", "You are using a softmax over axis"
+    )  # warns of a single key, which is intended here
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.HeadsAttention(heads, size, **inputs["made"])
@@ -104,7 +106,7 @@ def called(answer, inputs):
 
 
 def gradients(answer, inputs):
-    """Of the sum of the squares, by every weight but the key's bias, whose gradient is 0."""
+    """Return the gradient of the sum of squares with respect to every weight but the key's bias, where it is 0."""
     import keras
     import tensorflow as tf
 
@@ -126,7 +128,7 @@ def gradients(answer, inputs):
 
 
 def unknown(answer, inputs):
-    """Traced, for batches of any size and sentences of any length."""
+    """Return a traced call for batches of any size and sentences of any length."""
     import keras
     import tensorflow as tf
 
@@ -143,14 +145,14 @@ def unknown(answer, inputs):
 
 
 def dtypes(answer, inputs):
-    """What the parts of a layer compute in that has a dtype of its own."""
+    """Return the dtypes of the parts of a layer that has its own dtype."""
     layer = answer.HeadsAttention(2, 3, dtype="float16")
     layer.build(inputs["query"].shape, inputs["value"].shape)
     return {name: getattr(layer, f"{name}_dense").compute_dtype for name in ("query", "key", "value", "output")}
 
 
 def right_dtypes(inputs, result, expected):
-    """The layer's, in all parts."""
+    """Check that all parts have the layer's dtype."""
     for name, dtype in result.items():
         if dtype != expected[name]:
             return f'in a layer that is made with dtype="float16", `{name}_dense` computes in {dtype}.'
@@ -158,27 +160,26 @@ def right_dtypes(inputs, result, expected):
 
 
 def dropped(inputs, result, expected):
-    """Whole scores are dropped, the others grow by 1 / (1 - rate), and those that are returned are as before."""
+    """Check that whole scores are dropped, that the others grow by 1 / (1 - rate), and that the returned ones do not change."""
     kept = 1 / (1 - inputs["made"]["dropout"])
     weights = inputs["weights"]
     value = np.einsum("BSI,HIO->BSHO", inputs["value"], weights["value_dense.kernel"]) + weights["value_dense.bias"]
     output, scores = np.asarray(result[0]), np.asarray(result[1])
     factors = output.reshape(*output.shape[:2], *value.shape[2:]) / value  # (B, T, H, O)
     if np.allclose(factors, 1.0):
-        return "nothing is dropped in training."
+        return "no score is dropped in training."
     if not np.allclose(factors, factors[..., :1], atol=1e-6):
-        return "what is dropped are not scores: a dropped score takes all of its value's features with it."
+        return "the dropped numbers are not scores: a dropped score takes all of its value's features with it."
     if not np.all(np.isclose(factors, 0.0, atol=1e-6) | np.isclose(factors, kept, atol=1e-6)):
         return "with one key, whose score is 1, the mix in training is neither 0 nor the value times 1 / (1 - rate)."
     if not np.allclose(scores, 1.0):
-        return "the scores that are returned are not those before dropout."
+        return "the returned scores are not those before dropout."
     return None
 
 
 EXERCISE = Exercise(
     title="The whole layer",
-    question="What does the built-in do with its arguments, and can my own layer give the same numbers? (seeds 000 and "
-    "001; the order of the arguments: keras-team/keras#19257)",
+    question="What does the built-in layer do with its arguments, and can my own layer give the same numbers? (seeds 000 and 001; the order of the arguments: keras-team/keras#19257)",
     difficulty=3,
     minutes=45,
     uses=("numpy", "keras", "tensorflow"),
@@ -205,67 +206,67 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "inputs-key-value-swapped",
-            "Key and value are exchanged: the call's order is query, value, key.",
+            "You exchanged key and value. The call's order is query, value, key.",
             {KEY: "key, value = value, value if key is None else key\n        mask"},
             "the order of keras-team/keras#19257",
         ),
         Wrong(
             "inputs-key-is-value",
-            "The key is not used: what is projected in its place is the value.",
+            "You never use the key: you project the value instead.",
             {KEY: "key = value\n        mask"},
             "Vaswani et al. 2017, section 3.2.2",
         ),
         Wrong(
             "mask-argument-ignored",
-            "`attention_mask` has no effect.",
+            "Your `attention_mask` has no effect.",
             {MASK: "mask = None"},
             "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
             "mask-replaces-causal",
-            "With an `attention_mask` there is no causal mask any more: both are to hide.",
+            "With an `attention_mask`, your causal mask disappears. Both must hide.",
             {BOTH: "mask = causal if mask is None else mask"},
             "FGA-DIKU/BONSAI#344",
         ),
         Wrong(
             "causal-replaces-others",
-            "With `use_causal_mask` the `attention_mask` has no effect: both are to hide.",
+            "With `use_causal_mask`, your `attention_mask` has no effect. Both must hide.",
             {BOTH: "mask = causal"},
             "keras-team/keras-io#482, huggingface/transformers#37807",
         ),
         Wrong(
             "masks-either",
-            "Of two masks, one that allows is enough here: a position may be attended only if both allow it.",
+            "You combine the masks with *or*. A position is visible only if both masks allow it.",
             {BOTH: BOTH.replace("logical_and", "logical_or")},
             "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         ),
         Wrong(
             "causal-strict",
-            "The causal mask hides the position itself: s < t in place of s ≤ t.",
+            "Your causal mask hides the position itself: you wrote s < t instead of s ≤ t.",
             {CAUSAL: CAUSAL.replace("<=", "<")},
             "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),
         Wrong(
             "causal-reversed",
-            "The causal mask is transposed: the past is hidden, the future is attended.",
+            "Your causal mask is transposed: it hides the past and shows the future.",
             {CAUSAL: CAUSAL.replace("<=", ">=")},
             "pytorch/examples#649",
         ),
         Wrong(
             "dropout-never",
-            "Nothing is dropped in training.",
+            "You do not apply dropout in training.",
             {MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)'},
             "tensorflow/tensorflow#42625",
         ),
         Wrong(
             "dropout-at-inference",
-            "Scores are dropped outside of training too.",
+            "You apply dropout outside of training too.",
             {MIXED: MIXED.replace("training=training", "training=True")},
             "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         ),
         Wrong(
             "dropout-on-mixed",
-            "Dropout is on what the scores have mixed: it belongs on the scores.",
+            "You apply dropout to the mixed values. Apply it to the scores.",
             {
                 MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)\n'
                 "        mixed = self.dropout_layer(mixed, training=training)"
@@ -274,7 +275,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "returned-dropped",
-            "The scores that are returned are those after dropout: their rows do not sum to 1.",
+            "You return the scores after dropout, whose rows do not sum to 1.",
             {
                 SCORES: SCORES + "\n        scores = self.dropout_layer(scores, training=training)",
                 "self.dropout_layer(scores, training=training), value)": "scores, value)",
@@ -283,7 +284,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "kernels-query-for-key",
-            "The key is projected with the query's weights: it has its own.",
+            "You project the key with the query's weights. It has its own.",
             {
                 "self.key_dense(key)": "(self.query_dense(key) if key.shape[-1] == query.shape[-1] else self.key_dense(key))"
             },
@@ -291,17 +292,17 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "scores-always-returned",
-            "The scores are returned without being asked for: a caller that wants the output alone gets a tuple.",
+            "You return the scores without being asked, so a caller who wants only the output gets a tuple.",
             {LAST: "return output, scores"},
         ),
         Wrong(
             "parts-without-dtype",
-            "The parts are made without the layer's dtype: with a dtype of its own, it computes in two.",
+            "You make the parts without the layer's dtype. A layer with its own dtype then computes in two dtypes.",
             {DTYPE: "}"},
         ),
         Wrong(
             "lengths-fixed",
-            "The causal mask is made of `shape`, which holds `None` while a model is traced.",
+            "You make the causal mask from `shape`, which holds `None` while a model is traced.",
             {
                 "rows, columns = ops.arange(ops.shape(query)[1]), ops.arange(ops.shape(key)[1])": "rows, columns = ops.arange(int(query.shape[1])), ops.arange(int(key.shape[1]))"
             },

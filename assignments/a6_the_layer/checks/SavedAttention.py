@@ -1,4 +1,4 @@
-"""What is checked of `SavedAttention`: its config, a file, and padding masks on their way in and out."""
+"""The checks of `SavedAttention`: its config, a file, and padding masks on their way in and out."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ BOTH = "mask = padding if mask is None else ops.logical_and(mask, padding)"
 
 
 def draw(rng):
-    """Two tables of embeddings, and ids with padding; a mask with four axes or three."""
+    """Return two embedding tables, ids with padding, and a mask with four axes or three."""
     batch, rows, columns, heads, size, width, other = sizes(rng, 7, least=3)
     source, target = rng.integers(1, 9, (batch, columns)), rng.integers(1, 9, (batch, rows))
     source[:, -1] = source[0, -2] = target[1:, -1] = 0
@@ -39,7 +39,7 @@ def draw(rng):
 
 
 def masked(answer, inputs):
-    """With masks of both kinds; with the padding masks alone; with masks of three axes; the mask that is handed on."""
+    """Return the results with both kinds of masks, with padding masks alone, and with masks of three axes; and the output's mask."""
     import warnings
 
     import keras
@@ -73,7 +73,7 @@ def masked(answer, inputs):
 
 
 def saved(answer, inputs):
-    """A model's results before it is saved and after it is loaded."""
+    """Return a model's results before it is saved and after it is loaded."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -89,7 +89,7 @@ def saved(answer, inputs):
 
 
 def config(answer, inputs):
-    """Of the config what is the layer's own, and a layer made of it."""
+    """Return the layer's own part of the config, and a layer made from the config."""
     made = answer.SavedAttention(3, key_dim=5, dropout=0.25, use_bias=False, name="mine", dtype="float16")
     found = made.get_config()
     again = answer.SavedAttention.from_config(found)
@@ -101,9 +101,8 @@ def config(answer, inputs):
 
 
 EXERCISE = Exercise(
-    title="A layer that is saved, and that hands masks on",
-    question="Why does `load_model` not make my layer again, and where does the embedding's mask go? (Keras' guide on "
-    "custom layers; keras-team/keras-io#1046)",
+    title="A layer that is saved, and that passes masks on",
+    question="Why can `load_model` not make my layer again, and where does the embedding's mask go? (Keras' guide on custom layers; keras-team/keras-io#1046)",
     difficulty=2,
     minutes=25,
     uses=("numpy", "keras", "tensorflow"),
@@ -124,63 +123,62 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "supports-masking-missing",
-            "The output has no mask: without `supports_masking` Keras drops it, and the layers that follow attend to "
-            "padding.",
+            "Your output has no mask. Without `supports_masking` Keras drops it, and the layers that follow attend to padding.",
             {SUPPORTS: "self.supports_masking = False"},
         ),
         Wrong(
             "config-without-base",
-            "The config lacks the base class's part: a loaded layer has another name and another dtype.",
+            "Your config lacks the base class's part, so a loaded layer has another name and another dtype.",
             {BASE: "config = {}"},
         ),
         Wrong(
             "config-dropout-missing",
-            "The dropout rate is not in the config: a loaded layer trains without dropout.",
+            "Your config lacks the dropout rate, so a loaded layer trains without dropout.",
             {DROPOUT: "config.pop('dropout', None)"},
         ),
         Wrong(
             "config-bias-missing",
-            "`use_bias` is not in the config: a layer without biases is made again with biases.",
+            "Your config lacks `use_bias`, so a layer without biases is loaded with biases.",
             {USE_BIAS: "config.pop('use_bias', None)"},
         ),
         Wrong(
             "padding-ignored",
-            "The value's padding mask is not used: padding is attended.",
+            "You do not use the value's padding mask, so queries attend to padding.",
             {PADDINGS: "for padding in ():"},
             "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
         ),
         Wrong(
             "padding-inverted",
-            "The padding masks are read the other way round: True is a word, which may be attended.",
+            "You read the padding masks the other way round. True is a word, which queries may attend to.",
             {EXPANDED: EXPANDED + "\n                padding = ops.logical_not(padding)"},
             "nyu-mll/jiant#465",
         ),
         Wrong(
             "mask-replaces-padding",
-            "Where there is an `attention_mask`, the padding masks are not used: both are to hide.",
+            "With an `attention_mask`, you do not use the padding masks. Both must hide.",
             {BOTH: "mask = padding if mask is None else mask"},
             "Vaswani et al. 2017, section 3.2.3",
         ),
         Wrong(
             "padding-replaces-mask",
-            "Where there is a padding mask, `attention_mask` is not used: both are to hide.",
+            "With a padding mask, you do not use `attention_mask`. Both must hide.",
             {BOTH: "mask = padding"},
             "Vaswani et al. 2017, section 3.2.3",
         ),
         Wrong(
             "key-mask-ignored",
-            "`key_mask` has no effect: a position is attended only if neither the value's mask nor the key's hides it.",
+            "Your `key_mask` has no effect. A position is visible only if neither the value's mask nor the key's hides it.",
             {PADDINGS: "for padding in (value_mask,):"},
         ),
         Wrong(
             "heads-share-axis",
-            "With a mask of four axes the padding mask's batch is laid over the heads: it needs an axis for them too.",
+            "With a mask of four axes, the padding mask's batch lines up with the heads. Give the padding mask an axis for the heads too.",
             {AXES: "axes = 1"},
             "seed 001",
         ),
         Wrong(
             "masks-either",
-            "Of two masks, one that allows is enough here: both must.",
+            "You combine the masks with *or*. A position is visible only if both masks allow it.",
             {BOTH: BOTH.replace("logical_and", "logical_or")},
             "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         ),

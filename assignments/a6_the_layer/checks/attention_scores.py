@@ -1,4 +1,4 @@
-"""What is checked of `attention_scores`: masks, rows with nothing to attend to, float16."""
+"""The checks of `attention_scores`: masks, rows with nothing to attend to, float16."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ AXIS = "mask = ops.expand_dims(mask, 1)"
 
 
 def draw(rng):
-    """A mask (B, T, S), that hides something from every query, and never everything."""
+    """Return a mask (B, T, S) that hides something from every query, and never everything."""
     batch, rows, columns, heads, size = sizes(rng, 5)
     mask = rng.random((batch, rows, columns)) < 0.6
     np.put_along_axis(mask, rng.integers(0, columns, (batch, rows, 1)), False, axis=-1)
@@ -26,12 +26,12 @@ def draw(rng):
 
 
 def draw_plain(rng):
-    """No mask."""
+    """Return inputs without a mask."""
     return {**draw(rng), "mask": None}
 
 
 def draw_heads(rng):
-    """A mask for each head."""
+    """Return a mask for each head."""
     found = draw(rng)
     batch, rows, heads, _ = found["query"].shape
     mask = rng.random((batch, heads, rows, found["key"].shape[1])) < 0.6
@@ -40,14 +40,14 @@ def draw_heads(rng):
 
 
 def draw_empty(rng):
-    """Everything is hidden from some queries."""
+    """Return a mask that hides everything from some queries."""
     found = draw(rng)
     found["mask"][:, 0] = False
     return found
 
 
 def draw_half(rng):
-    """float16: the products overflow, divided by √O they would not; and a row in which everything is hidden."""
+    """Return float16 inputs whose products overflow unless divided by √O first, with a row in which everything is hidden."""
     found = draw_empty(rng)
     direction = rng.choice([-1.0, 1.0], found["query"].shape[-1:])
     query = (240 * direction * rng.uniform(0.9, 1.1, found["query"].shape)).astype(np.float16)
@@ -56,12 +56,12 @@ def draw_half(rng):
 
 
 def called(answer, inputs):
-    """In float64."""
+    """Return the scores in float64."""
     return answer.attention_scores(**worker_api.tensors(inputs, "float64"))
 
 
 def half(answer, inputs):
-    """In float16: the scores, and their dtype."""
+    """Return the scores in float16, and their dtype."""
     import keras
 
     scores = answer.attention_scores(**worker_api.tensors(inputs, "float16"))
@@ -69,13 +69,13 @@ def half(answer, inputs):
 
 
 def gradients(answer, inputs):
-    """With respect to query and key."""
+    """Return the gradients with respect to query and key."""
     found = worker_api.gradients(answer.attention_scores, inputs, ["query", "key"])
     return [found["query"], found["key"]]
 
 
 def right_half(inputs, result, expected):
-    """Finite, zeros where hidden, and near the solution's."""
+    """Check that the scores are finite, zeros where hidden, and near the solution's."""
     if result["dtype"] != "float16":
         return f"the scores are {result['dtype']}, expected float16, the query's dtype."
     scores = np.asarray(result["scores"])
@@ -111,69 +111,67 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "scale-missing",
-            "The logits are not divided by the root of the head size.",
+            "You do not divide the logits by the root of the head size.",
             {SCALED: ""},
             "PAIR-code/tiny-transformers#71",
         ),
         Wrong(
             "scale-without-root",
-            "The logits are divided by the head size: the root is missing.",
+            "You divide the logits by the head size: the root is missing.",
             {SCALED: SCALED.replace(" ** 0.5", "")},
             "delzac/cntkx#10, tensorflow/tensor2tensor#1900; twice: huggingface/transformers#38290",
         ),
         Wrong(
             "scale-heads",
-            "Under the root is the number of heads: the size is the last axis.",
+            "You take the root of the number of heads. The head size is the last axis.",
             {SCALED: SCALED.replace("shape[-1]", "shape[-2]")},
             "Vaswani et al. 2017, section 3.2.1",
         ),
         Wrong(
             "softmax-over-queries",
-            "The softmax goes over the queries: each query shares out over the keys, the last axis.",
+            "Your softmax runs over the queries. Each query distributes its scores over the keys, the last axis.",
             {SOFTMAX: SOFTMAX.replace("axis=-1", "axis=-2"), PLAIN: PLAIN.replace("axis=-1", "axis=-2")},
             "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
         ),
         Wrong(
             "mask-inverted",
-            "The mask is read the other way round: True means that a query may attend.",
+            "You read the mask the other way round. True means *attend*.",
             {'mask = ops.cast(mask, "bool")': "mask = ops.logical_not(mask)"},
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
             "mask-after-softmax",
-            "The mask is applied after the softmax alone: what is hidden has taken its share, and rows do not sum to 1.",
+            "You apply the mask only after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
             {SOFTMAX: "scores = ops.softmax(logits, axis=-1)"},
             "huggingface/pytorch-image-models#2236",
         ),
         Wrong(
             "empty-row-averaged",
-            "A row with nothing to attend to is uniform, not zeros: a very negative number in all places of a row leaves "
-            "the softmax nothing else.",
+            "Your rows with nothing to attend to are uniform instead of zeros. If all logits of a row are the same very negative number, the softmax is uniform.",
             {ZEROS: ""},
             "keras.layers.MultiHeadAttention, where no scores are returned",
         ),
         Wrong(
             "mask-empty-row-nan",
-            "A row with nothing to attend to is NaN: all its logits are -∞, and the softmax divides 0 by 0.",
+            "Your rows with nothing to attend to are NaN: all their logits are -∞, and the softmax divides 0 by 0.",
             {SOFTMAX: SOFTMAX.replace("-1e30", 'float("-inf")'), ZEROS: ""},
             "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         ),
         Wrong(
             "half-logits-overflow",
-            "In float16 query · key overflows before anything is widened: the result of a product that is ∞ already "
-            "does not come back.",
+            "In float16, query · key overflows before you widen anything. A product that is already ∞ does not come back.",
             {LOGITS: 'logits = ops.cast(ops.einsum("BTHO,BSHO->BHTS", query, key), wide)'},
             "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
         ),
         Wrong(
             "heads-share-axis",
-            "The mask's batch is laid over the heads: with three axes it lacks the one for heads, between B and T.",
+            "Your mask's batch lines up with the heads. A mask of three axes needs one more for the heads, between B and T.",
             {AXIS: "mask = ops.expand_dims(mask, 0)"},
             "seed 001",
         ),
         Wrong(
             "returned-float32",
-            "The scores stay float32 where the query is float16: the layer's dtype is to come back.",
+            "Your scores stay float32 when the query is float16. Cast them back to the query's dtype.",
             {"return ops.cast(scores, query.dtype)": "return scores"},
         ),
     ),
