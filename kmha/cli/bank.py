@@ -1,4 +1,4 @@
-"""`kmha diagnose --bank`: how many mistakes are named, alone and in pairs, and whether anything right is accused."""
+"""Run `kmha diagnose --bank`: count the mistakes that are named, alone and in pairs, and the right layers accused."""
 
 import dataclasses
 import functools
@@ -13,11 +13,11 @@ from kmha import files
 from kmha.cli import common
 
 CHAINS = ("attention", "encoder", "decoder", "embedding")
-ALONE, IN_PAIRS = 0.98, 0.9  # the shares that must be named (issue 5)
+ALONE, IN_PAIRS = 0.98, 0.9  # shares that must be named
 
 
 def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: Path | None) -> int:
-    """Tries the bank; returns 1 if fewer are named than must be, or anything right is accused."""
+    """Test the bank. Return 1 if too few mistakes are named, or any right layer is accused."""
     from kmha.verify.bank import self_test
     from kmha.verify.mistakes import BANK
 
@@ -26,12 +26,12 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             for chain in CHAINS:
-                steps = len(self_test.made(chain)) * configurations
+                steps = len(self_test.own_mistakes(chain)) * configurations
                 task = bar.add_task(f"mistakes, {chain}", total=steps)
-                told = functools.partial(_advance, bar, task)
-                each = [self_test.singles(seed + number, chain, told) for number in range(configurations)]
+                progress = functools.partial(_advance, bar, task)
+                each = [self_test.singles(seed + number, chain, progress) for number in range(configurations)]
                 if each:
-                    found[f"one mistake, {chain}"] = self_test.together(each)
+                    found[f"one mistake, {chain}"] = self_test.total(each)
             task = bar.add_task("pairs", total=pairs)
             if pairs:
                 found["two mistakes, attention"] = self_test.pairs(pairs, seed, functools.partial(_advance, bar, task))
@@ -59,7 +59,7 @@ def _least(name: str) -> float:
 
 
 def _table(found: dict[str, Any], size: int) -> Table:
-    table = Table(title=f"What is named, of {size} mistakes in the bank", title_justify="left")
+    table = Table(title=f"Mistakes that are named, of {size} in the bank", title_justify="left")
     table.add_column("made")
     for name in ("candidates", "named", "share", "least", "same function"):
         table.add_column(name, justify="right")

@@ -1,4 +1,4 @@
-"""The commands that say whether a layer is right: `kmha compare` and `kmha diagnose`."""
+"""Commands that check a layer: `kmha compare` and `kmha diagnose`."""
 
 from typing import Any
 
@@ -47,32 +47,49 @@ def compare(**options: Any) -> None:
 
 @click.command()
 @click.argument("candidate", metavar="MODULE:NAME", required=False)
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An argument of its constructor.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of the constructor or function. Can be repeated.",
+)
 @click.option(
     "--mask",
     type=click.Choice(("attends", "hides", "adds")),
     default="attends",
     show_default=True,
-    help="What True (or 1) means in its mask; adds: it is added to the logits.",
+    help="What True (or 1) means in the mask; adds: the mask is added to the logits.",
 )
-@click.option("--float16", is_flag=True, help="It must be right in float16 too. [default: what is not is only told]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of sizes, weights and inputs.")
+@click.option(
+    "--float16", is_flag=True, help="Require float16 to be right too. [default: only report what is wrong there]"
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of sizes, weights, inputs."
+)
 @_BACKEND
-@click.option("--bank", is_flag=True, help="Try the diagnosis itself: minutes.")
-@click.option("--configurations", type=_COUNT, default=3, show_default=True, help="With --bank: of every mistake.")
-@click.option("--pairs", type=_COUNT, default=40, show_default=True, help="With --bank: pairs of mistakes.")
-@click.option("--rights", type=_COUNT, default=10_000, show_default=True, help="With --bank: right layers.")
-@to_write("--json", "json_file", "Write everything that was found there too.")
+@click.option("--bank", is_flag=True, help="Test the diagnosis itself. Takes minutes.")
+@click.option(
+    "--configurations",
+    type=_COUNT,
+    default=3,
+    show_default=True,
+    help="With --bank: number of random configurations for every mistake.",
+)
+@click.option("--pairs", type=_COUNT, default=40, show_default=True, help="With --bank: number of pairs of mistakes.")
+@click.option("--rights", type=_COUNT, default=10_000, show_default=True, help="With --bank: number of right layers.")
+@to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
 def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     """Name the mistake of an attention layer.
 
-    MODULE:NAME is a Keras layer or a torch module (the class, or a layer with its weights), or a function of arrays of
-    NumPy, TensorFlow, torch or JAX. It is run on inputs that separate, and its numbers are compared with what each
-    known mistake, and each pair of them, would give. Importing the module runs its code. The exit status is 1 if
+    MODULE:NAME is a Keras layer or a torch module (the class, or an instance with its weights), or a function of NumPy,
+    TensorFlow, torch or JAX arrays. kmha runs it on inputs that tell mistakes apart, and compares its numbers with what
+    each known mistake, and each pair of them, would give. Importing the module runs its code. The exit status is 1 if
     something is wrong.
 
-    --bank shows what the diagnosis is worth: every mistake made on purpose by random candidates, random pairs of them,
-    and right layers in every usual way; how many are named, and whether anything right is accused.
+    --bank measures the diagnosis itself: kmha makes every mistake on purpose in random candidates, then random pairs of
+    mistakes, then writes right layers in every usual way. It counts how many mistakes are named, and whether any right
+    layer is accused.
 
     \b
     Examples:
@@ -88,5 +105,5 @@ def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     if bank:
         raise SystemExit(banking.run(**counts, seed=options["seed"], json_file=options["json_file"]))
     if candidate is None:
-        raise click.UsageError("name what is to be diagnosed, MODULE:NAME, or give --bank.")
+        raise click.UsageError("expected MODULE:NAME of a layer or function to diagnose, or --bank.")
     raise SystemExit(diagnosis.run(candidate, **options))

@@ -1,4 +1,4 @@
-"""`kmha diagnose`: prints the verdict, the evidence, where the two differ, and code that shows it."""
+"""Print a diagnosis: the verdict, the evidence, where the numbers differ, and code that shows it."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def run(
     json_file: Path | None,
     float16: bool = False,
 ) -> int:
-    """Diagnoses what `name` names; returns the exit status."""
+    """Diagnose the layer or function that `name` refers to. Return the exit status."""
     arguments = parsed(settings)
     common.choose_backend(backend)
     candidate = common.load(name)
@@ -36,7 +36,7 @@ def run(
 
     screen = common.screen()
     try:
-        with Console(stderr=True).status("looking at it") as status:
+        with Console(stderr=True).status("diagnosing") as status:
             found = diagnose(
                 candidate,
                 arguments=arguments,
@@ -57,7 +57,7 @@ def run(
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE as arguments: a number, true, false, null or a list as JSON has them, else text."""
+    """Read NAME=VALUE settings: a JSON number, true, false, null or list; else text."""
     found = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -71,7 +71,7 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
 
 
 def show(screen: Console, found: Any) -> None:
-    """All that there is to say."""
+    """Print the whole diagnosis."""
     from kmha.verify.diagnosing import report
 
     screen.print(_verdict(found))
@@ -84,11 +84,11 @@ def show(screen: Console, found: Any) -> None:
     if found.right or not found.results:
         return
     screen.print()
-    if any(not one.answer.error for one in found.results):
+    if any(not result.answer.error for result in found.results):
         screen.print(_table(report.table_rows(found), found))
         _picture(screen, report.difference_map(found))
     if found.code():
-        screen.print("\nThe smallest case that shows it, as code to paste:\n")
+        screen.print("\nThe smallest case that shows the mistake, as code to paste:\n")
         screen.print(Syntax(found.code(), "python", background_color="default", word_wrap=True))
 
 
@@ -110,7 +110,7 @@ def _verdict(found: Any) -> str:
 
 
 def _table(rows: list[dict[str, Any]], found: Any) -> Table:
-    table = Table(title="How far its numbers are, relative to the largest", title_justify="left")
+    table = Table(title="Largest difference, relative to the largest number", title_justify="left")
     table.add_column("call")
     table.add_column("from right", justify="right")
     for ids in ([found.ids] if found.ids else []) + ([found.nearest.ids] if found.nearest else []):
@@ -120,13 +120,17 @@ def _table(rows: list[dict[str, Any]], found: Any) -> Table:
     return table
 
 
-def _picture(screen: Console, where: Any) -> None:
-    """The difference as shades of characters."""
-    if where is None:
+def _picture(screen: Console, difference: Any) -> None:
+    """Print the difference as shaded characters."""
+    if difference is None:
         return
     from kmha import show
 
-    screen.print(f"\n{escape(where.title)}\n")
+    screen.print(f"\n{escape(difference.title)}\n")
     colour = None if sys.stdout.isatty() else False
-    text = show.terminal(where.values, width=min(screen.width, 100), colour=colour, vmin=0, vmax=where.values.max())
-    print(text.replace("query positions", where.rows).replace("key positions", where.columns))
+    width, largest = min(screen.width, 100), difference.values.max()
+    print(
+        show.terminal(
+            difference.values, width=width, colour=colour, vmin=0, vmax=largest, column_name=difference.columns
+        )
+    )

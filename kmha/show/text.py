@@ -29,6 +29,7 @@ def terminal(
     *,
     vmin: float | None = None,
     vmax: float | None = None,
+    column_name: str | None = None,
 ) -> str:
     """One head as text: queries are rows, keys columns; needs no matplotlib.
 
@@ -43,6 +44,7 @@ def terminal(
         colour: whether cells are coloured, rather than shaded with characters; `None` means where the terminal can.
         vmin: where the colours begin; `None` means 0.
         vmax: where they end; `None` means the greatest value shown.
+        column_name: Name of the columns in the legend. `None` means "key tokens" or "key positions".
 
     Returns:
         Lines without a newline at the end.
@@ -69,8 +71,10 @@ def terminal(
     fractions = np.clip((values.astype(float) - limits.lowest) / (limits.highest - limits.lowest), 0, 1)
     width = _width(width)
     system = _colour_system(colour)
+    row_name = f"query {'tokens' if row_labels.tokens else 'positions'}"
+    column_name = column_name or f"key {'tokens' if column_labels.tokens else 'positions'}"
     lines = _blocks(fractions, row_labels.texts, column_labels.texts, width, system)
-    lines += [Text(), *_legend(limits, row_labels.tokens, column_labels.tokens, width, system)]
+    lines += [Text(), *_legend(limits, row_name, column_name, width, system)]
     return _rendered(lines, system, width)
 
 
@@ -157,14 +161,13 @@ def _right(name: str, width: int) -> str:
     return " " * (width - cell_len(name)) + name
 
 
-def _legend(limits: Scale, row_tokens: bool, column_tokens: bool, width: int, system: ColorSystem | None) -> list[Text]:
+def _legend(limits: Scale, rows: str, columns: str, width: int, system: ColorSystem | None) -> list[Text]:
     """What the axes are and what the colours mean, side by side where that fits."""
-    kinds = {True: "tokens", False: "positions"}
     bar = Text(f"{limits.lowest:.3g} ")
     for fraction in np.linspace(0, 1, 16 if system else len(palette.SHADES)):
         bar.append_text(_cell(fraction, 1, system, gap=False))
     bar.append(f" {limits.highest:.3g}")
-    parts = [Text(f"rows: query {kinds[row_tokens]}"), Text(f"columns: key {kinds[column_tokens]}"), bar]
+    parts = [Text(f"rows: {rows}"), Text(f"columns: {columns}"), bar]
     lines = [parts[0]]
     for part in parts[1:]:
         if lines[-1].cell_len + 2 + part.cell_len <= width:

@@ -19,7 +19,7 @@ def test_the_table_and_the_file(tmp_path):
 
 
 def test_fewer_than_must_be_is_a_failure_and_is_shown(monkeypatch):
-    found = self_test.Found(9, 10, ("scale-missing (scale-keys)",))
+    found = self_test.Tally(9, 10, ("scale-missing (scale-keys)",))
     monkeypatch.setattr(self_test, "singles", lambda *_: found)
     result = _run("--configurations", "1", "--pairs", "0", "--rights", "0")
     assert result.exit_code == 1

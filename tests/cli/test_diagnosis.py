@@ -130,7 +130,7 @@ def test_a_known_mistake(tmp_path):
     assert "Look at the line that scales the product of query and key." in text
     assert "from right" in text
     assert "from scale-missing" in text
-    assert "by how much the scores of item" in text
+    assert "difference of the scores in item" in text
     assert "rows: query positions columns: key positions" in text
     assert "from pupil import unscaled" in result.stdout
     found = json.loads((tmp_path / "found.json").read_text())
@@ -154,7 +154,7 @@ def test_two_mistakes():
     assert "two is wrong, with 2 known mistakes" in text
     assert "scale-missing: " in text
     assert "mask-inverted: " in text
-    assert "If True (or 1) in its mask is meant to hide, say so" in text
+    assert "If True (or 1) in your mask is meant to hide, say so" in text
     assert "scale-missing" in _words(_run("pupil:two", "--mask", "hides"))
 
 
@@ -163,7 +163,7 @@ def test_an_unknown_mistake():
     assert result.exit_code == 1
     text = _words(result)
     assert "scaled_by is wrong, with a mistake that is not in the bank" in text
-    assert "The first step that departs: the way of the values" in text
+    assert "The first wrong step: the path of the values" in text
     assert "It is 1.7 times the right output everywhere." in text
     assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
 
@@ -179,13 +179,13 @@ def test_right_where_it_can_be_run():
     assert result.exit_code == 0, result.output
     text = _words(result)
     assert "in_part is right where it can be run: 4 calls" in text
-    assert "It raises (ValueError: [bold]no masks[/] today) in: mask; " in text
+    assert "It raises an error (ValueError: [bold]no masks[/] today) in these calls: mask; " in text
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "TypeError: expected an array, or a tuple (output, scores). It returned None."),
+        ("nothing", "TypeError: expected an array, or a tuple (output, scores). Received: None."),
         ("leaves", "SystemExit: 5"),
     ],
 )
@@ -220,7 +220,7 @@ def test_what_is_inside_a_class():
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["pupil:scaled_by"], 1, "what is the argument `factor`? Its name is not one that is known"),
+        (["pupil:scaled_by"], 1, "kmha does not know the argument `factor`, and it has no default."),
         (["pupil:right", "--set", "colour=1"], 1, "right() has no argument `colour`. It has: q, k, v, mask."),
         (["pupil:right", "--set", "colour"], 2, "expected NAME=VALUE, such as num_heads=4. Received: 'colour'."),
         (["pupil:right", "--set", "=1"], 2, "expected NAME=VALUE"),
@@ -230,9 +230,9 @@ def test_what_is_inside_a_class():
         (["pupil"], 2, "expected MODULE:NAME, such as my_module:MyAttention. Received: 'pupil'."),
         (["pupil.py:right"], 2, "name the module without .py"),
         (["nowhere:right"], 1, "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
-        (["pupil_layers:Attention", "--set", "units=0.5"], 1, "`units` must be a whole number from 1 on."),
+        (["pupil_layers:Attention", "--set", "units=0.5"], 1, "expected `units` to be a whole number of at least 1."),
         (["pupil_layers:Attention", "--set", "scale=text"], 1, "Attention cannot be run: "),
-        ([], 2, "name what is to be diagnosed"),
+        ([], 2, "expected MODULE:NAME of a layer or function to diagnose, or --bank"),
     ],
 )
 def test_errors_teach(arguments, status, message):

@@ -142,6 +142,12 @@ def test_logits_on_a_scale_asked_for():
     assert lines[-1].endswith("  -4 ·░▒▓█ 4")
 
 
+def test_columns_may_have_another_name():
+    """The legend is laid out with that name, which fits beside the rows where the usual one would not."""
+    lines = text.terminal(np.eye(2, 3), width=40, colour=False, column_name="features").splitlines()
+    assert "rows: query positions  columns: features" in lines
+
+
 def test_tokens_cannot_write_to_the_terminal():
     assert "\x1b" not in text.terminal([[1.0]], ["\x1b[2J"], ["\x1b]0;x\x07"], 60, False)
 

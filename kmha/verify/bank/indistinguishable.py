@@ -1,7 +1,7 @@
 """The mistakes that a candidate cannot show apart, because it accepts less than everything.
 
 With one head, for example, many mistakes are one function. `SAME` lists such groups, each with its condition and the
-reason; the tests check that there are no others.
+reason. The tests check that the list is complete.
 
 A condition is a list of flags: "cross -core" holds for a whole layer that takes a key of its own. The flags are the
 fields of `kmha.verify.diagnosing.trials.Accepts` and of `Configuration`.
@@ -20,7 +20,7 @@ from kmha.verify.diagnosing.trials import Accepts
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """What a candidate accepts and returns, and the seed of its trials.
+    """The arguments and results of a candidate, and the seed of its trials.
 
     Attributes:
         seed: Seed of sizes, weights and inputs.
@@ -57,8 +57,8 @@ class Same:
     why: str
 
 
-ONE_MASK = "there is only one kind of mask, so that all masks and that one are the same"
-SELF = "in self-attention query, key and value have one input, so that taking another's kernel is taking its result"
+ONE_MASK = "there is only one kind of mask, which is then the same as all masks together"
+SELF = "in self-attention query, key and value have one input, so another's kernel gives another's result"
 SAME = (
     Same(("logits-query-value", "kernels-value-for-key"), "-core -cross", SELF),
     Same(("mix-key", "kernels-key-for-value"), "-core -cross", SELF),
@@ -83,17 +83,17 @@ SAME = (
     Same(
         ("heads-all-first", "merge-first-head-only"),
         "-core -scores",
-        "only the scores show whether the others were computed",
+        "only the scores show whether the other heads were computed",
     ),
     Same(
         ("heads-all-last", "merge-last-head-only"),
         "-core -scores",
-        "only the scores show whether the others were computed",
+        "only the scores show whether the other heads were computed",
     ),
     Same(
         ("dropout-then-normalised", "dropout-as-mask"),
         "training -scores",
-        "a softmax of some logits is that of all, divided by the sum of these; only the returned scores differ",
+        "renormalising the kept scores gives the softmax of the kept logits; only the returned scores differ",
     ),
     Same(("softmax-twice", "softmax-twice-unmasked"), "-mask -causal -padding", "there is no mask to forget"),
     Same(("mask-missing", "mask-argument-ignored"), "mask -causal -padding", ONE_MASK),
@@ -107,7 +107,7 @@ SAME = (
     Same(
         ("mask-after-softmax", "padding-zeroes-value"),
         "-mask -causal padding -scores",
-        "a score of zero and a value of zero add the same",
+        "a score of zero and a value of zero contribute the same",
     ),
     Same(("causal-missing", "mask-missing"), "-mask causal -padding", ONE_MASK),
     Same(("causal-inverted", "mask-inverted"), "-mask causal -padding", ONE_MASK),
@@ -116,17 +116,17 @@ SAME = (
     Same(
         ("masks-either", "padding-replaces-causal"),
         "-mask causal padding query_padding",
-        "a causal mask shows padding only to queries that are padding, and their rows are not compared",
+        "under a causal mask only queries that are padding see padding, and their rows are not compared",
     ),
     Same(
         ("padding-ignored", "padding-on-queries"),
         "-cross padding query_padding",
-        "in self-attention the queries that are hidden are padding, and their rows are not compared",
+        "in self-attention the hidden queries are padding, and their rows are not compared",
     ),
     Same(
         ("mask-missing", "padding-on-queries"),
         "-cross -mask -causal padding query_padding",
-        "in self-attention the queries that are hidden are padding, and their rows are not compared",
+        "in self-attention the hidden queries are padding, and their rows are not compared",
     ),
 )
 

@@ -21,14 +21,14 @@ from kmha.verify.mistakes import Mistake
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """What came back of what was made.
+class Tally:
+    """Number of candidates whose mistake was named.
 
     Attributes:
-        named: how many were named, alone.
-        of: how many were made.
-        missed: what was not named, and what was named in its place.
-        listed: how many, beside these, came back together with one that is the same function there.
+        named: Candidates whose mistake was named, and no other.
+        of: Candidates, without those in `listed`.
+        missed: Mistakes that were not named, each with what was named instead.
+        listed: Candidates whose mistake came back only together with mistakes that are the same function there.
     """
 
     named: int
@@ -41,14 +41,19 @@ class Found:
         return self.named / self.of if self.of else 1.0
 
 
-def together(each: Sequence[Found]) -> Found:
-    """The sum."""
-    missed = tuple(name for one in each for name in one.missed)
-    return Found(sum(one.named for one in each), sum(one.of for one in each), missed, sum(one.listed for one in each))
+def total(tallies: Sequence[Tally]) -> Tally:
+    """Return the sum of several tallies."""
+    missed = tuple(name for tally in tallies for name in tally.missed)
+    return Tally(
+        sum(tally.named for tally in tallies),
+        sum(tally.of for tally in tallies),
+        missed,
+        sum(tally.listed for tally in tallies),
+    )
 
 
 def random_configuration(seed: int) -> Configuration:
-    """Any.
+    """Return a random configuration.
 
     >>> random_configuration(1) == random_configuration(1)
     True
@@ -62,7 +67,7 @@ def random_configuration(seed: int) -> Configuration:
 
 
 def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
-    """The trial with what dropout keeps, or would keep, drawn."""
+    """Draw what dropout keeps, or would keep, in a trial."""
     if not trial.rate:
         return trial
     heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
@@ -71,7 +76,7 @@ def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
 
 
 def simulate(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[TrialResult]:
-    """The answers of a candidate that makes these mistakes, with a draw of its own where scores are dropped."""
+    """Return the answers of a candidate that makes these mistakes, with its own draws of dropout."""
     return [TrialResult(trial, _answer(trial, mistakes, rng)) for trial in drawn]
 
 
@@ -84,22 +89,22 @@ def _answer(trial: Trial, mistakes: Sequence[Mistake], rng: np.random.Generator)
     return Answer(np.asarray(state["output"]), scores, bool(state["untouched"]), trial.dtype)
 
 
-def made(chain: str) -> list[Mistake]:
-    """The mistakes of a chain; of a block, those that are not the attention's inside it."""
+def own_mistakes(chain: str) -> list[Mistake]:
+    """Return the mistakes of a chain. For a block, leave out those of the attention inside it."""
     return [one for one in matching.mistakes_of(chain) if chain == "attention" or "attention" not in one.chains()]
 
 
-def singles(seed: int, chain: str = "attention", progress: Callable[[str], None] = lambda _: None) -> Found:
-    """Every mistake of a chain alone, made by a random candidate.
+def singles(seed: int, chain: str = "attention", progress: Callable[[str], None] = lambda _: None) -> Tally:
+    """Diagnose a random candidate for every single mistake of a chain.
 
-    Left out is what cannot be made, or changes nothing, in what such a candidate can be called with.
+    Mistakes that cannot be made, or change nothing, in what the candidate accepts are left out.
     """
     rng = np.random.default_rng(seed)
     drawn, same = _draw(chain, seed)
     named, listed, missed = 0, 0, []
-    for mistake in made(chain):
+    for mistake in own_mistakes(chain):
         progress(mistake.id)
-        results = [one for one in simulate(drawn, [mistake], rng) if not one.answer.error]
+        results = [result for result in simulate(drawn, [mistake], rng) if not result.answer.error]
         if not results or matching.explains(results):
             continue
         others = _mistaken_for(results, mistake, chain)
@@ -109,11 +114,11 @@ def singles(seed: int, chain: str = "attention", progress: Callable[[str], None]
             listed += 1
         else:
             missed.append(f"{mistake.id} ({', '.join(others)})")
-    return Found(named, named + len(missed), tuple(missed), listed)
+    return Tally(named, named + len(missed), tuple(missed), listed)
 
 
 def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
-    """The trials of a random candidate of a chain, and which mistakes are the same function for it."""
+    """Return the trials of a random candidate of a chain, and the mistakes that are the same function for it."""
     if chain != "attention":
         accepts = BlockAccepts(chain)
         return block_trials.draw_block(seed, accepts), expected_in_block(accepts)
@@ -122,14 +127,14 @@ def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
 
 
 def _mistaken_for(results: Sequence[TrialResult], mistake: Mistake, chain: str) -> list[str]:
-    """The others that explain it too; or that nothing does."""
+    """Return the other mistakes that explain the answers too, or that nothing does."""
     if not matching.explains(results, [mistake]):
         return ["not found"]
     return [one.id for one in matching.mistakes_of(chain) if one is not mistake and matching.explains(results, [one])]
 
 
-def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: None) -> Found:
-    """Random pairs of the attention's mistakes that can be made together and do not hide one another."""
+def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: None) -> Tally:
+    """Diagnose random pairs of attention's mistakes that can be made together and do not hide each other."""
     rng = np.random.default_rng(seed)
     bank = matching.mistakes_of("attention")
     named, missed, of = 0, [], 0
@@ -137,7 +142,7 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
         first, second = (bank[index] for index in rng.choice(len(bank), 2, replace=False))
         drawn = _draw("attention", int(rng.integers(10**6)))[0]
         results = simulate(drawn, [first, second], rng)
-        if any(one.answer.error for one in results) or not _two(results):
+        if any(result.answer.error for result in results) or not _need_two(results):
             continue
         progress(f"{first.id} and {second.id}")
         of += 1
@@ -146,18 +151,18 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
             named += 1
         else:
             missed.append(f"{first.id} + {second.id}")
-    return Found(named, of, tuple(missed))
+    return Tally(named, of, tuple(missed))
 
 
-def _two(results: Sequence[TrialResult]) -> bool:
-    """Whether the two are distinguishable: no single mistake, nor none, explains both together."""
+def _need_two(results: Sequence[TrialResult]) -> bool:
+    """Return whether no single mistake, nor the right computation, explains the answers."""
     return not any(
         matching.explains(results, each) for each in ((), *([one] for one in matching.mistakes_of("attention")))
     )
 
 
-def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Found:
-    """Right layers, written in every usual way, in random configurations: how many are found right."""
+def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Tally:
+    """Diagnose right layers, written in every usual way, in random configurations."""
     named, missed = 0, []
     for number in range(count):
         way = right_layers.WAYS[number % len(right_layers.WAYS)]
@@ -171,4 +176,4 @@ def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: No
         else:
             missed.append(f"{', '.join(way)} (number {number})")
         progress(number + 1)
-    return Found(named, count, tuple(missed))
+    return Tally(named, count, tuple(missed))

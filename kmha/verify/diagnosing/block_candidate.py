@@ -1,6 +1,8 @@
-"""Encoder layers, decoder layers and embeddings as candidates: classes of Keras or torch, made for each trial.
+"""An encoder layer, decoder layer or embedding as a candidate: a Keras or torch class, instantiated for each trial.
 
-Their sublayers' weights are found by `kmha.verify.diagnosing.block_candidate`.
+Its variables are assigned to sublayers by shape and attribute name. A variable with an axis of F features belongs to
+the feed-forward network. Vectors of E in a sublayer called norm or ln belong to a normalization. The rest is attention;
+the second attention is that over the encoder's output.
 """
 
 import dataclasses
@@ -21,18 +23,18 @@ from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, lette
 from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.weights import Slot, UnknownWeightsError, Variable, arrangements, listed, write_weights
 
-PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # one of the keys by how another is wanted
+PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # shape of padding by shape of mask
 
 
 class BlockCandidate(LayerCandidate):
-    """See the module's docstring."""
+    """An encoder layer, decoder layer or embedding."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         super().__init__(thing, name, given, meaning)
         self.chain = chain_of(self.constructor_roles, self.roles)
         self.roles = (
             roles_of(self.call_parameters) if self.chain == "decoder" else self.roles
-        )  # masks of two attentions
+        )  # it has masks for two attentions
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         self.block_accepts = BlockAccepts(
@@ -55,11 +57,11 @@ class BlockCandidate(LayerCandidate):
         drawn = [dataclasses.replace(trial, more={**trial.more, "epsilon": epsilon}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
-        # A decoder layer always looks ahead at nothing, be it told so by a mask or not.
+        # A decoder layer is always causal, with or without a mask.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 
     def _epsilon(self, trial: Trial) -> float:
-        """The epsilon that is right: what the constructor is told, or the framework's own where it takes none."""
+        """Return the right epsilon: what the constructor is given, or the framework's own if it takes none."""
         usual: float = trial.more["epsilon"]
         stated = values_by_role(self.given).get("epsilon")
         if isinstance(stated, int | float):
@@ -69,12 +71,12 @@ class BlockCandidate(LayerCandidate):
         try:
             with quietly():
                 found = self.kind.epsilons(self.make(trial)[0])
-        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+        except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
             return usual
         return self.kind.epsilon if found == {self.kind.epsilon} else usual
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
-        """A few small ones."""
+        """Yield a few small sizes."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
             yield BlockSizes(batch, rows, rows + 1, heads, size, heads * size, 3, heads * size, 5)
 
@@ -116,7 +118,7 @@ class BlockCandidate(LayerCandidate):
         return arguments
 
     def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
-        """Of self-attention and of padding, in the shape that is tried."""
+        """Return the masks of self-attention and of padding, in the shape that is being tried."""
         rows = trial.query.shape[1]
         square = np.ones((len(trial.query), rows, rows), bool)
         if trial.causal and "causal" not in self.roles:
@@ -142,7 +144,9 @@ class BlockCandidate(LayerCandidate):
         return None if mask is None else PADDING_SHAPES[PADDINGS[self.convention.mask_shape]](mask)
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
-        raise ValueError(f"{self.name}: give the class of a block, not a layer that is built: its weights are set.")
+        raise ValueError(
+            f"{self.name}: expected the class of a block. Received: a built layer, whose weights cannot be set."
+        )
 
     def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
         key = tuple((name, array.shape) for name, array in trial.weights.items())
@@ -159,27 +163,27 @@ class BlockCandidate(LayerCandidate):
         return layer, slots
 
     def _parts(self, layer: Any, trial: Trial) -> dict[str, Any]:
-        """The slots of each sublayer, by the prefix of its canonical weights."""
+        """Return the slots of each sublayer, by the prefix of its canonical weights."""
         variables = self.kind.variables(layer)
         if self.chain == "embedding":
             shape = trial.weights["embedding/embeddings"].shape
             table = [variable for variable in variables if variable.shape == shape]
             if len(table) != 1:
-                raise UnknownWeightsError(f"expected one table {shape}. Received: {listed(variables)}.")
-            return {"embedding": [Whole(table[0], "embeddings")]}
+                raise UnknownWeightsError(f"expected one embedding table {shape}. Received: {listed(variables)}.")
+            return {"embedding": [PlainSlot(table[0], "embeddings")]}
         groups = grouped(variables, trial, self.chain)
         parts: dict[str, Any] = {}
         for prefix in attentions(self.chain):
             weights = weights_of(trial.weights, prefix)
             parts[prefix] = arrangements(groups[prefix], letters(weights))[0]
-        parts["ffn"] = [Whole(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
+        parts["ffn"] = [PlainSlot(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):
-            parts[prefix] = [Whole(variable, name) for name, variable in groups[prefix]]
+            parts[prefix] = [PlainSlot(variable, name) for name, variable in groups[prefix]]
         return parts
 
 
 def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
-    """Which block a class is, by the names of its arguments; "attention" if it is none.
+    """Return the block that a class is, by the names of its arguments; "attention" if it is none.
 
     >>> chain_of({"inner": "dff", "heads": "num_heads"}, {"self": "x", "memory": "enc_output"})
     'decoder'
@@ -190,29 +194,29 @@ def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Whole:
-    """A variable that is one canonical array as it is, or its transpose."""
+class PlainSlot:
+    """A variable that is one whole canonical array, or its transpose."""
 
     variable: Variable
     name: str
     transposed: bool = False
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Sets it."""
+        """Set the variable."""
         array = weights[self.name]
         self.variable.assign(array.T if self.transposed else array)
 
 
 def attentions(chain: str) -> tuple[str, ...]:
-    """The prefixes of their canonical weights."""
+    """Return the prefixes of the canonical weights of the attentions."""
     return {"encoder": ("mha",), "decoder": ("mha1", "mha2"), "embedding": ()}[chain]
 
 
 def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str, Any]:
-    """The variables by the prefix of their canonical weights: attentions, "ffn", and normalizations.
+    """Group the variables by the prefix of their canonical weights: attentions, "ffn", and normalizations.
 
     Raises:
-        UnknownWeightsError: there are too few or too many of something; it lists the weights.
+        UnknownWeightsError: A sublayer has too few or too many variables. The message lists the weights.
     """
     width, inner = trial.weights["ffn/dense1/kernel"].shape
     norms: dict[str, list[Variable]] = {}
@@ -235,7 +239,7 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
         )
     found: dict[str, Any] = dict(zip(attentions(chain), blocks, strict=True))
     found["ffn"] = list(forward.items())
-    found |= {prefix: [] for prefix in names}  # one that serves all places has the first one's weights
+    found |= {prefix: [] for prefix in names}  # a single normalization has the weights of the first
     for prefix, pair in zip(names, norms.values(), strict=False):
         by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
         called = {"gamma": ("gamma", "weight"), "beta": ("beta", "bias")}
@@ -244,7 +248,7 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
 
 
 def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variable]:
-    """Two kernels with F features on one side, and the biases beside them."""
+    """Return two kernels with F features on one side, and the biases beside them."""
     found: dict[str, Variable] = {}
     kernels = [variable for variable in variables if len(variable.shape) == 2 and inner in variable.shape]
     for number, kernel in enumerate(kernels[:2], 1):
@@ -257,7 +261,7 @@ def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variab
 
 
 def _by_attribute(variables: Sequence[Variable], count: int) -> list[list[Variable]] | None:
-    """In as many groups as there are attentions, by the attribute of the block that they are in."""
+    """Group the variables into `count` attentions, by the attribute of the block that holds them."""
     groups: dict[str, list[Variable]] = {}
     for variable in variables:
         groups.setdefault(variable.path.split(".")[0], []).append(variable)

@@ -1,6 +1,6 @@
-"""The calls that a diagnosis of an encoder layer, a decoder layer or an embedding tries.
+"""The calls that a diagnosis of an encoder layer, decoder layer or embedding makes.
 
-What is tried, and why: `kmha.verify.diagnosing.trials`.
+`kmha.verify.diagnosing.trials` explains what such calls are for.
 """
 
 import dataclasses
@@ -15,24 +15,26 @@ from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import trials
 
 EPSILON = blocks.EPSILON
-# What inputs are multiplied by, so that variances are near 1e-6, and near 1e-12: there an epsilon shows.
+# Factors of inputs that make variances near 1e-6 and near 1e-12, where an epsilon shows.
 TINY, TINIEST = 1e-3, 1e-6
-MEAN = 5.0  # of the inputs of one trial, so that a mean that is not subtracted shows
+MEAN = 5.0  # mean of the inputs in one trial, where a mean that is not subtracted shows
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockAccepts:
-    """What a block can be called with, and its settings.
+    """The arguments that a block takes, and its settings.
 
     Attributes:
         chain: "encoder", "decoder" or "embedding".
-        mask: padding of what the encoder gets, or of what its output came from; False: no masks at all.
-        causal: whether self-attention gets a look-ahead mask.
-        query_padding: whether a decoder's look-ahead mask may hide the target's padding too.
-        equal: whether T = S is a decoder's only possibility.
-        memory: the encoder's output may have features of its own; else it has as many as x.
-        norm_first, epsilon, activation: the block's settings.
-        pad_id: the token id of padding.
+        mask: Whether it takes a padding mask of the encoder's input. False means no masks at all.
+        causal: Whether self-attention takes a look-ahead mask.
+        query_padding: Whether a decoder's look-ahead mask may hide the target's padding too.
+        equal: Whether a decoder only allows T = S.
+        memory: Whether the encoder's output may have features of its own. Otherwise it has as many as x.
+        norm_first: Whether it normalizes before each sublayer.
+        epsilon: Epsilon of its normalizations.
+        activation: Activation of its feed-forward network.
+        pad_id: Token id of padding.
     """
 
     chain: str = "encoder"
@@ -53,7 +55,7 @@ class BlockAccepts:
 
 @dataclasses.dataclass(frozen=True)
 class BlockSizes:
-    """B, T, S, H, O, E, the features in between in the feed-forward network, D of the encoder's output, and V."""
+    """B, T, S, H, O, E, the hidden features of the feed-forward network, D of the encoder's output, and V."""
 
     batch: int
     rows: int
@@ -68,18 +70,18 @@ class BlockSizes:
     def __str__(self) -> str:
         return (
             f"B={self.batch}, T={self.rows}, S={self.columns}, H={self.heads}, O={self.size}, E={self.width}, "
-            f"{self.inner} features in between"
+            f"{self.inner} hidden features"
         )
 
 
 def draw_block_sizes(rng: np.random.Generator, accepts: BlockAccepts = BlockAccepts()) -> BlockSizes:
-    """Pairwise different sizes, but that E = H·O, as in the paper, and the encoder's output may have E features.
+    """Draw pairwise different sizes, except that E = H·O, as in the paper, and D may be E.
 
-    Sizes are left out for which two mistakes are the same: O = H² and H = O², where √H is √(O/H) or O; E = 10, where
-    positions with the base 100,000 are those with E - 2 in place of E.
+    Sizes for which two mistakes are the same are left out: O = H² and H = O², where √H is √(O/H) or O; and E = 10,
+    where positions with the base 100,000 are those with E - 2 instead of E.
 
     >>> str(draw_block_sizes(np.random.default_rng(0)))
-    'B=4, T=9, S=5, H=6, O=2, E=12, 13 features in between'
+    'B=4, T=9, S=5, H=6, O=2, E=12, 13 hidden features'
     """
     heads, size = ((2, 3), (3, 2), (3, 4), (4, 3), (2, 6), (6, 2))[rng.integers(6)]
     width = heads * size
@@ -90,7 +92,7 @@ def draw_block_sizes(rng: np.random.Generator, accepts: BlockAccepts = BlockAcce
 
 
 def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) -> dict[str, np.ndarray]:
-    """Random weights by their canonical names, which `chain_blocks` lists; no gain is near 1, no bias near 0."""
+    """Draw weights by the canonical names in `kmha.verify.chains.blocks`, with no gain near 1 and no bias near 0."""
     if chain == "embedding":
         return {"embedding/embeddings": rng.normal(size=(sizes.vocabulary, sizes.width))}
     weights: dict[str, np.ndarray] = {}
@@ -110,13 +112,13 @@ def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) 
 def draw_block(
     seed: int, accepts: BlockAccepts = BlockAccepts(), sizes: BlockSizes | None = None, weights: Any = None
 ) -> list[Trial]:
-    """All trials for a block or an embedding.
+    """Draw all trials for a block or an embedding.
 
     Args:
-        seed: of sizes, weights and inputs.
-        accepts: what the candidate takes.
-        sizes: drawn, if not given.
-        weights: canonical ones that the candidate holds; drawn for each trial anew, if not given.
+        seed: Seed of sizes, weights and inputs.
+        accepts: What the candidate takes.
+        sizes: Sizes of the trials. By default they are drawn.
+        weights: Canonical weights that the candidate holds. By default they are drawn for each trial.
 
     >>> [trial.name for trial in draw_block(0, BlockAccepts(mask=False, causal=False))]
     ['plain', 'large mean', 'variance near 1e-06', 'variance near 1e-12']
@@ -124,12 +126,14 @@ def draw_block(
     ['ids', 'ids, padded', 'one id only', 'one position', 'table of zeros']
     """
     rng = np.random.default_rng(seed)
-    maker = _Maker(rng, accepts, sizes or draw_block_sizes(rng, accepts), weights)
+    maker = _BlockTrials(rng, accepts, sizes or draw_block_sizes(rng, accepts), weights)
     return list(maker.embeddings() if accepts.chain == "embedding" else maker.blocks())
 
 
 @dataclasses.dataclass
-class _Maker:
+class _BlockTrials:
+    """The trials of blocks and embeddings. `held` are the weights of all of them, or `None` to draw them."""
+
     rng: np.random.Generator
     accepts: BlockAccepts
     sizes: BlockSizes
@@ -155,8 +159,8 @@ class _Maker:
         decoder = accepts.chain == "decoder"
         if accepts.mask:
             yield self.padded(f"padding{ending}", rows, columns)
-            yield self.of(sizes.heads).padded(f"padding, B = H{ending}", rows, columns)
-            yield self.of(rows).padded(f"padding, B = T{ending}", rows, columns)
+            yield self.with_batch(sizes.heads).padded(f"padding, B = H{ending}", rows, columns)
+            yield self.with_batch(rows).padded(f"padding, B = T{ending}", rows, columns)
         if accepts.causal:
             yield self.make(f"look-ahead{ending}", rows, columns, causal=True)
         if accepts.mask and accepts.causal:
@@ -166,12 +170,12 @@ class _Maker:
             if accepts.mask and accepts.causal:
                 yield self.padded(f"look-ahead and both paddings{ending}", rows, columns, target=True, causal=True)
 
-    def of(self, batch: int) -> "_Maker":
-        """With as many items: some masks without an axis fit only then."""
+    def with_batch(self, batch: int) -> "_BlockTrials":
+        """Return the same with another batch size, because some masks without an axis only fit then."""
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, batch=batch))
 
     def make(self, name: str, rows: int, columns: int, **options: Any) -> Trial:
-        """x (B, T, E); for a decoder the encoder's output (B, S, D) too."""
+        """Make a trial with x (B, T, E), and for a decoder the encoder's output (B, S, D)."""
         sizes, chain = self.sizes, self.accepts.chain
         query = self.rng.normal(size=(sizes.batch, rows, sizes.width))
         key = self.rng.normal(size=(sizes.batch, columns, sizes.memory)) if chain == "decoder" else query
@@ -183,7 +187,7 @@ class _Maker:
         return draw_block_weights(self.rng, self.sizes, self.accepts.chain)
 
     def like(self, trial: Trial, query: np.ndarray, key: np.ndarray) -> Trial:
-        """With other inputs."""
+        """Return the trial with other inputs."""
         key = key if self.accepts.chain == "decoder" else query
         return dataclasses.replace(trial, query=query, key=key, value=key)
 
@@ -192,22 +196,22 @@ class _Maker:
         if self.accepts.chain == "encoder":
             return dataclasses.replace(trial, key_mask=self._real(rows))
         masks: dict[str, Any] = {"key_mask": self._real(columns)} if self.accepts.mask else {}
-        if target:  # other items are the short ones, so that the two paddings differ where T = S
+        if target:  # reversed, so that the two paddings differ if T = S
             masks["query_mask"] = self._real(rows)[::-1]
         return dataclasses.replace(trial, **masks)
 
     def _real(self, positions: int) -> np.ndarray:
-        """Of each item but the last, a different number of positions at the end are padding."""
+        """Return (B, P), False at padding: in each item but the last, a different number of positions at the end."""
         real = positions - np.roll(np.arange(self.sizes.batch), -1) % positions
         return np.arange(positions) < real[:, None]
 
     def tiny(self, rows: int, columns: int, factor: float) -> Trial:
-        """All that is normalized has a tiny variance, if the weights can be chosen."""
+        """Make everything that is normalized have a tiny variance, if the weights can be chosen."""
         trial = self.make(f"variance near {factor**2:.0e}", rows, columns)
         weights = dict(trial.weights)
         if self.held is None:
             small = ["attention_output/kernel", "attention_output/bias", "dense2/kernel", "dense2/bias"]
-            # With pre-norm nothing normalized is normalized again, and what follows must show it.
+            # With pre-norm nothing is normalized twice, and the following sublayers must show it.
             small += [] if self.accepts.norm_first else ["gamma", "beta"]
             weights = {
                 name: array * factor if name.endswith(tuple(small)) else array for name, array in weights.items()
@@ -216,7 +220,7 @@ class _Maker:
         return self.like(trial, trial.query * factor, trial.key)
 
     def embeddings(self) -> Iterator[Trial]:
-        """With ids that repeat, and padding at the end of all items but the last."""
+        """Yield trials with ids that repeat, and padding at the end of all items but the last."""
         sizes, pad = self.sizes, self.accepts.pad_id
         real = [token for token in range(sizes.vocabulary) if token != pad]
         ids = self.rng.choice(real, (sizes.batch, sizes.rows))

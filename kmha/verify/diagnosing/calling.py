@@ -1,4 +1,4 @@
-"""How a candidate is called: what its signature says, and the arguments of a call by their names."""
+"""Read a signature, and build the arguments of a call by name."""
 
 import inspect
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ SIZES = ("heads", "size", "width", "output", "inputs")
 
 
 class CandidateError(ValueError):
-    """The candidate cannot be called: what is missing, and how to give it."""
+    """A candidate cannot be called. The message says what is missing and how to give it."""
 
 
 def parameters(function: Any, skip: int = 0) -> Parameters:
-    """By name, those that can be given by name or place."""
+    """Return the parameters that can be passed by name or position."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -33,7 +33,10 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
 
 
 def constructor(layer_class: type) -> Parameters:
-    """Those of the constructor, and where it passes on `**kwargs`, those of its parents' that are not a framework's."""
+    """Return the parameters of the constructor.
+
+    If it passes on `**kwargs`, they include those of its parents, up to the framework's classes.
+    """
     found: Parameters = {}
     for parent in layer_class.__mro__:
         if "__init__" not in vars(parent):
@@ -49,25 +52,25 @@ def constructor(layer_class: type) -> Parameters:
 
 
 def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, Any]) -> None:
-    """Every argument without a default must be known or given.
+    """Check that every argument without a default is known or given.
 
     Raises:
-        CandidateError: it names the first that is not.
+        CandidateError: One is not. The message names the first.
     """
     for name, parameter in found.items():
         if name in known or name in given or parameter.default is not EMPTY:
             continue
         raise CandidateError(
-            f"{where}: what is the argument `{name}`? Its name is not one that is known, and it has no default. "
+            f"{where}: kmha does not know the argument `{name}`, and it has no default. "
             f"Give it a value: arguments={{{name!r}: …}}, or --set {name}=VALUE."
         )
 
 
 def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> None:
-    """Every argument that was given must be there.
+    """Check that every given argument exists.
 
     Raises:
-        CandidateError: it names the first that is not, and those that there are.
+        CandidateError: One does not. The message names the first, and those that exist.
     """
     names = [name for each in found for name in each]
     for name in given:
@@ -76,35 +79,35 @@ def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> Non
 
 
 def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
-    """The same of an attention's call, where a look-ahead mask is the mask if there is no other."""
+    """Return the roles in an attention layer's call. A look-ahead mask is the mask if there is no other."""
     roles = naming.roles_of(found)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
     if roles.get("causal") == "is_causal" and "mask" in roles:
-        del roles["causal"]  # in torch it is a hint that the mask is causal, not a mask
+        del roles["causal"]  # in torch it only hints that the mask is causal
     return roles
 
 
 def values_by_role(names: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of arguments by the parts that they play."""
+    """Return the values of arguments by role."""
     return {role: value for name, value in names.items() if (role := naming.argument(name)) is not None}
 
 
 def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
-    """By the part that it plays, each size that is given.
+    """Return the given sizes by role.
 
     Raises:
-        CandidateError: it is no size.
+        CandidateError: A value is not a size.
     """
     for name, value in given.items():
         is_size = naming.argument(name) in SIZES and value is not None
         if is_size and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise CandidateError(f"{where}: `{name}` must be a whole number from 1 on. Received: {value!r}.")
+            raise CandidateError(f"{where}: expected `{name}` to be a whole number of at least 1. Received: {value!r}.")
     return {role: value for role, value in values_by_role(given).items() if role in SIZES and value is not None}
 
 
 def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
-    """The tensors of a call by the names of the candidate's arguments."""
+    """Return the input tensors by the names of the candidate's arguments."""
     entry = candidate.convention.entry
     arrays: dict[str, Any] = {"query": trial.query, "self": trial.query}
     if candidate.accepts.cross:
@@ -129,7 +132,7 @@ def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> d
 
 
 def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
-    """The masks and flags of a call by the names of the candidate's arguments; `None` for a mask that it must get."""
+    """Return the masks and flags by the names of the candidate's arguments. A mask without a default may be `None`."""
     parameters_found: Parameters = getattr(candidate, "call_parameters", {})
     arrays = {
         "mask": mask_of(candidate, trial),
@@ -156,27 +159,27 @@ def _default(found: Parameters, name: str) -> Any:
 
 
 def with_copies(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
-    """All tensors of a call, those in a list too, each beside a copy, which shows whether it is changed in place."""
+    """Return each tensor of a call with a copy, which shows whether the call changes it in place."""
     flat = [item for value in arguments.values() for item in (value if isinstance(value, list) else [value])]
     return [(item, frameworks.to_numpy(item).copy()) for item in flat if hasattr(item, "shape")]
 
 
 def mask_of(candidate: Any, trial: Trial) -> np.ndarray | None:
-    """The mask of a trial as the candidate wants it; what has an argument of its own is not in it."""
+    """Return the mask of a trial in the form that the candidate takes, without masks that have their own argument."""
     if trial.mask is None:
         return None
     return meant(candidate, MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask)), trial)
 
 
 def padding_of(candidate: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:
-    """A padding mask (B, S) as the candidate wants it."""
+    """Return a padding mask (B, S) in the form that the candidate takes."""
     if mask is None:
         return None
     return meant(candidate, PADDING_SHAPES[candidate.convention.padding_shape](np.asarray(mask)), trial)
 
 
 def meant(candidate: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
-    """A mask in which True attends, with what True means to the candidate, in the dtype that it wants."""
+    """Convert a mask in which True attends to the meaning and dtype that the candidate takes."""
     if candidate.meaning == "adds":
         least = -3e4 if trial.dtype == "float16" else HIDDEN
         return np.where(mask, 0.0, least)

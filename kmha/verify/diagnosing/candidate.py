@@ -1,7 +1,7 @@
-"""What is diagnosed: a function of arrays, or a layer. Here is what both have in common.
+"""The common part of all candidates: the functions of arrays and the layers that are diagnosed.
 
-A *convention* (`kmha.verify.diagnosing.conventions`) is what cannot be read off a signature: the shape in which a mask
-is wanted, the order of weights that have no names, the dtype that a helper casts to.
+A candidate's *convention* (`kmha.verify.diagnosing.conventions`) is what cannot be read off its signature: the shape of
+its mask, the order of weights without names, the dtype that a helper casts to.
 """
 
 import contextlib
@@ -24,27 +24,28 @@ from kmha.verify.diagnosing.matching import Answer, TrialResult
 from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 from kmha.verify.wording import error_lines
 
-WITHOUT_SCORES = ("self-attention", "mask", "causal")  # are tried so too: a layer may have a quicker way then
-SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output
-LARGEST, LONGEST = 16, 4  # of a smallest case: B·T·S, and each of T and S
+# Trials that are repeated without scores, where a layer may compute in a quicker way.
+WITHOUT_SCORES = ("self-attention", "mask", "causal")
+SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output to swap
+LARGEST, LONGEST = 16, 4  # limits of a smallest case: B·T·S, and each of T and S
 
 
 class Candidate:
-    """A candidate, ready to be asked.
+    """A layer or function that can be called with trials.
 
     Attributes:
-        name: as it is shown.
-        source: MODULE:NAME, if it is known.
-        chain: the chain that it is to be: "attention", or a block's.
-        core: whether it is scaled dot-product attention alone, without weights.
-        accepts: what it can be called with.
-        framework: of the arrays that it takes.
-        weights: canonical ones that it holds and keeps, or `None` where they are set for each trial.
-        meaning: what True (or 1) in a mask means: see `conventions.MEANINGS`.
-        call_parameters: the arguments of its call by name.
-        roles: the names of its arguments, by the part that they play.
-        weights_error: why its weights could not be read.
-        convention: what is tried, or was found.
+        name: Name for messages.
+        source: MODULE:NAME, if known.
+        chain: Chain that it should compute: "attention", or a block's.
+        core: Whether it is scaled dot-product attention alone, without weights.
+        accepts: What it can be called with.
+        framework: Framework of the arrays that it takes.
+        weights: Canonical weights that it holds and keeps, or `None` if they are set for each trial.
+        meaning: Meaning of True (or 1) in a mask, one of `conventions.MASK_MEANINGS`.
+        call_parameters: Parameters of its call by name.
+        roles: Names of its arguments by role.
+        weights_error: Why its weights could not be read.
+        convention: Calling convention that is being tried, or was found.
     """
 
     name = ""
@@ -61,15 +62,15 @@ class Candidate:
     convention = Convention()
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
-        """Sizes that the candidate allows."""
+        """Draw sizes that the candidate allows."""
         raise NotImplementedError
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
-        """The calls to try."""
+        """Return all trials."""
         return list(self.iter_trials(seed, sizes))
 
     def iter_trials(self, seed: int, sizes: Any) -> Iterator[Trial]:
-        """The same, one after the other: the first are the plainest, and the last take time to draw."""
+        """Yield all trials. The first are the plainest; the last take time to draw."""
         if self.chain != "attention":
             yield from self.draw(seed, sizes)
             return
@@ -81,11 +82,11 @@ class Candidate:
                 yield dataclasses.replace(trial, name=f"{trial.name}, without scores", more={"scores": False})
 
     def input_layouts(self) -> list[dict[str, Any]]:
-        """The ways to hand over the inputs, as changes of the convention; the next is worth a try where one fails."""
+        """Return the ways to pass the inputs, as changes of the convention, in the order to try them."""
         return [{"entry": BATCH}]
 
     def use_layout(self, **changes: Any) -> None:
-        """Takes one of them."""
+        """Set one of the input layouts."""
         self.convention = dataclasses.replace(self.convention, **changes)
         entry = self.convention.entry
         self.framework = self.convention.framework or self.framework
@@ -95,15 +96,15 @@ class Candidate:
             self.accepts = dataclasses.replace(self.accepts, cross=True, value="value" in LISTS[entry])
 
     def use_convention(self, convention: Convention) -> None:
-        """Is called so from now on."""
+        """Set the convention for all further calls."""
         self.convention = convention
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
-        """The canonical weights that the candidate has, or `None` for all."""
+        """Return the canonical weights that the candidate has, or `None` for all."""
         return None
 
     def evaluate(self, trial: Trial) -> TrialResult:
-        """The trial as the candidate can be asked it, and its answer."""
+        """Adapt a trial to the candidate, and call the candidate with it."""
         with quietly():
             present = self.weights_present(trial)
         trial = adapt(trial, self.convention, present)
@@ -111,11 +112,11 @@ class Candidate:
 
     @property
     def may_be_causal(self) -> bool:
-        """Whether it may be causal unasked: self-attention that has no flag for it, as in language models."""
+        """True for self-attention without a causal flag, which may be causal unasked, as in language models."""
         return not (self.accepts.cross or self.accepts.causal) and self.chain == "attention"
 
     def smaller_sizes(self, sizes: Any) -> Iterator[Any]:
-        """Sizes from one of everything on; what the candidate holds stays as it is."""
+        """Yield small sizes in increasing order. Weights that the candidate holds stay as they are."""
         free = self.weights is None
         heads = (1, 2) if free and sizes.heads > 1 else (sizes.heads,)
         inner = (1, 2) if free else (sizes.size,)
@@ -130,31 +131,31 @@ class Candidate:
                 yield dataclasses.replace(sizes, **changes)
 
     def mask_shapes(self) -> list[str]:
-        """The shapes of a mask that are worth a try, the likeliest first."""
+        """Return the shapes of a mask to try, the likeliest first."""
         if self.convention.entry == SINGLE:
             return ["T,S", "B,T,S", "B,1,T,S"]
         return ["B,T,S", "T,S"] if self.core and self.convention.entry == BATCH else ["B,1,T,S", "B,T,S", "T,S"]
 
     def padding_shapes(self) -> list[str]:
-        """Those of a mask of the keys."""
+        """Return the shapes of a padding mask to try, the likeliest first."""
         if self.convention.entry == SINGLE:
             return ["S", "B,S"]
         return ["B,S", "B,1,S"] if self.core and self.convention.entry == BATCH else ["B,S", "B,1,1,S", "B,1,S"]
 
     def weight_conventions(self) -> list[Any]:
-        """All orders and forms of weights that are worth a try."""
+        """Return all orders and forms of weights to try."""
         return [None]
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
-        """What the candidate returns for a trial, and its inputs beside copies of them."""
+        """Return what the candidate returns for a trial, and its inputs, each with a copy of it."""
         raise NotImplementedError
 
     def code(self, trial: Trial) -> list[str]:
-        """Lines of Python that make the call; the last one leaves `result`."""
+        """Return lines of Python that make the call. The last line sets `result`."""
         raise NotImplementedError
 
     def answer(self, trial: Trial) -> Answer:
-        """The candidate's answer to a trial. An error of its own is an answer too."""
+        """Return the candidate's answer to a trial. Its own errors are answers too."""
         try:
             with quietly():
                 result, inputs = self.call(trial)
@@ -162,20 +163,20 @@ class Candidate:
                 untouched = all(np.array_equal(frameworks.to_numpy(given), copy) for given, copy in inputs)
                 output = frameworks.numeric_array(output)
                 dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
-                output = self._whole(np.asarray(output, "float64"), trial.query.ndim)
+                output = self._restore_axes(np.asarray(output, "float64"), trial.query.ndim)
                 found = (
                     None
                     if scores is None
-                    else self._scores(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
+                    else self._scores_of_heads(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
                 )
         except CandidateError:
             raise
-        except (Exception, SystemExit) as error:  # a stranger's code may raise anything
+        except (Exception, SystemExit) as error:  # untrusted code may raise anything
             return Answer(error=error_line(error))
         return Answer(output, found, untouched, dtype)
 
-    def _whole(self, array: np.ndarray, axes: int) -> np.ndarray:
-        """With the axes that the entry leaves out: one item, and in a core one head."""
+    def _restore_axes(self, array: np.ndarray, axes: int) -> np.ndarray:
+        """Restore the axes that the input layout leaves out: the batch, and in a core the heads."""
         entry = self.convention.entry
         if array.ndim == axes and entry in SWAPPED:
             array = np.swapaxes(array, *SWAPPED[entry])
@@ -183,10 +184,10 @@ class Candidate:
             array = array[..., None, :, :]
         return array[None] if entry == SINGLE and array.ndim == axes - 1 else array
 
-    def _scores(self, scores: np.ndarray, trial: Trial) -> np.ndarray | None:
-        """As (B, H, T, S), where they are of every head."""
+    def _scores_of_heads(self, scores: np.ndarray, trial: Trial) -> np.ndarray | None:
+        """Return the scores as (B, H, T, S), or `None` if they are not those of every head."""
         if trial.chain != "attention":
-            return None  # a block's are of its attentions, in an order of its own
+            return None  # a block returns the scores of its attentions, in an order of its own
         heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
         single = self.convention.entry == SINGLE
         if heads == 1 and scores.ndim == 3 - single:
@@ -196,22 +197,22 @@ class Candidate:
         return np.asarray(scores, "float64") if scores.ndim == 4 else None
 
     def tensor(self, array: Any, trial: Trial) -> Any:
-        """As the candidate's framework has it."""
+        """Convert an array to a tensor of the candidate's framework."""
         return frameworks.to_tensor(array, self.framework, self.dtype_of(trial))
 
     def dtype_of(self, trial: Trial) -> str:
-        """What it computes in: a trial in float16 says so, any other leaves it to the candidate."""
+        """Return the dtype to compute in: float16 for a float16 trial, else the convention's."""
         return trial.dtype if trial.dtype == "float16" else self.convention.dtype
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """What a stranger's code prints must not get into what we print, nor its warnings."""
+    """Keep what the candidate prints away from standard output, and silence its warnings."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")
         yield
 
 
 def error_line(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     return f"{type(error).__name__}: {(error_lines(error) or [''])[0]}"

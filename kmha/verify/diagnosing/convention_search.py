@@ -1,7 +1,8 @@
-"""Finds the convention of a candidate: what its signature does not tell is tried.
+"""Find the calling convention of a candidate by trying.
 
-The first convention with which it is right is taken; else the first with which one known mistake explains its answers;
-else the first with which it runs. So a right layer is not accused of wanting its mask in another shape.
+The search takes the first convention with which the candidate is right, else the first with which one known mistake
+explains its answers, else the first with which it runs. So a right layer is not accused because it wants its mask in
+another shape.
 """
 
 import dataclasses
@@ -30,9 +31,14 @@ class Fit(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class ChosenConvention:
-    """A convention, with the sizes and calls that go with it.
+    """A convention, with the sizes and trials that go with it.
 
-    `wrong_layout` is another way to hand over the inputs, in which it runs and makes a known mistake.
+    Attributes:
+        fit: How well the candidate is understood with it.
+        sizes: Sizes of the trials.
+        drawn: The trials.
+        convention: The convention.
+        wrong_layout: Another input layout, in which the candidate runs and makes a known mistake.
     """
 
     fit: Fit
@@ -43,11 +49,11 @@ class ChosenConvention:
 
 
 def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
-    """Leaves the candidate with the best convention that was found."""
+    """Find the best convention, and set it on the candidate."""
     found: list[ChosenConvention] = []
     for entry in candidate.input_layouts():
-        if _worth_a_try(entry, found):
-            found.append(_entered(candidate, seed, entry))
+        if _worth_trying(entry, found):
+            found.append(_try_layout(candidate, seed, entry))
     best = max(found, key=lambda one: one.fit)
     candidate.use_layout(**{name: getattr(best.convention, name) for name in ("entry", "one_head", "framework")})
     candidate.use_convention(best.convention)
@@ -57,8 +63,12 @@ def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
     return dataclasses.replace(best, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
-def _worth_a_try(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
-    """What runs is meant so; but code for other axes, or another order in a list, may run and give something else."""
+def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
+    """Return whether to try another input layout.
+
+    A candidate is usually meant for a layout with which it runs. But code for other axes, or for another order in a
+    list, may run too and give something else.
+    """
     if any(one.fit == Fit.RIGHT for one in found):
         return False
     mine = entry["entry"], entry.get("framework", "")
@@ -69,7 +79,7 @@ def _worth_a_try(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) ->
     return not entries or any(mine[0] in group and entries <= {*group} for group in ((HEADS, BATCH, MIDDLE), LISTS))
 
 
-def _entered(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
+def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
     candidate.use_layout(**entry)
     sizes = candidate.sizes(np.random.default_rng(seed))
     drawn = tuple(candidate.draw(seed, sizes))
@@ -83,7 +93,7 @@ def _entered(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
         for weights in candidate.weight_conventions()
     ]
     fit = choose_convention(candidate, options, plain)
-    # What a layer's weights can be is known once it has been built.
+    # The possible arrangements of a layer's weights are known once it has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
         more = candidate.weight_conventions()[1:]
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
@@ -92,7 +102,7 @@ def _entered(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
 
 
 def _usual(drawn: Iterable[Trial]) -> list[Trial]:
-    """Those in which nothing but the computation itself is tried."""
+    """Return the trials without dropout, float16 or extreme values."""
     return [trial for trial in drawn if not trial.rate and trial.dtype == "float64" and "large" not in trial.name]
 
 
@@ -104,7 +114,7 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> Non
     if masked:
         options = [
             dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape, dtype=computed)
-            for computed in dict.fromkeys((start.dtype, "float32"))  # it may be the mask that is cast
+            for computed in dict.fromkeys((start.dtype, "float32"))  # the candidate may cast the mask
             for dtype, shape in shapes
         ]
         choose_convention(candidate, options, [masked[0], masked[-1]])
@@ -117,14 +127,14 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> Non
 
 
 def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial]) -> Fit:
-    """Takes the best of the options, the first among equals, and says how well it fits."""
+    """Set the best of the options on the candidate, the first among equals. Return how well it fits."""
     running: list[tuple[Convention, list[TrialResult]]] = []
     for option in options:
         if running and running[0][0].dtype != option.dtype:
-            continue  # float32 is for what cannot compute in float64
+            continue  # float32 is only for candidates that cannot compute in float64
         candidate.use_convention(option)
         answered = [one for one in map(candidate.evaluate, drawn) if not one.answer.error]
-        if not answered or not _fits(answered):
+        if not answered or not _has_right_rank(answered):
             continue
         if matching.explains(answered):
             return Fit.RIGHT
@@ -138,13 +148,13 @@ def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn
     return Fit.RUNS if running else Fit.RAISES
 
 
-def _fits(results: Sequence[TrialResult]) -> bool:
-    """Whether any output has as many axes as it must: else the mask was laid along axes that it does not have."""
+def _has_right_rank(results: Sequence[TrialResult]) -> bool:
+    """Return whether any output has the right rank. If none has, the mask was broadcast along new axes."""
     return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in results)
 
 
 def _same(results: Sequence[TrialResult], other: Sequence[TrialResult]) -> bool:
-    """Whether two options give the same answers to the same calls: one of them is enough."""
+    """Return whether two options give the same answers to the same calls, so that one of them is enough."""
     return len(results) == len(other) and all(
         one.trial.causal == another.trial.causal
         and same_weights(one.trial, another.trial)

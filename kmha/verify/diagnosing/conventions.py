@@ -1,7 +1,7 @@
-"""What a signature does not tell: how a candidate wants its inputs, masks and weights.
+"""The calling conventions that a signature does not show: the layout of inputs, masks and weights.
 
-All that are usual are tried (`kmha.verify.diagnosing.convention_search`): the first that makes the candidate right is
-taken; else the first that one known mistake explains; else the first with which it runs.
+`kmha.verify.diagnosing.convention_search` tries all usual ones. It takes the first that makes the candidate right, else
+the first that one known mistake explains, else the first with which the candidate runs.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from kmha.verify.chains.attention import ROLES, Trial
 
 ALL_ROLES = (*ROLES, "attention_output")
 
-# How inputs are handed over; a core's (four steps without weights) have head size features.
+# Layouts of inputs. Those of a core (attention without weights) have head size features.
 HEADS = "(B, H, P, O)"
 MIDDLE = "(B, P, H, O)"
 BATCH = "(B, P, I)"
@@ -26,7 +26,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "[query, key]": ("query", "key"),
 }
 
-# The shapes of a mask (B, T, S), and of one of the keys (B, S), as functions of it.
+# Shapes of a mask, as functions of the mask (B, T, S); and of a padding mask, as functions of (B, S).
 MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "B,1,T,S": lambda mask: mask[:, None],
     "B,T,S": lambda mask: mask,
@@ -39,13 +39,29 @@ PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "S": lambda mask: mask[0],
 }
 MASK_DTYPES = ("bool", "float", "int32")
-MASK_MEANINGS = ("attends", "hides", "adds")  # what True, or 1, in a mask means; or that it is added to the logits
-HIDDEN = -1e9  # what is added
+MASK_MEANINGS = (
+    "attends",
+    "hides",
+    "adds",
+)  # what True (or 1) in a mask means; "adds": the mask is added to the logits
+HIDDEN = -1e9  # added to the logits
 
 
 @dataclasses.dataclass(frozen=True)
 class Convention:
-    """How a candidate wants what its signature does not tell; `causal`, if it is so without being asked."""
+    """How a candidate is called, where its signature does not say.
+
+    Attributes:
+        weights: Form or arrangement of its weights.
+        mask_shape: Shape of a mask, a key of `MASK_SHAPES`.
+        mask_dtype: Dtype of a mask.
+        padding_shape: Shape of a padding mask, a key of `PADDING_SHAPES`.
+        dtype: Dtype of inputs and weights.
+        causal: Whether it is causal without being asked.
+        entry: Layout of its inputs, such as `BATCH`.
+        one_head: Whether it has a single head and weights without an axis of heads.
+        framework: Framework of its arrays, if several are possible.
+    """
 
     weights: Any = None
     mask_shape: str = "B,1,T,S"
@@ -59,13 +75,14 @@ class Convention:
 
 
 def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:
-    """The trial as it can be put to a candidate.
+    """Return the trial as this candidate can run it.
 
     Args:
-        trial: as it was drawn.
-        convention: without a batch axis there is one item, the last; a mask (T, S) is the same for all items.
-        present: the canonical weights that the candidate has, `None` if that is not known. A bias that it has not is
-            no mistake, and a projection that it has no kernel for leaves everything as it is.
+        trial: Trial as it was drawn.
+        convention: Calling convention. Without a batch axis there is one item, the last; a mask (T, S) is the same for
+            all items.
+        present: Canonical weights that the candidate has, or `None` if unknown. A bias that it does not have is no
+            mistake, and a projection without a kernel is the identity.
     """
     changes: dict[str, Any] = {}
     if convention.causal:
@@ -86,7 +103,7 @@ def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
 
 
 def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: int) -> dict[str, np.ndarray]:
-    """With kernels that leave everything as it is where there are none.
+    """Add an identity for every kernel that is missing.
 
     >>> with_identity_kernels({}, 2, 3)["query/kernel"].shape
     (2, 6, 3)
@@ -102,7 +119,7 @@ def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: i
 
 
 def _last_item(trial: Trial) -> Trial:
-    """Of the batch: it is one that has padding."""
+    """Keep the last item of the batch, which is one that has padding."""
     masks = {name: getattr(trial, name) for name in ("mask", "key_mask", "query_mask")}
     changes = {name: mask[-1:] for name, mask in masks.items() if mask is not None}
     return trial.with_inputs(lambda array: array[-1:], **changes)

@@ -1,4 +1,4 @@
-"""What is wrong with this attention layer? Its numbers are compared with those that each known mistake would give.
+"""Name the mistake of an attention layer: compare its numbers with those that each known mistake would give.
 
 >>> import numpy as np
 >>> def attention(query, key, value, mask=None):
@@ -37,23 +37,23 @@ RIGHT, KNOWN, UNKNOWN, RAISES = "right", "known", "unknown", "raises"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was found.
+    """The verdict on a candidate, and the evidence for it.
 
     Attributes:
-        name: of the candidate.
-        verdict: "right"; "known", if mistakes of the bank give its numbers; "unknown", if it is wrong and they do not;
-            "raises", if it cannot be run.
-        matches: all explanations that fit equally well, the simplest first.
-        nearest: the best of those that do not fit, as a measure of how sure it is.
-        results: all trials with the candidate's answers.
-        clue: of an unknown mistake: the first step that departs, and the pattern of the difference.
-        smallest: the smallest case that shows that it is wrong.
-        sizes: of the trials.
-        convention: what the signature did not tell.
-        candidate: the candidate.
-        seed: that everything was drawn with.
-        wrong_layout: another shape of its inputs, with which it makes a known mistake; with what was tried it is right.
-        in_float16: what is wrong in float16, of one that is right otherwise, and need not be right there.
+        name: Name of the candidate.
+        verdict: "right"; "known", if mistakes of the bank give the same numbers; "unknown", if the candidate is wrong
+            and they do not; "raises", if it cannot be run.
+        matches: All explanations that fit equally well, the simplest first.
+        results: All trials with the candidate's answers.
+        sizes: Sizes of the trials.
+        convention: Calling convention that was found by trying.
+        candidate: The candidate.
+        seed: Seed of everything that was drawn.
+        nearest: Best explanation that does not fit. Its distance shows how certain the verdict is.
+        clue: First wrong step and pattern of the difference, for an unknown mistake.
+        smallest: Smallest case in which the candidate is wrong.
+        wrong_layout: Another input layout, in which a candidate that is right makes a known mistake.
+        in_float16: Diagnosis in float16 of a candidate that is right otherwise, and need not be right there.
     """
 
     name: str
@@ -80,22 +80,24 @@ class Diagnosis:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of the simplest explanation."""
+        """Ids of the mistakes in the simplest explanation."""
         return tuple(mistake.id for mistake in self.mistakes)
 
     def code(self) -> str:
-        """A script that shows the smallest case; empty where there is none."""
+        """Return a script that shows the smallest case, or "" if there is none."""
         return script(self.smallest, self.candidate.code(self.smallest.trial)) if self.smallest else ""
 
     @property
     def errors(self) -> dict[str, str]:
-        """The candidate's errors by the names of the trials."""
-        return {one.trial.name: one.answer.error for one in self.results if one.answer.error}
+        """The candidate's errors by trial name."""
+        return {result.trial.name: result.answer.error for result in self.results if result.answer.error}
 
     @property
     def wrong(self) -> dict[str, float]:
-        """How far it is from right, by the names of the trials in which it is not."""
-        return {one.trial.name: one.distance for one in self.results if one.wrong and not one.answer.error}
+        """Distance from the right answer by trial name, for the trials that are wrong."""
+        return {
+            result.trial.name: result.distance for result in self.results if result.wrong and not result.answer.error
+        }
 
 
 def diagnose(
@@ -108,49 +110,50 @@ def diagnose(
     source: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
-    """Runs a candidate on inputs that separate, and names its mistake.
+    """Run a candidate on inputs that tell mistakes apart, and name its mistake.
 
     Args:
-        candidate: a Keras layer or a torch module, as a class or as it is; or a function of arrays of NumPy,
-            TensorFlow, torch or JAX, with or without weights among its arguments.
-        arguments: for its constructor, or for the function, by name: what its names do not tell.
+        candidate: A Keras layer or torch module, as a class or an instance; or a function of NumPy, TensorFlow, torch
+            or JAX arrays, with or without weights among its arguments.
+        arguments: Arguments of its constructor, or of the function, whose meaning does not follow from their names.
         mask: "attends" if True (or 1) in its mask means *attend*; "hides" if it means *hide*; "adds" if the mask is
-            added to the logits, 0 where allowed.
-        float16: whether it must be right in float16 too. If not, what is wrong there is told apart, as `in_float16`:
-            code that is right otherwise easily overflows there.
-        seed: of sizes, weights and inputs.
-        source: MODULE:NAME, from where the code that shows the mistake imports the candidate.
-        progress: called with what is being done.
+            added to the logits, with 0 where attending is allowed.
+        float16: Whether the candidate must be right in float16 too. If not, mistakes there are reported separately, as
+            `in_float16`: code that is right otherwise easily overflows there.
+        seed: Seed of sizes, weights and inputs.
+        source: MODULE:NAME from which the printed script imports the candidate.
+        progress: Called with a line of text when a new stage begins.
 
     Raises:
-        ValueError: the candidate cannot be called; it says which argument or weight is not understood, and the remedy.
+        ValueError: The candidate cannot be called. The message names the argument or weight that kmha does not
+            understand, and the remedy.
     """
-    tell = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     candidate = candidate_of(candidate, arguments or {}, mask)
     candidate.source = source
-    tell("trying how it wants to be called")
-    settled = find_convention(candidate, seed)
-    tell("running it")
-    results = tuple(candidate.evaluate(trial) for trial in settled.drawn)
-    half = () if float16 else tuple(one for one in results if one.trial.dtype == "float16")
-    results = tuple(one for one in results if one not in half)
-    if candidate.weights_error is not None and all(one.answer.error for one in results):
+    report("trying calling conventions")
+    chosen = find_convention(candidate, seed)
+    report("running the trials")
+    results = tuple(candidate.evaluate(trial) for trial in chosen.drawn)
+    half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
+    results = tuple(result for result in results if result not in half)
+    if candidate.weights_error is not None and all(result.answer.error for result in results):
         raise CandidateError(f"{candidate.name}: {candidate.weights_error}")
-    sizes = settled.sizes
-    if settled.convention.entry == SINGLE:
+    sizes = chosen.sizes
+    if chosen.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
-    found = _judged(candidate, sizes, results, seed, tell)
+    found = _judge(candidate, sizes, results, seed, report)
     if not found.right:
         return found
-    return dataclasses.replace(found, wrong_layout=settled.wrong_layout, in_float16=_in_float16(found, half))
+    return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
 
 
 def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Candidate:
-    """The candidate, ready to be results."""
+    """Wrap a layer or a function as a candidate."""
     if mask not in MASK_MEANINGS:
         raise ValueError(
-            "mask must be 'attends' or 'hides', what True (or 1) in a mask means, or 'adds' for one that is added to "
-            f"the logits. Received: {mask!r}."
+            "expected mask='attends' or mask='hides', for what True (or 1) in a mask means, or mask='adds' for a mask "
+            f"that is added to the logits. Received: mask={mask!r}."
         )
     name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
@@ -164,10 +167,10 @@ def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends"
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
 
 
-def _judged(
-    candidate: Candidate, sizes: Sizes, results: tuple[TrialResult, ...], seed: int, tell: Callable[[str], None]
+def _judge(
+    candidate: Candidate, sizes: Sizes, results: tuple[TrialResult, ...], seed: int, report: Callable[[str], None]
 ) -> Diagnosis:
-    answered = [one for one in results if not one.answer.error]
+    answered = [result for result in results if not result.answer.error]
     found: dict[str, Any] = {
         "name": candidate.name,
         "seed": seed,
@@ -181,30 +184,33 @@ def _judged(
     right = matching.judge(answered)
     if right.trials == len(answered):
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
-    tell("comparing it with every known mistake")
+    report("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
-    if not fitting and any(_tells(one) for one in answered):
-        tell("comparing it with every pair of them")
+    if not fitting and any(_is_informative(result) for result in answered):
+        report("comparing with every pair of mistakes")
         fitting = matching.pairs(answered, candidate.chain)
-    tell("looking for the smallest case")
+    report("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
         return Diagnosis(verdict=KNOWN, matches=tuple(fitting), **found)
-    tell("looking for what its difference has in common")
+    report("describing the difference")
     clue = find_clue(candidate, sizes, answered)
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)
 
 
-def _tells(one: TrialResult) -> bool:
-    """Whether it is wrong with numbers that differ: zeros alone, or NaN, some pair gives whatever was done."""
-    finite = np.unique(one.answer.output[np.isfinite(one.answer.output)])
-    return finite.size > 1 and one.wrong
+def _is_informative(result: TrialResult) -> bool:
+    """Return whether the answer is wrong with numbers that differ from each other.
+
+    Some pair of mistakes explains any answer that is all zeros or all NaN.
+    """
+    finite = np.unique(result.answer.output[np.isfinite(result.answer.output)])
+    return finite.size > 1 and result.wrong
 
 
-def _in_float16(found: Diagnosis, half: tuple[TrialResult, ...]) -> Diagnosis | None:
-    """Of one that is right otherwise: what is wrong in float16."""
-    answered = [one for one in half if not one.answer.error]
-    if not any(one.wrong for one in answered):
+def _diagnose_float16(found: Diagnosis, half: tuple[TrialResult, ...]) -> Diagnosis | None:
+    """Diagnose the float16 trials of a candidate that is right otherwise."""
+    answered = [result for result in half if not result.answer.error]
+    if not any(result.wrong for result in answered):
         return None
     fitting, nearest = matching.ranked(answered, found.candidate.chain)
     verdict = KNOWN if fitting else UNKNOWN

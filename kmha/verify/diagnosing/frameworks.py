@@ -1,4 +1,7 @@
-"""Arrays of NumPy, TensorFlow, torch and JAX: to each and back. A framework is imported only where it is asked for."""
+"""Recognise the framework of a function, and convert NumPy arrays to its tensors and back.
+
+A framework is imported only when it is needed.
+"""
 
 import functools
 import inspect
@@ -11,7 +14,7 @@ FRAMEWORKS = ("numpy", "tensorflow", "torch", "jax", "keras")
 
 
 def likely_frameworks(thing: Any) -> tuple[str, ...]:
-    """The frameworks that are worth a try; more than one where a function has methods of its arrays alone."""
+    """Return the frameworks to try. There are several only if a function uses nothing but methods of its arrays."""
     for parent in thing.__mro__ if isinstance(thing, type) else (thing,):
         root = str(getattr(parent, "__module__", "")).split(".")[0]
         if root in FRAMEWORKS:
@@ -25,12 +28,12 @@ def likely_frameworks(thing: Any) -> tuple[str, ...]:
 
 
 def _first(names: set[str]) -> str:
-    """NumPy is used beside any of the others, and Keras beside its backend."""
+    """Return the framework to use. NumPy is used beside all others, and Keras beside its backend."""
     return next((name for name in ("torch", "jax", "tensorflow", "keras") if name in names), "numpy")
 
 
 def _function(thing: Any) -> Any:
-    """What has the code: of a partial function, or of an object that can be called."""
+    """Return the function that holds the code of a partial function or a callable object."""
     while isinstance(thing, functools.partial):
         thing = thing.func
     thing = inspect.unwrap(thing)
@@ -38,19 +41,19 @@ def _function(thing: Any) -> Any:
 
 
 def _imports(function: Any, seen: set[int]) -> set[str]:
-    """The first names of the modules that the function's own names lead to."""
+    """Return the first names of the modules that the function's own names lead to."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None or id(function) in seen:
         return set()
     seen.add(id(function))
     names = _names(code)
-    found = names & {*FRAMEWORKS} - {"numpy"}  # imported in the function
+    found = names & {*FRAMEWORKS} - {"numpy"}  # imported inside the function
     values = [scope[name] for name in names & scope.keys()]
     values += [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
     for value in values:
         home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
         found.add(str(home).split(".")[0])
-        # A helper of the same module tells what it uses itself.
+        # Look into helpers of the same module too.
         if inspect.isfunction(value) and home == function.__module__:
             found |= _imports(value, seen)
     return found
@@ -64,7 +67,7 @@ def _is_empty(cell: Any) -> bool:
 
 
 def _names(code: Any) -> set[str]:
-    """Of a code object and of those inside it."""
+    """Return the names in a code object and in those inside it."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if inspect.iscode(constant):
@@ -73,7 +76,7 @@ def _names(code: Any) -> set[str]:
 
 
 def to_tensor(array: Any, framework: str, dtype: str) -> Any:
-    """A NumPy array as a tensor of `framework`; floating point in `dtype`, all else as it is."""
+    """Convert a NumPy array to a tensor of `framework`. Floating-point numbers become `dtype`."""
     array = np.asarray(array)
     if array.dtype.kind == "f":
         array = array.astype(dtype)
@@ -88,7 +91,7 @@ def to_tensor(array: Any, framework: str, dtype: str) -> Any:
     if framework == "jax":
         import jax
 
-        jax.config.update("jax_enable_x64", True)  # else float64 becomes float32
+        jax.config.update("jax_enable_x64", True)  # otherwise float64 becomes float32
         return jax.numpy.asarray(array)
     if framework == "keras":
         import keras
@@ -98,30 +101,30 @@ def to_tensor(array: Any, framework: str, dtype: str) -> Any:
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
-    """Any framework's tensor as a NumPy array."""
+    """Convert any framework's tensor to a NumPy array."""
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
     return np.asarray(tensor)
 
 
 def numeric_array(result: Any) -> np.ndarray:
-    """What a candidate returned, as an array of numbers.
+    """Convert what a candidate returned to an array of numbers.
 
     Raises:
-        TypeError: it is none.
+        TypeError: It is not numeric.
     """
     try:
         array = to_numpy(result)
     except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "biufV":  # V: bfloat16
-        said = repr(result) if len(repr(result)) < 60 else type(result).__name__
-        raise TypeError(f"expected an array, or a tuple (output, scores). It returned {said}.")
+        received = repr(result) if len(repr(result)) < 60 else type(result).__name__
+        raise TypeError(f"expected an array, or a tuple (output, scores). Received: {received}.")
     return array
 
 
 def output_and_scores(result: Any) -> tuple[Any, Any]:
-    """The output and the scores of what a candidate returned; `None` for scores that it does not return."""
+    """Return the output and the scores in what a candidate returned. Scores that it does not return are `None`."""
     if isinstance(result, dict) and result:
         name = next((name for name in result if str(name).lower() in OUTPUTS), next(iter(result)))
         result = (result[name], *(value for key, value in result.items() if key != name))

@@ -1,7 +1,7 @@
-"""A function of arrays as a candidate: NumPy, TensorFlow, torch or JAX, with its weights among the arguments, or none.
+"""A function of NumPy, TensorFlow, torch or JAX arrays as a candidate, with or without weights as arguments.
 
-Arguments are known by their names (`kmha.verify.diagnosing.naming`): `attention(q, k, v, mask=None)` is scaled
-dot-product attention; with `w_q, w_k, w_v, w_o`, or a dict `weights` with canonical names, it is the whole layer.
+Arguments are recognised by their names (`kmha.verify.diagnosing.naming`). `attention(q, k, v, mask=None)` is scaled
+dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canonical names, a function is a whole layer.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNE
 
 
 class FunctionCandidate(Candidate):
-    """See the module's docstring."""
+    """A function of arrays."""
 
     def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
         self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
@@ -40,7 +40,7 @@ class FunctionCandidate(Candidate):
         self.call_parameters = parameters(function)
         check_given(f"{name}()", given, self.call_parameters)
         self.roles = {role: name for role, name in call_roles(self.call_parameters).items() if name not in given}
-        # `k` is a key, but where there is another argument for keys it may be a weight: names of weights come second.
+        # `k` is a key, but a weight if another argument is the key. So inputs are recognised before weights.
         rest = [name for name in self.call_parameters if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
         check_known(f"{name}()", self.call_parameters, {*self.roles.values(), *self.weight_names}, given)
@@ -67,14 +67,14 @@ class FunctionCandidate(Candidate):
     def _check_inputs(self) -> None:
         if not {"query", "self"} & self.roles.keys():
             raise CandidateError(
-                f"{self.name}() has no argument for its input: expected names such as `query, key, value` or `x`. "
+                f"{self.name}() has no argument for its input. Expected names such as `query, key, value` or `x`. "
                 f"Received: {', '.join(self.call_parameters) or 'no arguments'}."
             )
         known = {role for role, _ in self.weight_names.values()}
         if known and not (known >= set(ROLES) or "packed" in known):
             missing = ", ".join(role for role in ROLES if role not in known)
             raise CandidateError(
-                f"{self.name}() has weights, but none for {missing}: expected names such as w_q, w_k, w_v and w_o, or "
+                f"{self.name}() has weights, but none for {missing}. Expected names such as w_q, w_k, w_v and w_o, or "
                 f"w_qkv. Received: {', '.join(self.weight_names)}."
             )
 
@@ -103,7 +103,7 @@ class FunctionCandidate(Candidate):
 
     @property
     def flat(self) -> bool:
-        """Whether its weights have no axis of heads."""
+        """True if its weights have no axis of heads."""
         return self.convention.one_head or "heads" in {**self.roles, **self.fixed}
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
@@ -113,7 +113,7 @@ class FunctionCandidate(Candidate):
         return frozenset(f"{role}/{'bias' if is_bias else 'kernel'}" for role, is_bias in found)
 
     def weight_conventions(self) -> list[Any]:
-        """(form of kernels into heads, form of the output kernel)."""
+        """Return (form of the kernels into heads, form of the output kernel)."""
         if not self.weight_names:
             return [None]
         packed = any(role == "packed" for role, _ in self.weight_names.values())
@@ -122,14 +122,14 @@ class FunctionCandidate(Candidate):
         if "attention_output" not in {role for role, _ in self.weight_names.values()}:
             out = out[:1]
         pairs = list(itertools.product(dict.fromkeys(into), out))
-        # Those that go together come first: both flat, both transposed, both with an axis of heads.
+        # Pairs of one kind come first: both flat, both transposed, or both with an axis of heads.
         return sorted(
             pairs,
             key=lambda pair: ("H," in pair[0], pair[0].startswith("HO")) != ("H," in pair[1], pair[1].startswith("E")),
         )
 
     def arguments(self, trial: Trial) -> dict[str, Any]:
-        """All that the call takes."""
+        """Return all arguments of the call."""
         found = {**self.given, **input_arguments(self, self.roles, trial), **mask_arguments(self, self.roles, trial)}
         found |= {self.roles[role]: size for role, size in self._numbers(trial).items() if role in self.roles}
         if "weights" in self.roles and not self.core:
@@ -140,7 +140,7 @@ class FunctionCandidate(Candidate):
         return found
 
     def _numbers(self, trial: Trial) -> dict[str, Any]:
-        """Sizes and the rate, by the part that they play."""
+        """Return the sizes and the dropout rate by role."""
         found: dict[str, Any] = {"dropout": trial.rate, "inputs": int(trial.query.shape[-1])}
         if trial.core:
             heads, size, width = trial.query.shape[1], trial.query.shape[-1], trial.query.shape[-1]
@@ -186,6 +186,6 @@ def _parts(role: str | None) -> tuple[str, ...]:
 
 
 def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
-    """Query, key and value in one array; `3` in the form is the axis that they are stacked along."""
+    """Return query, key and value as one array. `3` in the form is the axis along which they are stacked."""
     letters = "PHIO" if arrays.ndim == 4 else "PHO"
     return to_form(arrays, letters, form.replace("3", "P"))

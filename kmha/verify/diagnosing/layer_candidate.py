@@ -1,7 +1,7 @@
-"""A layer as a candidate: a Keras layer or a torch module, as a class (made for each trial) or as it is.
+"""A Keras layer or torch module as a candidate, as a class or as a built layer.
 
-A class is made with the sizes and the dropout of the trial, and its weights are set; of a layer that is there already,
-the weights are read.
+A class is instantiated with the sizes and the dropout of each trial, and its weights are set. The weights of a built
+layer are read.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ from kmha.verify.diagnosing.weights import (
     write_weights,
 )
 
-LENGTH = 64  # more positions than any trial has
+LENGTH = 64  # more positions than in any trial
 
 
 class LayerCandidate(Candidate):
-    """See the module's docstring."""
+    """A Keras layer or torch module."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         is_class = isinstance(thing, type)
@@ -69,7 +69,7 @@ class LayerCandidate(Candidate):
         check_known(f"{name}'s {self.kind.method}()", self.call_parameters, self.roles.values(), self.call_given)
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
-        self.count = 1  # of arrangements of the weights
+        self.count = 1  # arrangements of the weights
         self.weights_error: UnknownWeightsError | None = None
         self.convention = Convention(weights=0)
         if not is_class:
@@ -80,7 +80,7 @@ class LayerCandidate(Candidate):
         is_class = isinstance(self.thing, type)
         if not {"query", "self", "ids"} & roles.keys():
             raise CandidateError(
-                f"{self.name}: its {self.kind.method}() has no argument for the input: expected names such as `query`, "
+                f"{self.name}: its {self.kind.method}() has no argument for the input. Expected names such as `query`, "
                 f"`value`, `key` or `x`. Received: {', '.join(self.call_parameters) or 'no arguments'}."
             )
         return Accepts(
@@ -90,7 +90,7 @@ class LayerCandidate(Candidate):
             causal="causal" in roles,
             padding="padding" in roles,
             query_padding="query_padding" in roles,
-            # In training one head of few features is tried, so that what is dropped can be found.
+            # Trials in training have one head with few features, so that the draw of dropout can be found.
             training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
             wide="size" not in {**made, **self.fixed},
             half=is_class and self.kind.half,
@@ -100,7 +100,7 @@ class LayerCandidate(Candidate):
         is_instance = not isinstance(self.thing, type)
         time_first = is_instance and getattr(self.thing, "batch_first", None) is False
         found: list[dict[str, Any]] = [{"entry": TIME if time_first else BATCH}]
-        if not self.accepts.cross:  # what is called with one argument may want a list of them
+        if not self.accepts.cross:  # a call with one argument may want a list of inputs
             found += [{"entry": entry} for entry in LISTS]
         return [*found, {"entry": SINGLE}]
 
@@ -115,7 +115,7 @@ class LayerCandidate(Candidate):
         super().use_convention(convention)
 
     def evaluate(self, trial: Trial) -> TrialResult:
-        if self.weights is not None:  # as the convention reads them
+        if self.weights is not None:  # they depend on the convention
             trial = dataclasses.replace(trial, weights=self.weights)
         return super().evaluate(trial)
 
@@ -131,34 +131,34 @@ class LayerCandidate(Candidate):
         return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
 
     def _own_heads(self, drawn: Sizes) -> int:
-        """Where the constructor is not told: as its layer says, else one."""
+        """Return the layer's own number of heads if its constructor does not take one, else 1."""
         one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
         letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
         try:
             with quietly():
                 layer = self.kind.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
-        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+        except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
             return 1
         return number_of_heads(layer, {}) or 1
 
     def mask_shapes(self) -> list[str]:
-        """`attention_mask` is (B, T, S) in Keras; a layer of one's own often wants an axis of heads."""
+        """Return shapes to try: (B, T, S) as in Keras first, because custom layers often want an axis of heads."""
         shapes = super().mask_shapes()
         return shapes if self.convention.entry == SINGLE else ["B,T,S", *(each for each in shapes if each != "B,T,S")]
 
     def weight_conventions(self) -> list[Any]:
-        """The numbers of the arrangements that are possible."""
+        """Return the numbers of the possible arrangements."""
         return list(range(self.count))
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         try:
             slots = self._made(trial)[1]
-        except (Exception, SystemExit):  # a stranger's code may raise anything; it will again, and be heard
+        except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
             return None
         return frozenset(name for slot in slots for name in slot.names)
 
     def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
-        """The layer for a trial, with its weights set; made anew where sizes, dropout or dtype are others."""
+        """Return the layer for a trial, with its weights set. It is built anew for other sizes, dropout or dtype."""
         layer, slots = self._made(trial)
         if self.weights is None:
             write_weights(slots, trial.weights)
@@ -184,17 +184,17 @@ class LayerCandidate(Candidate):
         return layer, found[min(self.convention.weights, len(found) - 1)]
 
     def _build(self, layer: Any, trial: Trial, dtype: str) -> None:
-        """By a call without masks, or with them, if it cannot be called without: what makes the weights is no mask."""
+        """Build by a call without masks, or with masks if the layer cannot be called without."""
         plain = dataclasses.replace(trial, mask=None, key_mask=None, query_mask=None, causal=False)
         try:
             self.kind.build(layer, self._arguments(plain), dtype)
-        except (Exception, SystemExit):  # a stranger's code may raise anything
+        except (Exception, SystemExit):  # untrusted code may raise anything
             if not trial.masked:
                 raise
             self.kind.build(layer, self._arguments(trial), dtype)
 
     def _arranged(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
-        """What the variables can be: the same as of the first layer, whose sizes tell its axes apart."""
+        """Return what the variables can be: as in the first layer, whose sizes tell its axes apart."""
         by_path = {variable.path: variable for variable in variables}
         first = self.cache.setdefault("first", None) or arrangements(variables, sizes)
         if {slot.variable.path for slot in first[0]} != by_path.keys():
@@ -209,7 +209,7 @@ class LayerCandidate(Candidate):
         return oriented(variables, self.kind, self.layer_class, self._constructor(trial), name, dtype)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
-        """What the class is made with."""
+        """Return the arguments of the constructor."""
         return self._made_with(letters(trial.weights), trial.rate)
 
     def _made_with(self, sizes: Mapping[str, int], rate: float) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class LayerCandidate(Candidate):
         }
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
-        """All that the call takes, by name."""
+        """Return all arguments of the call by name."""
         return {
             **self.call_given,
             **input_arguments(self, self.roles, trial),
@@ -248,7 +248,7 @@ class LayerCandidate(Candidate):
         return self.kind.call(layer, arguments, trial.training), copies
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
-        """The canonical weights of a layer that is there already."""
+        """Return the canonical weights of a built layer."""
         variables = self.kind.variables(self.thing)
         weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention)
         return weights
@@ -269,14 +269,14 @@ class LayerCandidate(Candidate):
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The sizes of canonical weights by letter."""
+    """Return the sizes of canonical weights by letter."""
     heads, _, size = weights["query/kernel"].shape
     inner = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
     return {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **inner}
 
 
 def held_sizes(weights: Mapping[str, np.ndarray]) -> Sizes:
-    """The sizes of canonical weights, with lengths that are none of them."""
+    """Return the sizes of canonical weights, with lengths that differ from them."""
     sizes = letters(weights)
     batch, rows, columns = [n for n in (2, 3, 5, 7, 9, 11) if n not in (sizes["H"], sizes["O"])][:3]
     features, key_features = sizes["I query"], sizes["I key"]
@@ -285,10 +285,10 @@ def held_sizes(weights: Mapping[str, np.ndarray]) -> Sizes:
 
 
 def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, has_output: bool, name: str) -> Sizes:
-    """Those that were drawn, but for those that are given.
+    """Replace drawn sizes by those that are given.
 
     Raises:
-        CandidateError: the width is no multiple of the number of heads.
+        CandidateError: The width is not a multiple of the number of heads.
     """
     if not wide:
         features = fixed.get("width") or fixed.get("inputs") or drawn.features
@@ -297,7 +297,5 @@ def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, 
         return dataclasses.replace(drawn, heads=heads, size=size, width=width, features=features, key_features=features)
     width = fixed.get("width") or fixed.get("output") or heads * (drawn.width if heads == 1 else drawn.size)
     if width % heads:
-        raise CandidateError(
-            f"{name}: a width of {width} is no multiple of {heads} heads. Give another one of the two."
-        )
+        raise CandidateError(f"{name}: a width of {width} is not a multiple of {heads} heads. Change one of the two.")
     return dataclasses.replace(drawn, heads=heads, size=width // heads, width=width, features=width, key_features=width)

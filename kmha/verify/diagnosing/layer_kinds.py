@@ -1,4 +1,4 @@
-"""Keras layers and torch modules: how they are made, built and called, and where their weights are."""
+"""Create, build and call Keras layers and torch modules, and find their weights."""
 
 import contextlib
 import copy
@@ -11,31 +11,31 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.weights import Slot, Variable
 
-# Keras' own lists: what they hold has a name of its own, but in a `Sequential`.
+# Keras' own lists. What they hold also has an attribute of its own, except in a `Sequential`.
 KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
 
 
 class KerasKind:
-    """`keras.Layer`."""
+    """Access to a `keras.Layer`."""
 
     method = "call"
     transposed = False
     half = True
-    epsilon = 1e-3  # of `LayerNormalization`, unless it is told another
+    epsilon = 1e-3  # default of `LayerNormalization`
 
     def __init__(self) -> None:
-        self.unused: set[int] = set()  # variables that no call has made
+        self.unused: set[int] = set()  # variables of sublayers that the call does not use
 
     def framework(self) -> str:
         return "keras"
 
     def own(self, layer: Any) -> Any:
-        """The layer itself: calls leave it as it is."""
+        """Return the layer itself, because calls do not change it."""
         return layer
 
     @contextlib.contextmanager
     def _computing_in(self, dtype: str) -> Iterator[None]:
-        """Sublayers that a constructor makes take the global policy."""
+        """Set the global policy, which sublayers take that a constructor makes."""
         import keras
 
         before = keras.config.dtype_policy()
@@ -50,7 +50,7 @@ class KerasKind:
             return layer_class(**arguments)
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
-        """Weights come with the first call."""
+        """Make the weights, by a first call."""
         import keras
 
         with self._computing_in(dtype):
@@ -58,17 +58,17 @@ class KerasKind:
             shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
             for part in layer._flatten_layers(include_self=False):
                 if isinstance(part, keras.layers.Dense) and not part.built:
-                    part.build(shapes[0])  # it is never used, which is a mistake; it has weights all the same
+                    part.build(shapes[0])  # the call never uses it, which is a mistake, but it needs weights
                     self.unused |= {id(variable) for variable in part.weights}
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
-        """Keras tells sublayers of the training, also where the layer's own call has no argument for it."""
+        """Call the layer. Keras passes `training` on to sublayers even if the layer's own call has no such argument."""
         arguments = dict(arguments)
         first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list)]
         return layer(*first, **{"training": training, **arguments})
 
     def variables(self, layer: Any) -> list[Variable]:
-        """By the attributes that lead to them: what a learner called `wq` is `dense_4` to Keras."""
+        """Return the variables by attribute path, because a sublayer `wq` is only `dense_4` to Keras."""
         import keras
 
         paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}
@@ -84,14 +84,14 @@ class KerasKind:
         ]
 
     def epsilons(self, layer: Any) -> set[float]:
-        """Those of the normalizations in it that are Keras' own."""
+        """Return the epsilons of Keras' own normalizations in the layer."""
         import keras
 
         parts = layer._flatten_layers(include_self=False)
         return {part.epsilon for part in parts if isinstance(part, keras.layers.LayerNormalization)}
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
-        """Lines that make a layer with these weights."""
+        """Return lines that make a layer with these weights."""
         arrays = [f"    {array},  # {slot.variable.path}" for slot, array in zip(slots, weights, strict=True)]
         return [
             f"keras.config.set_dtype_policy({dtype!r})",
@@ -106,25 +106,25 @@ class KerasKind:
 
 
 class TorchKind:
-    """`torch.nn.Module`."""
+    """Access to a `torch.nn.Module`."""
 
     method = "forward"
     transposed = True
     half = False
-    epsilon = 1e-5  # of `LayerNorm`, unless it is told another
+    epsilon = 1e-5  # default of `LayerNorm`
 
     def framework(self) -> str:
         return "torch"
 
     def own(self, layer: Any) -> Any:
-        """A copy: its dtype and its mode will be changed."""
+        """Return a copy, because the diagnosis changes its dtype and mode."""
         return copy.deepcopy(layer)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         return layer_class(**arguments).to(getattr(__import__("torch"), dtype))
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
-        """Lazy modules get their weights with the first call."""
+        """Make the weights of lazy modules, by a first call."""
         self.call(layer, arguments, False)
         layer.to(getattr(__import__("torch"), dtype))
 
@@ -142,20 +142,20 @@ class TorchKind:
                 tuple(parameter.shape),
                 functools.partial(_copy, parameter),
                 functools.partial(frameworks.to_numpy, parameter),
-                # A layer's `weight` is (out, in); a parameter of one's own may be either.
+                # A torch layer's `weight` is (out, in). Other parameters may be either.
                 True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
             )
             for name, parameter in layer.named_parameters()
         ]
 
     def epsilons(self, layer: Any) -> set[float]:
-        """Those of the normalizations in it that are torch's own."""
+        """Return the epsilons of torch's own normalizations in the module."""
         import torch
 
         return {part.eps for part in layer.modules() if isinstance(part, torch.nn.LayerNorm)}
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
-        """Lines that make a module with these weights."""
+        """Return lines that make a module with these weights."""
         items = [f"{slot.variable.path!r}: torch.tensor({array})" for slot, array in zip(slots, weights, strict=True)]
         arrays = ",\n    ".join(items)
         return [
@@ -179,25 +179,25 @@ def _copy(parameter: Any, array: np.ndarray) -> None:
 def oriented(
     variables: Sequence[Variable], kind: Any, layer_class: Any, arguments: Mapping[str, Any], name: str, dtype: str
 ) -> list[Variable]:
-    """The variables of a layer. Where a square one does not tell, a layer with one more input feature does.
+    """Return the variables of a layer, with orientations found from a second layer if square matrices leave them open.
 
-    `name` is the constructor's argument for the number of these features.
+    The second layer has one more input feature. `name` is the constructor's argument for their number.
     """
     if all(each.transposed is not None for each in variables):
         return list(variables)
     try:
         other = kind.new(layer_class, {**arguments, name: arguments[name] + 1}, dtype)
-    except (Exception, SystemExit):  # a stranger's code may raise anything
+    except (Exception, SystemExit):  # untrusted code may raise anything
         return list(variables)
     shapes = {each.path: each.shape for each in kind.variables(other)}
     return [each.oriented_like(shapes.get(each.path, each.shape)) for each in variables]
 
 
 def kind_of(layer_class: type) -> Any:
-    """By what the class is derived from.
+    """Return the access for a class, by its base classes.
 
     Raises:
-        ValueError: it is no layer.
+        ValueError: The class is not a layer.
     """
     roots = {parent.__module__.split(".")[0] for parent in layer_class.__mro__}
     if "keras" in roots:
@@ -205,13 +205,13 @@ def kind_of(layer_class: type) -> Any:
     if "torch" in roots:
         return TorchKind()
     raise ValueError(
-        f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module. For a class of another kind, give a "
-        "function that calls it."
+        f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module. For any other class, give a function "
+        "that calls it."
     )
 
 
 def _walk(owner: Any, layer: type, variable: type, path: str = "", seen: Any = None) -> Iterator[tuple[str, Any]]:
-    """All variables below `owner`, with the attributes that lead there."""
+    """Yield all variables below `owner` with their attribute paths."""
     seen = set() if seen is None else seen
     if id(owner) in seen:
         return

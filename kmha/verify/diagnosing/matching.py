@@ -1,4 +1,8 @@
-"""Which mistakes give the numbers that a candidate gave? All of the bank are tried alone, then in pairs."""
+"""Compare a candidate's answers with what the right computation, each mistake, and each pair of mistakes would give.
+
+A row with nothing to attend to is only checked for being finite. In training with dropout, the candidate's own draw is
+found by trying all possible draws.
+"""
 
 import dataclasses
 import functools
@@ -15,24 +19,24 @@ from kmha.verify.mistakes import BANK, Mistake
 Changes = Sequence[Mistake]
 
 FLOAT32_INSIDE = 1e-6
-FILL = -1e9  # what many hide with, in place of -inf
-FEATURES_DROPPED = 0.8  # more zeros than that are no draw of dropout
-STEPS = 10.0  # what is added in place of it, up to 1e10, rounds logits to some 1e-6
-USUAL = 10.0  # the largest of logits of ordinary size
-LOOSE = 1e-4
-SHORT = 8
+FILL = -1e9  # many layers hide with it instead of -inf
+FEATURES_DROPPED = 0.8  # a larger share of zeros is no draw of dropout
+STEPS = 10.0  # adding a fill of up to 1e10 rounds the logits to about 1e-6
+USUAL = 10.0  # the largest logit of ordinary size
+LOOSE = 1e-4  # a limit above this hides small differences
+SHORT = 8  # mistakes that are compared on all calls
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
-    """What a candidate gave for a trial.
+    """A candidate's answer to a trial.
 
     Attributes:
-        output: (B, T, E), or (B, H, T, O) of a core; `None` where it raised.
-        scores: (B, H, T, S), or `None` where it returns none.
-        untouched: whether it left its inputs as they were.
-        dtype: what it computed in.
-        error: its error, in place of all these.
+        output: Output (B, T, E), or (B, H, T, O) of a core; `None` if the candidate raised.
+        scores: Scores (B, H, T, S), or `None` if it returns none.
+        untouched: Whether it left its inputs unchanged.
+        dtype: Dtype that it computed in.
+        error: Its error in one line, or "".
     """
 
     output: Any = None
@@ -51,15 +55,15 @@ class TrialResult:
 
     @functools.cached_property
     def right(self) -> State:
-        """All steps' right results."""
+        """Right results of all steps."""
         return run(self.trial)
 
     @functools.cached_property
     def limit(self) -> float:
-        """The distance up to which two results are the same.
+        """Distance up to which two answers count as the same.
 
-        Many a right layer takes the root of d_k in float32, so no more than that is result for; and an error of logits
-        is one of scores in proportion to the logits' size.
+        Many right layers take the root of d_k in float32, so the limit is never stricter than float32. The error of the
+        scores grows with the size of the logits, and so does the limit.
         """
         largest = 1.0
         if self.trial.chain == "attention":
@@ -68,17 +72,17 @@ class TrialResult:
 
     @functools.cached_property
     def distance(self) -> float:
-        """The distance from right."""
+        """Distance from the right answer."""
         return _distance(self, ())
 
     @property
     def wrong(self) -> bool:
-        """Whether that is more than rounding."""
+        """True if that distance is more than rounding."""
         return self.distance > self.limit
 
 
 def distance(result: TrialResult, mistakes: Changes = ()) -> float:
-    """How far the answer is from what these mistakes give: relative to the largest element; 0 is the same.
+    """Return how far the answer is from what these mistakes give, relative to the largest element.
 
     A mistake that is impossible with these sizes is infinitely far away.
     """
@@ -91,39 +95,42 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
     changes = [mistake.changes for mistake in mistakes]
     try:
         if result.trial.training:
-            return _with_dropout(result, changes)
+            return _distance_with_dropout(result, changes)
         if result.trial.rate and mistakes:
-            return _without_training(result, changes)
-        far = from_state(result, run(result.trial, changes) if changes else result.right)
+            return _distance_without_training(result, changes)
+        far = distance_from_state(result, run(result.trial, changes) if changes else result.right)
         for added in (False, True) if mistakes and result.trial.masked else ():
             if far > result.limit:
                 filled = dataclasses.replace(result.trial, fill=FILL, added=added)
-                far = min(far, from_state(result, run(filled, changes)) / (STEPS if added else 1))
+                far = min(far, distance_from_state(result, run(filled, changes)) / (STEPS if added else 1))
         return far
     except ImpossibleError:
         return float("inf")
 
 
 def same_weights(one: Trial, other: Trial) -> bool:
-    """Whether two trials have the very same weights."""
+    """Return whether two trials have identical weights."""
     if one.weights.keys() != other.weights.keys():
         return False
     return all(np.array_equal(array, other.weights[name]) for name, array in one.weights.items())
 
 
-def from_state(result: TrialResult, state: State) -> float:
-    """The same from the results of a chain."""
+def distance_from_state(result: TrialResult, state: State) -> float:
+    """Return how far the answer is from the results of a chain."""
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
     empty = result.trial.empty_rows()
-    far = apart(result.answer.output, state["output"], empty)
+    far = relative_difference(result.answer.output, state["output"], empty)
     if result.answer.scores is not None and "returned" in state:
-        far = max(far, apart(result.answer.scores, state["returned"], empty))
+        far = max(far, relative_difference(result.answer.scores, state["returned"], empty))
     return far
 
 
-def apart(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:
-    """The largest difference relative to the largest expected element; infinite for another shape, or other NaNs."""
+def relative_difference(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:
+    """Return the largest difference relative to the largest expected element.
+
+    It is infinite if the shapes differ, or the positions of NaN and infinity. Rows in `empty` are not compared.
+    """
     expected = np.asarray(expected)
     if actual is None or actual.shape != expected.shape:
         return float("inf")
@@ -139,50 +146,51 @@ def apart(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | N
 
 
 def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(B, T) laid along the axes of (B, T, E) or (B, H, T, ·); none where a mistake gives other axes."""
+    """Broadcast (B, T) to (B, T, E) or (B, H, T, ·). Return no rows if a mistake gives other axes."""
     if (shape[0], shape[-2]) != empty.shape:
         return np.zeros(shape, bool)
     return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)
 
 
-def _without_training(result: TrialResult, changes: Sequence) -> float:
-    """Nothing is to be dropped; a mistake that drops all the same has kept what nobody knows."""
+def _distance_without_training(result: TrialResult, changes: Sequence) -> float:
+    """Compare a trial outside training. What a mistake keeps when it drops all the same is unknown."""
     state = run(result.trial, changes)
-    far = from_state(result, state)
+    far = distance_from_state(result, state)
     nothing = np.zeros((len(result.trial.query), 1, result.trial.query.shape[-2], result.trial.key.shape[-2]))
     dropping = run(keeping(result.trial, nothing), changes)
     if far <= result.limit or np.array_equal(dropping["output"], state["output"], equal_nan=True):
         return far
-    return _with_dropout(result, changes)
+    return _distance_with_dropout(result, changes)
 
 
 def keeping(trial: Trial, kept: np.ndarray) -> Trial:
-    """With what is kept in training, or by a mistake that drops without it."""
+    """Return the trial with what dropout keeps in training, or what a mistake keeps that drops without it."""
     if trial.training:
         return dataclasses.replace(trial, kept=kept)
     return dataclasses.replace(trial, more={**trial.more, "kept": kept})
 
 
 def with_some_dropped(trial: Trial) -> Trial:
-    """With one of the draws that a candidate could have made: every other score is kept."""
+    """Return the trial with one possible draw of dropout: every other score is kept."""
     columns = trial.key.shape[-2]
     kept = np.where(np.arange(columns) % 2, 0.0, 1 / (1 - trial.rate))
     return keeping(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
 
 
-def _with_dropout(result: TrialResult, changes: Sequence) -> float:
-    """Every row (b, t) of one head may have kept any of the scores: all 2^S are tried.
+def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
+    """Compare a trial with dropout, whose draw is unknown.
 
-    That every row has kept everything is no draw: a candidate that does so drops nothing. But one may drop features
-    of its output, besides or instead: that is no mistake.
+    Every row (b, t) of one head may have kept any of its S scores, so all 2^S ways are tried. If every row has kept
+    everything, the candidate drops nothing, which is wrong. It is no mistake to drop features of the output as well, or
+    instead.
     """
     trial, answer = result.trial, result.answer
     if np.ndim(answer.output) not in (3, 4):
         return float("inf")
-    shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # for any number of rows: a mistake may exchange T and S
+    shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # no axis of T: a mistake may exchange T and S
     ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
     states = [run(keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
-    # (2^S, B, T), the last way is to keep everything
+    # (2^S, B, T); the last way keeps everything.
     distances = np.stack([_row_distances(answer, state) for state in states])
     drawn = (distances[-1] > result.limit).any() or (distances <= result.limit).all()
     far = float(distances.min(axis=0).max()) if drawn else float("inf")
@@ -196,7 +204,10 @@ def _with_dropout(result: TrialResult, changes: Sequence) -> float:
 
 
 def _row_distances(answer: Answer, state: State, features: np.ndarray | None = None) -> np.ndarray:
-    """(B, T) of the answer: how far each row of output and scores is; the output is multiplied by `features`."""
+    """Return how far each row of output and scores is from the state: (B, T).
+
+    The expected output is multiplied by `features`, if given.
+    """
     given = np.shape(answer.output)
     far = np.zeros((given[0], given[-2]))
     output = state["output"]
@@ -207,7 +218,7 @@ def _row_distances(answer: Answer, state: State, features: np.ndarray | None = N
             continue
         if actual.shape != np.shape(expected):
             return np.full(far.shape, np.inf)
-        if (actual.shape[0], actual.shape[-2]) != far.shape:  # such rows are nobody's: all or none is the same
+        if (actual.shape[0], actual.shape[-2]) != far.shape:  # its rows are not ours: compare the whole
             return far if np.allclose(actual, expected) else np.full(far.shape, np.inf)
         difference = np.abs(np.nan_to_num(actual - expected, nan=np.inf)) / max(float(np.abs(expected).max()), 1e-30)
         far = np.maximum(far, difference.max(-1) if actual.ndim == 3 else difference.max(axis=(1, -1)))
@@ -219,9 +230,9 @@ class Match:
     """Mistakes that give the candidate's numbers, or come nearest to them.
 
     Attributes:
-        mistakes: none for the right computation.
-        distance: the largest over the trials, relative to the largest element.
-        trials: how many of the trials they explain.
+        mistakes: The mistakes; none for the right computation.
+        distance: Largest distance over the trials, relative to the largest element.
+        trials: Number of trials that the mistakes explain.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -234,36 +245,36 @@ class Match:
 
 
 def judge(results: Sequence[TrialResult], mistakes: Changes = ()) -> Match:
-    """How well these mistakes explain the answers."""
-    distances = [distance(one, mistakes) for one in results]
-    explained = sum(far <= one.limit for far, one in zip(distances, results, strict=True))
+    """Return how well these mistakes explain the answers."""
+    distances = [distance(result, mistakes) for result in results]
+    explained = sum(far <= result.limit for far, result in zip(distances, results, strict=True))
     return Match(tuple(mistakes), max(distances, default=0.0), explained)
 
 
 def explains(results: Iterable[TrialResult], mistakes: Changes = ()) -> bool:
-    """Whether the mistakes give the answers of all trials to rounding; the first that they do not ends it."""
-    return all(distance(one, mistakes) <= one.limit for one in results)
+    """Return whether the mistakes give the answers of all trials to rounding. Stop at the first that they do not."""
+    return all(distance(result, mistakes) <= result.limit for result in results)
 
 
 def mistakes_of(chain: str) -> list[Mistake]:
-    """All mistakes of a chain."""
+    """Return all mistakes of a chain."""
     return [mistake for mistake in BANK.values() if chain in mistake.chains()]
 
 
 def singles(results: Sequence[TrialResult], chain: str) -> list[Match]:
-    """The mistakes that explain everything, each alone."""
+    """Return the single mistakes that explain everything."""
     return [judge(results, [one]) for one in mistakes_of(chain) if explains(results, [one])]
 
 
 def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Match | None]:
-    """The mistakes that explain everything, each alone, and the best of those that do not.
+    """Return the single mistakes that explain everything, and the best of those that do not.
 
-    A few of the calls that went wrong say which mistakes are worth a look at all calls.
+    Three of the calls that went wrong decide which mistakes are compared on all calls.
     """
-    order = sorted(results, key=lambda one: (not one.wrong, one.trial.rate, one.trial.query.size))
+    order = sorted(results, key=lambda result: (not result.wrong, result.trial.rate, result.trial.query.size))
     found: list[tuple[int, float, Mistake]] = []
     for mistake in mistakes_of(chain):
-        far = [(distance(one, [mistake]), one.limit) for one in order[:3]]
+        far = [(distance(result, [mistake]), result.limit) for result in order[:3]]
         found.append((-sum(each <= limit for each, limit in far), max(each for each, _ in far), mistake))
     found.sort(key=lambda each: each[:2])
     short = [mistake for index, (hits, _, mistake) in enumerate(found) if index < SHORT or -hits == len(order[:3])]
@@ -273,8 +284,11 @@ def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Mat
 
 
 def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
-    """The pairs that explain everything. Both mistakes must be needed, and the order of two of one step counts."""
-    hardest = sorted(results, key=lambda one: (bool(one.trial.rate), not one.wrong, one.trial.query.size))
+    """Return the pairs of mistakes that explain everything.
+
+    Both must be needed. If both change one step, both orders are tried.
+    """
+    hardest = sorted(results, key=lambda result: (bool(result.trial.rate), not result.wrong, result.trial.query.size))
     found = []
     for first, second in _possible_pairs(hardest, chain):
         if explains(hardest, [first, second]):
@@ -283,48 +297,56 @@ def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Alone:
-    """Of a mistake alone: the trials that it changes, and those of them that it explains."""
+class _Effect:
+    """The effect of a single mistake.
+
+    Attributes:
+        seen: Indices of the trials that it changes.
+        explained: Indices of those among them that it explains by itself.
+    """
 
     seen: frozenset[int]
     explained: frozenset[int]
 
 
 def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
-    """The pairs that may explain: where only one of the two shows, that one must explain by itself."""
-    wrong = {index for index, one in enumerate(results) if one.wrong}
-    alone = {mistake: _alone(results, mistake) for mistake in mistakes_of(chain)}
-    useful = {mistake: found for mistake, found in alone.items() if found is not None and found.seen}
-    for (first, one), (second, other) in itertools.combinations(useful.items(), 2):
-        if not wrong <= one.seen | other.seen:
+    """Yield the pairs that may explain everything.
+
+    In a trial that only one of the two changes, that one must explain the answer by itself.
+    """
+    wrong = {index for index, result in enumerate(results) if result.wrong}
+    effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}
+    useful = {mistake: found for mistake, found in effects.items() if found is not None and found.seen}
+    for (first, left), (second, right) in itertools.combinations(useful.items(), 2):
+        if not wrong <= left.seen | right.seen:
             continue
-        if not (one.seen - other.seen <= one.explained and other.seen - one.seen <= other.explained):
+        if not (left.seen - right.seen <= left.explained and right.seen - left.seen <= right.explained):
             continue
         yield first, second
         if first.changes.keys() & second.changes.keys():
             yield second, first
 
 
-def _alone(results: Sequence[TrialResult], mistake: Mistake) -> _Alone | None:
-    """`None` for a mistake that is impossible in a trial which has an answer: it was not made."""
+def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
+    """Return the effect of a mistake, or `None` if it is impossible in a trial that has an answer."""
     seen, explained, large = set(), set(), set()
-    for index, one in enumerate(results):
-        trial = with_some_dropped(one.trial) if one.trial.rate else one.trial
+    for index, result in enumerate(results):
+        trial = with_some_dropped(result.trial) if result.trial.rate else result.trial
         try:
             wrong = run(trial, [mistake.changes])
         except ImpossibleError:
             return None
-        right = run(trial) if one.trial.rate else one.right
-        same = Answer(right["output"], right.get("returned") if one.answer.scores is not None else None)
-        shows = from_state(TrialResult(trial, same), wrong) > one.limit
-        if not shows and one.limit > LOOSE:
+        right = run(trial) if result.trial.rate else result.right
+        same = Answer(right["output"], right.get("returned") if result.answer.scores is not None else None)
+        shows = distance_from_state(TrialResult(trial, same), wrong) > result.limit
+        if not shows and result.limit > LOOSE:
             large.add(index)
         if shows:
             seen.add(index)
-            # What it gives in training hangs on what was dropped: that is found out for the pair.
-            if one.trial.rate or one.limit > LOOSE or distance(one, [mistake]) <= one.limit:
+            # In training the numbers depend on what was dropped, which is found out for the pair.
+            if result.trial.rate or result.limit > LOOSE or distance(result, [mistake]) <= result.limit:
                 explained.add(index)
-    if seen:  # large logits may hide what shows in a pair
+    if seen:  # large logits may hide a mistake that shows in a pair
         seen |= large
         explained |= large
-    return _Alone(frozenset(seen), frozenset(explained))
+    return _Effect(frozenset(seen), frozenset(explained))

@@ -1,12 +1,12 @@
-"""What people call things: the part that an argument or a weight plays, by its name.
+"""Common names of arguments and weights, and the role that each stands for.
 
-Names are compared in lower case without underscores: `num_heads`, `numHeads` and `NUM_HEADS` are one.
+Names are compared in lower case and without underscores: `num_heads`, `numHeads` and `NUM_HEADS` are the same.
 """
 
 import re
 from collections.abc import Iterable
 
-# What a call or a constructor may call each of its arguments.
+# Names of arguments of calls and constructors, by role.
 ARGUMENTS: dict[str, str] = {
     "query": "query queries q xq queryinput target tgt decoderinput queryinputs inputsq inputq",
     "key": "key keys k xk keyinput inputsk inputk",
@@ -60,12 +60,12 @@ _BIAS = re.compile(r"^(?:b|bias|.*bias|b(?:q|k|v|o|query|key|value|out|output))[
 
 
 def plain(name: str) -> str:
-    """In lower case, letters and digits alone."""
+    """Return the letters and digits of a name, in lower case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def argument(name: str) -> str | None:
-    """The part that an argument plays, such as "query", or `None` for an unknown one.
+    """Return the role of an argument, such as "query", or `None` for an unknown name.
 
     >>> argument("nHeads"), argument("enc_output"), argument("colour")
     ('heads', 'memory', None)
@@ -74,9 +74,9 @@ def argument(name: str) -> str | None:
 
 
 def weight(path: str) -> tuple[str | None, bool]:
-    """The projection that a weight belongs to, and whether it is called a bias.
+    """Return the projection that a weight belongs to, and whether its name is a bias's.
 
-    The last part of the path that says something counts.
+    The last part of the path that matches decides.
 
     >>> weight("my_attention/q_proj/kernel"), weight("wo"), weight("layers.0.b_k"), weight("dense_3/bias")
     (('query', False), ('attention_output', False), ('key', True), (None, True))
@@ -91,7 +91,7 @@ def weight(path: str) -> tuple[str | None, bool]:
 
 
 def without_kind(name: str) -> str:
-    """The name of a weight without what says that it is a kernel or a bias.
+    """Return the name of a weight without the part that means kernel or bias.
 
     >>> without_kind("projection_kernel"), without_kind("projection_bias"), without_kind("w_1"), without_kind("b_1")
     ('projection', 'projection', '1', '1')
@@ -100,7 +100,7 @@ def without_kind(name: str) -> str:
 
 
 def roles_of(names: Iterable[str]) -> dict[str, str]:
-    """The first name for each part that is played.
+    """Return the first name for each role.
 
     >>> roles_of(["d_model", "num_heads", "rate"])
     {'width': 'd_model', 'heads': 'num_heads'}

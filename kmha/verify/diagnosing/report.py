@@ -1,4 +1,4 @@
-"""What a diagnosis rests on: how far each call's numbers are, where they differ, and all of it as plain data."""
+"""Report a diagnosis: the distance of each call, notes, a picture of the difference, and everything as JSON."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -19,21 +19,20 @@ class DifferenceMap:
     """A matrix of absolute differences, to be drawn.
 
     Attributes:
-        title: what it is.
-        values: (T, S) of scores, or (T, E) of the output.
-        rows, columns: what its axes are.
+        title: Title of the picture.
+        values: Differences of scores (T, S), or of the output (T, E).
+        columns: Name of the columns. The rows are query positions.
     """
 
     title: str
     values: np.ndarray
-    rows: str
     columns: str
 
 
 def distances(found: Diagnosis) -> list[dict[str, Any]]:
-    """For each call, how far it is from right, from what was found, and from the next best; or what it raised.
+    """Return how far each call is from right, from what was found, and from the next best; or the error that it raised.
 
-    `None` is infinitely far: another shape, or NaN where the other has none.
+    `None` means infinitely far: another shape, or NaN where the other has none.
     """
     explanations: dict[str, Any] = {"from_right": ()}
     if found.mistakes:
@@ -41,15 +40,15 @@ def distances(found: Diagnosis) -> list[dict[str, Any]]:
     if found.nearest:
         explanations["from_nearest"] = found.nearest.mistakes
     rows = []
-    for one in found.results:
-        far = {name: matching.distance(one, mistakes) for name, mistakes in explanations.items()}
+    for result in found.results:
+        far = {name: matching.distance(result, mistakes) for name, mistakes in explanations.items()}
         finite = {name: each if np.isfinite(each) else None for name, each in far.items()}
-        rows.append({"call": one.trial.name, "raised": one.answer.error or None, **finite})
+        rows.append({"call": result.trial.name, "raised": result.answer.error or None, **finite})
     return rows
 
 
 def table_rows(found: Diagnosis) -> list[dict[str, Any]]:
-    """The same as texts for a table: the call, and its distances."""
+    """Return the same as texts for a table: the call and its distances."""
     return [
         {
             "call": row["call"],
@@ -64,38 +63,38 @@ def _distance_text(far: float | None) -> str:
 
 
 def difference_map(found: Diagnosis) -> DifferenceMap | None:
-    """Where the scores differ from the right ones, or the output if there are none: of the simplest wrong call."""
-    wrong = [one for one in found.results if not one.answer.error and one.wrong]
-    wrong = [one for one in wrong if not one.trial.training and one.trial.chain == "attention"]
+    """Return where the scores, or else the output, differ from the right ones in the simplest wrong call."""
+    wrong = [result for result in found.results if not result.answer.error and result.wrong]
+    wrong = [result for result in wrong if not result.trial.training and result.trial.chain == "attention"]
     if not wrong:
         return None
-    one = min(wrong, key=plainness)
-    state = one.right
-    if one.answer.scores is not None and one.answer.scores.shape == np.shape(state["returned"]):
-        difference, columns = np.abs(one.answer.scores - state["returned"]), "key positions"
-        if difference.max() > one.limit:
+    result = min(wrong, key=plainness)
+    state = result.right
+    if result.answer.scores is not None and result.answer.scores.shape == np.shape(state["returned"]):
+        difference, columns = np.abs(result.answer.scores - state["returned"]), "key positions"
+        if difference.max() > result.limit:
             item, head = np.unravel_index(np.nan_to_num(difference).max(axis=(2, 3)).argmax(), difference.shape[:2])
-            title = f"{one.trial.name}: by how much the scores of item {item}, head {head} differ (counted from 0)"
-            return _finite(DifferenceMap(title, difference[item, head], "query positions", columns))
-    output = np.asarray(one.answer.output)
+            title = f"{result.trial.name}: difference of the scores in item {item}, head {head} (counted from 0)"
+            return _drawable(DifferenceMap(title, difference[item, head], columns))
+    output = np.asarray(result.answer.output)
     if output.shape != state["output"].shape:
         return None
     difference = np.abs(output - state["output"])
     largest = np.nan_to_num(difference).reshape(len(difference), -1).max(axis=1)
     item = int(largest.argmax())
     values = difference[item] if difference.ndim == 3 else difference[item, 0]
-    title = f"{one.trial.name}: by how much the output of item {item} differs (counted from 0)"
-    return _finite(DifferenceMap(title, values, "query positions", "features"))
+    title = f"{result.trial.name}: difference of the output in item {item} (counted from 0)"
+    return _drawable(DifferenceMap(title, values, "features"))
 
 
-def _finite(difference: DifferenceMap) -> DifferenceMap | None:
-    """A picture has no colour for NaN, and needs something to show."""
+def _drawable(difference: DifferenceMap) -> DifferenceMap | None:
+    """Replace NaN and infinity, which have no colour, by 0. Return `None` if nothing is left to show."""
     values = np.nan_to_num(difference.values, nan=0.0, posinf=0.0)
     return dataclasses.replace(difference, values=values) if values.max() > 0 else None
 
 
 def sizes_text(found: Diagnosis) -> str:
-    """Of its calls."""
+    """Return the sizes of the calls as text."""
     if not found.candidate.core:
         return str(found.sizes)
     heads = f", H={found.sizes.heads}" if found.convention.entry == HEADS else ""
@@ -103,7 +102,7 @@ def sizes_text(found: Diagnosis) -> str:
 
 
 def call_text(found: Diagnosis) -> str:
-    """How it was called: what its signature does not tell."""
+    """Describe the calling convention, as far as the signature does not tell it."""
     convention, accepts = found.convention, found.candidate.accepts
     entry = convention.entry if convention.entry != BATCH or not found.candidate.core else "(B, P, O)"
     parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.candidate.core else f"inputs {entry}"]
@@ -116,49 +115,53 @@ def call_text(found: Diagnosis) -> str:
 
 
 def notes(found: Diagnosis) -> list[str]:
-    """Sentences on what else was seen."""
+    """Return sentences about everything else that was found."""
     lines = []
     if found.verdict == KNOWN:
         worst = max(match.distance for match in found.matches[:1])
-        lines.append(f"With this made on purpose, the reference gives the same numbers to {max(worst, 1e-16):.0e}.")
+        made = "these mistakes" if len(found.mistakes) > 1 else "this mistake"
+        lines.append(f"With {made}, the reference gives the same numbers to {max(worst, 1e-16):.0e}.")
         others = [" and ".join(match.ids) for match in found.matches[1:]]
         if others:
-            lines.append(f"In what it can be called with, these are the same function: {'; '.join(others[:6])}.")
+            lines.append(f"In the calls that it accepts, these give the same numbers: {'; '.join(others[:6])}.")
     if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
-        lines.append("If True (or 1) in its mask is meant to hide, say so: mask='hides', or --mask hides.")
+        lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict == UNKNOWN and found.clue:
-        lines.append(f"The first step that departs: {found.clue.step}.")
+        lines.append(f"The first wrong step: {found.clue.step}.")
         lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
     if found.verdict == RAISES:
         return lines
     if found.candidate.chain == "attention":
         lines.append(call_text(found))
         if found.convention.causal:
-            lines.append("It is causal without being asked to be, and is taken to be meant so.")
+            lines.append("It is causal without being asked, and kmha assumes that you mean it to be.")
     epsilon = found.results[0].trial.more.get("epsilon", EPSILON)
     if epsilon != EPSILON:
-        lines.append(f"The epsilon of its normalizations, {epsilon:g}, is taken to be meant.")
+        lines.append(f"kmha assumes that you mean the epsilon of its normalizations, {epsilon:g}.")
     if found.wrong_layout:
         lines.append(
-            f"It runs with inputs {found.wrong_layout} too, and is wrong there: it is taken not to be meant for them."
+            f"It also runs with inputs {found.wrong_layout}, and is wrong there. "
+            "kmha assumes that it is not meant for them."
         )
     if found.in_float16:
         lines.append(_float16(found.in_float16))
     by_error: dict[str, list[str]] = {}
     for name, error in found.errors.items():
         by_error.setdefault(error, []).append(name)
-    return lines + [f"It raises ({error}) in: {'; '.join(names)}." for error, names in by_error.items()]
+    return lines + [
+        f"It raises an error ({error}) in these calls: {'; '.join(names)}." for error, names in by_error.items()
+    ]
 
 
 def _float16(half: Diagnosis) -> str:
     if half.mistakes:
-        said = "; ".join(f"{mistake.id}: {mistake.says}" for mistake in half.mistakes)
-        return f"In float16 it is wrong, with {said}"
-    return f"In float16 it is wrong, in: {'; '.join(half.wrong)}."
+        mistakes = "; ".join(f"{mistake.id}: {mistake.says}" for mistake in half.mistakes)
+        return f"In float16 it is wrong, with {mistakes}"
+    return f"In float16 it is wrong in these calls: {'; '.join(half.wrong)}."
 
 
 def to_dict(found: Diagnosis) -> dict[str, Any]:
-    """All of it, for JSON."""
+    """Return the whole diagnosis as plain data, for JSON."""
     nearest = found.nearest
     return {
         "candidate": found.name,

@@ -1,4 +1,4 @@
-"""Code to paste that makes one call of a candidate and prints it beside what is right."""
+"""Write a script that makes one call of a candidate and prints its result beside the right one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks
-from kmha.verify.diagnosing.matching import TrialResult, apart
+from kmha.verify.diagnosing.matching import TrialResult, relative_difference
 
 _TENSORS = {
     "numpy": ("", "{}"),
@@ -18,7 +18,7 @@ _TENSORS = {
 
 
 def literal(array: Any) -> str:
-    """An array as Python writes it, whole.
+    """Return an array as Python code, with all its numbers.
 
     >>> literal(np.array([[1.25, -2.0]]))
     'np.array([[1.25, -2.0]])'
@@ -26,19 +26,19 @@ def literal(array: Any) -> str:
     array = np.asarray(array)
     if array.dtype.kind != "f" or array.dtype == np.float64:
         return f"np.array({array.tolist()!r})"
-    # The shortest decimals that give the same numbers again.
+    # Use the shortest decimals that give the same numbers.
     decimals = np.reshape([float(str(number)) for number in array.ravel()], array.shape)
     return f"np.array({decimals.tolist()!r}, dtype={str(array.dtype)!r})"
 
 
 def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
-    """The first lines of a script that uses `thing` as `name`.
+    """Return the first lines of a script that uses `thing` as `name`.
 
     Args:
-        thing: a class, a function, or an object that is there already.
-        framework: of its arrays.
-        source: MODULE:NAME, if it is known where it is; else a class or function says so itself.
-        name: that it has in the script.
+        thing: A class, a function, or an object.
+        framework: Framework of its arrays.
+        source: MODULE:NAME, if known. By default, a class or function says itself where it is.
+        name: Its name in the script.
     """
     lines = ["import keras"] if framework == "keras" else []
     lines += ["import numpy as np"]
@@ -50,14 +50,14 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
     if source:
         module, _, home = source.partition(":")
     if "<" in home or module in ("__main__", "builtins", "", None):
-        return [*lines, f"# {name}: the one that was diagnosed", ""]
+        return [*lines, f"# {name}: the candidate that was diagnosed", ""]
     home = home.split(".")[0] if "." in name else home
     renamed = "" if home in (name, name.split(".")[0]) else f" as {name}"
     return [*lines, f"from {module} import {home}{renamed}", ""]
 
 
 def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str], list[str]]:
-    """A line for each array, and how each argument is written in the call."""
+    """Return a line for each array, and each argument as it is written in the call."""
     lines, given = [], []
     for name, value in arguments.items():
         if isinstance(value, dict):
@@ -79,10 +79,10 @@ def _tensor(tensor: Any, framework: str) -> str:
 
 
 def script(result: TrialResult, lines: list[str]) -> str:
-    """The candidate's `lines`, whose last one leaves `result`, and what is right below."""
+    """Return the candidate's `lines`, of which the last sets `result`, followed by what is right."""
     shown = [*lines, "print(result)", f"# right: {_rounded(result.right['output'])}"]
     scores = result.answer.scores
-    if scores is not None and apart(result.answer.output, result.right["output"]) <= result.limit:
+    if scores is not None and relative_difference(result.answer.output, result.right["output"]) <= result.limit:
         shown.append(f"# right scores: {_rounded(result.right['returned'])}")
     return "\n".join(shown) + "\n"
 

@@ -1,17 +1,21 @@
-"""The calls that a diagnosis tries: each is there to separate some mistakes from the others.
+"""The calls that a diagnosis makes, each of which tells some mistakes from the others.
 
-Sizes are pairwise different where the candidate lets them be, so that swapped axes show; some trials have sizes that
-are equal, because some mistakes are possible only there. What is tried follows from what the candidate accepts:
+Sizes are pairwise different where the candidate allows it, so that swapped axes show. Some trials have equal sizes,
+because some mistakes are only possible there. The trials depend on what the candidate accepts:
 
 | it accepts | trials |
 | --- | --- |
-| anything | self-attention; with a key of its own T < S, and T = S; logits of tens of thousands |
-| a mask | one that differs from item to item, and one that does not; T = S; B = H; rows with nothing to attend to; logits that are exactly zero; a key that is zero; hidden logits that are far larger than the others |
+| anything | self-attention; with a separate key, T < S and T = S; logits of tens of thousands |
+| a mask | a mask for each item, and one for all; T = S; B = H; rows with nothing to attend to; logits that are exactly zero; a key that is zero; hidden logits that are far larger than the others |
 | a causal flag | T = S, T < S, T > S |
-| padding | of the keys; of keys and queries with T = S; B = T |
-| several of these | each two together |
-| dropout | in training, and not |
-| float16 | the same few with masks, and logits whose product overflows before it is scaled |
+| padding | padding of the keys; of keys and queries with T = S; B = T |
+| several of these | each pair together |
+| dropout | in training, and not in training |
+| float16 | some of the trials with masks, and logits that overflow before they are scaled |
+
+In trials of large logits, a right layer's rounding must not show. A softmax of logits of tens of thousands is one or
+zero, except where two logits are close: there a rounding error decides. So such trials are drawn until no two logits of
+a row are close, and the best of all draws is taken.
 """  # noqa: E501 - a table
 
 import dataclasses
@@ -23,35 +27,35 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial, causal, run
 
-# H and O: no two of 1, H, O, √O, O², H·O and O/H are the same, so that each wrong scale is another one.
+# H and O, such that 1, H, O, √O, O², H·O and O/H are all different and each wrong scale is a different number.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
-LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # of batch, queries and keys
+LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # candidates for B, T and S
 RATE = 0.4  # of dropout
-DROPPED = (4, 5)  # T and S in training: all 2^S ways to drop are tried
+DROPPED = (4, 5)  # T and S in training, few because all 2^S draws are tried
 SPREAD = 3e4  # of the logits
-CLOSE = 12.0  # two logits whose difference could be of rounding
-# Their exponentials are infinite, or zero, in float32 and not in float64: the same code would give two results.
+CLOSE = 12.0  # a difference of two logits that rounding could change
+# Exponentials of such logits are infinite or zero in float32 and not in float64, so the same code gives two results.
 BETWEEN = (80.0, 760.0)
 DRAWS = 120
 HALF = 65504.0  # the largest float16
-HALF_CLOSE = 0.005 * HALF  # query, key and their kernels are rounded by 1/2048 of their size
+HALF_CLOSE = 0.005 * HALF  # float16 rounds query, key and their kernels by 1/2048 of their size
 
 
 @dataclasses.dataclass(frozen=True)
 class Accepts:
-    """What a candidate can be called with.
+    """The arguments that a candidate takes.
 
     Attributes:
-        cross: a key of its own; else self-attention only.
-        value: a value of its own; else the value is the key.
-        mask: a mask (B, T, S).
-        causal: a flag for a causal mask.
-        padding: a mask of the keys (B, S).
-        query_padding: it also gets the query's own padding (B, T).
-        training: dropout, of a rate that can be set.
-        wide: it must have I = E = H·O, as many course solutions have.
-        heads: core only: (B, H, P, O) is allowed; else (B, P, O).
-        half: it can compute in float16.
+        cross: A key of its own; otherwise self-attention only.
+        value: A value of its own; otherwise the value is the key.
+        mask: A mask (B, T, S).
+        causal: A flag for a causal mask.
+        padding: A padding mask of the keys (B, S).
+        query_padding: Also a padding mask of the queries (B, T).
+        training: Dropout with a rate that can be set.
+        wide: Only I = E = H·O, as in many course solutions.
+        heads: For a core only: inputs (B, H, P, O); otherwise (B, P, O).
+        half: Computation in float16.
     """
 
     cross: bool = True
@@ -87,7 +91,7 @@ class Sizes:
 
 
 def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True) -> Sizes:
-    """Pairwise different sizes, as far as `accepts` lets them be; key and value have the query's features.
+    """Draw sizes that are pairwise different, as far as `accepts` allows. Key and value have the query's features.
 
     >>> str(draw_sizes(np.random.default_rng(0), Accepts(wide=True)))
     'B=4, T=11, S=7, H=3, I=15, O=5, E=15'
@@ -97,14 +101,14 @@ def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True
     free = [number for number in LENGTHS if number not in (heads, size, width, size**2, 2 * heads)]
     batch, *rest = free
     rows, columns = rng.permutation(rest[:3])[:2].tolist()
-    features = heads * (16 // heads)  # some code splits them into heads
+    features = heads * (16 // heads)  # a multiple of H, because some code splits them into heads
     features += heads * (features == width)
     features, out = (width, width) if accepts.wide else (features, 17)
     return Sizes(batch, rows, columns, heads, features, features, size, out, use_bias)
 
 
 def draw_weights(rng: np.random.Generator, sizes: Sizes) -> dict[str, np.ndarray]:
-    """Random weights in the canonical layout; the logits that they give are of the order of 1 after scaling.
+    """Draw weights in the canonical layout. Their scaled logits are of the order of 1.
 
     >>> weights = draw_weights(np.random.default_rng(0), Sizes(2, 5, 7, 3, 13, 11, 4, 17))
     >>> weights["query/kernel"].shape, weights["key/kernel"].shape, weights["attention_output/kernel"].shape
@@ -126,14 +130,14 @@ def draw_weights(rng: np.random.Generator, sizes: Sizes) -> dict[str, np.ndarray
 def draw(
     seed: int, accepts: Accepts, sizes: Sizes | None = None, weights: Any = None, core: bool = False
 ) -> list[Trial]:
-    """All trials for a candidate: with the same weights, unless these are drawn.
+    """Draw all trials for a candidate, each with weights of its own unless weights are given.
 
     Args:
-        seed: of sizes, weights and inputs.
-        accepts: what the candidate takes.
-        sizes: drawn, if not given.
-        weights: canonical ones that the candidate holds; drawn, if not given.
-        core: scaled dot-product attention alone: no weights.
+        seed: Seed of sizes, weights and inputs.
+        accepts: What the candidate takes.
+        sizes: Sizes of the trials. By default they are drawn.
+        weights: Canonical weights that the candidate holds. By default they are drawn.
+        core: Whether the candidate is scaled dot-product attention alone, without weights.
 
     >>> [trial.name for trial in draw(0, Accepts(mask=False, cross=False))]
     ['self-attention', 'large numbers']
@@ -145,7 +149,7 @@ def draw(
 
 @dataclasses.dataclass
 class AttentionTrials:
-    """Makes trials; `held` are the weights of all of them, or `None`."""
+    """The trials of attention. `held` are the weights of all of them, or `None` to draw them."""
 
     rng: np.random.Generator
     accepts: Accepts
@@ -168,21 +172,21 @@ class AttentionTrials:
             yield from self._padding(short, long)
         if accepts.training:
             yield from self._dropout()
-        # Few numbers, so that draws without two that are close are found.
-        few = self.of(batch=2)
-        yield large(lambda: few.make("large numbers", *self.lengths(2, short)))
+        # Few items, so that a draw without close logits is found.
+        few = self.with_sizes(batch=2)
+        yield with_large_logits(lambda: few.make("large numbers", *self.lengths(2, short)))
         if accepts.mask:
-            yield large(lambda: few.with_mask("large numbers, mask", *self.lengths(3, short), share=0.35))
+            yield with_large_logits(lambda: few.with_mask("large numbers, mask", *self.lengths(3, short), share=0.35))
         if accepts.half:
             yield from self._half(lengths)
-            yield overflowing(lambda: few.make("float16, large numbers", *self.lengths(2, short)))
+            yield overflowing_in_float16(lambda: few.make("float16, large numbers", *self.lengths(2, short)))
 
     def _masks(self, short: int, long: int) -> Iterator[Trial]:
         lengths, heads = self.lengths(short, long), self.sizes.heads
         yield self.with_mask("mask", *lengths, full=True)
         yield self.with_mask("mask, equal lengths", *self.lengths(long, long))
         yield self.same_mask("mask, the same for all items", *lengths)
-        yield self.of(batch=heads).with_mask("mask, as many items as heads", *lengths)
+        yield self.with_sizes(batch=heads).with_mask("mask, as many items as heads", *lengths)
         yield self.zeros("mask, some logits zero", *lengths, biased=False)
         yield self.zeros("mask, a key zero", *lengths, biased=True)
         yield self.with_mask("mask with rows of nothing", *lengths, empty=True)
@@ -204,17 +208,17 @@ class AttentionTrials:
         yield self.padded("padding, self-attention", long)
         if self.accepts.cross:
             yield self.padded("padding, equal lengths", long, long)
-        yield self.of(batch=lengths[0]).padded("padding, as many queries as items", *lengths)
-        yield self.of(batch=self.sizes.heads).padded("padding, as many items as heads", *lengths)
+        yield self.with_sizes(batch=lengths[0]).padded("padding, as many queries as items", *lengths)
+        yield self.with_sizes(batch=self.sizes.heads).padded("padding, as many items as heads", *lengths)
         if self.accepts.mask:
             yield self.padded("mask and padding", *lengths, mask=True)
         if self.accepts.causal:
             yield self.padded("causal and padding", long, causal=True)
 
     def _dropout(self) -> Iterator[Trial]:
-        """What was kept is unknown, and found by trying all: so with one head, and few keys."""
+        """Yield trials with dropout. Few keys and one head let the diagnosis try every possible draw."""
         size = self.sizes.width if self.accepts.wide else DROPPED[1] - 1
-        alone = self if self.held is not None else self.of(heads=1, size=size)
+        alone = self if self.held is not None else self.with_sizes(heads=1, size=size)
         lengths = self.lengths(*DROPPED)
         yield alone.make("dropout, not training", *lengths, rate=RATE)
         yield alone.make("dropout, training", *lengths, training=True, rate=RATE)
@@ -236,18 +240,18 @@ class AttentionTrials:
             yield in_float16(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
 
     def lengths(self, rows: int, columns: int) -> tuple[int, ...]:
-        """T and S, or for self-attention the larger alone."""
+        """Return T and S, or for self-attention only the larger."""
         return (rows, columns) if self.accepts.cross else (max(rows, columns),)
 
-    def of(self, **sizes: Any) -> "AttentionTrials":
-        """The same with other sizes."""
+    def with_sizes(self, **sizes: Any) -> "AttentionTrials":
+        """Return the same with other sizes."""
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, **sizes))
 
     def make(self, name: str, *lengths: int, **options: Any) -> Trial:
-        """Of T and S; self-attention if there is one length. All weights and inputs are drawn anew."""
+        """Make a trial with lengths T and S, or of self-attention with one length. Weights and inputs are drawn."""
         sizes, rows = self.sizes, lengths[0]
         query = self.array(rows, sizes.features)
-        if len(lengths) == 1:  # self-attention, where the kernels let key and value be the query
+        if len(lengths) == 1:  # self-attention, if the kernels allow key and value to be the query
             same = self.core or sizes.features == sizes.key_features
             key = value = query if same else self.array(rows, sizes.key_features)
         else:
@@ -278,11 +282,14 @@ class AttentionTrials:
         return dataclasses.replace(trial, mask=np.broadcast_to(mask[:1], mask.shape))
 
     def mask(self, rows: int, columns: int, share: float = 0.55, empty: bool = False, full: bool = False) -> np.ndarray:
-        """Each row has something to attend to, unless it must not; in each item a key is hidden from all queries."""
+        """Draw a mask (B, T, S).
+
+        Each row has something to attend to, unless `empty`. In each item one key is hidden from all queries.
+        """
         batch = self.sizes.batch
         mask = self.rng.random((batch, rows, columns)) < share
         mask[np.arange(batch), :, 1 + np.arange(batch) % (columns - 1) if columns > 1 else 0] = False
-        # With a causal mask too, the first position of every row stays.
+        # Under a causal mask too, every row keeps its first position.
         mask[..., 0] |= ~mask.any(-1)
         mask[:, :, 0] |= self.rng.random((batch, rows)) < share + 0.15
         mask[:, 0, 0] = True
@@ -293,7 +300,7 @@ class AttentionTrials:
         return mask
 
     def padded(self, name: str, *lengths: int, mask: bool = False, **options: Any) -> Trial:
-        """Positions at the end are padding, in each item a different number."""
+        """Make a trial with padding at the end, of a different length in each item."""
         trial = self.make(name, *lengths, **options)
         rows, columns = lengths[0], lengths[-1]
         key_mask = self._real(columns)
@@ -303,14 +310,17 @@ class AttentionTrials:
         return dataclasses.replace(trial, key_mask=key_mask, query_mask=given, mask=drawn)
 
     def _real(self, positions: int) -> np.ndarray:
-        """(B, P), False at padding: at the end, of different lengths; the second item has none."""
+        """Return (B, P), False at padding. The second item has no padding."""
         batch = self.sizes.batch
         padding = np.arange(batch) * max(1, positions // batch) % positions
         padding[:2] = padding[:2][::-1]
         return np.arange(positions) < (positions - padding)[:, None]
 
     def zeros(self, name: str, *lengths: int, biased: bool) -> Trial:
-        """A key is zero where attending is allowed; without biases a query too, and then their logits are zero."""
+        """Make a trial in which a key is zero where attending is allowed.
+
+        Without biases a query is zero too, and then their logits are zero.
+        """
         trial = self.with_mask(name, *lengths)
         weights = dict(trial.weights)
         if not biased and self.held is None:
@@ -327,19 +337,22 @@ class AttentionTrials:
         return dataclasses.replace(trial, query=query, key=key, value=value, weights=weights, mask=mask)
 
 
-def large(make: Callable[[], Trial]) -> Trial:
-    """Logits of tens of thousands: their exponentials overflow, and what hides them must be larger still."""
+def with_large_logits(make: Callable[[], Trial]) -> Trial:
+    """Draw a trial with logits of tens of thousands.
+
+    Their exponentials overflow, and a fill that hides them must be larger still.
+    """
     return _best(lambda: _spread(make()), _cost)
 
 
 def in_float16(trial: Trial) -> Trial:
-    """Computed in float16; inputs that it holds exactly."""
+    """Return the trial for float16, with inputs that float16 holds exactly."""
     return trial.with_inputs(lambda array: array.astype("float16").astype("float64"), dtype="float16")
 
 
-def overflowing(make: Callable[[], Trial]) -> Trial:
-    """Of float16: query · key is larger than float16 can hold, and is not once it is scaled."""
-    return _best(lambda: _overflowing(make()), _half_cost)
+def overflowing_in_float16(make: Callable[[], Trial]) -> Trial:
+    """Draw a float16 trial in which query · key overflows, and would not once it is scaled."""
+    return _best(lambda: _shrink_to_float16(make()), _half_cost)
 
 
 def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
@@ -352,12 +365,12 @@ def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
         if not least:
             break
     if best is None:
-        raise ValueError(f"none of {DRAWS} draws gives a number: the weights must be finite.")
+        raise ValueError(f"expected finite weights: none of {DRAWS} draws gives finite logits.")
     return best
 
 
-def _times(trial: Trial, factor: float, items: int | None = None) -> Trial:
-    """Query and key of the first `items` are multiplied, so that their logits are, by about `factor`."""
+def _multiply_logits(trial: Trial, factor: float, items: int | None = None) -> Trial:
+    """Multiply query and key of the first `items`, so that their logits grow by about `factor`."""
     roots = np.ones(len(trial.query))
     roots[:items] = math.sqrt(factor)
     same = trial.value is trial.key
@@ -366,18 +379,25 @@ def _times(trial: Trial, factor: float, items: int | None = None) -> Trial:
 
 
 def _spread(trial: Trial) -> Trial:
-    """Without a mask, of the first item alone: the largest logit of all is then far above those of the other."""
-    return _times(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
+    """Scale the logits to tens of thousands.
+
+    Without a mask only the first item is scaled, so that the largest logit of all is far above those of the other
+    items.
+    """
+    return _multiply_logits(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
 
 
 def _cost(trial: Trial) -> float:
-    """How many logits could be rounded to another result; with a mask, also which constants would not show."""
+    """Return how many logits could be rounded to another result.
+
+    With a mask, also count the constants that would not show if they were used to hide logits.
+    """
     state = run(trial)
     scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
     if trial.mask is None:
         scaled, allowed = scaled[:1], allowed[:1]
     size = np.abs(scaled)
-    close = 10 * _close(scaled, allowed, CLOSE) + _close(scaled, np.ones_like(allowed), CLOSE)
+    close = 10 * _close_rows(scaled, allowed, CLOSE) + _close_rows(scaled, np.ones_like(allowed), CLOSE)
     cost = float(close + ((size > BETWEEN[0]) & (size < BETWEEN[1])).sum())
     if trial.mask is None:
         return cost
@@ -391,20 +411,20 @@ def _cost(trial: Trial) -> float:
     return cost + 5.0 * (not (-best > 1.1e4).any())
 
 
-def _close(logits: np.ndarray, allowed: np.ndarray, distance: float) -> int:
-    """In how many rows the two largest of those allowed are close."""
+def _close_rows(logits: np.ndarray, allowed: np.ndarray, distance: float) -> int:
+    """Return the number of rows in which the two largest allowed logits are close."""
     if logits.shape[-1] == 1:
         return 0
     largest = np.sort(np.where(allowed, logits, -np.inf), axis=-1)[..., -2:]
     return int((largest[..., 1] - largest[..., 0] < distance).sum())
 
 
-def _overflowing(trial: Trial) -> Trial:
-    """Scaled logits below the largest float16, however their terms are summed."""
-    for _ in range(2):  # the second time for the biases, which the first did not multiply
+def _shrink_to_float16(trial: Trial) -> Trial:
+    """Keep scaled logits below the largest float16, in whatever order their terms are summed."""
+    for _ in range(2):  # the second time for the biases, which the factor does not multiply
         heads, scale = (run(trial)[step] for step in ("heads", "scale"))
         terms = np.abs(heads["query"]) @ np.swapaxes(np.abs(heads["key"]), -1, -2)
-        trial = _times(trial, 0.95 * HALF / float(terms.max() * scale))
+        trial = _multiply_logits(trial, 0.95 * HALF / float(terms.max() * scale))
     return in_float16(trial)
 
 
@@ -412,5 +432,5 @@ def _half_cost(trial: Trial) -> float:
     state = run(trial)
     logits = state["logits"]
     around = (np.abs(logits) > 0.95 * HALF) & (np.abs(logits) < 1.05 * HALF)
-    close = _close(state["scaled"], np.ones(logits.shape, bool), HALF_CLOSE)
+    close = _close_rows(state["scaled"], np.ones(logits.shape, bool), HALF_CLOSE)
     return float(around.sum() + 10 * close + 100.0 * (not (logits > 1.05 * HALF).any()))

@@ -1,8 +1,8 @@
-"""Of a mistake that the bank does not know: the first step that departs, the smallest case, the pattern.
+"""Describe a mistake that the bank does not know, by its first wrong step, a pattern, and the smallest case.
 
-A candidate shows no steps, but cases that leave steps out show which one it is: with one key every score is 1, so what
-is wrong there is on the way of the values; without a mask the mask is not it; and scores, where they are returned, are
-a step of their own.
+A candidate does not show its steps, but some cases leave steps out. With one key every score is 1, so a difference
+there comes from the values. A difference without a mask does not come from the mask. Scores, where they are returned,
+are a step themselves.
 """
 
 import dataclasses
@@ -13,29 +13,30 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.matching import TrialResult, apart
+from kmha.verify.diagnosing.matching import TrialResult, relative_difference
 from kmha.verify.diagnosing.trials import Sizes
 
-VALUES = "the way of the values: value projection, mix, merge or output bias"
-LOGITS = "the logits: query or key projection, their product, the scale, or the softmax"
-AFTER = "after the scores: dropout, mix, merge or output bias"
-BLOCK = "the sublayers: attention, feed-forward network, residual connections or normalizations"
-RETURNED = "the scores that are returned: the output is right"
-CHANGED = "what it leaves of its inputs: it changes them in place"
-MASK = "the mask, or how it is combined"
-TRAINING = "dropout, or what else training changes"
+VALUES = "the path of the values (value projection, mix, merge or output bias)"
+LOGITS = "the logits (query or key projection, their product, the scale, or the softmax)"
+AFTER = "a step after the scores (dropout, mix, merge or output bias)"
+BLOCK = "a sublayer (attention, feed-forward network, residual connection or normalization)"
+RETURNED = "the returned scores (the output is right)"
+CHANGED = "a change of its inputs in place"
+MASK = "the mask, or how masks are combined"
+TRAINING = "dropout, or something else that training changes"
 FLOAT16 = "the range or precision of float16"
-CLOSE = 1e-5  # relative to the largest element: float32 candidates are among those that are looked at
-MOST = 8  # numbers in a sentence
+CLOSE = 1e-5  # relative to the largest element; some candidates compute in float32
+MAX_NUMBERS = 8  # in a sentence
+FROM_0 = " (counted from 0)"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Clue:
-    """What can be said of an unknown mistake.
+    """The known facts about an unknown mistake.
 
     Attributes:
-        step: the first that departs.
-        pattern: sentences about the difference.
+        step: First step that is wrong.
+        pattern: Sentences about the difference.
     """
 
     step: str
@@ -43,94 +44,96 @@ class Clue:
 
 
 def find_clue(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> Clue:
-    """All that can be found out with further calls."""
-    wrong = [one for one in results if one.wrong]
+    """Find the first wrong step and the pattern of the difference, with further calls."""
+    wrong = [result for result in results if result.wrong]
     shown = min(wrong, key=plainness)
     found = difference_sentences(shown, shown.right["output"], shown.right.get("returned"))
     if not shown.trial.training and not _repeats(candidate, shown):
-        found.insert(0, "called twice with the same, it gives two results: something random is on, or it keeps a state")
-    return Clue(first_wrong_step(candidate, sizes, results, wrong), tuple(found))
+        found.insert(0, "called twice with the same inputs, it gives two results: it is random, or keeps a state")
+    return Clue(first_wrong_step(candidate, sizes, wrong), tuple(found))
 
 
-def _repeats(candidate: Candidate, one: TrialResult) -> bool:
-    again = candidate.answer(one.trial)
-    return not again.error and np.array_equal(again.output, one.answer.output, equal_nan=True)
+def _repeats(candidate: Candidate, result: TrialResult) -> bool:
+    again = candidate.answer(result.trial)
+    return not again.error and np.array_equal(again.output, result.answer.output, equal_nan=True)
 
 
-def plainness(one: TrialResult) -> tuple[Any, ...]:
-    """The smaller, the less is special about it."""
-    trial = one.trial
+def plainness(result: TrialResult) -> tuple[Any, ...]:
+    """Return a sort key that is smaller the fewer special features a trial has."""
+    trial = result.trial
     extreme = "large" in trial.name or trial.dtype != "float64"
-    everywhere = trial.masked and bool((~trial.allowed()).any(-1).all())  # no row sees everything
-    return bool(trial.rate), extreme, trial.masked, everywhere, trial.query.size
+    every_row_masked = trial.masked and bool((~trial.allowed()).any(-1).all())
+    return bool(trial.rate), extreme, trial.masked, every_row_masked, trial.query.size
 
 
-def first_wrong_step(
-    candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult], wrong: Sequence[TrialResult]
-) -> str:
-    """The first step of the chain that departs, as far as it can be told."""
+def first_wrong_step(candidate: Candidate, sizes: Sizes, wrong: Sequence[TrialResult]) -> str:
+    """Return the first step of the chain that is wrong, as far as the trials tell."""
     if candidate.chain != "attention":
-        return MASK if all(one.trial.masked for one in wrong) else BLOCK
-    plain = [one for one in wrong if not one.trial.masked and not one.trial.training and one.trial.dtype == "float64"]
+        return MASK if all(result.trial.masked for result in wrong) else BLOCK
+    plain = [
+        result
+        for result in wrong
+        if not result.trial.masked and not result.trial.training and result.trial.dtype == "float64"
+    ]
     if not plain:
-        masked = [one for one in wrong if not one.trial.training and one.trial.dtype == "float64"]
-        return MASK if masked else TRAINING if any(one.trial.training for one in wrong) else FLOAT16
+        masked = [result for result in wrong if not result.trial.training and result.trial.dtype == "float64"]
+        return MASK if masked else TRAINING if any(result.trial.training for result in wrong) else FLOAT16
     shown = min(plain, key=plainness)
     scores = shown.answer.scores
-    scores_right = scores is not None and apart(scores, shown.right["returned"]) <= shown.limit
-    if apart(shown.answer.output, shown.right["output"]) <= shown.limit:
+    scores_right = scores is not None and relative_difference(scores, shown.right["returned"]) <= shown.limit
+    if relative_difference(shown.answer.output, shown.right["output"]) <= shown.limit:
         return RETURNED if scores is not None and not scores_right else CHANGED
     single = _with_one_key(candidate, sizes)
-    if single is not None and apart(single.answer.output, single.right["output"]) > single.limit:
+    if single is not None and relative_difference(single.answer.output, single.right["output"]) > single.limit:
         return VALUES
     return AFTER if scores_right else LOGITS
 
 
 def _with_one_key(candidate: Candidate, sizes: Sizes) -> TrialResult | None:
-    """A trial with one key and one query, if the candidate answers it."""
+    """Return a trial with one key and one query, if the candidate answers it."""
     small = dataclasses.replace(sizes, rows=1, columns=1)
-    one = candidate.evaluate(next(candidate.iter_trials(1, small)))
-    return None if one.answer.error else one
+    result = candidate.evaluate(next(candidate.iter_trials(1, small)))
+    return None if result.answer.error else result
 
 
 def smallest_case(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> TrialResult | None:
-    """The smallest sizes with which the plainest trial that went wrong still does."""
-    wrong = [one for one in results if one.wrong and not one.trial.rate]
+    """Return the smallest case in which the plainest wrong trial is still wrong."""
+    wrong = [result for result in results if result.wrong and not result.trial.rate]
     if not wrong:
         return None
     name = min(wrong, key=plainness).trial.name
     for small in candidate.smaller_sizes(sizes):
         try:
             trial = next((trial for trial in candidate.iter_trials(2, small) if trial.name == name), None)
-        except (ValueError, IndexError):  # too small for some trial
+        except (ValueError, IndexError):  # too small for some trials
             continue
         if trial is None:
             continue
-        one = candidate.evaluate(_short(trial, candidate.weights is None))
-        if not one.answer.error and one.wrong:
-            return one
+        result = candidate.evaluate(_rounded(trial, candidate.weights is None))
+        if not result.answer.error and result.wrong:
+            return result
     return None
 
 
-def _short(trial: Trial, free: bool) -> Trial:
-    """With numbers of two decimals, to be printed; but for weights that a candidate holds."""
+def _rounded(trial: Trial, free: bool) -> Trial:
+    """Round inputs to two decimals for printing, and weights too unless the candidate holds its own."""
     weights = {name: np.round(array, 2) if free else array for name, array in trial.weights.items()}
     return trial.with_inputs(lambda array: np.round(array, 2), weights=weights)
 
 
-def difference_sentences(results: TrialResult, right: np.ndarray, right_scores: np.ndarray | None) -> list[str]:
-    """All that is true of one answer's difference from the right output (B, T, E) and scores (B, H, T, S)."""
-    output, scores = results.answer.output, results.answer.scores
+def difference_sentences(result: TrialResult, right: np.ndarray, right_scores: np.ndarray | None) -> list[str]:
+    """Describe how one answer differs from the right output (B, T, E) and scores (B, H, T, S)."""
+    output, scores = result.answer.output, result.answer.scores
     if output is None:
         return []
     if output.shape != right.shape:
-        return [f"its output has the shape {output.shape}, where {right.shape} is right"]
+        return [f"its output has the shape {output.shape}, and the right shape is {right.shape}"]
     if _same(output, right):
         found = ["its output is right"] if scores is not None else []
     else:
-        found = [*_of_output(output, right), *_of_rows(output, right, results)]
+        found = [*_of_output(output, right), *_of_rows(output, right, result)]
     if scores is not None and right_scores is not None:
-        found += _of_scores(scores, right_scores, results)
+        found += _of_scores(scores, right_scores, result)
     return found
 
 
@@ -153,28 +156,28 @@ def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
         yield f"it is {factor:.6g} times the right output everywhere"
     difference = output - right
     if _same(difference, np.broadcast_to(difference[:1, :1] if output.ndim == 3 else difference[:1], output.shape)):
-        yield "the difference is the same at every position of every item, as of a bias"
+        yield "the difference is the same at every position of every item, like a bias"
     items = [item for item in range(len(output)) if _same(output[item], right[item])]
     if items and len(items) < len(output):
         wrong = [item for item in range(len(output)) if item not in items]
-        yield f"only the batch's items {_numbers(wrong)} differ; {_numbers(items)} are right (counted from 0)"
-    yield from _exchanged(output, right, {"the batch": 0, "positions": -2, "features": -1})
+        yield f"the difference is only in {_in('item', wrong)} of the batch, not in {_in('item', items)}{FROM_0}"
+    yield from _reordered(output, right, {"the batch": 0, "positions": -2, "features": -1})
 
 
-def _of_rows(output: np.ndarray, right: np.ndarray, results: TrialResult) -> Iterator[str]:
-    """Which positions t differ, and whether they are those of which something is hidden."""
+def _of_rows(output: np.ndarray, right: np.ndarray, result: TrialResult) -> Iterator[str]:
+    """Describe which positions t differ, and whether they are those from which something is hidden."""
     far = np.abs(np.nan_to_num(output - right, nan=np.inf)).max(axis=(1, 3) if output.ndim == 4 else 2)  # (B, T)
     differs = far > CLOSE * np.abs(right).max()
-    hidden = (~results.trial.allowed()).any(-1)
-    empty = results.trial.empty_rows()
+    hidden = (~result.trial.allowed()).any(-1)
+    empty = result.trial.empty_rows()
     if hidden.any() and not hidden.all() and np.array_equal(differs & ~empty, hidden & ~empty):
-        yield "it differs only where the mask hides something: the other positions are right"
+        yield "it differs only at positions from which the mask hides something; the other positions are right"
     elif differs.any(0).any() and not differs.any(0).all():
-        yield f"only the positions {_numbers(np.flatnonzero(differs.any(0)).tolist())} differ (counted from 0)"
+        yield f"the difference is only at {_in('position', np.flatnonzero(differs.any(0)).tolist())}{FROM_0}"
 
 
-def _exchanged(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> Iterator[str]:
-    """Whether the right numbers are there, in another order along an axis."""
+def _reordered(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> Iterator[str]:
+    """Describe an array that holds the right numbers in another order along an axis."""
     if _same(array, right):
         return
     if array.ndim >= 2 and array.shape[-1] == array.shape[-2] and _same(array, np.swapaxes(right, -1, -2)):
@@ -183,46 +186,50 @@ def _exchanged(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> It
         mine, theirs = (np.moveaxis(each, axis, 0).reshape(each.shape[axis], -1) for each in (array, right))
         order = [next((i for i, row in enumerate(theirs) if _same(row, mine_row)), None) for mine_row in mine]
         if None not in order and len(set(order)) == len(order) and order != sorted(order, key=lambda index: index or 0):
-            yield f"it is right but for the order along {name}: {_numbers([index or 0 for index in order])}"
+            numbers = _numbers([index or 0 for index in order])
+            yield f"its numbers are right, but in another order along {name}: {numbers}"
 
 
-def _of_scores(scores: np.ndarray, right: np.ndarray, results: TrialResult) -> Iterator[str]:
+def _of_scores(scores: np.ndarray, right: np.ndarray, result: TrialResult) -> Iterator[str]:
     if scores.shape != right.shape:
-        yield f"its scores have the shape {scores.shape}, where {right.shape} is right"
+        yield f"its scores have the shape {scores.shape}, and the right shape is {right.shape}"
         return
     if _same(scores, right):
-        yield "its scores are right: the mistake comes after them"
+        yield "its scores are right, so the mistake comes after them"
         return
     factor = _factor_of_logits(scores, right)
     if factor is not None:
-        yield f"its scores are those of logits that are {factor:.6g} times the right ones"
+        yield f"its scores are what the right logits times {factor:.6g} would give"
     difference = scores - right
     if scores.shape[1] > 1 and _same(scores, np.broadcast_to(scores[:, :1], scores.shape)):
         yield "its scores are the same in all heads"
     elif scores.shape[1] > 1 and _same(difference, np.broadcast_to(difference[:, :1], difference.shape)):
-        yield "the difference of its scores is constant over the heads"
+        yield "the difference of its scores is the same in all heads"
     heads = [head for head in range(scores.shape[1]) if _same(scores[:, head], right[:, head])]
     if heads and len(heads) < scores.shape[1]:
-        yield f"the scores of the heads {_numbers(heads)} are right, those of the others are not"
+        yield f"its scores are right only in {_in('head', heads)}{FROM_0}"
     sums = scores.sum(-1)
     if not np.allclose(sums[np.isfinite(sums)], 1.0, atol=1e-4):
-        yield f"its rows of scores sum to {np.nanmin(sums):.3g} up to {np.nanmax(sums):.3g}, not to 1"
+        yield f"its rows of scores sum to between {np.nanmin(sums):.3g} and {np.nanmax(sums):.3g}, not to 1"
     for name, axes in (("the queries", 2), ("the batch", 0), ("the heads", 1)):
         if np.allclose(scores.sum(axes), 1.0, atol=1e-4):
             yield f"its scores sum to 1 over {name}"
-    hidden = np.broadcast_to(~results.trial.allowed()[:, None], scores.shape)
+    hidden = np.broadcast_to(~result.trial.allowed()[:, None], scores.shape)
     if hidden.any():
         seen = np.abs(scores[hidden]).max()
         yield (
-            f"positions that the mask hides get scores up to {seen:.2g}"
+            f"positions that the mask hides get scores of up to {seen:.2g}"
             if seen > CLOSE
-            else "what the mask hides gets no score, as it must be"
+            else "positions that the mask hides get no score, as they must"
         )
-    yield from _exchanged(scores, right, {"the heads": 1, "the queries": 2, "the keys": 3})
+    yield from _reordered(scores, right, {"the heads": 1, "the queries": 2, "the keys": 3})
 
 
 def _factor_of_logits(scores: np.ndarray, right: np.ndarray) -> float | None:
-    """By which the logits are multiplied, if that explains the scores: they are its log but for a number a row."""
+    """Return the factor on the logits that explains the scores, or `None`.
+
+    The logits are the log of the scores, up to a constant for each row.
+    """
     seen = (right > 0) & (scores > 0)
     if not np.array_equal(right > 0, scores > 0) or not seen.any():
         return None
@@ -236,6 +243,15 @@ def _centred(logits: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return np.where(seen, logits - mean, 0.0)
 
 
+def _in(noun: str, values: list[int]) -> str:
+    """Return a noun with its numbers.
+
+    >>> _in("item", [1]), _in("item", [0, 2])
+    ('item 1', 'items 0, 2')
+    """
+    return f"{noun}{'s' if len(values) > 1 else ''} {_numbers(values)}"
+
+
 def _numbers(values: list[int]) -> str:
-    shown = [str(value) for value in values[:MOST]]
-    return ", ".join([*shown, "…"] if len(values) > MOST else shown)
+    shown = [str(value) for value in values[:MAX_NUMBERS]]
+    return ", ".join([*shown, "…"] if len(values) > MAX_NUMBERS else shown)

@@ -1,7 +1,10 @@
-"""The weights that a layer holds: which is which, in what form, and the way from and to the canonical layout.
+"""The weights of a layer: their roles and forms, and the conversion from and to the canonical layout.
 
-A weight is known by its name, by the name of the attribute that its sublayer has, or by the order in which a layer is
-usually written: query, key, value, output.
+A form is a pattern. Each group between commas is one axis, and its letters are laid side by side in it: "I,HO" is a
+`Dense` kernel of all heads, "HO,I" is that of torch's `Linear`, and "I,3HO" is query, key and value packed.
+
+A weight is recognised by its name, by the name of its sublayer's attribute, or by the order in which a layer is usually
+written: query, key, value, output.
 """
 
 import dataclasses
@@ -18,13 +21,13 @@ from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
 
-# One small kernel for all heads, each of which has its P = I/H of the features.
+# One small kernel for all heads, each of which takes its own P = I/H features.
 SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
 KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
 BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
 OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
 OUTPUT_BIASES = ("E", "1,1,E", "1,E")
-# The order of query, key and value (3), heads and features within a head differs.
+# They differ in the order of query, key and value (3), heads, and features within a head.
 PACKED_KERNELS = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
 PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
 PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
@@ -34,15 +37,20 @@ _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I ke
 
 
 class UnknownWeightsError(ValueError):
-    """A layer's weights are not those of an attention layer."""
+    """A layer's weights do not fit multi-head attention."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One array of a layer: its path by attributes, and how to set and read it.
+    """One array of a layer.
 
-    `transposed` says whether a matrix is (out, in), as in torch's `Linear`; `None` where nothing tells;
-    `used`, whether the layer's call made it.
+    Attributes:
+        path: Attributes that lead to it.
+        shape: Its shape.
+        assign: Function that sets it.
+        read: Function that reads it.
+        transposed: Whether a matrix is (out, in), as in torch's `Linear`; `None` if unknown.
+        used: Whether the layer's call made it.
     """
 
     path: str
@@ -53,7 +61,7 @@ class Variable:
     used: bool = True
 
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
-        """With `transposed` known by its shape in a layer with more input features."""
+        """Find `transposed` from the shape of the same variable in a layer with more input features."""
         longer = [mine != theirs for mine, theirs in zip(self.shape, other, strict=False)]
         if self.transposed is not None or len(longer) != 2 or sum(longer) != 1:
             return self
@@ -62,7 +70,15 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """What one variable is: a projection's kernel or bias, in a form; of one head, where each has its own."""
+    """The role of one variable: kernel or bias of a projection, in a form.
+
+    Attributes:
+        variable: The variable.
+        role: Name of the projection.
+        is_bias: Whether it is a bias.
+        form: Its form.
+        head: Number of its head, if each head has a variable of its own.
+    """
 
     variable: Variable
     role: str
@@ -76,7 +92,7 @@ class Slot:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the canonical weights that it holds."""
+        """Names of the canonical weights that it holds."""
         kind = "bias" if self.is_bias else "kernel"
         return tuple(f"{role}/{kind}" for role in PACKS.get(self.role, (self.role,)))
 
@@ -91,11 +107,11 @@ class Slot:
 
     @property
     def shared(self) -> bool:
-        """Whether it is one small kernel for all heads, each of which has its part of the features."""
+        """True for one small kernel for all heads, each of which has its part of the features."""
         return self.form in (*SHARED, SHARED_BIAS)
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Sets the variable from canonical weights; a bias that these lack is zeros."""
+        """Set the variable from canonical weights, or to zeros if they do not have this bias."""
         if self.role in PACKS:
             canonical = np.stack([weights.get(name, np.zeros(())) for name in self.names])
         elif self.name in weights:
@@ -110,19 +126,19 @@ class Slot:
         self.variable.assign(to_form(canonical, self.letters, self.form))
 
     def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-        """The canonical weights that the variable holds."""
+        """Return the canonical weights that the variable holds."""
         if self.shared:
             sizes = {**sizes, "P": sizes["I"] // sizes["H"]}
         array = from_form(self.variable.read(), self.letters, self.form, sizes)
         if self.shared:
-            return {self.name: np.stack([array] * sizes["H"]) if self.is_bias else _in_blocks(array, sizes["H"])}
+            return {self.name: np.stack([array] * sizes["H"]) if self.is_bias else _block_diagonal(array, sizes["H"])}
         if self.role in PACKS:
             return dict(zip(self.names, array, strict=True))
         return {self.name: array}
 
 
-def _in_blocks(array: np.ndarray, heads: int) -> np.ndarray:
-    """(H, I, O) of a kernel (P, O) that every head lays over its own part of the features."""
+def _block_diagonal(array: np.ndarray, heads: int) -> np.ndarray:
+    """Return (H, I, O) of a kernel (P, O) that every head applies to its own part of the features."""
     part, size = array.shape
     blocks = np.zeros((heads, heads, part, size), array.dtype)
     blocks[np.arange(heads), np.arange(heads)] = array
@@ -130,34 +146,34 @@ def _in_blocks(array: np.ndarray, heads: int) -> np.ndarray:
 
 
 def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
-    """All that the variables can be, the likeliest first.
+    """Return all possible roles and forms of the variables, the likeliest first.
 
     Args:
-        variables: of the layer, in the order in which they were made.
-        sizes: by letter: H, O, E, and I by role as "I query", "I key", "I value".
+        variables: Variables of the layer, in the order in which they were made.
+        sizes: Sizes by letter: H, O, E, and I by role as "I query", "I key", "I value".
 
     Raises:
-        UnknownWeightsError: nothing fits; it lists the weights.
+        UnknownWeightsError: Nothing fits. The message lists the weights.
     """
-    untold = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
+    undetermined = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
     found = [
         slots
         for roles in _roles(variables)
         for order in (ORDERS if any(role in PACKS for role, _, _ in roles) else ORDERS[:1])
-        for transposed in ((False, True) if untold else (False,))
+        for transposed in ((False, True) if undetermined else (False,))
         if (slots := _fitted(variables, roles, sizes, order, transposed))
     ]
     if not found and variables:
         raise UnknownWeightsError(
-            "the weights are not those of multi-head attention in any form that is known. Expected kernels for query, "
-            f"key, value and output, such as (I, H·O), (H, I, O), or (H·O, I), with {_sizes_text(sizes)}. Received: "
+            "the weights fit no known form of multi-head attention. Expected kernels for query, key, value and output, "
+            f"such as (I, H·O), (H, I, O) or (H·O, I), with {_sizes_text(sizes)}. Received: "
             f"{listed(variables)}."
         )
     return found or [[]]
 
 
 def listed(variables: Sequence[Variable]) -> str:
-    """Their paths and shapes."""
+    """Return the paths and shapes of variables as text."""
     return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
 
 
@@ -166,7 +182,7 @@ def _sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
-    """Which projection each variable belongs to: by name; those without one in every order."""
+    """Yield the possible projections of the variables: by name, and those without a name in every order."""
     named = [naming.weight(variable.path) for variable in variables]
     heads = [head_of(variable.path, variables) for variable in variables]
     known = [(role, is_bias, head) for (role, is_bias), head in zip(named, heads, strict=True)]
@@ -180,7 +196,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     rest = [role for role in (PACKED_ROLES if packed else ALL_ROLES) if role not in found]
     for order in itertools.permutations(rest, len(owners)):
         if not ({*ROLES} <= {*found, *order} or "packed" in {*found, *order}):
-            continue  # without an output projection there may be others, without these there are none
+            continue  # the output projection may be missing, but query, key and value may not
         roles: list[Any] = list(known)
         for role, indices in zip(order, owners.values(), strict=True):
             for index in indices:
@@ -191,7 +207,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
 
 
 def head_of(path: str, variables: Sequence[Variable]) -> int | None:
-    """The number of the head, where there is a list of heads with weights of their own."""
+    """Return the number of the head, if heads have variables of their own in a list."""
     numbers = re.findall(r"[/._](\d+)(?=[/.])", path)
     pattern = re.sub(r"([/._])\d+(?=[/.])", r"\1#", path)
     alike = [other for other in variables if re.sub(r"([/._])\d+(?=[/.])", r"\1#", other.path) == pattern]
@@ -201,9 +217,9 @@ def head_of(path: str, variables: Sequence[Variable]) -> int | None:
 def _fitted(
     variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], order: str, transposed: bool
 ) -> list[Slot] | None:
-    """A slot for each variable, or `None` where a shape does not fit its part.
+    """Return a slot for each variable, or `None` if a shape does not fit.
 
-    `order` is that of packed forms, `transposed` is for variables that do not tell.
+    `order` is the order in packed forms. `transposed` holds for variables that do not tell.
     """
     slots = []
     for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
@@ -214,9 +230,9 @@ def _fitted(
         fitting = fitting_forms(variable.shape, forms_of(role, is_bias), mine)
         if role in PACKS:
             fitting = [form for form in fitting if packing_order(form) == order]
-        # (I, H·O) and (H·O, I) have one shape where I = H·O.
-        turned = transposed if variable.transposed is None else variable.transposed
-        flat = [form for form in fitting if is_transposed(form) == turned and form.count(",") == 1]
+        # (I, H·O) and (H·O, I) have the same shape if I = H·O.
+        is_turned = transposed if variable.transposed is None else variable.transposed
+        flat = [form for form in fitting if is_transposed(form) == is_turned and form.count(",") == 1]
         if not fitting:
             return None
         chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]
@@ -225,13 +241,13 @@ def _fitted(
 
 
 def write_weights(slots: Sequence[Slot], weights: Mapping[str, np.ndarray]) -> None:
-    """Sets all variables."""
+    """Set all variables from canonical weights."""
     for slot in slots:
         slot.write(weights)
 
 
 def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """All weights, in the canonical layout."""
+    """Return all weights in the canonical layout."""
     weights: dict[str, Any] = {}
     for slot in slots:
         mine = {**sizes, "I": sizes[_INPUT.get(slot.role, f"I {slot.role}")]}
@@ -246,15 +262,15 @@ def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, n
 def weights_of_layer(
     name: str, layer: Any, variables: Sequence[Variable], given: Mapping[str, Any], convention: int = 0
 ) -> tuple[dict[str, np.ndarray], int]:
-    """The canonical weights of a layer, as the arrangement number `convention` reads them, and how many there are.
+    """Return the canonical weights of a built layer in arrangement `convention`, and the number of arrangements.
 
     Raises:
-        CandidateError: there are none, or they fit no reading; it lists them.
+        CandidateError: There are no weights, or they fit no reading. The message lists them.
     """
     if not variables:
         raise CandidateError(
-            f"{name}: the layer has no weights yet. Call it once, or `build` it, first; or give its class, and its "
-            "weights will be made."
+            f"{name}: the layer has no weights yet. Call it once or `build` it first, or give its class, so that kmha "
+            "makes the weights."
         )
     heads = number_of_heads(layer, given)
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
@@ -269,13 +285,13 @@ def weights_of_layer(
     given_heads = f" with {heads} heads" if heads else ""
     remedy = "" if heads else " Give the number of heads: arguments={'num_heads': …}, or --set num_heads=H."
     raise CandidateError(
-        f"{name}: its weights fit no reading as multi-head attention{given_heads}. Expected kernels for query, key, "
+        f"{name}: its weights do not fit multi-head attention{given_heads}. Expected kernels for query, key, "
         f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {listed(variables)}."
     )
 
 
 def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
-    """As it was given, or as an attribute says it."""
+    """Return the number of heads that was given, or that an attribute holds."""
     for name, value in [*given.items(), *vars(layer).items()]:
         if naming.argument(name.strip("_")) == "heads" and isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -283,9 +299,10 @@ def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
 
 
 def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
-    """Where nothing says it: the axes of kernels with three; else one, unless some number of the layer divides O.
+    """Return the likely numbers of heads if nothing states it.
 
-    A number of heads that nobody knows must not be guessed: a right layer would be accused.
+    These are the axes of kernels with three axes. Without such kernels there is one head, unless some number of the
+    layer divides O: an unknown number of heads must not be guessed, or a right layer would be accused.
     """
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     cubes = [number for shape in kernels if len(shape) == 3 for number in shape]
@@ -300,10 +317,10 @@ def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
 
 
 def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict[str, int]]:
-    """All readings of the kernels' shapes: in and out features, heads and head size."""
+    """Yield all readings of the kernels' shapes as features, heads and head size."""
     numbers = sorted({number for shape in kernels for number in shape})
     inner = set(numbers) | {number // heads for number in numbers if number % heads == 0}
-    # The likeliest first: H·O is one of the numbers, the largest O that there is.
+    # The likeliest first: H·O is one of the numbers, and O is as large as possible.
     for size in sorted(inner, key=lambda each: (each * heads not in numbers, -each)):
         for features, key_features, width in itertools.product(numbers, repeat=3):
             yield {
@@ -317,7 +334,7 @@ def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict
 
 
 def forms_of(role: str, is_bias: bool) -> tuple[str, ...]:
-    """The forms of a projection's kernel or bias, the likeliest first."""
+    """Return the forms of a projection's kernel or bias, the likeliest first."""
     if role in PACKS:
         count = str(len(PACKS[role]))
         return tuple(form.replace("3", count) for form in (PACKED_BIASES if is_bias else PACKED_KERNELS))
@@ -327,7 +344,7 @@ def forms_of(role: str, is_bias: bool) -> tuple[str, ...]:
 
 
 def form_shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape that a form has with these sizes.
+    """Return the shape of a form with these sizes.
 
     >>> form_shape("I,3HO", {"H": 2, "O": 5, "I": 7})
     (7, 30)
@@ -340,7 +357,7 @@ def _size(letter: str, sizes: Mapping[str, int]) -> int:
 
 
 def packing_order(form: str) -> str:
-    """Of a packed form: query, key and value (3; or 2 of them), heads and features, from the outermost.
+    """Return the order of query, key and value (3), heads and features in a packed form, the outermost first.
 
     >>> packing_order("3,I,HO"), packing_order("H2O,I")
     ('3HO', 'H3O')
@@ -349,7 +366,7 @@ def packing_order(form: str) -> str:
 
 
 def is_transposed(form: str) -> bool:
-    """Whether it is a matrix (out, in).
+    """Return whether the form is a matrix (out, in).
 
     >>> is_transposed("I,HO"), is_transposed("HO,I"), is_transposed("E,HO")
     (False, True, True)
@@ -358,12 +375,12 @@ def is_transposed(form: str) -> bool:
 
 
 def fitting_forms(actual: tuple[int, ...], candidates: tuple[str, ...], sizes: Mapping[str, int]) -> list[str]:
-    """The forms among `candidates` that have the shape `actual`."""
+    """Return the forms among `candidates` that have the shape `actual`."""
     return [form for form in candidates if form_shape(form, sizes) == tuple(actual)]
 
 
 def to_form(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
-    """From the canonical array, whose axes are `letters`, to a form.
+    """Convert a canonical array, whose axes are `letters`, to a form.
 
     >>> to_form(np.zeros((2, 7, 5)), "HIO", "I,HO").shape
     (7, 10)
@@ -375,7 +392,7 @@ def to_form(canonical: np.ndarray, letters: str, form: str) -> np.ndarray:
 
 
 def from_form(array: np.ndarray, letters: str, form: str, sizes: Mapping[str, int]) -> np.ndarray:
-    """The way back: to the canonical array with the axes `letters`.
+    """Convert an array in a form to the canonical array with the axes `letters`.
 
     >>> from_form(np.zeros((7, 10)), "HIO", "I,HO", {"H": 2, "I": 7, "O": 5}).shape
     (2, 7, 5)

@@ -21,8 +21,8 @@ def test_pretending_nothing_is_right():
 
 @pytest.mark.parametrize("chain", ["encoder", "decoder", "embedding"])
 def test_a_block_has_its_own_mistakes(chain):
-    made = {mistake.id for mistake in self_test.made(chain)}
-    attention = {mistake.id for mistake in self_test.made("attention")}
+    made = {mistake.id for mistake in self_test.own_mistakes(chain)}
+    attention = {mistake.id for mistake in self_test.own_mistakes("attention")}
     assert made
     assert not made & attention
 
@@ -39,7 +39,7 @@ def test_every_mistake_is_named_alone(chain):
 def test_what_another_explains_too_is_missed(monkeypatch):
     twin = entry.Mistake("twin", "the same again", "nowhere", "this test", BANK["scale-missing"].changes)
     monkeypatch.setitem(BANK, "twin", twin)
-    monkeypatch.setattr(self_test, "made", lambda chain: [BANK["scale-missing"]])
+    monkeypatch.setattr(self_test, "own_mistakes", lambda chain: [BANK["scale-missing"]])
     found = self_test.singles(0)
     assert found.named == 0
     assert found.missed == ("scale-missing (twin)",)
@@ -66,6 +66,6 @@ def test_an_accused_right_layer_is_seen(monkeypatch):
 
 
 def test_the_sum():
-    total = self_test.together([self_test.Found(1, 2, ("a",), 3), self_test.Found(4, 5, ("b",), 6)])
-    assert total == self_test.Found(5, 7, ("a", "b"), 9)
+    total = self_test.total([self_test.Tally(1, 2, ("a",), 3), self_test.Tally(4, 5, ("b",), 6)])
+    assert total == self_test.Tally(5, 7, ("a", "b"), 9)
     assert total.share == 5 / 7

@@ -95,9 +95,9 @@ def test_the_code_of_a_layer_runs(candidate, name, arguments):
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ("second item", "only the batch's items 1 differ"),
-        ("permuted", "it is right but for the order along features"),
-        ("only where masked", "it differs only where the mask hides something"),
+        ("second item", "the difference is only in item 1 of the batch"),
+        ("permuted", "its numbers are right, but in another order along features"),
+        ("only where masked", "it differs only at positions from which the mask hides something"),
     ],
 )
 def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, sentence):
@@ -111,7 +111,7 @@ def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, se
 @pytest.mark.tensorflow
 def test_scores_that_are_wrong_are_shown(candidate):
     found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "constant over heads"})
-    assert any("constant over the heads" in each for each in found.clue.pattern)
+    assert any("the difference of its scores is the same in all heads" in each for each in found.clue.pattern)
     result, right = _result(found)
     np.testing.assert_allclose(result, right, atol=1e-5)
     assert re.search(r"^# right scores: \[\[", found.code(), re.MULTILINE)
@@ -122,7 +122,7 @@ def test_a_layer_that_is_there_is_called_layer(candidate):
     layer = candidate("keras_layers", "Nameless")(10, 2, scaled=False)
     layer(np.ones((2, 3, 10)), np.ones((2, 4, 10)))
     found = diagnose(layer)
-    assert "# layer: the one that was diagnosed" in found.code()
+    assert "# layer: the candidate that was diagnosed" in found.code()
     _assert_shown(found, layer=layer)
 
 
@@ -130,7 +130,7 @@ def test_where_it_is_imported_from_can_be_told(candidate):
     found = diagnose(candidate("arrays", "cubed"), source="candidates_arrays:cubed")
     assert "from candidates_arrays import cubed\n" in found.code()
     code = diagnose(lambda q, k, v: np.tanh(q)).code()
-    assert "# candidate: the one that was diagnosed" in code
+    assert "# candidate: the candidate that was diagnosed" in code
     assert "result = candidate(q=q, k=k, v=v)" in code
 
 
@@ -157,7 +157,7 @@ def test_another_seed_gives_other_calls_and_the_same_verdict(candidate):
     ("thing", "mask", "message"),
     [
         (42, "attends", r"expected a layer or a function. Received: 42"),
-        (lambda q, k, v: q, "shows", r"mask must be 'attends' or 'hides'.*'adds'.*Received: 'shows'"),
+        (lambda q, k, v: q, "shows", r"expected mask='attends' or mask='hides'.*mask='adds'.*Received: mask='shows'"),
         (keras.layers.MultiHeadAttention(2, 3), "attends", r"has no weights yet"),
     ],
 )
@@ -173,7 +173,7 @@ def test_what_a_candidate_is_taken_for():
 
 
 def test_progress_is_told(candidate):
-    told = []
-    diagnose(candidate("arrays", "cubed"), progress=told.append)
-    assert told[0] == "trying how it wants to be called"
-    assert "comparing it with every pair of them" in told
+    stages = []
+    diagnose(candidate("arrays", "cubed"), progress=stages.append)
+    assert stages[0] == "trying calling conventions"
+    assert "comparing with every pair of mistakes" in stages

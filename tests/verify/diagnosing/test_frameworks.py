@@ -109,5 +109,5 @@ def test_methods_of_arrays_alone_are_tried_with_more():
 
 @pytest.mark.parametrize("result", [None, "text", object(), [1, [2]], np.array(["a"]), {"a": 1}])
 def test_what_is_no_array_of_numbers(result):
-    with pytest.raises(TypeError, match=r"expected an array, or a tuple \(output, scores\). It returned "):
+    with pytest.raises(TypeError, match=r"expected an array, or a tuple \(output, scores\). Received: "):
         frameworks.numeric_array(result)

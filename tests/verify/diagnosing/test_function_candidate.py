@@ -113,12 +113,12 @@ def test_a_position_only_argument():
         (
             lambda q, k, v, colour: 0,
             {},
-            r"what is the argument `colour`\?.*arguments=\{'colour': …\}, or --set colour=",
+            r"kmha does not know the argument `colour`.*arguments=\{'colour': …\}, or --set colour=",
         ),
         (lambda q, k, v: 0, {"colour": 1}, r"has no argument `colour`. It has: q, k, v\."),
-        (lambda a=1: 0, {}, r"no argument for its input: expected names such as `query, key, value` or `x`.*: a\."),
+        (lambda a=1: 0, {}, r"no argument for its input. Expected names such as `query, key, value` or `x`.*: a\."),
         (lambda: 0, {}, r"Received: no arguments\."),
-        (lambda x, w_q, w_k, heads: 0, {}, r"has weights, but none for value: expected names such as w_q"),
+        (lambda x, w_q, w_k, heads: 0, {}, r"has weights, but none for value. Expected names such as w_q"),
         (operator.attrgetter("a"), {}, r"."),
     ],
 )
@@ -135,9 +135,9 @@ def test_a_function_without_a_signature():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "TypeError: expected an array, or a tuple (output, scores). It returned None."),
-        ("text", "TypeError: expected an array, or a tuple (output, scores). It returned 'attention'."),
-        ("nested", "TypeError: expected an array, or a tuple (output, scores). It returned tuple."),
+        ("nothing", "TypeError: expected an array, or a tuple (output, scores). Received: None."),
+        ("text", "TypeError: expected an array, or a tuple (output, scores). Received: 'attention'."),
+        ("nested", "TypeError: expected an array, or a tuple (output, scores). Received: tuple."),
         ("leaves", "SystemExit: 3"),
         ("fails", "KeyError: 'weights'"),
     ],

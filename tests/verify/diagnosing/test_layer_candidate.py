@@ -184,12 +184,16 @@ class _ManyWeights(keras.layers.Layer):
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (_unbuilt, {}, r"the layer has no weights yet. Call it once, or `build` it, first; or give its class"),
-        (_dense, {}, r"its weights fit no reading as multi-head attention\..*\(5, 3\)"),
-        (lambda: _Unknown, {}, r"what is the argument `colour`\?.*--set colour=VALUE"),
+        (_unbuilt, {}, r"the layer has no weights yet. Call it once or `build` it first, or give its class"),
+        (_dense, {}, r"its weights do not fit multi-head attention\..*\(5, 3\)"),
+        (lambda: _Unknown, {}, r"kmha does not know the argument `colour`.*--set colour=VALUE"),
         (lambda: _Unknown, {"colours": 1}, r"has no argument `colours`. It has: colour, x\."),
         (lambda: _NoInput, {}, r"its call\(\) has no argument for the input.*Received: colour\."),
-        (lambda: _ManyWeights, {}, r"_ManyWeights: the weights are not those of .*H=1, O=.*parts.5.bias \(\d+,\)\."),
+        (
+            lambda: _ManyWeights,
+            {},
+            r"_ManyWeights: the weights fit no known form of .*H=1, O=.*parts.5.bias \(\d+,\)\.",
+        ),
         (lambda: keras.layers.MultiHeadAttention, {"num_head": 2}, r"has no argument `num_head`. It has: num_heads, "),
         (lambda: int, {}, r"int is neither a keras.Layer nor a torch.nn.Module.*give a function that calls it"),
     ],
@@ -201,7 +205,7 @@ def test_errors_teach(make, arguments, message):
 
 
 def test_a_width_that_heads_do_not_divide(candidate):
-    with pytest.raises(CandidateError, match="a width of 7 is no multiple of 2 heads"):
+    with pytest.raises(CandidateError, match="a width of 7 is not a multiple of 2 heads"):
         diagnose(candidate("keras_layers", "Course"), arguments={"d_model": 7, "num_heads": 2})
 
 
@@ -250,7 +254,7 @@ def test_given_sizes_come_before_those_drawn(fixed, wide, has_output, heads, exp
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(CandidateError, match=r"^layer: a width of 10 is no multiple of 3 heads"):
+    with pytest.raises(CandidateError, match=r"^layer: a width of 10 is not a multiple of 3 heads"):
         fixed_sizes(DRAWN, 3, {"width": 10}, True, False, "layer")
 
 

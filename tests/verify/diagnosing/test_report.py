@@ -41,7 +41,7 @@ def test_nan_is_infinitely_far(found):
 def test_where_the_scores_differ(found):
     where = report.difference_map(found("mask_after"))
     assert where.columns == "key positions"
-    assert where.title.startswith("mask: by how much the scores of item")
+    assert where.title.startswith("mask: difference of the scores in item")
     assert where.values.ndim == 2
     assert where.values.max() > 0
 
@@ -75,13 +75,17 @@ def test_nan_has_no_colour(found):
         ("of_one_item", {}, "Called with inputs (P, O), a mask (T, S) in which True attends, in float64."),
         ("added", {"mask": "adds"}, "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which 0 attends and -1e9"),
         ("with_matrices", {}, "Called with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64."),
-        ("flattened", {}, "It runs with inputs (B, H, P, O) too, and is wrong there"),
-        ("strict", {}, "With this made on purpose, the reference gives the same numbers to"),
-        ("pair_of_core", {}, "If True (or 1) in its mask is meant to hide, say so: mask='hides', or --mask hides."),
-        ("kernel_for_two", {}, "In what it can be called with, these are the same function: "),
-        ("cubed", {}, "The first step that departs: the logits"),
-        ("raises_with_masks", {}, "It raises (ValueError: no masks today) in: mask; mask, equal lengths; "),
-        ("causal_unasked", {}, "It is causal without being asked to be, and is taken to be meant so."),
+        ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there"),
+        ("strict", {}, "With this mistake, the reference gives the same numbers to"),
+        ("pair_of_core", {}, "If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides."),
+        ("kernel_for_two", {}, "In the calls that it accepts, these give the same numbers: "),
+        ("cubed", {}, "The first wrong step: the logits"),
+        (
+            "raises_with_masks",
+            {},
+            "It raises an error (ValueError: no masks today) in these calls: mask; mask, equal lengths; ",
+        ),
+        ("causal_unasked", {}, "It is causal without being asked, and kmha assumes that you mean it to be."),
     ],
 )
 def test_what_else_was_seen(found, name, options, sentence):

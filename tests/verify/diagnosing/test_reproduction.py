@@ -41,9 +41,9 @@ class Local:
         (fractions.Fraction.limit_denominator, "", "Fraction.limit_denominator", "from fractions import Fraction"),
         (fractions.Fraction, "my.module:Mine", "Fraction", "from my.module import Mine as Fraction"),
         (fractions.Fraction(1, 2), "my_module:half", "layer", "from my_module import half as layer"),
-        (fractions.Fraction(1, 2), "", "layer", "# layer: the one that was diagnosed"),
-        (lambda: 0, "", "candidate", "# candidate: the one that was diagnosed"),
-        (len, "", "len", "# len: the one that was diagnosed"),
+        (fractions.Fraction(1, 2), "", "layer", "# layer: the candidate that was diagnosed"),
+        (lambda: 0, "", "candidate", "# candidate: the candidate that was diagnosed"),
+        (len, "", "len", "# len: the candidate that was diagnosed"),
     ],
 )
 def test_what_a_script_imports(thing, source, name, last):

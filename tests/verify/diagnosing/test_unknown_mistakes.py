@@ -63,14 +63,14 @@ def remembers(q, k, v, seen=[0.0]):  # noqa: B006 - the mistake
     ("function", "step", "sentence"),
     [
         (cubed_logits, unknown_mistakes.LOGITS, ""),
-        (thrice_the_logits, unknown_mistakes.LOGITS, "its scores are those of logits that are 3 times the right ones"),
+        (thrice_the_logits, unknown_mistakes.LOGITS, "its scores are what the right logits times 3 would give"),
         (cubed_without_scores, unknown_mistakes.LOGITS, ""),
         (cubed_values, unknown_mistakes.VALUES, ""),
-        (after_the_scores, unknown_mistakes.AFTER, "its scores are right: the mistake comes after them"),
+        (after_the_scores, unknown_mistakes.AFTER, "its scores are right, so the mistake comes after them"),
         (other_scores, unknown_mistakes.RETURNED, "its output is right"),
-        (mask_and_more, unknown_mistakes.MASK, "it differs only where the mask hides something"),
-        (random, unknown_mistakes.VALUES, "called twice with the same, it gives two results"),
-        (remembers, unknown_mistakes.VALUES, "called twice with the same, it gives two results"),
+        (mask_and_more, unknown_mistakes.MASK, "it differs only at positions from which the mask hides something"),
+        (random, unknown_mistakes.VALUES, "called twice with the same inputs, it gives two results"),
+        (remembers, unknown_mistakes.VALUES, "called twice with the same inputs, it gives two results"),
     ],
 )
 def test_the_first_step_that_departs(function, step, sentence):
@@ -136,7 +136,9 @@ def test_nothing_is_said_of_what_is_right():
 def test_another_shape():
     trial = _trial()
     right = run(trial)["output"]
-    assert _said(trial, right[:, :, :2]) == [f"its output has the shape {(B, H, 2, O)}, where {(B, H, T, O)} is right"]
+    assert _said(trial, right[:, :, :2]) == [
+        f"its output has the shape {(B, H, 2, O)}, and the right shape is {(B, H, T, O)}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,21 +147,21 @@ def test_another_shape():
         (lambda right: 2.5 * right, "it is 2.5 times the right output everywhere"),
         (
             lambda right: right + np.arange(O),
-            "the difference is the same at every position of every item, as of a bias",
+            "the difference is the same at every position of every item, like a bias",
         ),
-        (lambda right: right[[1, 0, 2]], "it is right but for the order along the batch: 1, 0, 2"),
-        (lambda right: right[:, :, ::-1], "it is right but for the order along positions: 3, 2, 1, 0"),
+        (lambda right: right[[1, 0, 2]], "its numbers are right, but in another order along the batch: 1, 0, 2"),
+        (lambda right: right[:, :, ::-1], "its numbers are right, but in another order along positions: 3, 2, 1, 0"),
         (
             lambda right: right[..., [1, 0, *range(2, O)]],
-            "it is right but for the order along features: 1, 0, 2, 3, 4, 5, 6",
+            "its numbers are right, but in another order along features: 1, 0, 2, 3, 4, 5, 6",
         ),
         (
             lambda right: right + np.array([0, 1.0, 0])[:, None, None, None],
-            "only the batch's items 1 differ; 0, 2 are right (counted from 0)",
+            "the difference is only in item 1 of the batch, not in items 0, 2 (counted from 0)",
         ),
         (
             lambda right: right * np.array([1.0, 1, 1, 3])[:, None],
-            "only the positions 3 differ (counted from 0)",
+            "the difference is only at position 3 (counted from 0)",
         ),
         (lambda right: np.where(right > 0, np.nan, right), "are NaN or infinite"),
     ],
@@ -180,14 +182,17 @@ def test_transposed():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda state: state["scores"], "its scores are right: the mistake comes after them"),
+        (lambda state: state["scores"], "its scores are right, so the mistake comes after them"),
         (lambda state: np.broadcast_to(state["scores"][:, :1], state["scores"].shape), "the same in all heads"),
-        (lambda state: state["scores"] + 0.1 * np.arange(S), "the difference of its scores is constant over the heads"),
-        (lambda state: state["scores"] * np.array([1.0, 2.0])[:, None, None], "the scores of the heads 0 are right"),
+        (lambda state: state["scores"] + 0.1 * np.arange(S), "the difference of its scores is the same in all heads"),
+        (
+            lambda state: state["scores"] * np.array([1.0, 2.0])[:, None, None],
+            "its scores are right only in head 0 (counted from 0)",
+        ),
         (lambda state: softmax(state["masked"], axis=2), "its scores sum to 1 over the queries"),
-        (lambda state: softmax(state["scaled"]), "positions that the mask hides get scores up to"),
-        (lambda state: 0.5 * state["scores"], "its rows of scores sum to 0.5 up to 0.5, not to 1"),
-        (lambda state: state["scores"][:, ::-1], "it is right but for the order along the heads: 1, 0"),
+        (lambda state: softmax(state["scaled"]), "positions that the mask hides get scores of up to"),
+        (lambda state: 0.5 * state["scores"], "its rows of scores sum to between 0.5 and 0.5, not to 1"),
+        (lambda state: state["scores"][:, ::-1], "its numbers are right, but in another order along the heads: 1, 0"),
         (lambda state: state["scores"][:, :1], f"its scores have the shape {(B, 1, T, S)}"),
     ],
 )

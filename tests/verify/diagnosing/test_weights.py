@@ -218,8 +218,12 @@ def test_without_a_number_there_is_one_head():
     ("layer", "shapes", "message"),
     [
         (types.SimpleNamespace(), {}, "has no weights yet"),
-        (types.SimpleNamespace(parts=3), BUILT, r"fit no reading.*Give the number of heads: arguments="),
-        (types.SimpleNamespace(heads=4), BUILT, r"fit no reading as multi-head attention with 4 heads.*wq \(13, 15\)"),
+        (
+            types.SimpleNamespace(parts=3),
+            BUILT,
+            r"do not fit multi-head.*Give the number of heads: arguments=",
+        ),
+        (types.SimpleNamespace(heads=4), BUILT, r"do not fit multi-head attention with 4 heads.*wq \(13, 15\)"),
         (types.SimpleNamespace(heads=3), {"wq": (2, 3)}, r"Expected kernels for query, key, value and output"),
     ],
 )
