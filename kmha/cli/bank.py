@@ -60,8 +60,8 @@ def _least(name: str) -> float:
 
 def _table(found: dict[str, Any], size: int) -> Table:
     table = Table(title=f"Mistakes that are named, of {size} in the bank", title_justify="left")
-    table.add_column("made")
-    for name in ("candidates", "named", "share", "least", "same function"):
+    table.add_column("mistakes made")
+    for name in ("candidates", "named", "share", "required", "same function"):
         table.add_column(name, justify="right")
     for name, one in found.items():
         numbers = (f"{one.of:,}", f"{one.named:,}", f"{one.share:.2%}", f"{_least(name):.0%}", f"{one.listed:,}")

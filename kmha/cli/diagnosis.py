@@ -96,16 +96,16 @@ def _verdict(found: Any) -> str:
     from kmha.verify.diagnosing import report
 
     name, answered = escape(found.name), len(found.results) - len(found.errors)
-    calls = f"{answered} calls, {report.sizes_text(found)}, seed {found.seed}"
+    calls = f"({answered} calls, {report.sizes_text(found)}, seed {found.seed})"
     if found.right and found.errors:
-        return f"[bold green]{name} is right[/] where it can be run: {calls}."
+        return f"[bold green]{name} is right[/] in all calls that it can run {calls}."
     if found.right:
-        return f"[bold green]{name} is right[/]: {calls}."
+        return f"[bold green]{name} is right[/] {calls}."
     if found.verdict == KNOWN:
         many = f"{len(found.mistakes)} known mistakes" if len(found.mistakes) > 1 else "a known mistake"
-        return f"[bold red]{name} is wrong[/], with {many}: {calls}."
+        return f"[bold red]{name} is wrong[/]: it makes {many} {calls}."
     if found.verdict == UNKNOWN:
-        return f"[bold red]{name} is wrong[/], with a mistake that is not in the bank: {calls}."
+        return f"[bold red]{name} is wrong[/], and its mistake is not in the bank {calls}."
     return f"[bold red]{name} cannot be run[/]: {escape(next(iter(found.errors.values())))}"
 
 

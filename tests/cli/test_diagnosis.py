@@ -114,9 +114,11 @@ def _words(result):
 def test_a_right_one():
     result = _run("pupil:right")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("right is right: 1")
-    assert "seed 0." in result.stdout.splitlines()[0]
-    assert "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64." in _words(result)
+    assert result.stdout.startswith("right is right (1")
+    assert result.stdout.splitlines()[0].endswith("seed 0).")
+    assert "kmha called it with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64." in _words(
+        result
+    )
     assert "ours" not in result.stdout
     assert "[red]not[/] ours" in result.stderr
 
@@ -125,7 +127,7 @@ def test_a_known_mistake(tmp_path):
     result = _run("pupil:unscaled", "--json", "found.json", "--seed", "3")
     assert result.exit_code == 1
     text = _words(result)
-    assert "unscaled is wrong, with a known mistake: 4 calls" in text
+    assert "unscaled is wrong: it makes a known mistake (4 calls" in text
     assert "scale-missing: You did not scale the logits. Divide them by √O before the softmax. Look at the line" in text
     assert "Look at the line that scales the product of query and key." in text
     assert "from right" in text
@@ -151,7 +153,7 @@ def test_two_mistakes():
     result = _run("pupil:two")
     assert result.exit_code == 1
     text = _words(result)
-    assert "two is wrong, with 2 known mistakes" in text
+    assert "two is wrong: it makes 2 known mistakes" in text
     assert "scale-missing: " in text
     assert "mask-inverted: " in text
     assert "If True (or 1) in your mask is meant to hide, say so" in text
@@ -162,7 +164,7 @@ def test_an_unknown_mistake():
     result = _run("pupil:scaled_by", "--set", "factor=1.7")
     assert result.exit_code == 1
     text = _words(result)
-    assert "scaled_by is wrong, with a mistake that is not in the bank" in text
+    assert "scaled_by is wrong, and its mistake is not in the bank" in text
     assert "The first wrong step: the path of the values" in text
     assert "It is 1.7 times the right output everywhere." in text
     assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
@@ -178,7 +180,7 @@ def test_right_where_it_can_be_run():
     result = _run("pupil:in_part")
     assert result.exit_code == 0, result.output
     text = _words(result)
-    assert "in_part is right where it can be run: 4 calls" in text
+    assert "in_part is right in all calls that it can run (4 calls" in text
     assert "It raises an error (ValueError: [bold]no masks[/] today) in these calls: mask; " in text
 
 

@@ -111,7 +111,7 @@ def call_text(found: Diagnosis) -> str:
         parts.append(f"a mask ({convention.mask_shape.replace(',', ', ')}) in which {meaning[found.candidate.meaning]}")
     if accepts.padding:
         parts.append(f"a padding mask ({convention.padding_shape.replace(',', ', ')})")
-    return f"Called with {', '.join(parts)}, in {convention.dtype}."
+    return f"kmha called it with {', '.join(parts)}, in {convention.dtype}."
 
 
 def notes(found: Diagnosis) -> list[str]:

@@ -189,7 +189,7 @@ class AttentionTrials:
         yield self.with_sizes(batch=heads).with_mask("mask, as many items as heads", *lengths)
         yield self.zeros("mask, some logits zero", *lengths, biased=False)
         yield self.zeros("mask, a key zero", *lengths, biased=True)
-        yield self.with_mask("mask with rows of nothing", *lengths, empty=True)
+        yield self.with_mask("mask with fully masked rows", *lengths, empty=True)
         if not self.accepts.causal:
             trial = self.make("causal mask, as a mask", long)
             yield dataclasses.replace(trial, mask=np.broadcast_to(causal(long, long), (self.sizes.batch, long, long)))
@@ -228,7 +228,7 @@ class AttentionTrials:
         yield in_float16(self.make("float16", *lengths))
         if accepts.mask:
             yield in_float16(self.with_mask("float16, mask", *lengths))
-            yield in_float16(self.with_mask("float16, mask with rows of nothing", *lengths, empty=True))
+            yield in_float16(self.with_mask("float16, mask with fully masked rows", *lengths, empty=True))
         if accepts.causal:
             yield in_float16(self.make("float16, causal", max(lengths), causal=True))
         if accepts.padding:

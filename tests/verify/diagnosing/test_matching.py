@@ -54,7 +54,7 @@ def test_a_smaller_number_is_a_distance():
 
 
 def test_rows_with_nothing_to_attend_to_may_hold_anything_finite():
-    result = _of(_results(), "mask with rows of nothing")
+    result = _of(_results(), "mask with fully masked rows")
     empty = result.trial.empty_rows()
     assert empty.any()
     for value, close in ((123.0, True), (np.nan, False)):

@@ -33,9 +33,9 @@ def test_the_same_as_texts(found):
 
 def test_nan_is_infinitely_far(found):
     rows = {row["call"]: row for row in report.distances(found("nan_rows"))}
-    assert rows["mask with rows of nothing"]["from_right"] is None
+    assert rows["mask with fully masked rows"]["from_right"] is None
     texts = {row["call"]: row["distances"] for row in report.table_rows(found("nan_rows"))}
-    assert texts["mask with rows of nothing"][0] == "∞"
+    assert texts["mask with fully masked rows"][0] == "∞"
 
 
 def test_where_the_scores_differ(found):
@@ -70,11 +70,23 @@ def test_nan_has_no_colour(found):
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("core", {}, "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64."),
-        ("of_three_axes", {}, "Called with inputs (B, P, O), a mask (B, T, S) in which True attends, in float64."),
-        ("of_one_item", {}, "Called with inputs (P, O), a mask (T, S) in which True attends, in float64."),
-        ("added", {"mask": "adds"}, "Called with inputs (B, H, P, O), a mask (B, 1, T, S) in which 0 attends and -1e9"),
-        ("with_matrices", {}, "Called with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64."),
+        ("core", {}, "kmha called it with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64."),
+        (
+            "of_three_axes",
+            {},
+            "kmha called it with inputs (B, P, O), a mask (B, T, S) in which True attends, in float64.",
+        ),
+        ("of_one_item", {}, "kmha called it with inputs (P, O), a mask (T, S) in which True attends, in float64."),
+        (
+            "added",
+            {"mask": "adds"},
+            "kmha called it with inputs (B, H, P, O), a mask (B, 1, T, S) in which 0 attends and -1e9",
+        ),
+        (
+            "with_matrices",
+            {},
+            "kmha called it with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64.",
+        ),
         ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there"),
         ("strict", {}, "With this mistake, the reference gives the same numbers to"),
         ("pair_of_core", {}, "If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides."),

@@ -121,7 +121,7 @@ def test_masks_separate(seed, core):
         assert not (trial.mask == trial.mask[:, :1]).all(), name
     same = named["mask, the same for all items"].mask
     assert (same == same[:1]).all()
-    assert named["mask with rows of nothing"].empty_rows().any()
+    assert named["mask with fully masked rows"].empty_rows().any()
     assert not named["mask"].empty_rows().any()
     # In each item some key is hidden from all, some row is not the whole.
     assert not named["mask, equal lengths"].mask.any(1).all(-1).any()

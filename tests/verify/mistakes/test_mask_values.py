@@ -104,7 +104,7 @@ def test_infinite(make_plain):
 
 
 def test_a_row_of_nothing_is_nan(make_plain):
-    p = make_plain("mask with rows of nothing")
+    p = make_plain("mask with fully masked rows")
     nothing = np.broadcast_to(~p.allowed.any(-1), (p.B, p.H, p.T))
     assert nothing.any()
     found = p.wrong("mask-empty-row-nan", "scores")
@@ -133,7 +133,7 @@ def test_padding_is_set_to_zero_in_the_core(make_plain):
 
 
 HALF = ("half-logits-overflow", "half-mask-times-infinity", "half-mask-infinite", "half-mask-twice")
-OTHER = ("cross-attention", "mask", "large numbers", "mask with rows of nothing", "mask and padding")
+OTHER = ("cross-attention", "mask", "large numbers", "mask with fully masked rows", "mask and padding")
 
 
 def _half(array):
@@ -168,7 +168,7 @@ def test_the_mask_times_infinity(make_plain, name):
 
 
 def test_rows_of_nothing(make_plain):
-    p = make_plain("float16, mask with rows of nothing")
+    p = make_plain("float16, mask with fully masked rows")
     nothing = np.broadcast_to(~p.allowed.any(-1), (p.B, p.H, p.T))
     scores = p.wrong("half-mask-infinite", "scores")
     np.testing.assert_array_equal(np.isnan(scores).all(-1), nothing)
