@@ -142,7 +142,7 @@ def test_the_explanation_prints_what_it_says():
     ("number", "pattern"),
     [
         (len(BANK), r"It knows (\d+) mistakes"),
-        (len(BANK), r"What is named, of (\d+) mistakes"),
+        (len(BANK), r"named, of (\d+) in the bank"),
         (len(WAYS), r"right layers written in (\d+) ways"),
         (len(list(items())), r"a folder with (\d+) exercises"),
         (sum(len(item.spec.wrong) for item in items()), r"answer \((\d+) of them\)"),
