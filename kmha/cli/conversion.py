@@ -1,4 +1,4 @@
-"""`kmha convert`: reads a file of weights, converts them, shows what became what, and writes another file."""
+"""`kmha convert`: read a file of weights, convert them, show which array became which, and write another file."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ from kmha import files
 from kmha.cli import common
 
 AUTO = "auto"
-_MOST_PARTS = 100  # of a model that are tried
-# Errors of `kmha.interchange` name its arguments; here they are options.
+_MOST_PREFIXES = 100  # parts of a model that are tried
+# Errors of `kmha.interchange` name its arguments. The command line names the options instead.
 _OPTIONS = {
     "`num_heads`": "--heads",
     "`fold=True`": "--fold",
@@ -25,7 +25,7 @@ _OPTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """What the options say."""
+    """The options of a conversion."""
 
     source: str
     target: str
@@ -36,27 +36,27 @@ class Conversion:
 
 @dataclasses.dataclass(frozen=True)
 class _Pair:
-    """What an array came from, and what it became; `None` where there is no such thing."""
+    """Names of an array before and after the conversion; `None` if there is none."""
 
     before: str | None
     after: str | None
 
 
-class _Undecided(click.ClickException):
-    """The weights do not say what they are, so an option has to."""
+class _Ambiguous(click.ClickException):
+    """Raised when the weights do not determine the layout or the heads, so an option has to."""
 
     exit_code = 2
 
 
 def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_file: Path | None) -> int:
-    """Converts a file; returns the exit status."""
+    """Convert a file and return the exit status."""
     from kmha.interchange import convert
     from kmha.interchange.files import read_file, write_file
     from kmha.interchange.registry import find
 
     screen = common.screen()
     if out_file is not None and out_file.resolve() == in_file.resolve():
-        raise click.BadParameter(f"{out_file} is what is read. Name another file.", param_hint="'OUT'")
+        raise click.BadParameter(f"{out_file} is the input file. Name another file.", param_hint="'OUT'")
     _check_layouts(choice)
     try:
         weights = _part(read_file(in_file), choice.prefix)
@@ -81,12 +81,12 @@ def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_
 
 
 def print_layouts(json_file: Path | None = None) -> int:
-    """Prints what there is to convert from and to."""
+    """Print all layouts."""
     from kmha.interchange import LAYOUTS
 
-    table = Table(title="Layouts, for --from and --to", title_justify="left", show_edge=False)
+    table = Table(title="Layouts for --from and --to", title_justify="left", show_edge=False)
     table.add_column("layout", no_wrap=True)
-    table.add_column("of")
+    table.add_column("used by")
     for layout in LAYOUTS.values():
         table.add_row(layout.name, escape(layout.says))
     common.screen().print(table)
@@ -115,57 +115,57 @@ def _part(weights: dict[str, Any], prefix: str | None) -> dict[str, Any]:
         from kmha.interchange.errors import listed
 
         raise click.BadParameter(
-            f"no name begins with {prefix!r}. There are {listed(weights, 8)}.", param_hint="'--prefix'"
+            f"no name begins with {prefix!r}. Received: {listed(weights, 8)}.", param_hint="'--prefix'"
         )
     return part
 
 
 def _recognised(in_file: Path, weights: Mapping[str, Any], heads: int | None) -> tuple[str, str]:
-    """The layout that fits, and a sentence that says why."""
+    """Return the layout that fits, and a sentence that says why."""
     from kmha.interchange import LAYOUTS, recognize
     from kmha.interchange.recognition import the_reading
 
     readings = recognize(weights, heads)
     if len(readings) > 1:
-        lines = [f"  {one.layout}: {LAYOUTS[one.layout].says}" for one in readings]
-        options = " or ".join(f"--from {one.layout}" for one in readings)
-        told = f"{in_file}: {len(readings)} layouts fit by names and shapes, and would compute different things:"
-        raise _Undecided("\n".join((told, *lines, f"Choose one: {options}.")))
+        lines = [f"  {reading.layout}: {LAYOUTS[reading.layout].says}" for reading in readings]
+        options = " or ".join(f"--from {reading.layout}" for reading in readings)
+        first = f"{in_file}: the names and shapes fit {len(readings)} layouts, which would compute different things:"
+        raise _Ambiguous("\n".join((first, *lines, f"Choose one: {options}.")))
     if not readings:
         parts = [f"--prefix {prefix} ({layout})" for prefix, layout in _parts(weights, heads)]
         if parts:
             shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-            raise _Undecided(f"{in_file}: no layout fits all of it, but parts of it have one: {shown}.")
+            raise _Ambiguous(f"{in_file}: no layout fits the whole file, but parts of it have one: {shown}.")
     [found] = readings or [the_reading(weights, heads)]
     counts = [str(count) for count in found.heads]
     if len(counts) > 1:
-        raise _Undecided(
-            f"{in_file}: this is {found.layout} ({LAYOUTS[found.layout].says}), and its shapes do not tell how many "
-            f"heads there are. {', '.join(counts[:-1])} or {counts[-1]} would fit: say which with --heads."
+        raise _Ambiguous(
+            f"{in_file}: this is {found.layout} ({LAYOUTS[found.layout].says}), and its shapes do not determine the "
+            f"number of heads. {', '.join(counts[:-1])} or {counts[-1]} would fit. Choose one with --heads."
         )
-    behind = f" after {found.prefix!r}" if found.prefix else ""
-    shapes = f", and their shapes fit {counts[0]} head{'s' * (counts[0] != '1')}" if counts else ""
-    twins = f" Read as {', '.join(found.same_as)} it is the same." if found.same_as else ""
-    why = f"all {len(weights)} names are its own{behind}{shapes}"
+    behind = f" after the prefix {found.prefix!r}" if found.prefix else ""
+    shapes = f", and the shapes fit {counts[0]} head{'s' * (counts[0] != '1')}" if counts else ""
+    twins = f" Reading it as {', '.join(found.same_as)} gives the same." if found.same_as else ""
+    why = f"it has all {len(weights)} names{behind}{shapes}"
     return found.layout, f"Recognised as {found.layout} ({LAYOUTS[found.layout].says}): {why}.{twins}"
 
 
 def _parts(weights: Mapping[str, Any], heads: int | None) -> Iterator[tuple[str, str]]:
-    """Prefixes after which weights have a layout, the outermost, and which one that is."""
+    """Yield the outermost prefixes after which the weights have a layout, with the layout."""
     from kmha.interchange import recognize
 
     ends = {name[: i + 1]: None for name in weights for i, letter in enumerate(name) if letter in "./"}
     found: list[str] = []
-    for prefix in sorted(ends, key=lambda each: each.count("/") + each.count("."))[:_MOST_PARTS]:
+    for prefix in sorted(ends, key=lambda each: each.count("/") + each.count("."))[:_MOST_PREFIXES]:
         if not any(prefix.startswith(outer) for outer in found):
             readings = recognize(_part(dict(weights), prefix), heads)
             if readings:
                 found.append(prefix)
-                yield prefix, " or ".join(one.layout for one in readings)
+                yield prefix, " or ".join(reading.layout for reading in readings)
 
 
 def _rows(weights: Mapping[str, Any], converted: Any) -> list[_Pair]:
-    """Which array became which, in the order of the new ones: an array for every row, or a part of a packed one."""
+    """Return which array became which, in the order of the new arrays; a packed array has several rows."""
     sources: dict[str, list[str]] = {}
     for name in weights:
         for path in _paths(name, converted.source):
@@ -179,7 +179,7 @@ def _rows(weights: Mapping[str, Any], converted: Any) -> list[_Pair]:
 
 
 def _paths(name: str, layout_name: str) -> list[str]:
-    """The canonical weights that an array holds, whatever comes before the layout's own name."""
+    """Return the canonical weights that an array holds; its name may have a prefix."""
     from kmha.interchange import LAYOUTS
 
     for entry in LAYOUTS[layout_name].entries:
@@ -211,8 +211,8 @@ def _cells(name: str | None, weights: Mapping[str, Any]) -> tuple[str, str]:
 def _written(out_file: Path | None, converted: Any) -> str:
     count = sum(array.size for array in converted.values())
     dtypes = ", ".join(sorted({array.dtype.name for array in converted.values()}))
-    what = f"{len(converted)} arrays with {count:,} numbers, {dtypes}"
-    return f"{out_file}: {what}." if out_file else f"Nothing was written, for there is no OUT: {what}."
+    summary = f"{len(converted)} arrays with {count:,} numbers, {dtypes}"
+    return f"{out_file}: {summary}." if out_file else f"No OUT was given, so nothing was written: {summary}."
 
 
 def _with_options(message: str) -> str:
@@ -229,7 +229,7 @@ def _report(
     rows: list[_Pair],
     recognised: tuple[str, str] | None,
 ) -> dict[str, Any]:
-    def told(name: str | None, arrays: Mapping[str, Any]) -> Any:
+    def described(name: str | None, arrays: Mapping[str, Any]) -> Any:
         return None if name is None else {"name": name, "shape": arrays[name].shape, "dtype": arrays[name].dtype.name}
 
     return {
@@ -238,6 +238,6 @@ def _report(
         "from": converted.source,
         "to": converted.target,
         "recognised": None if recognised is None else recognised[1],
-        "weights": [{"from": told(row.before, weights), "to": told(row.after, converted)} for row in rows],
+        "weights": [{"from": described(row.before, weights), "to": described(row.after, converted)} for row in rows],
         "notes": converted.notes,
     }

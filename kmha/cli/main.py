@@ -45,29 +45,41 @@ main.add_command(course)
 
 @main.command()
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
-@choices("--kind", "kinds", cases.KINDS, "[default: plain; all of them from T = 2048 on]")
-@choices("--pass", "passes", cases.PASSES, "A step is forward and gradients. [default: both]")
+@choices("--kind", "kinds", cases.KINDS, "[default: plain; all kinds from T = 2048]")
+@choices("--pass", "passes", cases.PASSES, "A step is a forward pass and gradients. [default: both]")
 @choices("--mode", "modes", cases.MODES, "[default: graph]")
-@click.option("--model", "models", is_flag=True, help="A whole Transformer's training step and decoding instead.")
+@click.option("--model", "models", is_flag=True, help="Measure a Transformer's training step and decoding instead.")
 @choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
-@click.option("--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="In and out.")
-@click.option("--heads", type=click.IntRange(min=1), default=cases.HEADS, show_default=True, help="They divide it.")
-@click.option("--all", "everything", is_flag=True, help="All kinds, modes and memory, of all sizes chosen: hours.")
-@click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, help="Of each row, in turn.")
-@click.option("--seconds", type=Number(min=0), default=2.0, show_default=True, help="For the rounds of a row.")
 @click.option(
-    "--memory/--no-memory", default=None, help="Of every row, or of none. [default: causal rows from T = 2048 on]"
+    "--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="Input and output features."
 )
-@to_write("--json", "json_file", "Write everything that was measured there, every round.")
-@to_write("--markdown", "markdown", "Write the table there, for a README; - is standard output.", dash=True)
-@to_write("--plot", "picture", "Draw time and memory against T there (png, svg, pdf); causal, T = 64 … 8192.")
+@click.option(
+    "--heads",
+    type=click.IntRange(min=1),
+    default=cases.HEADS,
+    show_default=True,
+    help="Number of heads; must divide the width.",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Measure all kinds, modes and memory for the sizes; takes hours."
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, help="Rounds per row.")
+@click.option("--seconds", type=Number(min=0), default=2.0, show_default=True, help="Time for the rounds of a row.")
+@click.option(
+    "--memory/--no-memory",
+    default=None,
+    help="Measure memory for all rows or none. [default: causal rows from T = 2048]",
+)
+@to_write("--json", "json_file", "Write all measurements to FILE, every round included.")
+@to_write("--markdown", "markdown", "Write the table to FILE as Markdown; - is standard output.", dash=True)
+@to_write("--plot", "picture", "Draw time and memory against T to FILE (png, svg, pdf): causal, T = 64 … 8192.")
 def bench(**options: Any) -> None:
     """Measure time and memory against keras.layers.MultiHeadAttention and other peers.
 
-    The built-in layer, the formulation of TensorFlow Addons, torch.nn.MultiheadAttention and torch's
-    scaled_dot_product_attention ("sdpa") get the same numbers, must give the same results, and run in turn on the
-    processor. Options that choose may be given more than once. With --model, whole Transformers are measured: out of
-    Keras' own layers, ours, KerasHub's and torch's.
+    kmha, the built-in layer, the einsums of TensorFlow Addons, torch.nn.MultiheadAttention and torch's
+    scaled_dot_product_attention ("sdpa") get the same inputs and must give the same results. They run in turn, on the
+    CPU. Options that select sizes, kinds, passes, modes and peers can be repeated. --model compares whole Transformers
+    instead, made of the layers of Keras, kmha, KerasHub and torch.
 
     \b
     Examples:
@@ -197,23 +209,23 @@ def train(**options: Any) -> None:
 @main.command()
 @click.argument("in_file", metavar="IN", type=EXISTING, required=False)
 @click.argument("out_file", metavar="[OUT]", type=FILE, required=False, callback=in_a_folder)
+@click.option("--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Layout of IN.")
+@click.option("--to", "target", metavar="LAYOUT", help="Layout of OUT.")
 @click.option(
-    "--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Of the weights in IN."
+    "--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the shapes do not determine it."
 )
-@click.option("--to", "target", metavar="LAYOUT", help="That they get.")
-@click.option("--heads", type=click.IntRange(min=1), metavar="N", help="How many, where the shapes do not tell.")
-@click.option("--fold", is_flag=True, help="Fold what LAYOUT has no place for into the rest, where that is exact.")
-@click.option("--prefix", metavar="TEXT", help="Convert what has names that begin so: a layer of a model.")
-@click.option("--list", "list_layouts", is_flag=True, help="Print the layouts, a line each.")
-@to_write("--json", "json_file", "Write there what became what, too.")
+@click.option("--fold", is_flag=True, help="Fold weights that OUT has no place for into others, where that is exact.")
+@click.option("--prefix", metavar="TEXT", help="Convert only names that begin with TEXT, such as one layer of a model.")
+@click.option("--list", "list_layouts", is_flag=True, help="Print all layouts.")
+@to_write("--json", "json_file", "Write to FILE which array became which.")
 def convert(
     in_file: Path | None, out_file: Path | None, list_layouts: bool, json_file: Path | None, **options: Any
 ) -> None:
     """Convert the weights in a file from one layer's layout to another's.
 
-    Reads .weights.h5, .keras, .npz, .safetensors, and torch's .pt, .pth and .bin, and writes all of these but .keras;
-    nothing in a file is run. Prints which array became which, and what was folded, left out or filled with zeros.
-    Without OUT, nothing is written. The exit status is 2 if the weights do not tell which layout they have.
+    Reads .weights.h5, .keras, .npz, .safetensors, and torch's .pt, .pth and .bin; writes all of these except .keras. No
+    code in a file is run. Prints which array became which, and what was folded, left out or filled with zeros.
+    Without OUT, nothing is written. The exit status is 2 if the weights do not determine their layout.
 
     \b
     Examples:

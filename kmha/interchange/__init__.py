@@ -1,11 +1,11 @@
-"""Weights between layouts: a dict of arrays in, a dict of arrays out. The one layout in the middle is `canonical`.
+"""Convert weights between layouts: a dict of arrays in, a dict of arrays out. `canonical` is the layout in the middle.
 
-- `convert(weights, source, target, num_heads=…, fold=…)`: arrays by name from one layout to another, bit for bit;
-  `to_canonical` and `from_canonical` are its two halves. What comes back is a dict with `notes`.
-- `LAYOUTS`: all layouts by name, each with a line that `says` what it is; `layout.py` tells how to add one.
-- `recognize(weights)`: which layouts fit, by names and shapes.
-- `split_heads`, `join_heads`: one big kernel is h kernels side by side.
-- `LayoutError`: what all of them raise, a `ValueError` that says what was expected and what was found.
+- `convert(weights, source, target, num_heads=…, fold=…)` converts arrays by name, bit for bit; `to_canonical` and
+  `from_canonical` are its two halves. They return a dict that also has `notes`.
+- `LAYOUTS` holds all layouts by name; `layouts/__init__.py` explains how to add one.
+- `recognize(weights)` finds the layouts that fit the names and shapes.
+- `split_heads` and `join_heads` turn one big kernel into h small ones and back.
+- `LayoutError`, a `ValueError`, is raised by all of them and says what was expected and what was received.
 
 >>> import numpy as np
 >>> from kmha.interchange import convert, recognize

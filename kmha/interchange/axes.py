@@ -1,9 +1,9 @@
-"""Patterns of axes, such as "(H O) I -> H I O": how an array of one layout becomes that of another, as data.
+"""Axis patterns such as "(H O) I -> H I O": the conversion of an array between two layouts, as data.
 
-A pattern is read in both directions: left to right from a foreign layout to the canonical one, right to left back. It
-only reshapes and transposes, so no bit of a number changes. A letter is an axis, letters in parentheses are one axis
-that holds several, the last of them the fastest, `()` is an axis of size one, and `...`, at the end of both sides, is
-one or more axes that stay as they are. The notation is einops'.
+A pattern works in both directions: left to right from a foreign layout to the canonical one, right to left back. It
+only reshapes and transposes, so no bit of a number changes. The notation is that of einops: a letter is an axis,
+letters in parentheses are merged into one axis (the last letter varies fastest), `()` is an axis of size one, and
+`...`, at the end of both sides, is one or more axes that stay as they are.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ import numpy as np
 from kmha.interchange.errors import LayoutError
 
 Axes = tuple[tuple[str, ...], ...]
-# By letter; that of "..." is a tuple.
+# The size of each letter; that of "..." is a tuple.
 Sizes = dict[str, Any]
 
 _REST = (("...",),)
@@ -26,13 +26,13 @@ _REST = (("...",),)
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:
-    """Both sides of a pattern, each a tuple of axes, each axis a tuple of letters."""
+    """A parsed pattern; each side is a tuple of axes, and each axis a tuple of letters."""
 
     foreign: Axes
     canonical: Axes
 
     def to_canonical(self, array: np.ndarray, sizes: Mapping[str, Any]) -> np.ndarray:
-        """The array with its axes as on the right.
+        """Return the array with the axes of the right side.
 
         >>> parse("(H O) I -> H I O").to_canonical(np.arange(6).reshape(6, 1), {"H": 2, "O": 3, "I": 1}).tolist()
         [[[0, 1, 2]], [[3, 4, 5]]]
@@ -40,19 +40,19 @@ class Pattern:
         return _rearranged(array, self.foreign, self.canonical, sizes)
 
     def to_foreign(self, array: np.ndarray, sizes: Mapping[str, Any]) -> np.ndarray:
-        """The array with its axes as on the left."""
+        """Return the array with the axes of the left side."""
         return _rearranged(array, self.canonical, self.foreign, sizes)
 
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """An array of this shape has these axes.
+    """An equation between the axes and the shape of one array.
 
     Attributes:
-        label: what errors call the array.
-        axes: its axes by their letters.
-        shape: their sizes.
-        packed: the size of the axis P, how many weights are packed into this array.
+        label: Name of the array in errors.
+        axes: Axes of the array.
+        shape: Shape of the array.
+        packed: Size of the axis P: number of weights that are packed into the array.
     """
 
     label: str
@@ -61,7 +61,7 @@ class Fact:
     packed: int = 0
 
     def mismatch(self, known: Mapping[str, Any]) -> str:
-        """The error for a shape that does not fit."""
+        """Return the error message for a shape that does not fit."""
         known = {**known, "P": self.packed}
         sizes = ", ".join(f"{letter}={known[letter]}" for letter in sorted(_letters([self])) if letter in known)
         found = f"`{self.label}` has the shape {self.shape}, which does not fit the axes {text(self.axes)}"
@@ -70,10 +70,10 @@ class Fact:
 
 @functools.cache
 def parse(pattern: str) -> Pattern:
-    """The pattern that a text such as "(H O) I -> H I O" means.
+    """Parse a pattern such as "(H O) I -> H I O".
 
     Raises:
-        ValueError: the two sides do not have the same letters, each once.
+        ValueError: The two sides do not have the same letters, each once.
 
     >>> parse("(H O) I -> H I O").foreign
     (('H', 'O'), ('I',))
@@ -82,18 +82,18 @@ def parse(pattern: str) -> Pattern:
     sides = parse_side(foreign), parse_side(canonical)
     letters = [sorted(letter for axis in side for letter in axis) for side in sides]
     if letters[0] != letters[1] or len(set(letters[0])) < len(letters[0]):
-        raise ValueError(f"A pattern has the same letters on both sides of `->`, each once. Received: {pattern!r}.")
+        raise ValueError(f"A pattern needs the same letters on both sides of `->`, each once. Received: {pattern!r}.")
     return Pattern(*sides)
 
 
 def parse_side(side: str) -> Axes:
-    """The axes that a text such as "(H O) I" means.
+    """Parse one side of a pattern, such as "(H O) I".
 
     Raises:
-        ValueError: it holds something else than letters, pairs of parentheses and `...`.
+        ValueError: The text contains anything but letters, pairs of parentheses and `...`.
     """
     if re.sub(_AXIS, "", side).strip():
-        raise ValueError(f"Axes are letters, (letters in parentheses), and `...` at the end. Received: {side!r}.")
+        raise ValueError(f"Axes must be letters, (letters in parentheses), or `...` at the end. Received: {side!r}.")
     return tuple((letter,) if letter else tuple(group.split()) for group, letter in re.findall(_AXIS, side))
 
 
@@ -101,7 +101,7 @@ _AXIS = r"\(([^)]*)\)|(\w|\.\.\.)"
 
 
 def text(axes: Axes) -> str:
-    """The axes as a pattern writes them.
+    """Return the axes as text.
 
     >>> text((("H", "O"), ("I",)))
     '(H O) I'
@@ -110,10 +110,10 @@ def text(axes: Axes) -> str:
 
 
 def solve(facts: Iterable[Fact], known: Mapping[str, Any]) -> Sizes:
-    """The sizes of all letters that the shapes tell, `known` included.
+    """Return the sizes of all letters that the shapes determine, `known` included.
 
     Raises:
-        LayoutError: a shape does not fit its axes.
+        LayoutError: A shape does not fit its axes.
 
     >>> sizes = solve([Fact("weight", parse_side("(H O) I"), (6, 5))], {"H": 2})
     >>> [sizes[letter] for letter in "HOI"]
@@ -124,16 +124,16 @@ def solve(facts: Iterable[Fact], known: Mapping[str, Any]) -> Sizes:
     while before < len(sizes):
         before = len(sizes)
         for fact in facts:
-            _learn(fact, sizes)
+            _solve_one(fact, sizes)
     return sizes
 
 
 def unsolved(facts: Iterable[Fact], sizes: Mapping[str, Any]) -> list[str]:
-    """The letters that the shapes leave open."""
+    """Return the letters that the shapes do not determine."""
     return sorted(_letters(facts) - sizes.keys() - {"P"})
 
 
-def _learn(fact: Fact, sizes: Sizes) -> None:
+def _solve_one(fact: Fact, sizes: Sizes) -> None:
     axes, shape = fact.axes, fact.shape
     if axes[-1:] == _REST:
         axes, shape, rest = axes[:-1], shape[: len(axes) - 1], shape[len(axes) - 1 :]
@@ -156,7 +156,7 @@ def _letters(facts: Iterable[Fact]) -> set[str]:
 
 
 def shape_of(axes: Axes, sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of an array with these axes.
+    """Return the shape of an array with these axes.
 
     >>> shape_of(parse_side("(H O) ..."), {"H": 2, "O": 3, "...": (5, 7)})
     (6, 5, 7)

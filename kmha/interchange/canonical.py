@@ -1,20 +1,20 @@
-"""The layout in the middle: the names (paths) and shapes that every conversion goes through.
+"""The canonical layout: the names (paths) and shapes that every conversion goes through.
 
-**One attention layer**, and the layout of `kmha.MultiHeadAttention` itself:
+**One attention layer** (`kmha.MultiHeadAttention` has this very layout):
 
 | path | shape |
 | --- | --- |
 | `query/kernel`, `gate/kernel` | (H, I, O) |
-| `key/kernel`, `value/kernel` | (H, I, O), or (G, I, O), where each of G heads serves H / G queries |
+| `key/kernel`, `value/kernel` | (H, I, O), or (G, I, O), where H / G query heads share each of the G heads |
 | `query/bias`, `key/bias`, `gate/bias`, `value/bias` | (H, O), or (G, O) |
 | `attention_output/kernel` | (H, O, E) |
 | `attention_output/bias` | (E,) |
-| `query/scale` | (): √O where logits are not divided by it, as in T5; elsewhere it is folded into the query |
+| `query/scale` | (): √O if the layer does not divide its logits by √O, as in T5; other layouts fold it into the query |
 
-Layers without biases or without a gate leave those names out. I may differ between query, key and value, and O between
-query and key on one side, value and gate on the other.
+Layers without biases or without a gate do not have those names. I may differ between query, key and value. O is one
+size for query and key, and may be another for value and gate.
 
-**Blocks** (encoder and decoder layers) have their attentions under a name, and besides them
+**Blocks** (encoder and decoder layers) contain:
 
 | path | shape |
 | --- | --- |
@@ -24,19 +24,20 @@ query and key on one side, value and gate on the other.
 | `self_attention_norm/gamma`, `self_attention_norm/beta` | (E,) |
 | `cross_attention_norm/…`, `feed_forward_norm/…` | the same |
 
-The norm is the one that stands at that sublayer, after it or before it: which of the two, its epsilon, the activation
-and the dropout are settings of a layer and no weights. A gated feed-forward network has `feed_forward/gate/kernel` too.
+Each norm belongs to the sublayer that it is named after. Its position (before or after the sublayer), its epsilon, the
+activation and the dropout are settings of a layer, not weights. A gated feed-forward network also has
+`feed_forward/gate/kernel`.
 
-**Stacks and models**: `encoder/layer_0/…`, `decoder/layer_0/…`, counted from zero, each with a block, and
+**Stacks and models** have one block in each of `encoder/layer_0/…` and `decoder/layer_0/…`, counted from zero, and:
 
 | path | shape |
 | --- | --- |
 | `encoder/embedding/table`, `decoder/embedding/table` | (V, E) |
-| `encoder/position/table`, `decoder/position/table` | learnt positions, (N, E) |
+| `encoder/position/table`, `decoder/position/table` | learned positions, (N, E) |
 | `encoder/norm/gamma`, `decoder/norm/gamma`, `…/beta` | (E,): the norm after the last layer |
-| `logits/kernel`, `logits/bias` | (E, V), (V,); with embeddings tied, the bias alone |
+| `logits/kernel`, `logits/bias` | (E, V), (V,); with tied embeddings, only the bias |
 
-A stack alone has the paths without `encoder/` or `decoder/`: `layer_0/…`, `norm/…`.
+A single stack has these paths without `encoder/` or `decoder/`: `layer_0/…`, `norm/…`.
 """
 
 import itertools
@@ -51,7 +52,7 @@ Weights = dict[str, np.ndarray]
 
 
 def scope_of(path: str) -> str:
-    """The part that a weight belongs to, in which a letter of axes has one size: an attention, a norm.
+    """Return the part that a weight belongs to, in which each axis letter has one size: an attention, a norm.
 
     >>> scope_of("layer_0/self_attention/query/kernel"), scope_of("feed_forward_norm/gamma"), scope_of("query/bias")
     ('layer_0/self_attention', 'feed_forward_norm', '')
@@ -61,7 +62,7 @@ def scope_of(path: str) -> str:
 
 
 def read(layer: Any) -> Weights:
-    """The weights of a layer whose projections are named as above, in the layer's own layout.
+    """Return the weights of a layer whose projections have the names above, in the layer's own layout.
 
     >>> import kmha
     >>> layer = kmha.MultiHeadAttention(num_heads=3, key_dim=5, use_bias=False)
@@ -73,15 +74,15 @@ def read(layer: Any) -> Weights:
 
 
 def write(layer: Any, weights: Mapping[str, Any]) -> None:
-    """Sets the weights of a built layer from arrays in the layer's own layout.
+    """Set the weights of a built layer from arrays in the layer's own layout.
 
     Raises:
-        ValueError: a name is missing or unknown, or a shape does not fit; nothing is written then.
+        ValueError: A name is missing or unknown, or a shape does not fit. The layer is then unchanged.
     """
     held = variables(layer)
     for name in sorted(held.keys() ^ weights.keys()):
         where = "is missing from the weights" if name in held else "is not a weight of the layer"
-        raise ValueError(f"{layer.name}: `{name}` {where}. The layer has {sorted(held)}, received {sorted(weights)}.")
+        raise ValueError(f"{layer.name}: `{name}` {where}. Expected {sorted(held)}. Received {sorted(weights)}.")
     for name, variable in held.items():
         if tuple(np.shape(weights[name])) != tuple(variable.shape):
             raise ValueError(
@@ -93,7 +94,7 @@ def write(layer: Any, weights: Mapping[str, Any]) -> None:
 
 
 def variables(layer: Any) -> dict[str, Any]:
-    """The variables of a built layer by their path inside it, without what all paths begin with.
+    """Return the variables of a built layer by path, without the prefix that all paths share.
 
     >>> import kmha
     >>> layer = kmha.layers.EncoderLayer(embedding_dim=6, num_heads=3, fully_connected_dim=7)

@@ -1,4 +1,4 @@
-"""`convert`: weights of one layout to another, by way of the canonical one."""
+"""Convert weights from one layout to another, through the canonical one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +12,12 @@ from kmha.interchange.registry import find
 
 
 class Converted(dict[str, np.ndarray]):
-    """Arrays by name, with what the conversion has to say about them.
+    """The converted arrays by name, with notes about the conversion.
 
     Attributes:
-        notes: a sentence for each weight that was folded, left out, or filled with zeros.
-        source: the name of the layout that they came from; with "auto" the one that was recognised.
-        target: the name of the layout that they have.
+        notes: A sentence for each weight that was folded, left out, or filled with zeros.
+        source: Name of the layout before the conversion; with "auto", the one that was recognised.
+        target: Name of the layout after the conversion.
     """
 
     def __init__(self, weights: Mapping[str, np.ndarray], notes: list[str], source: str, target: str) -> None:
@@ -34,24 +34,24 @@ def convert(
     fold: bool = False,
     prefix: str | None = None,
 ) -> Converted:
-    """Weights of one layout to another, bit for bit, unless something has to be folded.
+    """Convert weights from one layout to another, bit for bit unless something has to be folded.
 
     Args:
-        weights: arrays by name.
-        source: their layout, one of `kmha.interchange.LAYOUTS` or a `Layout`; "auto" for the one that fits.
-        target: the layout that they get.
-        num_heads: H, where the shapes of `source` leave it open.
-        fold: whether weights that `target` has no place for may be folded into others where that is exact; the notes
+        weights: Arrays by name.
+        source: Layout of the weights: a name in `kmha.interchange.LAYOUTS`, a `Layout`, or "auto" to recognise it.
+        target: Layout to convert to.
+        num_heads: Number of heads (H), needed if the shapes do not determine it.
+        fold: If True, weights that `target` has no place for are folded into others where that is exact; the notes
             say what was done.
-        prefix: what the names of the weights begin with; only those are converted. `None`: all weights, and a prefix
-            that they have in common does no harm.
+        prefix: Convert only the weights whose names begin with this prefix. `None` converts all weights; a prefix that
+            all of them share is then ignored.
 
     Returns:
-        Arrays by name, with the dtypes that they had, and `notes`. They may share memory with `weights`.
+        Arrays by name, with their original dtypes, and `notes`. They may share memory with `weights`.
 
     Raises:
-        LayoutError: (a ValueError) names are missing or unexpected, a shape does not fit, `num_heads` is needed, no
-            layout or several fit, or `target` cannot hold what the weights hold; the message says which, and why.
+        LayoutError: (a ValueError) Names are missing or unexpected, a shape does not fit, `num_heads` is needed, no
+            layout or several fit, or `target` cannot hold the weights. The message says which, and why.
 
     >>> weights = {"W_q.weight": np.ones((6, 4)), "W_k.weight": np.ones((6, 5)), "W_v.weight": np.ones((6, 7))}
     >>> weights["W_o.weight"] = np.ones((6, 6))
@@ -68,14 +68,14 @@ def convert(
 def to_canonical(
     weights: Mapping[str, Any], source: str | Layout, *, num_heads: int | None = None, prefix: str | None = None
 ) -> Converted:
-    """Weights of a layout to the canonical one, which `kmha.interchange.canonical` describes; as `convert`."""
+    """Convert weights to the canonical layout, which `kmha.interchange.canonical` describes; see `convert`."""
     if prefix is not None:
         if not any(name.startswith(prefix) for name in weights):
-            raise LayoutError(f"No name begins with {prefix!r}. There are: {listed(weights)}.")
+            raise LayoutError(f"No name begins with {prefix!r}. Received: {listed(weights)}.")
         weights = {name.removeprefix(prefix): array for name, array in weights.items() if name.startswith(prefix)}
     if source == "auto":
-        one = recognition.the_reading(weights, num_heads)
-        source, weights = one.layout, one.without_prefix(weights)
+        reading = recognition.the_reading(weights, num_heads)
+        source, weights = reading.layout, reading.without_prefix(weights)
     layout = find(source)
     if prefix is None:
         weights = recognition.without_prefix(weights, layout)
@@ -84,6 +84,6 @@ def to_canonical(
 
 
 def from_canonical(weights: Mapping[str, Any], target: str | Layout, *, fold: bool = False) -> Converted:
-    """Weights of the canonical layout to another; as `convert`."""
+    """Convert weights from the canonical layout to another; see `convert`."""
     layout = find(target)
     return Converted(*mapping.write(weights, layout, fold), "canonical", layout.name)

@@ -1,24 +1,24 @@
-"""The errors of this room, and the guard against decompression bombs."""
+"""Errors of the conversions and the files, and the guard against decompression bombs."""
 
 import importlib
 import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-LIMIT = 2**30  # bytes; below, nothing is refused
-GROWTH = 100  # weights do not compress that well
+LIMIT = 2**30  # bytes; smaller arrays are never refused
+GROWTH = 100  # no weights compress by this factor
 
 
 class LayoutError(ValueError):
-    """Weights do not have the layout that they should have, or one cannot hold them; the message says why."""
+    """Raised when weights do not have the expected layout, or a layout cannot hold them; the message says why."""
 
 
 class FileError(ValueError):
-    """A file of weights cannot be read or written; the message says which, why, and what to do."""
+    """Raised when a file of weights cannot be read or written; the message says which, why, and what to do."""
 
 
 def listed(names: object, most: int = 12) -> str:
-    """Names for an error, sorted, the first of them if there are many.
+    """Return sorted names as text for an error message; at most the first `most` of them.
 
     >>> listed(["b", "a"]), listed(["c", "b", "a"], most=2), listed([])
     ('`a`, `b`', '`a`, `b` and 1 more', 'none')
@@ -29,10 +29,10 @@ def listed(names: object, most: int = 12) -> str:
 
 
 def optional(module: str, extra: str) -> Any:
-    """The module of a package that an extra of ours brings.
+    """Import a module of a package that belongs to one of kmha's extras.
 
     Raises:
-        FileError: it is not installed.
+        FileError: The package is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -42,31 +42,31 @@ def optional(module: str, extra: str) -> Any:
 
 
 def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) -> None:
-    """Raises a FileError where `declared` bytes come from so few `stored` ones that no weights can be in them.
+    """Raise a FileError if an array declares far more bytes than the file stores for it.
 
     >>> check_declared("layers", 2**40, 2**20)
     Traceback (most recent call last):
-    kmha.interchange.errors.FileError: `layers` takes 1,048,576 bytes in the file and would take 1,099,511,627,776 in memory: no weights compress like that. It is not read.
+    kmha.interchange.errors.FileError: `layers` takes 1,048,576 bytes in the file and would take 1,099,511,627,776 in memory. No weights compress like that, so it is not read.
     """  # noqa: E501 - the message is one line
     if declared > LIMIT and declared > growth * stored:
         raise FileError(
-            f"`{name}` takes {stored:,} bytes in the file and would take {declared:,} in memory: no weights compress "
-            "like that. It is not read."
+            f"`{name}` takes {stored:,} bytes in the file and would take {declared:,} in memory. No weights compress "
+            "like that, so it is not read."
         )
 
 
 def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> None:
-    """As `check_declared`, for each part of a file, and for all together: many small ones are a large one.
+    """Check each part of a file, and their sum: many small parts can add up to a bomb; see `check_declared`.
 
     Args:
-        parts: of each the name, and the bytes that it declares and that are stored.
-        growth: by how much at most.
+        parts: Name, declared bytes and stored bytes of each part.
+        growth: Largest allowed ratio of declared to stored bytes.
     """
     for name, declared, stored in parts:
         check_declared(name, declared, stored, growth)
-    check_declared("all together", sum(part[1] for part in parts), sum(part[2] for part in parts), growth)
+    check_declared("all arrays", sum(part[1] for part in parts), sum(part[2] for part in parts), growth)
 
 
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """As `check_parts`, for what is in an archive."""
+    """Check the members of an archive; see `check_parts`."""
     check_parts([(entry.filename, entry.file_size, entry.compress_size) for entry in archive.infolist()])

@@ -1,9 +1,9 @@
-"""h separate projections and one big one are the same object: `split_heads`, `join_heads`, and layouts with h matrices.
+"""Split one big kernel into h kernels, one per head, and join them again: both are the same object.
 
 "W_q, W_k and W_v should be h each, why does the implementation write only one?", learners of the D2L book ask. The one
-kernel (I, H·O) holds the h kernels (I, O) side by side: x W = [x W_1, …, x W_h], so that splitting the product into
-heads and projecting with the parts are one computation. And the output kernel (H·O, E) holds h kernels (O, E) one above
-the other: [y_1, …, y_h] W_o = y_1 W_o1 + … + y_h W_oh.
+kernel (I, H·O) holds the h kernels (I, O) side by side: x W = [x W_1, …, x W_h]. Splitting the product into heads and
+projecting with the h kernels are therefore the same computation. The output kernel (H·O, E) holds h kernels (O, E) on
+top of each other: [y_1, …, y_h] W_o = y_1 W_o1 + … + y_h W_oh.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from kmha.interchange.errors import LayoutError
 
 
 def split_heads(kernel: Any, num_heads: int, axis: int = -1) -> list[np.ndarray]:
-    """The h kernels that one big kernel is.
+    """Split one big kernel into h kernels.
 
     Args:
-        kernel: (I, H·O), or the output kernel (H·O, E) with `axis=0`, or a bias (H·O,).
-        num_heads: H.
-        axis: that of the heads.
+        kernel: Kernel (I, H·O), output kernel (H·O, E) with `axis=0`, or bias (H·O,).
+        num_heads: Number of heads (H).
+        axis: Axis of the heads.
 
     Returns:
         H arrays (I, O), or (O, E) with `axis=0`, or (O,); views of `kernel`.
 
     Raises:
-        LayoutError: the axis does not hold H heads of one size.
+        LayoutError: The axis cannot be divided into H heads of one size.
 
     >>> x, kernel = np.random.rand(5, 4), np.random.rand(4, 6)
     >>> one, two, three = split_heads(kernel, 3)
@@ -37,24 +37,24 @@ def split_heads(kernel: Any, num_heads: int, axis: int = -1) -> list[np.ndarray]
     width = kernel.shape[axis] if -kernel.ndim <= axis < kernel.ndim else 0
     if num_heads < 1 or width == 0 or width % num_heads:
         raise LayoutError(
-            f"`split_heads` needs an axis of H·O features that `num_heads` divides. Received: kernel.shape="
+            f"`split_heads` expected an axis of H·O features that `num_heads` divides. Received: kernel.shape="
             f"{kernel.shape}, axis={axis}, num_heads={num_heads}. The output kernel (H·O, E) has its heads on axis 0."
         )
     return np.split(kernel, num_heads, axis)
 
 
 def join_heads(kernels: Sequence[Any], axis: int = -1) -> np.ndarray:
-    """The one big kernel that h kernels are; undoes `split_heads`.
+    """Join h kernels into one big kernel; the inverse of `split_heads`.
 
     Args:
         kernels: H arrays (I, O), or (O, E) with `axis=0`, or (O,).
-        axis: that of the heads in the result.
+        axis: Axis of the heads in the result.
 
     Returns:
         (I, H·O), or (H·O, E), or (H·O,).
 
     Raises:
-        LayoutError: there are none, or they have different shapes.
+        LayoutError: There are no kernels, or they have different shapes.
 
     >>> kernel = np.arange(24).reshape(4, 6)
     >>> bool((join_heads(split_heads(kernel, 3)) == kernel).all())
@@ -63,5 +63,7 @@ def join_heads(kernels: Sequence[Any], axis: int = -1) -> np.ndarray:
     arrays = [np.asarray(kernel) for kernel in kernels]
     shapes = [array.shape for array in arrays]
     if len(set(shapes)) != 1:
-        raise LayoutError(f"`join_heads` needs one kernel or more, all of one shape. Received the shapes: {shapes}.")
+        raise LayoutError(
+            f"`join_heads` expected one or more kernels, all of one shape. Received the shapes: {shapes}."
+        )
     return np.concatenate(arrays, axis)

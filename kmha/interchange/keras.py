@@ -1,4 +1,4 @@
-"""`keras.layers.MultiHeadAttention` and `GroupQueryAttention`: the canonical names, kernels (I, H, O) for (H, I, O).
+"""Convert weights between `keras.layers.MultiHeadAttention` and `kmha.MultiHeadAttention`.
 
 >>> import keras, kmha, numpy as np
 >>> from kmha.interchange import canonical
@@ -19,18 +19,18 @@ from kmha.interchange.layouts.keras import BUILTIN
 
 
 def from_builtin(weights: Mapping[str, Any]) -> Weights:
-    """Weights of the built-in layer, by name, to the canonical layout.
+    """Convert weights of the built-in layer, by name, to the canonical layout.
 
     Raises:
-        LayoutError: a name is missing or unexpected, or a shape does not fit.
+        LayoutError: A name is missing or unexpected, or a shape does not fit.
     """
     return mapping.read(weights, BUILTIN, None)[0]
 
 
 def to_builtin(weights: Mapping[str, Any]) -> Weights:
-    """Weights in the canonical layout, by name, to the built-in layer's.
+    """Convert weights in the canonical layout, by name, to that of the built-in layer.
 
     Raises:
-        LayoutError: a name is missing or unexpected, or a shape does not fit.
+        LayoutError: A name is missing or unexpected, or a shape does not fit.
     """
     return mapping.write(weights, BUILTIN)[0]

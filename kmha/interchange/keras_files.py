@@ -1,9 +1,9 @@
-"""`.weights.h5` and `.keras`, read and written without Keras: no layer is made, and no code of a file's is run.
+"""Read and write `.weights.h5` and `.keras` without Keras: no layer is built, and no code from a file is run.
 
-Keras numbers the variables of every layer, `layers/dense/vars/0`, under the attributes that hold the layers, and notes
-each layer's name beside them. Here they get the names that they have in Keras, `dense/kernel`: from the notes, and from
-what layers of that kind call their variables. Old files (Keras 2, TensorFlow Addons) have names of their own in them.
-What is no weight, such as the optimizer's state and the seeds of dropout, is left out.
+In a file, Keras numbers the variables of every layer, `layers/dense/vars/0`, under the attributes that hold the layers,
+and stores each layer's name as an attribute beside them. Here they get the names that they have in Keras, such as
+`dense/kernel`, from the stored names and from the variable names of that kind of layer. Old files (Keras 2, TensorFlow
+Addons) contain the names themselves. The optimizer's state and the seeds of dropout are left out.
 """
 
 import dataclasses
@@ -25,10 +25,10 @@ from kmha.interchange.errors import FileError, check_declared, check_parts, list
 _MEMBER = "model.weights.h5"
 _NO_WEIGHTS = {"optimizer", "compile_metrics", "_compile_metrics", "_loss_tracker", "_metrics", "optimizer_weights"}
 _SEEDS = "seed_generator"
-_CHUNKED = 1000  # HDF5 compresses zeros by so much, and Keras compresses nothing
-_DEPTH = 64
+_CHUNKED = 1000  # the factor by which HDF5 compresses zeros; Keras itself compresses nothing
+_DEPTH = 64  # levels of groups
 
-# Which attribute of an attention layer holds the projection of this name.
+# The attribute of an attention layer that holds the projection of this name.
 _PROJECTIONS = {
     "query": "query_dense",
     "key": "key_dense",
@@ -36,14 +36,14 @@ _PROJECTIONS = {
     "gate": "_gate_dense",
     "attention_output": "output_dense",
 }
-PATHS_OF_NAMES = {path: name for name, path in _PROJECTIONS.items()} | {
+_NAMES_OF_PATHS = {path: name for name, path in _PROJECTIONS.items()} | {
     "_query_dense": "query",
     "_key_dense": "key",
     "_value_dense": "value",
     "_output_dense": "attention_output",
 }
 _ADDONS = ("query_kernel", "key_kernel", "value_kernel", "projection_kernel", "projection_bias")
-# What layers call their variables, in the order in which Keras numbers them.
+# The variable names of layers, in the order in which Keras numbers them.
 _VARIABLES = (
     ("kernel", "bias"),
     ("gamma", "beta", "moving_mean", "moving_variance"),
@@ -51,7 +51,7 @@ _VARIABLES = (
     ("scale",),
     _ADDONS,
 )
-# A layer is what has these names; what Keras calls it in files.
+# Keras' names of layers in files, each with the variables that identify the layer.
 _LAYERS = (
     ("grouped_query_attention", {"query/kernel", "attention_output/kernel"}),
     ("multi_head_attention", {"query/kernel", "attention_output/kernel"}),
@@ -73,11 +73,11 @@ LAYERS = tuple(dict.fromkeys(layer for layer, _ in _LAYERS))
 
 
 def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> Weights:
-    """The variables in an HDF5 file of Keras', by name.
+    """Read the variables of an HDF5 file that Keras wrote, by name.
 
     Args:
-        path: of the file, or its bytes.
-        noted: names of layers by their path in the file, for files in which they are not noted.
+        path: Path of the file, or its bytes.
+        noted: Names of layers by their path in the file, for files that do not store them.
     """
     with _h5py().File(path, "r") as file:
         datasets = dict(_datasets(file, ""))
@@ -88,19 +88,19 @@ def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> 
 
 
 def read_keras(path: Path) -> Weights:
-    """The variables in a `.keras` archive, by name."""
+    """Read the variables of a `.keras` archive, by name."""
     with zipfile.ZipFile(path) as archive:
         members = {entry.filename: entry for entry in archive.infolist()}
         for needed in (_MEMBER, "config.json"):
             if needed not in members:
-                raise FileError(f"it has no {needed}, which Keras writes into every .keras file. It has: {[*members]}.")
+                raise FileError(f"it has no {needed}, which every .keras file has. Received: {[*members]}.")
             check_declared(needed, members[needed].file_size, members[needed].compress_size)
         config = json.loads(archive.read("config.json"))
         return read_h5(io.BytesIO(archive.read(_MEMBER)), dict(_noted(config, "")))
 
 
 def dump(weights: Weights, layer: str | None = None) -> bytes:
-    """The bytes of a `.weights.h5` file that `Model.load_weights` of a model of these layers takes."""
+    """Return the bytes of a `.weights.h5` file for `Model.load_weights` of a model of these layers."""
     buffer = io.BytesIO()
     with _h5py().File(buffer, "w") as file:
         for name, place in places(weights, layer).items():
@@ -118,14 +118,14 @@ def _h5py() -> Any:
 
 
 def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """All datasets below a group by their path, without what leads out of the file or round in circles."""
+    """Yield all datasets below a group by their path; links out of the file and circles are errors."""
     h5py = _h5py()
     if depth > _DEPTH:
-        raise FileError(f"`{path[:80]}` lies deeper than {_DEPTH} groups, as in no model.")
+        raise FileError(f"`{path[:80]}` is nested deeper than {_DEPTH} groups. No model is.")
     for name in sorted(group, key=_natural):
         here = f"{path}/{name}".lstrip("/")
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise FileError(f"`{here}` is a link to elsewhere, which is not followed.")
+            raise FileError(f"`{here}` is a link. kmha does not follow links.")
         if not path and name in _NO_WEIGHTS:
             continue
         found = group[name]
@@ -136,12 +136,12 @@ def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Sorts `dense_2` before `dense_10`."""
+    """Return a key that sorts `dense_2` before `dense_10`."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _check_sizes(datasets: Mapping[str, Any]) -> None:
-    """Raises a FileError where they take far less room in the file than in memory."""
+    """Raise a FileError if datasets take far less space in the file than in memory."""
     declared = {
         where: int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize for where, dataset in datasets.items()
     }
@@ -152,9 +152,9 @@ def _check_sizes(datasets: Mapping[str, Any]) -> None:
 
 def _array(dataset: Any, path: str) -> np.ndarray:
     if dataset.external or dataset.is_virtual:
-        raise FileError(f"`{path}` has its numbers in another file, which is not followed.")
+        raise FileError(f"`{path}` keeps its numbers in another file, which kmha does not read.")
     if dataset.dtype.hasobject:
-        raise FileError(f"`{path}` is an array of objects or texts, and weights are arrays of real numbers.")
+        raise FileError(f"`{path}` is an array of objects or texts. Expected arrays of real numbers.")
     array = dataset[()]
     if _text(dataset, "dtype") == "bfloat16":
         array = np.asarray(array).view(ml_dtypes.bfloat16)
@@ -162,7 +162,7 @@ def _array(dataset: Any, path: str) -> np.ndarray:
 
 
 def _text(item: Any, name: str) -> str | None:
-    """A text noted beside a group or dataset. In a damaged file it may be of another type, which HDF5 must not read."""
+    """Return a text attribute; HDF5 crashes if it reads one that damage has given another type."""
     if name not in item.attrs:
         return None
     noted = item.attrs.get_id(name)
@@ -171,16 +171,16 @@ def _text(item: Any, name: str) -> str | None:
 
 
 def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> dict[str, str]:
-    """Paths of datasets by name: as short as they can be without two of them being the same."""
+    """Return the paths of datasets by name; the names are as short as they can be without becoming equal."""
     groups: dict[str, list[str]] = {}
     for path in datasets:
         group, _, number = path.rpartition("/")
         if group != "vars" and not group.endswith("/vars"):
             raise FileError(
-                f"it has `{path}`, and Keras writes variables under `…/vars`. Is it another library's file?"
+                f"it has `{path}`, but Keras writes variables under `…/vars`. Did another library write the file?"
             )
         groups.setdefault(group.removesuffix("vars").rstrip("/"), []).append(number)
-    named: list[tuple[str, str, str]] = []  # by the layers' names, by the file's paths, the path
+    named: list[tuple[str, str, str]] = []  # short name, long name, path
     for group, numbers in groups.items():
         labels, parts = _labels(file, group, noted), group.split("/") if group else []
         prefix = f"{group}/vars/".lstrip("/")
@@ -194,19 +194,19 @@ def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> 
 
 
 def _labels(file: Any, group: str, noted: Mapping[str, str]) -> list[str]:
-    """The names of the layers on the way to a group; what only holds layers, such as `layers`, has none."""
+    """Return the names of the layers on the way to a group; a container such as `layers` has no name."""
     labels, parts = [], group.split("/") if group else []
     for depth in range(1, len(parts) + 1):
         path = "/".join(parts[:depth])
         variables = file[path].get("vars")
         if variables is not None:
             name = _text(variables, "name") or noted.get(path)
-            labels.append(name or PATHS_OF_NAMES.get(parts[depth - 1], parts[depth - 1]))
+            labels.append(name or _NAMES_OF_PATHS.get(parts[depth - 1], parts[depth - 1]))
     return labels
 
 
 def _without_the_only_layer(names: dict[str, str]) -> dict[str, str]:
-    """A model with weights in one layer has that layer's: `attention/query/kernel` is `query/kernel`."""
+    """Drop the layer's name if only one layer has weights: `attention/query/kernel` becomes `query/kernel`."""
     while names and len({name.split("/")[0] for name in names}) == 1:
         rest = {name.partition("/")[2]: path for name, path in names.items()}
         if not all(rest) or {"kernel", "gamma", "embeddings", "scale", "0"} & rest.keys():
@@ -216,7 +216,7 @@ def _without_the_only_layer(names: dict[str, str]) -> dict[str, str]:
 
 
 def _legacy_names(datasets: Mapping[str, Any]) -> dict[str, str]:
-    """Of files by Keras 2: `layer/layer/kernel:0`, the names being in the paths."""
+    """Return names and paths for a file of Keras 2, whose paths contain the names: `layer/layer/kernel:0`."""
     names = {}
     for path in datasets:
         parts = re.sub(r":\d+$", "", path.removeprefix("model_weights/")).split("/")
@@ -225,7 +225,7 @@ def _legacy_names(datasets: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _noted(config: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Paths in the file and names of a model's layers, as its config has them; nothing is made of it."""
+    """Yield path and name of the layers in a model's config; no layer is built from it."""
     inner = config.get("config") if isinstance(config, dict) else None
     layers = inner.get("layers") if isinstance(inner, dict) else None
     if not isinstance(layers, list):
@@ -243,13 +243,13 @@ def _noted(config: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _snake(name: str) -> str:
-    """As Keras turns a class into the name of a group: "MultiHeadAttention" into "multi_head_attention"."""
+    """Return Keras' group name of a class: "multi_head_attention" for "MultiHeadAttention"."""
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
 def variable_names(kinds: Iterable[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
-    """What a layer calls its numbered variables, from its own name and class, and from their shapes.
+    """Return the names of a layer's numbered variables, guessed from the layer's name and class and from the shapes.
 
     >>> variable_names({"dense_1"}, [(3, 5), (5,)]), variable_names({"layer_normalization"}, [(5,), (5,)])
     (['kernel', 'bias'], ['gamma', 'beta'])
@@ -274,11 +274,11 @@ def variable_names(kinds: Iterable[str], shapes: Sequence[tuple[int, ...]]) -> l
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where Keras looks for a variable.
+    """The place in a file where Keras looks for a variable.
 
     Attributes:
-        groups: on the way to its layer, each with the name of the layer that it is for.
-        number: of the variable in the layer.
+        groups: Groups on the way to the variable's layer, each with the name of its layer.
+        number: Number of the variable in the layer.
     """
 
     groups: tuple[tuple[str, str], ...]
@@ -288,14 +288,14 @@ class Place:
 
 
 def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
-    """Where Keras looks for each weight.
+    """Return the place in a file where Keras looks for each weight.
 
     Args:
-        weights: of one layer, or of several with a name and a slash before each; then these are written in their order.
-        layer: what Keras calls the layer in files; `None` goes by the names, and by the shapes.
+        weights: Weights of one layer, or of several in their order, each with a name and a slash before it.
+        layer: Keras' name of the layer in files; `None` means that the names and shapes of the weights determine it.
 
     Raises:
-        FileError: they are of no layer that is known here.
+        FileError: The weights are not those of a known layer.
 
     >>> import numpy as np
     >>> names = {"query/kernel": np.ones((5, 3, 7)), "attention_output/kernel": np.ones((3, 7, 5))}
@@ -303,7 +303,7 @@ def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
     'layers/multi_head_attention/query_dense/vars/0'
     """
     if layer is not None and layer not in LAYERS:
-        raise FileError(f"There is no layer {layer!r} for files of Keras. There are: {', '.join(LAYERS)}.")
+        raise FileError(f"Keras' files have no layer {layer!r}. Expected one of {', '.join(LAYERS)}.")
     kind = layer or _kind(weights)
     if kind is not None:
         return _places_in_layer(weights, kind, () if kind == "transformer" else ((f"layers/{kind}", kind),))
@@ -314,8 +314,8 @@ def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
         kind = _kind(part)
         if kind is None:
             raise FileError(
-                f"It is not known how Keras stores {listed(weights, 6)}: these are not the names of a layer of Keras' "
-                "or ours, such as `query/kernel`. Convert them to `keras` or `ours`, or write .npz or .safetensors."
+                f"kmha does not know how Keras stores {listed(weights, 6)}: these are not names of a layer of Keras or "
+                "kmha, such as `query/kernel`. Convert them to `keras` or `ours`, or write .npz or .safetensors."
             )
         inner = _places_in_layer(part, kind, ((f"layers/{numbered(kind, used)}", name),))
         found |= {f"{name}/{key}": place for key, place in inner.items()}
@@ -323,7 +323,7 @@ def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
 
 
 def with_shared_table(names: dict[str, str]) -> dict[str, str]:
-    """Our Transformer calls the embedding that both sides share the encoder's; Keras stores it at the decoder's."""
+    """Rename a shared embedding: Keras stores it with the decoder, kmha's Transformer names it after the encoder."""
     theirs, ours = (f"{side}/embedding/embeddings" for side in ("decoder", "encoder"))
     if theirs in names and ours not in names and "encoder/layer1/mha/query/kernel" in names:
         return {ours if name == theirs else name: path for name, path in names.items()}
@@ -331,7 +331,7 @@ def with_shared_table(names: dict[str, str]) -> dict[str, str]:
 
 
 def numbered(kind: str, used: dict[str, int]) -> str:
-    """As Keras tells layers of a kind apart: the second `dense` is `dense_1`; `used` counts them.
+    """Return the next name of a kind of layer, as Keras counts them; `used` keeps the counts.
 
     >>> used = {}
     >>> numbered("dense", used), numbered("dense", used)
@@ -342,7 +342,7 @@ def numbered(kind: str, used: dict[str, int]) -> str:
 
 
 def _kind(weights: Weights) -> str | None:
-    """What Keras calls the layer that has these names."""
+    """Return Keras' name for the layer that has these variables."""
     for layer, names in _LAYERS:
         if not names <= weights.keys():
             continue
@@ -357,7 +357,7 @@ def _kind(weights: Weights) -> str | None:
 
 
 def _is_grouped(weights: Weights) -> bool:
-    """Whether there are fewer heads for keys than for queries, in kernels (I, H, O)."""
+    """Return True if kernels (I, H, O) have fewer heads for keys than for queries."""
     roles = ("query", "key", "attention_output")
     query, key, output = (weights[f"{role}/kernel"].shape if f"{role}/kernel" in weights else () for role in roles)
     return len(query) == len(key) == 3 and query[1] == output[0] > key[1] and query[1] % key[1] == 0
@@ -370,7 +370,9 @@ def _places_in_layer(weights: Weights, kind: str, top: tuple[tuple[str, str], ..
         order = next((names for names in _VARIABLES if variable in names), None)
         if order is None and not variable.isdecimal():
             known = ", ".join(key for names in _VARIABLES for key in names)
-            raise FileError(f"Keras' layers have no variable `{variable}`, as in `{name}`. They have {known}.")
+            raise FileError(
+                f"Keras' layers have no variable `{variable}`. Expected one of {known}. Received: `{name}`."
+            )
         siblings = [other.rpartition("/")[2] for other in weights if other.rpartition("/")[0] == "/".join(parts)]
         number = int(variable) if order is None else [key for key in order if key in siblings].index(variable)
         if (
@@ -384,20 +386,20 @@ def _places_in_layer(weights: Weights, kind: str, top: tuple[tuple[str, str], ..
 
 
 def _groups(parts: Sequence[str], kind: str) -> list[str]:
-    """The attributes that hold the layers of these names."""
-    held = [_PROJECTIONS.get(part, part) for part in parts]
+    """Return the attributes that hold the layers with these names."""
+    attributes = [_PROJECTIONS.get(part, part) for part in parts]
     if kind == "grouped_query_attention":
-        return [part if part.startswith("_") else f"_{part}" for part in held]
-    if kind.startswith("transformer_"):  # KerasHub, whose decoder has other names than attributes
-        return ["_" + re.sub(r"_attention$", "_attention_layer", held[0]), *held[1:]]
+        return [part if part.startswith("_") else f"_{part}" for part in attributes]
+    if kind.startswith("transformer_"):  # KerasHub's decoder has attributes whose names differ from those of the layers
+        return ["_" + re.sub(r"_attention$", "_attention_layer", attributes[0]), *attributes[1:]]
     if kind in ("encoder", "decoder", "transformer"):
         side = kind if kind != "transformer" else parts[0]
-        return [_in_stack(part, side) for part in held]
-    return held
+        return [_in_stack(part, side) for part in attributes]
+    return attributes
 
 
 def _in_stack(part: str, side: str) -> str:
-    """`layer2` of our `Encoder` is the second `EncoderLayer` in its list."""
+    """Return the path of a sublayer of kmha's stacks: `layer2` of `Encoder` is the second item of its list."""
     if part == "layernorm":
         return "_last_norm"
     found = re.fullmatch(r"layer([1-9]\d*)", part)

@@ -1,22 +1,21 @@
-"""A layout is a table: which foreign name holds which canonical weights, and how its axes lie.
+"""The table that describes a layout: which foreign name holds which canonical weight, and how its axes are ordered.
 
-- The left side of a pattern (`axes.py`) has the foreign axes, the right side those of the canonical layout, which
-  `canonical.py` lists by path. A letter means one size in one *scope*: in one attention, one feed-forward network, one
-  normalization. `num_heads` gives H where the shapes leave it open.
-- **Numbered layers** are a small letter in braces, the same on both sides: "layers.{n}.fc.weight" and
-  "encoder/layer_{n}/…"; `{n+1}` counts from one. Layers that count apart (encoder, decoder) take two letters.
-- **A matrix per head** is a capital letter in the foreign name: "heads.{H}.query.weight" with "H O I -> H I O" stands
-  for all heads' matrices (O, I), stacked on the axis H.
+- The left side of a pattern (`axes.py`) has the foreign axes, the right side the canonical ones, which `canonical.py`
+  lists by path. A letter has one size within a *scope*: one attention, one feed-forward network, one normalization.
+  `num_heads` gives H where the shapes do not determine it.
+- **Numbered layers** have a lower-case letter in braces, the same on both sides: "layers.{n}.fc.weight" and
+  "encoder/layer_{n}/…"; `{n+1}` counts from one. Two separate counts (encoder and decoder) take two letters.
+- **A matrix per head** has a capital letter in the foreign name: "heads.{H}.query.weight" with "H O I -> H I O" stands
+  for the matrices (O, I) of all heads, stacked on the axis H.
 - **Packed** arrays name the roles that they hold, on the axis P: "in_proj_weight", "{P}/kernel",
   "(P H O) I -> P H I O", with packed=("query", "key", "value").
-- **Optional** entries come in groups: with `optional="bias"` all of that group are there, or none. An entry of several
-  groups is there if all of them are. Entries that are not optional are always there. A bias, or a norm's beta, that the
-  layout needs and the weights lack is written as zeros, and the conversion's notes say so.
-- One canonical weight under two foreign names (tied weights): two entries with the same path; reading demands that they
-  are equal.
-- `Constant`, `Ignored` and `Refused` are names that hold no weight; `Rule` says which sizes must agree, and why.
+- **Optional** entries belong to groups: with `optional="bias"`, either all entries of that group are present or none.
+  An entry of several groups is present if all its groups are. If the weights lack a bias, or a norm's beta, that the
+  layout requires, it is written as zeros, and the notes say so.
+- **Tied weights** are two entries with the same path; reading checks that they are equal.
+- `Constant`, `Ignored` and `Refused` are names that hold no weight. A `Rule` says which sizes must agree, and why.
 
-Blocks are put together from the entries of their parts with `at`.
+`at` assembles blocks from the entries of their parts.
 """
 
 import dataclasses
@@ -40,7 +39,7 @@ class Template:
     text: str
 
     def match(self, name: str, anywhere: bool = False) -> dict[str, int | str] | None:
-        """What the braces stand for in `name`, or None; with `anywhere` the name may have a prefix."""
+        """Return the values of the braces in `name`, or None; with `anywhere`, the name may have a prefix."""
         found = (self._regex.search if anywhere else self._regex.fullmatch)(name)
         if found is None:
             return None
@@ -51,13 +50,13 @@ class Template:
         return {k: v - self._offsets[k] if isinstance(v, int) else v for k, v in numbers.items()}
 
     def fill(self, values: Mapping[str, int | str]) -> str:
-        """The name for what the braces stand for; braces without a value stay."""
+        """Return the name with the braces filled in; braces without a value stay."""
 
-        def replaced(found: re.Match[str]) -> str:
+        def filled(found: re.Match[str]) -> str:
             value = values.get(found[1], found[0])
             return str(value + int(found[2] or 0)) if isinstance(value, int) else value
 
-        return re.sub(_FIELD, replaced, self.text)
+        return re.sub(_FIELD, filled, self.text)
 
     @property
     def letters(self) -> set[str]:
@@ -69,16 +68,16 @@ class Template:
 
     @functools.cached_property
     def _regex(self) -> re.Pattern[str]:
-        pieces = re.split(_FIELD, self.text)
-        fields = [rf"(?P<{letter}>{'[a-z_]+' if letter == 'P' else '0|[1-9][0-9]{0,8}'})" for letter in pieces[1::3]]
-        literals = [re.escape(piece) for piece in pieces[::3]]
+        parts = re.split(_FIELD, self.text)
+        fields = [rf"(?P<{letter}>{'[a-z_]+' if letter == 'P' else '0|[1-9][0-9]{0,8}'})" for letter in parts[1::3]]
+        literals = [re.escape(part) for part in parts[::3]]
         joined = literals[0] + "".join(field + text for field, text in zip(fields, literals[1:], strict=True))
         return re.compile(joined + r"\Z")
 
 
 @functools.cache
 def template(text: str) -> Template:
-    """The template of a text, made once."""
+    """Return the template of a text, from a cache."""
     return Template(text)
 
 
@@ -87,15 +86,15 @@ _FIELD = r"\{(\w)(?:\+(\d+))?\}"
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One foreign name, or one per layer or head, and the canonical weight that it holds.
+    """A foreign name, or one per layer or head, and the canonical weight that it holds.
 
     Attributes:
-        name: the foreign name, with numbers in braces.
-        path: the canonical path.
-        axes: the pattern, "foreign -> canonical".
-        optional: the group, or groups, without which the entry is not there.
-        packed: the roles that `{P}` in the path stands for, in their order on the axis P.
-        why: said when the sizes of weights do not fit the entry: why the layout demands what it does.
+        name: Foreign name, with numbers in braces.
+        path: Canonical path.
+        axes: Pattern, "foreign -> canonical".
+        optional: Group or groups that the entry belongs to.
+        packed: Roles that `{P}` in the path stands for, in their order on the axis P.
+        why: Reason for the layout's sizes; errors quote it if the weights do not fit.
     """
 
     name: str
@@ -116,15 +115,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """A name that must be there and always holds `value`, such as an explicit zero bias.
+    """A name that must be present and always holds `value`, such as an explicit zero bias.
 
     Attributes:
-        name: the foreign name.
-        axes: its axes, such as "(H O)".
-        scope: the canonical path under which the letters have their sizes, such as "self_attention".
-        value: of every element; weights that hold another cannot be read.
-        why: the reason why no other value can be represented.
-        optional: as in `Entry`.
+        name: Foreign name.
+        axes: Its axes, such as "(H O)".
+        scope: Canonical path of the part in which the letters have their sizes, such as "self_attention".
+        value: Value of every element; weights with any other value are refused.
+        why: Reason why no other value can be represented.
+        optional: As in `Entry`.
     """
 
     name: str
@@ -141,7 +140,7 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True)
 class Ignored:
-    """A name that may be there and holds no weight, such as a mask in a buffer; it is left out, and that is noted."""
+    """A name that may be present and holds no weight, such as a buffer with a mask; it is left out, with a note."""
 
     name: str
     why: str
@@ -150,7 +149,7 @@ class Ignored:
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """A name that may be there and holds what the canonical layout cannot represent."""
+    """A name that may be present and holds something that the canonical layout cannot represent."""
 
     name: str
     why: str
@@ -159,9 +158,9 @@ class Refused:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """Sizes that must agree in every scope that has the letters: Rule("E = H O", "torch adds no other width").
+    """Sizes that must agree in every scope that has the letters: Rule("E = H O", "torch has no other width").
 
-    Letters side by side are multiplied; "O = E // H" divides, and drops the remainder.
+    Adjacent letters are multiplied; "O = E // H" is an integer division.
     """
 
     equation: str
@@ -173,17 +172,17 @@ Item = Entry | Constant | Ignored | Refused
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A named table.
+    """The table of one layout.
 
     Attributes:
-        name: as `convert` and the command line take it.
-        says: one line: what has this layout, and what is particular about it.
-        items: entries, constants, and names without a weight.
-        rules: sizes that must agree.
-        refusals: reasons why a canonical weight has no place here, by the end of its path ("gate/kernel").
-        unscaled: whether its logits are not divided by √O, as all others' are; folding makes up for it in the query.
-        note: said with every conversion of weights of this layout.
-        keras_layer: Keras' name of the layer in files, for a layout whose weights have the names of several layers.
+        name: Name for `convert` and the command line.
+        says: One line: which layers have this layout, and how it differs from others.
+        items: Entries, constants, and names without a weight.
+        rules: Sizes that must agree.
+        refusals: Reasons why the layout has no place for a canonical weight, by the end of its path ("gate/kernel").
+        unscaled: True if the layer does not divide its logits by √O; conversions then rescale the query.
+        note: Note that every conversion from this layout adds.
+        keras_layer: Keras' name of the layer in files, for a layout whose names fit several layers.
     """
 
     name: str
@@ -200,7 +199,7 @@ class Layout:
         return [item for item in self.items if isinstance(item, Entry)]
 
     def entry_of(self, path: str) -> tuple[Entry, dict[str, int | str]] | None:
-        """The first entry that holds the canonical weight `path`, and what its braces stand for there."""
+        """Return the first entry that holds the canonical weight `path`, with the values of its braces."""
         for entry in self.entries:
             found = entry.paths.match(path)
             if found is not None and (not entry.packed or found["P"] in entry.packed):
@@ -209,13 +208,13 @@ class Layout:
 
 
 def at(items: Iterable[Item], name: str, path: str, optional: tuple[str, ...] = ()) -> tuple[Item, ...]:
-    """The items of a part inside a larger layout: its names after `name`, its paths after `path`.
+    """Return the items of a part as they are named inside a larger layout.
 
     Args:
-        items: of the part.
-        name: what stands before the foreign names, with its separator: "self_attn.".
-        path: what stands before the canonical paths: "self_attention/".
-        optional: further groups that the part belongs to.
+        items: Items of the part.
+        name: Prefix of the foreign names, with its separator: "self_attn.".
+        path: Prefix of the canonical paths: "self_attention/".
+        optional: Further groups that the part belongs to.
     """
     moved = []
     for item in items:

@@ -1,4 +1,4 @@
-"""From a foreign layout to the canonical one."""
+"""Apply a layout's table: read foreign weights into the canonical layout, and write them back."""
 
 import dataclasses
 import math
@@ -16,20 +16,20 @@ from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, t
 Indices = tuple[tuple[str, int], ...]
 Key = tuple[Entry | Constant, Indices]
 Sizes = dict[str, axes.Sizes]
-# What stands for a missing weight without changing the result, by the end of its path.
-FILLS = {"bias": 0.0, "beta": 0.0}
+# Zeros can replace a missing weight of these names without changing the result.
+_ZERO_FILLED = ("bias", "beta")
 
 
 @dataclasses.dataclass
-class Found:
-    """The arrays of foreign weights by entry and layer, and by head where an entry has a name for each."""
+class _Arranged:
+    """Foreign arrays by entry and layer, and by head if an entry has one name per head."""
 
     arrays: dict[Key, dict[int, np.ndarray]]
     notes: list[str]
 
 
 def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Weights, list[str]]:
-    """The canonical weights, and what was left out."""
+    """Return the canonical weights, and notes about what was left out."""
     found, of_scope = plan(weights, layout, num_heads)
     canonical: Weights = {}
     for key, arrays in found.arrays.items():
@@ -39,34 +39,34 @@ def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> t
         for path, array in _canonical_arrays(key[0], dict(key[1]), arrays, of_scope[scope_in(key)]):
             if path in canonical and canonical[path].tobytes() != array.tobytes():
                 name = key[0].names.fill(dict(key[1]))
-                raise LayoutError(f"`{name}` must equal the other weight that holds `{path}` in `{layout.name}`.")
+                raise LayoutError(f"`{name}` must equal the other weight for `{path}` in `{layout.name}`.")
             canonical[path] = array
     if layout.unscaled:
         canonical |= dict(folding.scales(canonical))
     return canonical, [*found.notes, *([layout.note] if layout.note else [])]
 
 
-def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[Found, Sizes]:
-    """What each array is, and the sizes of the letters by scope; looks at names and shapes alone."""
+def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[_Arranged, Sizes]:
+    """Assign the arrays to entries and solve for the sizes by scope; only names and shapes are read."""
     found = find(weights, layout)
     return found, sizes(layout, found, num_heads)
 
 
-def find(weights: Mapping[str, Any], layout: Layout) -> Found:
-    """What each array is by its name.
+def find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
+    """Assign each array to an entry of the layout by its name.
 
     Raises:
-        LayoutError: names are missing or unexpected.
+        LayoutError: Names are missing or unexpected.
     """
     found = _find(weights, layout)
     missing = [name for key in _expected(layout, found.arrays) for name in _missing(key, found.arrays.get(key, {}))]
     if missing:
-        raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Found: {listed(weights)}.")
+        raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Received: {listed(weights)}.")
     return found
 
 
-def _find(weights: Mapping[str, Any], layout: Layout) -> Found:
-    found, unexpected = Found(defaultdict(dict), []), []
+def _find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
+    found, unexpected = _Arranged(defaultdict(dict), []), []
     for name, array in weights.items():
         item, values = next(_matches(name, layout), (None, {}))
         if item is None:
@@ -83,7 +83,7 @@ def _find(weights: Mapping[str, Any], layout: Layout) -> Found:
         names = [item.name for item in layout.items if not isinstance(item, Ignored | Refused)]
         raise LayoutError(
             f"Unexpected for the layout `{layout.name}`: {listed(unexpected)}. It has: {listed(names, 30)}. "
-            "`kmha.interchange.recognize` says which layout fits, and `prefix=` takes a part of a larger model."
+            "`kmha.interchange.recognize` finds the layout that fits, and `prefix=` selects a part of a larger model."
         )
     return found
 
@@ -96,16 +96,16 @@ def _matches(name: str, layout: Layout) -> Iterator[tuple[Any, Any]]:
 
 
 def _expected(layout: Layout, present: Iterable[Key]) -> Iterator[Key]:
-    """Every entry that must be there, for every layer that there is."""
+    """Yield every entry that must be present, for every layer."""
     present = list(present)
     active = {group for item, _ in present for group in item.groups}
     yield from entries_for(layout, active, counts([indices for _, indices in present]))
 
 
 def counts(found: Collection[Indices]) -> dict[str, int]:
-    """How many layers there are, by the letter that counts them.
+    """Return the number of layers by the letter that counts them.
 
-    Never many more than were found: a name may hold any number, and then some of the layers below it are missing.
+    A name can contain any number, so the result is at most one more than the number of names found.
     """
     largest: dict[str, int] = {}
     for indices in found:
@@ -115,7 +115,7 @@ def counts(found: Collection[Indices]) -> dict[str, int]:
 
 
 def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> Iterator[Key]:
-    """The entries and constants of a layout whose groups are active, for every layer; at least for the first."""
+    """Yield the entries and constants whose groups are active, for every layer, or at least for the first."""
     for item in layout.items:
         if isinstance(item, Entry | Constant) and active.issuperset(item.groups):
             combinations: list[Indices] = [()]
@@ -133,7 +133,7 @@ def _missing(key: Key, arrays: Mapping[int, np.ndarray]) -> list[str]:
 
 
 def _fact(key: Key, arrays: Mapping[int, np.ndarray]) -> axes.Fact:
-    """What the shape of an entry's arrays says; those of several heads as if stacked."""
+    """Return the equation for the shape of an entry's arrays, with one array per head stacked."""
     item, indices = key
     if isinstance(item, Constant):
         return axes.Fact(item.names.fill(dict(indices)), axes.parse_side(item.axes), arrays[0].shape)
@@ -143,22 +143,22 @@ def _fact(key: Key, arrays: Mapping[int, np.ndarray]) -> axes.Fact:
         for number, array in arrays.items():
             if array.shape != shape:
                 other = item.names.fill(dict(indices) | {item.heads: number})
-                raise LayoutError(f"`{label}` has the shape {shape}, and `{other}` {array.shape}; they must be equal.")
+                raise LayoutError(f"`{label}` and `{other}` must have one shape. Received: {shape} and {array.shape}.")
         shape = (len(arrays), *shape)
     return axes.Fact(item.names.fill(dict(indices)), item.pattern.foreign, shape, len(item.packed))
 
 
 def scope_in(key: Key) -> str:
-    """The scope of an entry in one layer."""
+    """Return the scope of an entry in one layer."""
     item, indices = key
     return template(item.scope).fill(dict(indices))
 
 
-def sizes(layout: Layout, found: Found, num_heads: int | None) -> Sizes:
-    """The sizes of the letters in every scope.
+def sizes(layout: Layout, found: _Arranged, num_heads: int | None) -> Sizes:
+    """Return the sizes of the letters in every scope.
 
     Raises:
-        LayoutError: a shape does not fit, sizes that must agree do not, or `num_heads` is needed.
+        LayoutError: A shape does not fit, a rule is broken, or `num_heads` is needed.
     """
     if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
         raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
@@ -169,22 +169,22 @@ def sizes(layout: Layout, found: Found, num_heads: int | None) -> Sizes:
     try:
         solved = {scope: axes.solve(of_scope, given) for scope, of_scope in by_scope.items()}
     except LayoutError as error:
-        asked = "" if num_heads is None else f" `num_heads` was given as {num_heads}."
-        raise LayoutError(f"Not of the layout `{layout.name}`: {error}{asked}") from None
+        given_heads = "" if num_heads is None else f" Received num_heads={num_heads}."
+        raise LayoutError(f"These weights do not have the layout `{layout.name}`: {error}{given_heads}") from None
     for scope, of_scope in by_scope.items():
         check_rules(layout, scope, solved[scope])
         unsolved = axes.unsolved(of_scope, solved[scope])
         if unsolved:
             shapes = "; ".join(f"`{fact.label}` {fact.shape} is {axes.text(fact.axes)}" for fact in of_scope[:4])
             raise LayoutError(
-                f"The shapes of the layout `{layout.name}` do not tell how many heads there are ({shapes}): "
-                f"give `num_heads`. Open: {', '.join(unsolved)}."
+                f"The shapes of the layout `{layout.name}` do not determine the number of heads ({shapes}). Give "
+                f"`num_heads`. Unknown: {', '.join(unsolved)}."
             )
     return solved
 
 
 def check_rules(layout: Layout, scope: str, sizes: Mapping[str, Any]) -> None:
-    """Raises a LayoutError where sizes that must agree do not."""
+    """Raise a LayoutError if the sizes break a rule of the layout."""
     for rule in layout.rules:
         sides = [side.partition("//")[::2] for side in rule.equation.split("=")]
         letters = {letter for side in sides for product in side for letter in product.split()}
@@ -193,7 +193,7 @@ def check_rules(layout: Layout, scope: str, sizes: Mapping[str, Any]) -> None:
             if left != right:
                 shown = ", ".join(f"{letter}={sizes[letter]}" for letter in sorted(letters))
                 where = f" in `{scope}`" if scope else ""
-                raise LayoutError(f"`{layout.name}` demands {rule.equation}{where}: {rule.why} Found: {shown}.")
+                raise LayoutError(f"`{layout.name}` requires {rule.equation}{where}: {rule.why} Received: {shown}.")
 
 
 def _product(letters: str, sizes: Mapping[str, Any]) -> int:
@@ -215,16 +215,16 @@ def _check_constant(key: Key, array: np.ndarray) -> None:
     constant, indices = key
     if isinstance(constant, Constant) and not np.all(array == constant.value):
         name = constant.names.fill(dict(indices))
-        raise LayoutError(f"`{name}` must be {constant.value} everywhere: {constant.why}")
+        raise LayoutError(f"All of `{name}` must be {constant.value}: {constant.why}")
 
 
 def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tuple[Weights, list[str]]:
-    """The foreign weights, and what was folded, left out or filled on the way."""
+    """Return the foreign weights, and notes about what was folded, left out or filled with zeros."""
     canonical, notes = folding.fit({path: np.asarray(array) for path, array in weights.items()}, layout, fold)
     keys = list(_entries_needed(canonical, layout))
-    missing = [path for key in keys for path in _paths_of(key) if path not in canonical and not _fill(path)]
+    missing = [path for key in keys for path in _paths_of(key) if path not in canonical and not _is_zero_filled(path)]
     if missing:
-        raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Given: {listed(canonical)}.")
+        raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Received: {listed(canonical)}.")
     sizes, dtypes = _canonical_sizes(keys, canonical, layout)
     foreign: Weights = {}
     for key in keys:
@@ -236,14 +236,16 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
         arrays = []
         for path in _paths_of(key):
             if path not in canonical:
-                notes.append(f"`{path}` is not there, and `{layout.name}` needs it: zeros, which change nothing.")
+                notes.append(
+                    f"`{path}` is missing, and `{layout.name}` needs it: it is filled with zeros, which change nothing."
+                )
             arrays.append(canonical[path] if path in canonical else _zeros(key, sizes[scope], dtypes[scope]))
         foreign.update(_foreign_arrays(key, arrays, sizes[scope]))
     return foreign, notes
 
 
 def _entries_needed(canonical: Weights, layout: Layout) -> Iterator[Key]:
-    """The entries that the canonical weights need, in the layout's order."""
+    """Yield the entries that the canonical weights need, in the layout's order."""
     groups: set[str] = set()
     indices = []
     for path in canonical:
@@ -263,15 +265,15 @@ def _paths_of(key: Key) -> list[str]:
 
 
 def _canonical_sizes(keys: list[Key], canonical: Weights, layout: Layout) -> tuple[Sizes, dict[str, np.dtype]]:
-    """The sizes of the letters and the dtype, by scope."""
+    """Return the sizes of the letters and the dtype, by scope."""
     facts: dict[str, list[tuple[axes.Fact, Entry]]] = defaultdict(list)
     dtypes: dict[str, np.dtype] = {}
     for key in keys:
         for path in _paths_of(key):
             if path in canonical and isinstance(key[0], Entry):
                 sides = key[0].pattern.canonical
-                of_one = tuple(axis for axis in sides if axis != ("P",))
-                facts[scope_in(key)].append((axes.Fact(path, of_one, canonical[path].shape), key[0]))
+                axes_of_one = tuple(axis for axis in sides if axis != ("P",))
+                facts[scope_in(key)].append((axes.Fact(path, axes_of_one, canonical[path].shape), key[0]))
                 dtypes.setdefault(scope_in(key), canonical[path].dtype)
     sizes: Sizes = {}
     for scope, of_scope in facts.items():
@@ -285,8 +287,8 @@ def _canonical_sizes(keys: list[Key], canonical: Weights, layout: Layout) -> tup
     return sizes, dtypes
 
 
-def _fill(path: str) -> bool:
-    return path.rsplit("/", 1)[-1] in FILLS
+def _is_zero_filled(path: str) -> bool:
+    return path.rsplit("/", 1)[-1] in _ZERO_FILLED
 
 
 def _zeros(key: Key, sizes: Mapping[str, Any], dtype: np.dtype) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""`convert_model`: a Keras model with the built-in attention layers becomes the same model with ours, and back."""
+"""Convert a Keras model with built-in attention layers into the same model with kmha's, or back."""
 
 import tempfile
 import warnings
@@ -17,28 +17,27 @@ _LAYERS = {"keras": keras.layers.MultiHeadAttention, "kmha": MultiHeadAttention}
 
 
 def convert_model(model: Any, to: str = "kmha") -> Any:
-    """The same model with other attention layers: built-in ones become ours, or ours become built-in ones.
+    """Return the same model with kmha's attention layers instead of the built-in ones, or the reverse.
 
-    The new model has the same layers, names, weights, dtypes, `trainable` flags and states of dropout's seeds, so that
-    it gives the same outputs to rounding (1e-5 in float32), also in training; a compiled one is compiled with the same
-    settings. Layers that are used more than once stay so. The model that is given is left as it is. Not carried over
-    is the optimizer's state, which has the shapes of the old kernels: it starts anew.
+    The new model has the same layers, names, weights, dtypes, `trainable` flags and states of dropout's seeds. It gives
+    the same outputs to rounding (1e-5 in float32), in training too. A compiled model is compiled again with the same
+    settings, and a layer that is used more than once stays one layer. The given model does not change. The state of the
+    optimizer is not carried over, because it has the shapes of the old kernels.
 
     Args:
-        model: `keras.Sequential` or a functional `keras.Model`, with any number of such models inside, built. Layers
-            of subclasses of the two attention layers stay as they are, as do `GroupedQueryAttention` and all others.
+        model: Built `keras.Sequential` or functional `keras.Model`; it may contain further models of this kind.
+            `GroupedQueryAttention`, subclasses of the two attention layers and all other layers stay as they are.
         to: "kmha" for `kmha.MultiHeadAttention`, "keras" for `keras.layers.MultiHeadAttention`.
 
     Raises:
-        ValueError: there is nothing to convert; an attention layer is an attribute of a layer or model of another
-            class, whose code cannot be rewritten; it is quantized or has LoRA weights; or the two layers would not
-            compute the same (README, "Where kmha differs"), as far as that can be known without data. The message says
-            which layer it is, and what to do.
+        ValueError: There is nothing to convert; an attention layer is an attribute of another layer or model, whose
+            code cannot be rewritten; a layer is quantized or has LoRA weights; or the two layers are known to give
+            different numbers for a call (README, "Where kmha differs"). The message names the layer and the remedy.
 
     Warns:
-        UserWarning: a layer makes a mask of its own, as `Embedding(mask_zero=True)` does. The built-in attention takes
-            it off its inputs, so that whatever uses them after it does without, and averages all values at positions
-            that are hidden; ours does neither, so that there the outputs differ.
+        UserWarning: A layer makes a mask, as `Embedding(mask_zero=True)` does. The built-in attention removes the mask
+            from its inputs, so later layers do not see it, and averages all values at hidden positions. kmha's layer
+            does neither, so the outputs differ there.
 
     >>> import keras, numpy as np
     >>> x = keras.Input((7, 6))
@@ -54,7 +53,7 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
         raise ValueError(f"`to` must be 'kmha' or 'keras'. Received: {to!r}.")
     [source] = (layer for name, layer in _LAYERS.items() if name != to)
     check_convertible(model, source, to)
-    pairs: dict[int, tuple[Any, Any]] = {}  # by the identity of the original, for a shared layer is one
+    pairs: dict[int, tuple[Any, Any]] = {}  # by identity, so that a shared layer is cloned once
 
     def clone(layer: Any) -> Any:
         if id(layer) not in pairs:
@@ -103,26 +102,28 @@ def _inputs_like(model: Any) -> Any:
 def _clone_layer(layer: Any, source: Any, target: Any) -> Any:
     if type(layer) is source:
         return target.from_config({**layer.get_config(), "flash_attention": _flash(layer, target)})
-    if isinstance(layer, keras.layers.Lambda):  # its config has a copy of the code, which Keras refuses to run
+    if isinstance(layer, keras.layers.Lambda):  # Keras refuses to run the code in its config
         settings = {"output_shape": layer._output_shape, "mask": layer.mask, "arguments": layer.arguments}
         return keras.layers.Lambda(layer.function, **settings, name=layer.name, dtype=layer.dtype_policy)
     try:
         return type(layer).from_config(layer.get_config())
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{layer.name}: the {type(layer).__name__} cannot be made again from its config. Give its class a "
+            f"{layer.name}: Keras cannot rebuild the {type(layer).__name__} from its config. Give its class a "
             f"`get_config` with all arguments of its constructor. Keras says: {str(error).strip().splitlines()[0]}"
         ) from error
 
 
 def _flash(layer: Any, target: type) -> bool | None:
-    """What was asked for, which the built-in layer's config forgets."""
-    asked = layer._flash_attention or None
-    if asked and target is not MultiHeadAttention and keras.backend.backend() == "tensorflow":
-        message = f"{layer.name}: the built-in layer has no flash_attention=True on TensorFlow. It computes all scores."
+    """Return the layer's `flash_attention` argument, which is missing from the built-in layer's config."""
+    requested = layer._flash_attention or None
+    if requested and target is not MultiHeadAttention and keras.backend.backend() == "tensorflow":
+        message = (
+            f"{layer.name}: the built-in layer has no flash_attention=True on TensorFlow, so it computes all scores."
+        )
         warnings.warn(message, stacklevel=6)
         return None
-    return asked
+    return requested
 
 
 def _carry_attention(layer: Any, made: Any, carry: Callable[[Any], Any]) -> None:
@@ -132,7 +133,7 @@ def _carry_attention(layer: Any, made: Any, carry: Callable[[Any], Any]) -> None
 
 
 def _carry_state(layer: Any, made: Any) -> None:
-    """What Keras would save of a layer: its weights, what it computes from them, its vocabulary; and its seeds."""
+    """Copy the state that Keras would save (weights, values computed from them, vocabulary) and the seeds."""
     for inner, new in zip(layer._flatten_layers(), made._flatten_layers(), strict=True):
         state: dict[str, Any] = {}
         inner.save_own_variables(state)
@@ -147,7 +148,7 @@ def _carry_state(layer: Any, made: Any) -> None:
 
 
 def _carry_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
-    """A flag that is set is set for all below, so those of models come first, the outer ones before the inner."""
+    """Copy the `trainable` flags from the outside in, because setting a flag also sets it for all layers inside."""
     models = [pair for pair in pairs if is_graph(pair[0])]
     sizes = {id(layer): len(layer._flatten_layers()) for layer, _ in models}
     for layer, made in sorted(models, key=lambda pair: -sizes[id(pair[0])]):
@@ -162,7 +163,7 @@ def _carry_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
 
 
 def _counterparts(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
-    """The layer and its sublayers with those of the new one; of attention layers those that have weights."""
+    """Yield a layer and its sublayers with their counterparts; for attention, only the sublayers with weights."""
     if type(layer) is source:
         by_name = {inner.name: inner for inner in made._layers if inner.weights}
         yield layer, made
@@ -184,11 +185,11 @@ def _variables(layer: Any) -> list[Any]:
 
 
 def _compile_like(model: Any, made: Any) -> None:
-    """With the same settings; what has a state, the optimizer and metrics, is made anew."""
+    """Compile the new model with the same settings, and with a new optimizer and new metrics."""
     if not model.compiled:
         return
     if type(model).compile is not keras.Model.compile:
-        message = f"{model.name}: its class has a `compile` of its own. Compile the new model yourself."
+        message = f"{model.name}: its class overrides `compile`. Compile the new model yourself."
         warnings.warn(message, stacklevel=3)
         return
     stateful = keras.optimizers.Optimizer | keras.metrics.Metric
@@ -200,12 +201,12 @@ def _compile_like(model: Any, made: Any) -> None:
 
 
 def is_graph(layer: Any) -> bool:
-    """Whether Keras knows what a model's layers are called with, and so can make it again."""
+    """Return True for a graph of layers, which Keras can rebuild."""
     return isinstance(layer, Functional | keras.Sequential)
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The layers of a graph and of the graphs inside it, each once."""
+    """Return the layers of a graph and of the graphs inside it, each once."""
     found: dict[int, Any] = {}
     for layer in model.layers:
         found |= {id(inner): inner for inner in (layers_of(layer) if is_graph(layer) else [layer])}
@@ -213,12 +214,14 @@ def layers_of(model: Any) -> list[Any]:
 
 
 def check_convertible(model: Any, source: type, to: str) -> None:
-    """Raises a ValueError if the model cannot be converted, or if nothing in it is to be."""
+    """Raise a ValueError if the model cannot be converted, or has no layer to convert."""
     theirs = _NAMES["keras" if to == "kmha" else "kmha"]
     if not isinstance(model, keras.Model):
-        raise ValueError(f"Expected a Keras model. Received: {model!r}. For a single layer see `kmha.interchange`.")
+        raise ValueError(f"Expected a Keras model. Received: {model!r}. For a single layer, see `kmha.interchange`.")
     if not is_graph(model):
-        raise ValueError(f"{_of_its_own(model, source, to)} Only Sequential and functional models can be converted.")
+        raise ValueError(
+            f"{_cannot_rewrite(model, source, to)} Only Sequential and functional models can be converted."
+        )
     if not model.built or not model.inputs:
         raise ValueError(f"{model.name}: the model has no weights yet. Call it on data, or build it, first.")
     layers = layers_of(model)
@@ -226,29 +229,32 @@ def check_convertible(model: Any, source: type, to: str) -> None:
         if type(layer) is source:
             _check_attention(layer, to)
         elif held := [*attributes(layer, source)]:
-            raise ValueError(_of_its_own(layer, source, to, held))
+            raise ValueError(_cannot_rewrite(layer, source, to, held))
     for layer in layers:
         if makes_mask(layer):
-            told = f"{layer.name} makes a mask. The built-in attention takes it off its inputs, so that what uses them "
-            told += "after it does without, and averages all values where all is hidden; kmha's does neither. Outputs "
-            warnings.warn(told + 'differ by that: see "Where kmha differs" in the README.', stacklevel=3)
+            warnings.warn(
+                f"{layer.name} makes a mask. The built-in attention removes it from its inputs, so later layers do not "
+                "see it, and averages all values where everything is hidden. kmha's layer does neither, so the outputs "
+                'differ there: see "Where kmha differs" in the README.',
+                stacklevel=3,
+            )
     if not any(type(layer) is source for layer in layers):
         kinds = sorted({type(layer).__name__ for layer in layers})
         raise ValueError(f"{model.name} has no {theirs} to convert. It has layers of the classes {', '.join(kinds)}.")
 
 
 def makes_mask(layer: Any) -> bool:
-    """Whether a layer's output carries a mask that its inputs did not."""
+    """Return True if a layer adds a mask to its output."""
     inner = layer._flatten_layers() if isinstance(layer, keras.layers.Layer) else []
     return any(isinstance(one, keras.layers.Masking) or getattr(one, "mask_zero", False) for one in inner)
 
 
 def attributes(layer: Any, source: type, seen: frozenset[int] = frozenset()) -> Iterator[str]:
-    """Where a layer holds layers of exactly that class: ".blocks[0].attention"."""
+    """Yield the attributes of a layer that hold layers of exactly this class: ".blocks[0].attention"."""
     seen |= {id(layer)}
     if is_graph(layer):
         held = {f".get_layer({inner.name!r})": inner for inner in layer.layers}
-    else:  # `_layers`, and the backend's `_self_…`, hold what other attributes hold
+    else:  # `_layers` and the backend's `_self_…` repeat other attributes
         own = (name for name in vars(layer) if name != "_layers" and not name.startswith("_self_"))
         held = {f".{name}": vars(layer)[name] for name in own}
     for name, value in held.items():
@@ -266,28 +272,31 @@ def _within(value: Any, source: type, seen: frozenset[int]) -> Iterator[str]:
             yield from (f"[{key!r}]{rest}" for rest in _within(item, source, seen))
 
 
-def _of_its_own(layer: Any, source: type, to: str, held: list[str] | None = None) -> str:
+def _cannot_rewrite(layer: Any, source: type, to: str, held: list[str] | None = None) -> str:
     kind = type(layer).__name__
     held = [*attributes(layer, source)] if held is None else held
     if not held:
-        return f"{layer.name}: {kind} is a class of its own, which Keras cannot make again."
+        return f"{layer.name}: Keras cannot rebuild a model of the class {kind}."
     where = ", ".join(f"`{kind}{path}`" for path in held[:6])
     carry = "from_builtin" if to == "kmha" else "to_builtin"
     return (
-        f"{layer.name}: the attention layer is an attribute, {where}, of a class whose code cannot be rewritten. "
-        f"Write {_NAMES[to]} there in place of {source.__module__.split('.')[0]}'s, and carry the weights over with "
-        f"`canonical.write(new, {carry}(canonical.read(old)))` of kmha.interchange."
+        f"{layer.name}: the attention layer is an attribute, {where}, and kmha cannot rewrite the code of that class. "
+        f"Write {_NAMES[to]} there instead of {source.__module__.split('.')[0]}'s layer, and convert the weights with "
+        f"`canonical.write(new, {carry}(canonical.read(old)))`, with `from kmha.interchange import canonical` and "
+        f"`from kmha.interchange.keras import {carry}`."
     )
 
 
 def _check_attention(layer: Any, to: str) -> None:
     for sublayer in layer._flatten_layers(include_self=False):
         if getattr(sublayer, "quantization_mode", None) is not None:
-            raise ValueError(f"{layer.name}: it is quantized. Convert the model first, and quantize the new one.")
+            raise ValueError(
+                f"{layer.name}: the layer is quantized. Convert the model first, and quantize the new one."
+            )
         if getattr(sublayer, "lora_enabled", False):
             raise ValueError(
-                f"{layer.name}: it has LoRA weights. Save the model and load it, which merges them into the kernels, "
-                "or convert first and enable LoRA in the new one."
+                f"{layer.name}: the layer has LoRA weights. Save and load the model, which merges them into the "
+                "kernels, or convert first and enable LoRA in the new model."
             )
     if not layer.built:
         raise ValueError(f"{layer.name}: the layer has no weights yet. Call the model on data first.")
@@ -296,18 +305,18 @@ def _check_attention(layer: Any, to: str) -> None:
 
 
 def _check_call(layer: Any, args: Any, kwargs: Any, to: str) -> None:
-    """Refuses what the built-in layer computes in a way of its own: README, "Where kmha differs"."""
+    """Raise a ValueError for a call in which the two layers differ (README, "Where kmha differs")."""
     differs = f"{layer.name}: the two layers would not give the same numbers:"
     if to == "kmha" and (kwargs.get("query_mask") is not None or any(mask is not None for mask in args[3:4])):
         raise ValueError(
-            f"{differs} the built-in one ignores the `query_mask` that it is called with, and kmha's honours it. "
-            "Leave it out, or, if it is an attention mask, name it: `attention_mask=`."
+            f"{differs} the built-in layer ignores the `query_mask` of a call, and kmha's uses it. Leave it out. If it "
+            "is an attention mask, name it: `attention_mask=`."
         )
     rank, axes = len(args[0].shape) if args else 3, layer.get_config()["attention_axes"]
     hidden = kwargs.get("use_causal_mask") or layer.get_config()["sliding_window"] is not None
     along = tuple(axis % rank for axis in ([axes] if isinstance(axes, int) else axes or range(1, rank - 1)))
     if hidden and along != (1,):
         raise ValueError(
-            f"{differs} over the axes {along} the built-in one lays its causal mask or window along axis 1, and kmha's "
-            "along these axes. Give the mask as `attention_mask=` in place of it."
+            f"{differs} with attention over the axes {along}, the built-in layer lays its causal mask or window along "
+            "axis 1, and kmha's lays it along these axes. Give the mask as `attention_mask=` instead."
         )

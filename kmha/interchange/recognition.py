@@ -1,4 +1,4 @@
-"""Which layouts weights may have, by their names and shapes."""
+"""Recognise the layouts that weights can have, by their names and shapes."""
 
 import contextlib
 import dataclasses
@@ -12,19 +12,19 @@ from kmha.interchange.errors import LayoutError, listed
 from kmha.interchange.layout import Layout
 from kmha.interchange.registry import LAYOUTS
 
-# More heads than any model has; what is tried where shapes do not tell.
+# The largest number of heads that is tried if the shapes do not determine it; no model has more.
 MOST_HEADS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """A layout that fits weights.
+    """A layout that fits some weights.
 
     Attributes:
-        layout: its name.
-        prefix: what all names begin with, which is not part of the layout.
-        heads: the numbers of heads that fit, one if the shapes tell it, several if `num_heads` has to.
-        same_as: names of other layouts that read the same weights in the same way, so that it does not matter which.
+        layout: Name of the layout.
+        prefix: Prefix of all names that is not part of the layout.
+        heads: Numbers of heads that fit: one if the shapes determine it, several if `num_heads` has to.
+        same_as: Names of other layouts that read these weights in the same way.
     """
 
     layout: str
@@ -35,16 +35,16 @@ class Reading:
     needs_num_heads = property(lambda self: len(self.heads) > 1)
 
     def without_prefix(self, weights: Mapping[str, Any]) -> dict[str, Any]:
-        """The weights by the names that the layout knows."""
+        """Return the weights with the names that the layout knows."""
         return {name.removeprefix(self.prefix): array for name, array in weights.items()}
 
 
 def recognize(weights: Mapping[str, Any], num_heads: int | None = None) -> list[Reading]:
-    """All readings of the weights, which differ in what they would compute; none if no layout fits.
+    """Return all readings of the weights that would compute different things; none if no layout fits.
 
     Args:
-        weights: arrays by name; anything with a `shape` is read with `numpy.asarray`.
-        num_heads: H, if it is known; it rules readings out.
+        weights: Arrays by name; anything that `numpy.asarray` takes.
+        num_heads: Number of heads (H), if it is known; this excludes readings.
 
     >>> kernels = {f"{role}/kernel": np.ones((3, 4, 5)) for role in ("query", "key", "value")}
     >>> kernels["attention_output/kernel"] = np.ones((3, 5, 7))
@@ -67,10 +67,10 @@ def recognize(weights: Mapping[str, Any], num_heads: int | None = None) -> list[
 
 
 def the_reading(weights: Mapping[str, Any], num_heads: int | None = None) -> Reading:
-    """The only reading.
+    """Return the only reading of the weights.
 
     Raises:
-        LayoutError: none fits, with how far the nearest came, or several do.
+        LayoutError: No layout fits (the message says why the nearest does not), or several do.
     """
     readings = recognize(weights, num_heads)
     if not readings:
@@ -78,19 +78,19 @@ def the_reading(weights: Mapping[str, Any], num_heads: int | None = None) -> Rea
     if len(readings) > 1:
         names = [found.layout for found in readings]
         raise LayoutError(
-            f"{len(readings)} layouts fit, by names and shapes, and would compute different things: {listed(names)}. "
-            "Say which one it is."
+            f"The names and shapes fit {len(readings)} layouts, which would compute different things: {listed(names)}. "
+            "Choose one of them."
         )
     return readings[0]
 
 
 def without_prefix(weights: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    """The weights without what all names begin with before the layout's own; as they are if there is no such thing."""
+    """Return the weights without the prefix that all names have before the layout's own."""
     return next(_unprefixed(weights, layout), ("", dict(weights)))[1]
 
 
 def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Prefixes that all names share and after which the first is a name of the layout; the shortest first."""
+    """Yield, shortest first, the shared prefixes after which the first name is one of the layout's."""
     first = next(iter(weights), "")
     prefixes = set()
     for item in layout.items:
@@ -103,16 +103,16 @@ def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[st
 
 def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> Reading | None:
     for prefix, weights in _unprefixed(arrays, layout):
-        heads = _possible(weights, layout, num_heads)
+        heads = _fitting_heads(weights, layout, num_heads)
         if heads is not None:
-            with contextlib.suppress(LayoutError):  # of values: a constant that is not
+            with contextlib.suppress(LayoutError):  # a constant has another value
                 mapping.read(weights, layout, heads[-1] if heads else None)
                 return Reading(layout.name, prefix, heads)
     return None
 
 
-def _possible(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> tuple[int, ...] | None:
-    """The numbers of heads with which the weights can be read; `None` if they cannot, () if there are no heads."""
+def _fitting_heads(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> tuple[int, ...] | None:
+    """Return the numbers of heads that fit; `None` if the weights cannot be read, () if the layout has no heads."""
     try:
         found = mapping.find(weights, layout)
     except LayoutError:
@@ -129,7 +129,7 @@ def _possible(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int 
 
 
 def _same(arrays: Mapping[str, np.ndarray], one: Reading, other: Reading) -> bool:
-    """Whether two readings give the same canonical weights, with every number of heads that fits."""
+    """Return True if two readings give the same canonical weights, for every number of heads that fits."""
     if one.heads != other.heads or one.prefix != other.prefix:
         return False
     weights = one.without_prefix(arrays)
@@ -145,14 +145,14 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:
-    """What the layout that knows the most of the names says to them."""
+    """Return the error of the layout that knows the most of the names."""
     known = {
         name: sum(any(item.names.match(w, True) is not None for item in layout.items) for w in weights)
         for name, layout in LAYOUTS.items()
     }
     name = max(known, key=lambda each: known[each])
     if not known[name]:
-        return f"Names: {listed(weights)}. Layouts: {', '.join(LAYOUTS)}."
+        return f"Received the names: {listed(weights)}. Known layouts: {', '.join(LAYOUTS)}."
     try:
         mapping.plan(without_prefix(weights, LAYOUTS[name]), LAYOUTS[name], num_heads)
     except LayoutError as error:

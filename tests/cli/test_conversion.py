@@ -55,7 +55,7 @@ def test_a_file_is_converted_and_the_table_says_what_became_what(tmp_path):
     result = _run("attention.npz", "attention.weights.h5", "--to", "keras", "--heads", str(H), "--json", "report.json")
     assert result.exit_code == 0, result.output
     assert "Recognised as torch (torch.nn.MultiheadAttention, packed" in result.output
-    assert "all 4 names are its own, and their shapes fit 3 heads" in _words(result)
+    assert "it has all 4 names, and the shapes fit 3 heads" in _words(result)
     assert "attention.npz → attention.weights.h5" in result.output
     assert "│ in_proj_weight  │ (18, 6) │ value/kernel            │ (6, 3, 2) │" in result.output
     assert "attention.weights.h5: 8 arrays with 168 numbers, float32." in result.output
@@ -88,7 +88,7 @@ def test_without_out_nothing_is_written(tmp_path):
     write_file("attention.npz", PACKED)
     result = _run("attention.npz", "--to", "ours", "--heads", "2")
     assert result.exit_code == 0
-    assert "Nothing was written, for there is no OUT: 8 arrays" in _words(result)
+    assert "No OUT was given, so nothing was written: 8 arrays" in _words(result)
     assert [path.name for path in tmp_path.iterdir()] == ["attention.npz"]
 
 
@@ -119,7 +119,7 @@ def test_what_is_not_there_is_filled_and_said():
     write_file("ours.npz", {name: _random(*((H, I, O) if name in names[:3] else (H, O, I))) for name in names})
     result = _run("ours.npz", "bert.npz", "--to", "bert-attention")
     assert result.exit_code == 0, result.output
-    assert _words(result).count("zeros, which change nothing.") == 4
+    assert _words(result).count("it is filled with zeros, which change nothing.") == 4
     assert "│ – │ │ self.key.bias │ (6,) │" in _words(result)
     assert not read_file("bert.npz")["self.key.bias"].any()
 
@@ -130,7 +130,7 @@ def test_two_readings_have_to_be_chosen_from():
     write_file("cube.npz", {name: _random(3, 3, 3) + number for number, name in enumerate(names)})
     result = _run("cube.npz", "out.npz", "--to", "torch")
     assert result.exit_code == 2
-    assert "cube.npz: 2 layouts fit by names and shapes, and would compute different things:" in _words(result)
+    assert "cube.npz: the names and shapes fit 2 layouts, which would compute different things:" in _words(result)
     assert "  ours: kmha.MultiHeadAttention: kernels (heads, in, head size)\n  keras: " in result.output
     assert "Choose one: --from ours or --from keras." in _words(result)
     assert _run("cube.npz", "out.npz", "--from", "keras", "--to", "ours").exit_code == 0
@@ -141,7 +141,7 @@ def test_heads_that_the_shapes_do_not_tell():
     write_file("attention.npz", PACKED)
     result = _run("attention.npz", "out.npz", "--to", "ours")
     assert result.exit_code == 2
-    assert "do not tell how many heads there are. 1, 2, 3 or 6 would fit: say which with --heads." in _words(result)
+    assert "do not determine the number of heads. 1, 2, 3 or 6 would fit. Choose one with --heads." in _words(result)
     result = _run("attention.npz", "out.npz", "--to", "ours", "--heads", "4")
     assert result.exit_code == 1
     assert "No layout fits" in _words(result)
@@ -166,12 +166,12 @@ def test_parts_of_a_model_that_fit_are_named():
         (["a.npz", "b.npz", "--to", "kera"], 2, "Invalid value for '--to': There is no layout 'kera'."),
         (["a.npz", "b.npz", "--to", "auto"], 2, "Invalid value for '--to': There is no layout 'auto'"),
         (["a.npz", "b.npz", "--from", "theirs", "--to", "ours"], 2, "Invalid value for '--from'"),
-        (["a.npz", "a.npz", "--to", "ours"], 2, "a.npz is what is read. Name another file."),
+        (["a.npz", "a.npz", "--to", "ours"], 2, "a.npz is the input file. Name another file."),
         (["a.npz", "no/b.npz", "--to", "ours"], 2, "the folder no does not exist"),
-        (["a.npz", "b.npz", "--to", "ours", "--prefix", "x."], 2, "no name begins with 'x.'. There are `in_proj_bias`"),
+        (["a.npz", "b.npz", "--to", "ours", "--prefix", "x."], 2, "no name begins with 'x.'. Received: `in_proj_bias`"),
         (["a.npz", "b.npz", "--to", "ours", "--heads", "0"], 2, "0 is not in the range x>=1"),
         (["a.npz", "b.keras", "--heads", "3", "--to", "ours"], 1, "a .keras file cannot be written"),
-        (["a.npz", "b.weights.h5", "--heads", "3", "--to", "d2l"], 1, "not known how Keras stores `W_k.bias`"),
+        (["a.npz", "b.weights.h5", "--heads", "3", "--to", "d2l"], 1, "kmha does not know how Keras stores `W_k.bias`"),
         (["a.npz", "b.npz", "--from", "keras", "--to", "ours"], 1, "Unexpected for the layout `keras`: `in_proj_bias`"),
         (["text.npz", "b.npz", "--to", "ours"], 1, "text.npz cannot be read as .npz"),
         (["dense.npz", "b.npz", "--to", "ours"], 1, "No layout fits."),

@@ -69,7 +69,7 @@ def test_a_part_of_a_larger_model(random_weights):
     weights = random_weights()
     model = {"a." + name: array for name, array in weights.items()} | {"b.kernel": np.ones(3)}
     assert convert(model, "auto", "ours", prefix="a.").keys() == weights.keys()
-    with pytest.raises(LayoutError, match=r"Unexpected for the layout `ours`.*`prefix=` takes a part"):
+    with pytest.raises(LayoutError, match=r"Unexpected for the layout `ours`.*`prefix=` selects a part"):
         convert(model, "ours", "keras")
     with pytest.raises(LayoutError, match=r"No name begins with 'c\.'.*`b\.kernel`"):
         convert(model, "ours", "keras", prefix="c.")
@@ -77,9 +77,11 @@ def test_a_part_of_a_larger_model(random_weights):
 
 def test_the_number_of_heads_is_asked_for(random_weights):
     torch = convert(random_weights(h=3, i=12, j=12, k=12, v=4, e=12), "ours", "torch")
-    with pytest.raises(LayoutError, match=r"do not tell how many heads.*`in_proj_weight` \(36, 12\).*give `num_heads`"):
+    with pytest.raises(
+        LayoutError, match=r"do not determine the number of heads.*`in_proj_weight` \(36, 12\).*Give `num_heads`"
+    ):
         convert(torch, "torch", "ours")
-    with pytest.raises(LayoutError, match=r"`in_proj_weight` has the shape \(36, 12\).*`num_heads` was given as 5"):
+    with pytest.raises(LayoutError, match=r"`in_proj_weight` has the shape \(36, 12\).*Received num_heads=5"):
         convert(torch, "torch", "ours", num_heads=5)
     for heads in (0, -3, 2.0, "3"):
         with pytest.raises(LayoutError, match=r"`num_heads` must be a positive integer\. Received"):
@@ -88,7 +90,7 @@ def test_the_number_of_heads_is_asked_for(random_weights):
 
 
 def test_a_number_of_heads_that_the_shapes_contradict(random_weights):
-    with pytest.raises(LayoutError, match=r"fit the axes H I O with.*H=4.*`num_heads` was given as 4"):
+    with pytest.raises(LayoutError, match=r"fit the axes H I O with.*H=4.*Received num_heads=4"):
         convert(random_weights(h=3), "ours", "keras", num_heads=4)
 
 
@@ -96,13 +98,18 @@ def test_a_number_of_heads_that_the_shapes_contradict(random_weights):
 def test_names_that_are_missing(random_weights, missing):
     weights = random_weights()
     del weights[missing]
-    with pytest.raises(LayoutError, match=rf"Missing for the layout `keras`: `{missing}`\. Found: `attention_output"):
+    with pytest.raises(
+        LayoutError, match=rf"Missing for the layout `keras`: `{missing}`\. Received: `attention_output"
+    ):
         convert(weights, "keras", "ours")
 
 
 def test_shapes_that_fit_no_reading(random_weights):
     weights = random_weights() | {"key/bias": np.ones((9, 4))}
-    with pytest.raises(LayoutError, match=r"Not of the layout `ours`: `key/bias` has the shape \(9, 4\).*H O with H=3"):
+    with pytest.raises(
+        LayoutError,
+        match=r"These weights do not have the layout `ours`: `key/bias` has the shape \(9, 4\).*H O with H=3",
+    ):
         convert(weights, "ours", "keras")
 
 
@@ -118,5 +125,5 @@ def test_missing_biases_are_zeros_and_that_is_said(random_weights):
 def test_nothing_else_is_made_up(random_weights):
     weights = random_weights()
     del weights["value/kernel"]
-    with pytest.raises(LayoutError, match=r"Missing for the layout `keras`: `value/kernel`\. Given"):
+    with pytest.raises(LayoutError, match=r"Missing for the layout `keras`: `value/kernel`\. Received"):
         from_canonical(weights, "keras")

@@ -438,33 +438,33 @@ BAD = [
     ("x.npz", lambda path: path.mkdir(), "is a folder"),
     *((f"x{suffix}", _text(""), "is empty") for suffix in files.READABLE),
     *(
-        (f"x{suffix}", _text("no weights at all"), f"cannot be read as {suffix}|holds other")
+        (f"x{suffix}", _text("no weights at all"), f"cannot be read as {suffix}|contains other")
         for suffix in files.READABLE
     ),
-    ("x.npz", _npz(a=np.array([{}, None], object)), "`a` is an array of objects, which only pickle"),
-    ("x.npz", _npz(a=np.array(["text"])), "`a`, an array of <U4, and weights are arrays of real numbers"),
+    ("x.npz", _npz(a=np.array([{}, None], object)), "`a` is an array of objects. Only pickle"),
+    ("x.npz", _npz(a=np.array(["text"])), "contains `a`, an array of <U4. Expected arrays of real numbers"),
     ("x.npz", _npz(a=np.ones(3, complex)), "`a`, an array of complex128"),
-    ("x.npz", _npz(), "holds no weights"),
-    ("x.npz", _lying_header, "takes 13194139533312 bytes, and 0 are there"),
-    ("x.npz", _zip_bomb, "no weights compress like that"),
-    ("x.npz", _zip_bomb_beside_much, r"`b\.npy` takes .* no weights compress like that"),
-    ("x.weights.h5", _h5(_shape_bomb_beside_much), "`layers/dense/vars/1` takes 0 bytes .* no weights compress"),
-    ("x.npz", _zip_of_bombs, "no weights compress like that"),
-    ("x.weights.h5", _h5(_many_shapes), "no weights compress like that"),
-    ("x.pt", _torch(_expanded), "no weights compress like that"),
-    ("x.pt", _torch(_in_itself), "holds `state_dict`, a dict"),
-    ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* It has: \['config\.json'\]"),
+    ("x.npz", _npz(), "contains no weights"),
+    ("x.npz", _lying_header, "takes 13194139533312 bytes, but the file has 0"),
+    ("x.npz", _zip_bomb, "No weights compress like that"),
+    ("x.npz", _zip_bomb_beside_much, r"`b\.npy` takes .* No weights compress like that"),
+    ("x.weights.h5", _h5(_shape_bomb_beside_much), "`layers/dense/vars/1` takes 0 bytes .* No weights compress"),
+    ("x.npz", _zip_of_bombs, "No weights compress like that"),
+    ("x.weights.h5", _h5(_many_shapes), "No weights compress like that"),
+    ("x.pt", _torch(_expanded), "No weights compress like that"),
+    ("x.pt", _torch(_in_itself), "contains `state_dict`, a dict"),
+    ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* Received: \['config\.json'\]"),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
     ("x.weights.h5", _h5(_texts), "`layers/dense/vars/0` is an array of objects or texts"),
-    ("x.weights.h5", _h5(_circle), "deeper than 64 groups"),
-    ("x.weights.h5", _h5(_shape_bomb), "no weights compress like that"),
-    ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "holds no weights"),
-    ("x.weights.h5", _h5(lambda file: file.create_dataset("a/b", data=np.ones(3))), "has `a/b`, and Keras writes"),
-    ("x.pt", _hostile, "holds other things than tensors"),
-    ("x.bin", _hostile_pickle, "holds other things than tensors"),
-    ("x.pt", _torch(lambda: [1, 2]), "holds a list, and weights are tensors by name"),
-    ("x.pt", _torch(lambda: {"epoch": 3, "a": None}), "holds `epoch`, a int, among `epoch`, `a`"),
+    ("x.weights.h5", _h5(_circle), "nested deeper than 64 groups"),
+    ("x.weights.h5", _h5(_shape_bomb), "No weights compress like that"),
+    ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "contains no weights"),
+    ("x.weights.h5", _h5(lambda file: file.create_dataset("a/b", data=np.ones(3))), "has `a/b`, but Keras writes"),
+    ("x.pt", _hostile, "contains other things than tensors"),
+    ("x.bin", _hostile_pickle, "contains other things than tensors"),
+    ("x.pt", _torch(lambda: [1, 2]), "contains a list. Expected tensors by name"),
+    ("x.pt", _torch(lambda: {"epoch": 3, "a": None}), "contains `epoch`, a int, among `epoch`, `a`"),
     ("x.pt", _torch(lambda: {"a": __import__("torch").eye(3).to_sparse()}), "`a` is a sparse"),
 ]
 
@@ -508,13 +508,17 @@ def test_a_truncated_file(suffix, part, tmp_path):
 @pytest.mark.parametrize(
     ("name", "weights", "message"),
     [
-        ("x.keras", {"a": np.ones(3)}, r"a \.keras file cannot be written: .* Write \.weights\.h5"),
+        (
+            "x.keras",
+            {"a": np.ones(3)},
+            r"a \.keras file cannot be written, because it holds a model, .* Write \.weights\.h5",
+        ),
         ("x.onnx", {"a": np.ones(3)}, "cannot be written"),
         ("no/x.npz", {"a": np.ones(3)}, "the folder .*no does not exist"),
         (".", {"a": np.ones(3)}, "no suffix"),
         ("x.npz", {}, "no weights to write"),
-        ("x.npz", {"a": np.array([None])}, "These weights hold `a`, an array of object"),
-        ("x.weights.h5", {"in_proj_weight": np.ones((3, 5))}, "not known how Keras stores `in_proj_weight`"),
+        ("x.npz", {"a": np.array([None])}, "The weights contain `a`, an array of object"),
+        ("x.weights.h5", {"in_proj_weight": np.ones((3, 5))}, "kmha does not know how Keras stores `in_proj_weight`"),
         ("x.weights.h5", {"query/kernel": np.ones(1), "attention_output/kernel": np.ones(1), "a/b": np.ones(1)}, "`b`"),
     ],
 )
@@ -526,7 +530,7 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(name, weights, messag
 
 def test_an_unknown_layer_of_keras(tmp_path):
     with pytest.raises(
-        FileError, match=r"no layer 'attention' for files of Keras\. There are: grouped_query_attention"
+        FileError, match=r"Keras' files have no layer 'attention'\. Expected one of grouped_query_attention"
     ):
         write_file(tmp_path / "x.weights.h5", {"kernel": np.ones((3, 5))}, layer="attention")
 

@@ -53,8 +53,8 @@ def test_nothing_is_folded_unasked(random_weights):
     with pytest.raises(LayoutError) as caught:
         convert(random_weights(v=4), "ours", "addons")
     message = str(caught.value)
-    assert "No place for `query/bias`: a query bias adds b_q·k to the score of every key" in message
-    assert "No place for `key/bias`: it changes no softmax" in message
+    assert "No place for `query/bias`: a query bias adds b_q·k to the logit of every key" in message
+    assert "No place for `key/bias`: it adds the same q·b_k to all keys" in message
     assert "No place for `value/bias`: rows of scores sum to one" in message
 
 
@@ -80,10 +80,10 @@ def test_fewer_heads_for_keys_are_repeated_on_request(random_weights):
     weights = random_weights(h=6, v=4, o=4, groups=2)
     grouped = convert({k: v.swapaxes(0, 1) if v.ndim == 3 and k[0] != "a" else v for k, v in weights.items()},
                       "keras-grouped", "keras-grouped")  # fmt: skip
-    with pytest.raises(LayoutError, match=r"`query` has 6, `key` 2. `fold=True` repeats"):
+    with pytest.raises(LayoutError, match=r"6 in `query`, 2 in `key`. `fold=True` repeats"):
         convert(grouped, "keras-grouped", "ours")
     whole = convert(grouped, "keras-grouped", "ours", fold=True)
-    assert whole.notes == ["`key` and `value`: each of 2 heads is repeated for 3 queries."]
+    assert whole.notes == ["`key` and `value`: each of 2 heads is repeated 3 times."]
     for head in range(6):
         assert np.array_equal(whole["key/kernel"][head], weights["key/kernel"][head // 3])
         assert np.array_equal(whole["value/bias"][head], weights["value/bias"][head // 3])
@@ -94,11 +94,11 @@ def test_fewer_heads_for_keys_are_repeated_on_request(random_weights):
     [
         ("torch", {"v": 6, "e": 18}, "one width and one head size"),
         ("torch", {"j": 5}, "one width and one head size"),
-        ("torch", {"e": 11}, "demands E = H O: `embed_dim` is both.*Found: E=11, H=3, O=4"),
-        ("torch", {"i": 11, "j": 11, "k": 11}, "demands I = H O"),
-        ("torch-separate", {"i": 11, "j": 5}, "demands I = H O"),
-        ("d2l", {"e": 11}, "demands E = H O"),
-        ("addons", {"v": 6}, "One `head_size` is that of all three"),
+        ("torch", {"e": 11}, "requires E = H O: `embed_dim` is the width of all heads .*Received: E=11, H=3, O=4"),
+        ("torch", {"i": 11, "j": 11, "k": 11}, "requires I = H O"),
+        ("torch-separate", {"i": 11, "j": 5}, "requires I = H O"),
+        ("d2l", {"e": 11}, "requires E = H O"),
+        ("addons", {"v": 6}, "query, key and value have one `head_size`"),
     ],
 )
 def test_sizes_that_a_layout_cannot_hold(random_weights, target, sizes, why):
@@ -108,5 +108,7 @@ def test_sizes_that_a_layout_cannot_hold(random_weights, target, sizes, why):
 
 
 def test_an_attention_is_no_block(random_weights):
-    with pytest.raises(LayoutError, match=r"No place for .*it has no such weights, but .*`feed_forward/inner/kernel`"):
+    with pytest.raises(
+        LayoutError, match=r"No place for .*it has no such weights. It has .*`feed_forward/inner/kernel`"
+    ):
         convert(random_weights(), "ours", "ours-encoder-layer")

@@ -70,5 +70,7 @@ def test_ours_as_grouped_with_a_head_for_each():
 
 
 def test_a_shape_that_is_not_the_built_ins(random_weights):
-    with pytest.raises(LayoutError, match=r"Not of the layout `keras`: `key/kernel` has the shape \(3, 5, 4\)"):
+    with pytest.raises(
+        LayoutError, match=r"These weights do not have the layout `keras`: `key/kernel` has the shape \(3, 5, 4\)"
+    ):
         keras_layout.from_builtin(random_weights(h=3, i=8))

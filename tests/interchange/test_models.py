@@ -414,15 +414,18 @@ REFUSED = [
     (lambda: convert_model(_plain()[0], "keras"), r"has no kmha\.MultiHeadAttention to convert"),
     (lambda: convert_model(_of_block()), r"block: .* attribute, `_Block\.blocks\[0\]\['att'\]`, .* Write kmha\.Multi"),
     (lambda: convert_model(_of_subclass()), r"`_Subclassed\.att`, .* from_builtin.* Only Sequential and functional"),
-    (lambda: convert_model(_of_time_distributed()), r"each: .*`TimeDistributed\.layer\.get_layer\('within'\)`, of"),
+    (
+        lambda: convert_model(_of_time_distributed()),
+        r"each: .*`TimeDistributed\.layer\.get_layer\('within'\)`, and kmha cannot rewrite",
+    ),
     (
         lambda: convert_model(_OwnConstructor()),
         "_OwnConstructor is a class of its own, and Keras would make a Functional",
     ),
-    (lambda: convert_model(_lora()), "it has LoRA weights"),
-    (lambda: convert_model(_quantized()), "it is quantized"),
-    (lambda: convert_model(_leaking()), r"far: .* over the axes \(2,\) the built-in one lays its causal mask"),
-    (lambda: convert_model(_no_config()), "the _NoConfig cannot be made again from its config"),
+    (lambda: convert_model(_lora()), "the layer has LoRA weights"),
+    (lambda: convert_model(_quantized()), "the layer is quantized"),
+    (lambda: convert_model(_leaking()), r"far: .* over the axes \(2,\), the built-in layer lays its causal mask"),
+    (lambda: convert_model(_no_config()), "Keras cannot rebuild the _NoConfig from its config"),
     (lambda: convert_model(_of(_attention(), query_mask=np.ones((1, T), bool))), "ignores the `query_mask`"),
     (lambda: convert_model(_of(_attention(), None, np.ones((1, T), bool))), "name it: `attention_mask=`"),
 ]

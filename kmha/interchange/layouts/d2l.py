@@ -1,24 +1,24 @@
-"""Four linear layers, all heads in one: "Dive into Deep Learning", section 11.5, and others that teach it in this way.
+"""Four linear layers, each for all heads: "Dive into Deep Learning", section 11.5, and other courses.
 
 The book's `W_q`, `W_k` and `W_v` hold the h projections of the formula side by side (`kmha.interchange.heads`).
 """
 
 from kmha.interchange.layout import Entry, Layout, Rule
 
-_SQUARE = Rule("E = H O", "the width of the model is both that of all heads together and that of the output.")
+_SQUARE = Rule("E = H O", "the model, all heads together and the output have one width.")
 _ROLES = ("query", "key", "value", "attention_output")
 
 
 def _layout(name: str, says: str, layers: tuple[str, ...], kernel: str, into: str, out: str) -> Layout:
-    """A layout with one linear layer for each role.
+    """Return a layout with one linear layer for each role.
 
     Args:
-        name: of the layout.
-        says: what it is.
-        layers: the names of the layers of query, key, value and output.
-        kernel: what a layer's matrix is called, with the separator before it.
-        into: the axes of the matrices into heads.
-        out: the axes of the output's matrix.
+        name: Name of the layout.
+        says: Description of the layout.
+        layers: Names of the layers of query, key, value and output.
+        kernel: Name of a layer's matrix, with the separator before it.
+        into: Axes of the matrices that project into heads.
+        out: Axes of the output's matrix.
     """
     entries = []
     for layer, role, letter in zip(layers, _ROLES, "IJKE", strict=True):

@@ -1,6 +1,6 @@
-"""Flax: `flax.nnx.MultiHeadAttention` and `flax.linen.MultiHeadDotProductAttention`, which name their weights alike.
+"""`flax.nnx.MultiHeadAttention` and `flax.linen.MultiHeadDotProductAttention`, which use the same names.
 
-The names are those of the parameters' tree with slashes between, without linen's `params`, as
+The names are paths in the parameter tree, joined by slashes and without linen's `params`, as
 `flax.traverse_util.flatten_dict(parameters, sep="/")` gives them.
 """
 
@@ -17,7 +17,8 @@ ATTENTION: tuple[Item, ...] = (
     Entry("out/bias", "attention_output/bias", "E -> E", optional="bias"),
     *(
         Refused(
-            f"{role}_ln/scale", f"`normalize_qk` normalizes every head's {role} before the logits, which no other does."
+            f"{role}_ln/scale",
+            f"`normalize_qk` normalizes every head's {role} before the logits, and no other layout does that.",
         )
         for role in ("query", "key")
     ),

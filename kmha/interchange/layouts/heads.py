@@ -1,10 +1,10 @@
-"""A course's h heads, each with three small linear layers of its own."""
+"""Heads with three small linear layers each, as courses write them; see `kmha.interchange.heads`."""
 
 from kmha.interchange.layout import Entry, Layout
 
 
 def _layout(name: str, says: str, into: dict[str, str], out: str) -> Layout:
-    """A linear layer (out, in) per head and role, and one for all heads' output."""
+    """Return a layout with one linear layer (out, in) per head and role, and one for the output of all heads."""
     entries = []
     for (role, theirs), letter in zip(into.items(), "IJK", strict=True):
         size = "V" if role == "value" else "O"
@@ -22,13 +22,13 @@ def _layout(name: str, says: str, into: dict[str, str], out: str) -> Layout:
 LAYOUTS = (
     _layout(
         "heads",
-        "h heads of three linear layers each, as nanoGPT's lecture names them: heads.0.query.weight (out, in), proj",
+        "h heads with three linear layers each, named as in nanoGPT's lecture: heads.0.query.weight (out, in), proj",
         {role: f"heads.{{H}}.{role}" for role in ("query", "key", "value")},
         "proj",
     ),
     _layout(
         "heads-qkv",
-        "h heads of three linear layers each: heads.0.q.weight (out, in), output_linear",
+        "h heads with three linear layers each: heads.0.q.weight (out, in), output_linear",
         {role: f"heads.{{H}}.{role[0]}" for role in ("query", "key", "value")},
         "output_linear",
     ),

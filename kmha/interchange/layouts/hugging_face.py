@@ -1,26 +1,26 @@
-"""BERT, GPT-2 and T5 as the state dicts of Hugging Face's PyTorch models name their weights.
+"""BERT, GPT-2 and T5, with the names in the state dicts of Hugging Face's PyTorch models.
 
-Matrices with all heads in one axis do not tell how many there are: give `num_heads`. In a whole model the names have a
-prefix, such as "bert.encoder.layer.0.": give it as `prefix`. What a block needs besides its weights:
+The matrices have all heads in one axis, so give `num_heads`. In a whole model, the names have a prefix such as
+"bert.encoder.layer.0.": give it as `prefix`. kmha's blocks need these settings:
 
 | layout | block | norm | activation | epsilon |
 | --- | --- | --- | --- | --- |
 | `bert-layer` | `EncoderLayer`; with cross-attention `DecoderLayer` | "post" | "gelu" | 1e-12 |
-| `gpt2-layer` | the same, with a causal mask | "pre" | gelu's approximation by tanh | 1e-5 |
+| `gpt2-layer` | the same, with a causal mask | "pre" | gelu with the tanh approximation | 1e-5 |
 
-GPT-2's settings `scale_attn_weights=False` and `scale_attn_by_inverse_layer_idx=True` change its logits and none of its
-weights, so that they cannot be seen here.
+GPT-2's settings `scale_attn_weights=False` and `scale_attn_by_inverse_layer_idx=True` change its logits but not its
+weights, so a conversion cannot notice them.
 
-T5's attention (Raffel et al. 2020, arXiv 1910.10683) has no biases, does not divide the logits by the root of the head
-size, and adds to those of every self-attention a relative position bias, which a stack's first layer holds for all.
+T5's attention (Raffel et al. 2020, arXiv 1910.10683) has no biases and does not divide the logits by √O. It adds a
+relative position bias to the logits of every self-attention; the first layer of a stack holds it for all layers.
 """
 
 from kmha.interchange.layout import Entry, Ignored, Item, Layout, Refused, Rule, at
 
-_WIDTH = Rule("E = H O", "the heads share the width of the model out among themselves.")
-_ONE_WIDTH = "query, key, value and output are all as wide as the model."
-_RESIDUAL = "it belongs to the residual connection around attention, which `bert-layer` has."
-_CAUSAL = "it is the causal mask, which a call gets here, and no weight."
+_WIDTH = Rule("E = H O", "the heads divide the width of the model among themselves.")
+_ONE_WIDTH = "query, key, value and output have the width of the model."
+_RESIDUAL = "it belongs to the residual connection around the attention, which is part of `bert-layer`."
+_CAUSAL = "it is the causal mask, not a weight; kmha takes it as an argument of the call."
 
 
 def _norm(name: str, path: str) -> tuple[Item, ...]:
@@ -28,7 +28,7 @@ def _norm(name: str, path: str) -> tuple[Item, ...]:
 
 
 def _feed_forward(inner: str, outer: str, into: str, out: str) -> tuple[Item, ...]:
-    """Two dense layers, whose matrices have these axes."""
+    """Return two dense layers whose matrices have these axes."""
     return (
         Entry(f"{inner}.weight", "feed_forward/inner/kernel", f"{into} -> E F"),
         Entry(f"{inner}.bias", "feed_forward/inner/bias", "F -> F"),
@@ -37,7 +37,7 @@ def _feed_forward(inner: str, outer: str, into: str, out: str) -> tuple[Item, ..
     )
 
 
-# torch's `Linear`: (out, in).
+# `torch.nn.Linear` has matrices (out, in).
 BERT_ATTENTION: tuple[Item, ...] = (
     *(
         item
@@ -64,7 +64,7 @@ BERT_LAYER = (
 
 
 def _gpt2_attention(*roles: str) -> tuple[Item, ...]:
-    """GPT-2's `Conv1D`: (in, out); these roles are packed in `c_attn`."""
+    """Return GPT-2's attention, with matrices (in, out); `c_attn` packs these roles."""
     query: tuple[Item, ...] = (
         Entry("q_attn.weight", "query/kernel", "E (H O) -> H E O", why=_ONE_WIDTH),
         Entry("q_attn.bias", "query/bias", "(H O) -> H O"),
@@ -100,8 +100,8 @@ T5_ATTENTION: tuple[Item, ...] = (
     Entry("o.weight", "attention_output/kernel", "E (H O) -> H O E"),
     Refused(
         "relative_attention_bias.weight",
-        "it adds to the logits of every position what its distance says, in this layer and, in T5, in all after it. "
-        "Without this weight the rest can be converted, for what is computed without positions.",
+        "it adds a bias that depends on the distance to the logits of this layer and, in T5, of all layers after it. "
+        "Without this weight, the rest can be converted, for calls without positions.",
     ),
 )
 
@@ -123,10 +123,10 @@ LAYOUTS = (
     Layout("gpt2-layer", "Hugging Face's GPT2Block, with cross-attention or without", GPT2_LAYER, (_WIDTH,)),
     Layout(
         "t5-attention",
-        "Hugging Face's T5Attention: no biases, and logits that are not divided by the root of the head size",
+        "Hugging Face's T5Attention: no biases, and logits that are not divided by √O",
         T5_ATTENTION,
         note="T5 adds the relative position bias of a stack's first layer to the logits of every self-attention in the "
-        "stack; these weights give T5's output where none is added, as in cross-attention.",
+        "stack. These weights give T5's output only where it adds none, as in cross-attention.",
         unscaled=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Keras' own attention layers: the canonical names, kernels (I, H, O) instead of (H, I, O)."""
+"""Keras' own attention layers: canonical names, but kernels (I, H, O) instead of (H, I, O)."""
 
 from kmha.interchange.layout import Entry, Layout
 
@@ -6,7 +6,7 @@ _NO_GATE = "`GroupQueryAttention` has no gate"
 
 
 def _into(role: str, letters: str, *groups: str) -> tuple[Entry, Entry]:
-    """Kernel and bias of a projection into heads, whose canonical kernel has these three letters."""
+    """Return kernel and bias of a projection into heads; the letters are those of the canonical kernel."""
     heads, wide, size = tuple(letters)
     kernel = f"{wide} {heads} {size} -> {heads} {wide} {size}"
     return (
@@ -40,7 +40,7 @@ LAYOUTS = (
     BUILTIN,
     Layout(
         "keras-grouped",
-        "keras.layers.GroupQueryAttention: fewer heads for keys and values, (in, heads, head size)",
+        "keras.layers.GroupQueryAttention: fewer heads for keys and values, kernels (in, heads, head size)",
         (*_into("query", "HIO"), *_into("key", "GJO"), *_into("value", "GKO"), *_out("HO")),
         refusals={"gate/kernel": _NO_GATE, "gate/bias": _NO_GATE},
         keras_layer="grouped_query_attention",

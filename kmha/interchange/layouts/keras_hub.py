@@ -1,18 +1,18 @@
-"""KerasHub's blocks: `keras_hub.layers.TransformerEncoder` and `TransformerDecoder`, names as in the variables' paths.
+"""KerasHub's `TransformerEncoder` and `TransformerDecoder`, with the names in the variables' paths.
 
-Whether a block normalizes first (`normalize_first`), its activation and its epsilon are settings, and no weights. A
-decoder block that was built without an encoder's output has no cross-attention: an encoder block with a causal mask.
+`normalize_first`, the activation and the epsilon are settings, not weights. A decoder block that was built without an
+encoder's output has no cross-attention, so it is an encoder block with a causal mask.
 """
 
 from kmha.interchange.layout import Entry, Item, Layout, Rule, at
 
-_SELF_WHY = "self-attention reads query, key and value from one tensor, so all three are as wide."
-_SIZE = Rule("O = E // H", "KerasHub's blocks compute the head size themselves, and take no `key_dim`.")
+_SELF_WHY = "self-attention reads query, key and value from one tensor, so all three have its width."
+_SIZE = Rule("O = E // H", "KerasHub's blocks compute the head size themselves and have no `key_dim`.")
 
 
 def _attention(kv: str) -> tuple[Item, ...]:
-    """One attention whose query is E wide, and whose key and value are `kv` wide."""
-    why = _SELF_WHY if kv == "E" else "key and value are projected from one tensor, so both are as wide."
+    """Return an attention with a query of width E and with keys and values of width `kv`."""
+    why = _SELF_WHY if kv == "E" else "key and value are projected from one tensor, so both have its width."
     items: list[Item] = []
     for role, width in (("query", "E"), ("key", kv), ("value", kv)):
         items.append(Entry(f"{role}/kernel", f"{role}/kernel", f"{width} H O -> H {width} O", why=why))

@@ -1,7 +1,7 @@
-"""Our own layers: `kmha.MultiHeadAttention` is the canonical layout itself; the blocks have the names of the course.
+"""kmha's own layers: `kmha.MultiHeadAttention` has the canonical layout, and the blocks have the names of a course.
 
-The names are those inside the layer, as `canonical.read(layer)` gives them. Whether a block normalizes before or after
-its sublayers, its epsilon, its activation and its dropout are arguments of the layer and no weights.
+`canonical.read(layer)` gives these names. The position of a block's norms, its epsilon, activation and dropout are
+arguments of the layer, not weights.
 """
 
 from kmha.interchange.layout import Entry, Item, Layout, at
@@ -43,7 +43,7 @@ DECODER_LAYER = (
 
 
 def _stack(layer: tuple[Item, ...], letter: str, side: str) -> tuple[Item, ...]:
-    """Embedding, layers that the letter counts, and the norm that `norm="pre"` puts at the end."""
+    """Return the embedding, the layers that `letter` counts, and the norm that `norm="pre"` adds at the end."""
     return (
         Entry("embedding/embeddings", "embedding/table", "V E -> V E", optional=f"{side} embedding"),
         *at(layer, f"layer{{{letter}+1}}/", f"layer_{{{letter}}}/"),

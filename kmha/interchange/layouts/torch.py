@@ -1,17 +1,19 @@
-"""`torch.nn.MultiheadAttention`: packed (one `in_proj_weight`) or separate (with `kdim`, `vdim`), each also transposed.
+"""torch's `MultiheadAttention`, its encoder and decoder layers, their stacks, and `Transformer`.
 
-torch's matrices are (out, in). The transposed layouts have (in, out), as those who multiply x @ w write them.
+The attention is packed (one `in_proj_weight`) or separate (with `kdim`, `vdim`). torch's matrices are (out, in); the
+transposed layouts have (in, out), as code that multiplies x @ w has them. `norm_first`, `layer_norm_eps` (1e-5 in
+torch, 1e-6 in kmha) and `activation` are arguments of a layer, not weights.
 """
 
 from kmha.interchange.layout import Entry, Item, Layout, Refused, Rule, at
 
-_EXTRA = "`add_bias_kv` appends a learnt key and value to every sequence, which no projection does."
-_SQUARE = Rule("E = H O", "`embed_dim` is both the width of all heads together and that of the output.")
+_EXTRA = "`add_bias_kv` appends a learned key and value to every sequence, and no projection does that."
+_SQUARE = Rule("E = H O", "`embed_dim` is the width of all heads together and of the output.")
 _WIDTH = (
-    "One matrix projects query, key and value, so that they have one width and one head size; for a lone attention, "
+    "One matrix projects query, key and value, so they have one width and one head size. For a single attention, "
     "`torch-separate` allows other widths of key and value."
 )
-RULES = (_SQUARE, Rule("I = H O", "the query has `embed_dim` features, which are all heads together."))
+RULES = (_SQUARE, Rule("I = H O", "the query has `embed_dim` features, the width of all heads together."))
 _ROLES = ("query", "key", "value")
 
 _BIASES = (
@@ -78,7 +80,7 @@ DECODER_LAYER = (
 
 
 def _stack(layer: tuple[Item, ...], letter: str, side: str) -> tuple[Item, ...]:
-    """Layers that the letter counts, and the norm after them, which torch leaves to the caller."""
+    """Return the layers that `letter` counts and the norm after them, which is optional in torch."""
     layers = at(layer, f"layers.{{{letter}}}.", f"layer_{{{letter}}}/")
     return (*layers, *at(_NORM, "norm.", "norm/", (f"{side} norm",)))
 
@@ -87,7 +89,7 @@ _TRANSFORMER = (
     *at(_stack(ENCODER_LAYER, "n", "encoder"), "encoder.", "encoder/"),
     *at(_stack(DECODER_LAYER, "m", "decoder"), "decoder.", "decoder/"),
 )
-_ENDS = "torch's stacks begin with embedded tokens and end before the logits: convert the weights without it"
+_ENDS = "torch's stacks begin after the embedding and end before the logits. Convert the weights without it"
 _REFUSALS = dict.fromkeys(("embedding/table", "position/table", "logits/kernel", "logits/bias"), _ENDS)
 
 

@@ -216,7 +216,7 @@ def test_recognised_and_read_and_written_bit_for_bit(layout, make, dtype):
 def test_the_norm_around_berts_attention_is_left_out_and_said():
     notes = convert(_weights(_bert("attention")), "bert-attention", "ours", num_heads=H).notes
     assert [note.split("`")[1] for note in notes] == ["output.LayerNorm.weight", "output.LayerNorm.bias"]
-    assert "which `bert-layer` has" in notes[0]
+    assert "which is part of `bert-layer`" in notes[0]
 
 
 def test_the_mask_in_gpt2s_older_files_is_left_out_and_said():
@@ -229,7 +229,9 @@ def test_the_mask_in_gpt2s_older_files_is_left_out_and_said():
 def test_heads_that_are_not_as_wide_as_the_model_are_refused(layout):
     weights = {name: x if name.startswith("attention") else x[..., :2] for name, x in _random_attention().items()}
     weights["attention_output/kernel"] = weights["attention_output/kernel"][:, :2]
-    with pytest.raises(LayoutError, match=rf"`{layout}` demands E = H O: the heads share .* Found: E=12, H=3, O=2"):
+    with pytest.raises(
+        LayoutError, match=rf"`{layout}` requires E = H O: the heads divide .* Received: E=12, H=3, O=2"
+    ):
         convert(weights, "ours", layout)
 
 
@@ -244,19 +246,19 @@ def test_t5s_missing_scale_is_folded_exactly_and_said():
     expected = weights["q.weight"].reshape(H, O, E).swapaxes(1, 2) * 2
     assert converted["query/kernel"].tobytes() == np.ascontiguousarray(expected).tobytes()
     assert "relative position bias" in converted.notes[0]
-    assert "`query` has to be multiplied by √O, O=4" in converted.notes[1]
-    assert converted.notes[1].endswith("Done, exactly.")
+    assert "`query` must be multiplied by √O, O=4" in converted.notes[1]
+    assert converted.notes[1].endswith("This was done exactly.")
     back = convert(converted, "ours", "t5-attention")
     assert back["q.weight"].tobytes() == weights["q.weight"].tobytes()
-    assert "`query` has to be divided by √O, O=4" in back.notes[0]
+    assert "`query` must be divided by √O, O=4" in back.notes[0]
 
 
 def test_t5s_missing_scale_is_rounded_on_request_alone():
     size, theirs = 5, _t5(5)
-    with pytest.raises(LayoutError, match="That rounds every number once; `fold=True` does it"):
+    with pytest.raises(LayoutError, match=r"That rounds every number once\. Give `fold=True` to do it"):
         convert(_weights(theirs), "t5-attention", "ours", num_heads=H)
     converted = convert(_weights(theirs), "t5-attention", "ours", num_heads=H, fold=True)
-    assert converted.notes[1].endswith("Done, with every number rounded once.")
+    assert converted.notes[1].endswith("This was done and rounded every number once.")
     for inputs in ((QUERY,), (QUERY, ENC_OUTPUT)):
         actual = _ours(converted, *inputs, size=size, use_bias=False)
         assert is_close(actual, _run_t5(theirs, *inputs), FLOAT64)
