@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 from rich import box
@@ -48,14 +48,18 @@ class Verified(NamedTuple):
 
 
 @command
-def verify(exercises: tuple[str, ...], write_readme: bool, json_file: Path | None, **choice: Any) -> int:
+def verify(
+    exercises: tuple[str, ...], *, jobs: int, seed: int, notebooks: bool, write_readme: bool, json_file: Path | None
+) -> int:
     """Verify some exercises, or all of them and the list of exercises; return 1 if there is a problem.
 
     Args:
         exercises: Names of exercises; all if empty.
+        jobs: Number of exercises verified at a time.
+        seed: Seed of the inputs.
+        notebooks: Whether to run the assignments' notebooks too.
         write_readme: Whether to write the list of all exercises instead.
         json_file: File for the results.
-        choice: `jobs`, `seed`, and `notebooks`: whether to run the notebooks too.
     """
     if any(item.released for item in content.items()):
         raise click.ClickException("this is a released course. It has nothing to verify.")
@@ -66,13 +70,13 @@ def verify(exercises: tuple[str, ...], write_readme: bool, json_file: Path | Non
         return 0
     named = [item for name in exercises for item in content.find(name)]
     items = list(dict.fromkeys(named)) if exercises else list(content.items())
-    out, seed = screen(), choice["seed"]
+    out = screen()
     results, across = [], []
     longest = max((len(item.id) for item in items), default=0)
-    for verified in _with_progress("exercises", _verify_items(items, choice["jobs"], seed), len(items)):
+    for verified in _with_progress("exercises", _verify_items(items, jobs, seed), len(items)):
         results.append(verified)
         _show_verified(out, verified, longest)
-    for problem in _verify_across(items, not exercises, choice["notebooks"]):
+    for problem in _verify_across(items, not exercises, notebooks):
         across.append(problem)
         out.print(Text(f"{problem.id}: {problem.message}", "red"), soft_wrap=True)
     _show_verified_total(out, results, len(across), seed)
@@ -111,8 +115,9 @@ def grade(
     for package in ("jinja2", "nbformat", "jupytext"):
         extras.load(package)
     places = submissions.places(folder)
-    every = _choose(chosen)
-    assignments = every if chosen else grading.handed_in(places, every)
+    assignments = _choose(chosen)
+    if not chosen:
+        assignments = grading.handed_in(places, assignments)
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
     run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or os.cpu_count() or 1)
     try:
@@ -130,14 +135,14 @@ def grade(
 
 def _choose(chosen: Sequence[str]) -> tuple[Assignment, ...]:
     """Return the assignments named, with their solutions; all if none is named."""
-    every = content.assignments(content.installed())
-    unknown = [name for name in chosen if name not in {each.id for each in every}]
+    available = content.assignments(content.installed())
+    unknown = [name for name in chosen if name not in {each.id for each in available}]
     if unknown:
-        ids = ", ".join(each.id for each in every)
+        ids = ", ".join(each.id for each in available)
         raise click.BadParameter(
             f"there is no assignment {unknown[0]!r}. Expected one of {ids}.", param_hint="'--assignment'"
         )
-    return tuple(each for each in every if not chosen or each.id in chosen)
+    return tuple(each for each in available if not chosen or each.id in chosen)
 
 
 def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verified]:

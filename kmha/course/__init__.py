@@ -1,6 +1,6 @@
-"""The assignments: an answer is run, compared with the solution's, and its mistake is named.
+"""The engine of the assignments: run an answer, compare its results with the solution's, and name its mistake.
 
-In a notebook, `from kmha.course import check` and then `check("a1.cross_kv")`; elsewhere, `kmha course`.
+In a notebook, call `check("a1.cross_kv")` after `from kmha.course import check`. Elsewhere, use `kmha course`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
-"""What all errors have in common that whoever works with the course can mend."""
+"""The base class of the course's errors."""
 
 
 class CourseError(Exception):
-    """Its message says in a line what is wrong, and what to do."""
+    """An error that the user can fix. Its message says in one line what is wrong and what to do."""
