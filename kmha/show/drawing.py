@@ -1,4 +1,4 @@
-"""The figure, drawn with matplotlib, without pyplot and so without a screen or a global state."""
+"""Drawing a figure with matplotlib; without pyplot, so that it needs no screen and no global state."""
 
 import contextlib
 import functools
@@ -18,15 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import MaxNLocator
 
-from kmha.show import layout, palette
-from kmha.show.layout import Layout, Panel, Place, Ticks
-from kmha.show.scores import Scale
+from kmha.show import layout
+from kmha.show.layout import FigureLayout, LabelTicks, Panel, PanelBox
+from kmha.show.scores import COLOURS, Scale
 from kmha.show.tokens import Labels, shorten
 
 INK, GREY, FAINT = "#222222", "#666666", "#c4c4c4"
-# Fonts of boxes, of coloured bitmaps, and with mathematical symbols in the places of letters.
+# Fonts of boxes, of coloured bitmaps, and with mathematical symbols instead of letters.
 UNUSABLE = re.compile(r"last ?resort|.*color emoji|cm\w+10$|stixnonunicode", re.IGNORECASE)
-FINE = 0.11  # inches; below it, lines between the cells would hide them
+FINE = 0.11  # inches; lines between smaller cells would hide them
 SAVING: Any = {"svg.fonttype": "none", "svg.hashsalt": "kmha", "svg.image_inline": True, "savefig.bbox": None}
 
 
@@ -34,13 +34,13 @@ class AttentionFigure(Figure):
     """A figure that shows itself in a notebook, and that draws any alphabet without warnings."""
 
     def draw(self, renderer: Any) -> None:
-        """As of any figure; characters that no font has are boxes, and the SVG has them as text."""
-        with _quietly():
+        """Draw the figure; characters that no font has become boxes, but are text in an SVG."""
+        with _without_glyph_warnings():
             super().draw(renderer)
 
     def get_tightbbox(self, *args: Any, **kwargs: Any) -> Any:
-        """As of any figure."""
-        with _quietly():
+        """Return the bounding box."""
+        with _without_glyph_warnings():
             return super().get_tightbbox(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -55,20 +55,20 @@ def figure(
     title: str | None = None,
     colours: str | None = None,
 ) -> AttentionFigure:
-    """Lines of panels and one colour bar.
+    """Draw lines of panels and one colour bar.
 
     Args:
-        grid: the lines.
-        scale: of all panels.
-        headings: one above each line.
-        title: above all.
-        colours: the name of a colour map.
+        grid: Lines of panels.
+        scale: Scale of all panels.
+        headings: Heading of each line.
+        title: Title of the figure.
+        colours: Name of a colour map.
     """
     colormap = _colormap(colours)
     families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
     placed = layout.place(grid, _measure(families), headings=headings, title=title)
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a style sheet's grid or colours are for curves
+        matplotlib.rcdefaults()  # the grid and colours of a style sheet are for curves
         drawn = AttentionFigure(figsize=(placed.width, placed.height), facecolor="white")
         FigureCanvasAgg(drawn)
         norm = Normalize(scale.lowest, scale.highest)
@@ -82,16 +82,16 @@ def figure(
 
 
 def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
-    """The bytes of a file: the same for the same figure.
+    """Return the bytes of a file; they are the same for the same figure.
 
     Args:
-        figure: what is drawn.
+        figure: The figure.
         suffix: "png" or "svg".
-        dpi: pixels for each inch of a PNG.
+        dpi: Pixels per inch of a PNG.
     """
     file = io.BytesIO()
     metadata = {"Date": None} if suffix == "svg" else {}
-    with matplotlib.rc_context(SAVING), _quietly():
+    with matplotlib.rc_context(SAVING), _without_glyph_warnings():
         figure.savefig(file, format=suffix, dpi=dpi, metadata=metadata)
     return file.getvalue()
 
@@ -99,8 +99,8 @@ def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
 def _draw_panel(
     drawn: Figure,
     panel: Panel,
-    place: Place,
-    placed: Layout,
+    place: PanelBox,
+    placed: FigureLayout,
     norm: Any,
     colormap: Colormap,
     families: list[str],
@@ -126,7 +126,7 @@ def _draw_panel(
         axes.set_title(panel.title, fontsize=8.5, color=GREY, pad=3, parse_math=False)
 
 
-def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: Ticks | None, **text: Any) -> None:
+def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: LabelTicks | None, **text: Any) -> None:
     if ticks is None:
         set_ticks([])
     else:
@@ -134,20 +134,20 @@ def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: Ticks | None, *
         set_ticks(places, [shorten(labels.texts[index]) for index in places], **text)
 
 
-def _colour_bar(drawn: Figure, placed: Layout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
+def _colour_bar(drawn: Figure, placed: FigureLayout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[scale.below, scale.above]
     axes = drawn.add_axes(_fractions(placed, *placed.bar))
     ticks = MaxNLocator(nbins=max(min(int(placed.bar[3] * 3), 6), 2))
     bar: Any = drawn.colorbar(ScalarMappable(norm, colormap), cax=axes, extend=extend, ticks=ticks)
     bar.outline.set(color=FAINT, linewidth=0.7)
-    bar.solids.set_edgecolor("face")  # else viewers of SVG show white lines between the colours
-    likely = scale.lowest >= 0 and scale.highest <= 1.01
-    bar.set_label("attention score" if likely else "value", fontsize=8.5, color=GREY)
+    bar.solids.set_edgecolor("face")  # otherwise viewers of SVG show white lines between the colours
+    are_scores = scale.lowest >= 0 and scale.highest <= 1.01
+    bar.set_label("attention score" if are_scores else "value", fontsize=8.5, color=GREY)
     axes.tick_params(labelsize=8, length=2.2, width=0.6, color=FAINT, labelcolor=INK)
 
 
-def _captions(drawn: Figure, grid: Sequence[Sequence[Panel]], placed: Layout) -> None:
-    """What the axes are: once for all panels."""
+def _captions(drawn: Figure, grid: Sequence[Sequence[Panel]], placed: FigureLayout) -> None:
+    """Label the axes, once for all panels."""
     panels = [panel for line in grid for panel in line]
     rows = "query tokens (T)" if any(panel.rows.tokens for panel in panels) else "query positions (T)"
     columns = "key tokens (S)" if any(panel.columns.tokens for panel in panels) else "key positions (S)"
@@ -162,7 +162,7 @@ def _captions(drawn: Figure, grid: Sequence[Sequence[Panel]], placed: Layout) ->
 
 
 def _titles(
-    drawn: Figure, placed: Layout, headings: Sequence[str] | None, title: str | None, families: list[str]
+    drawn: Figure, placed: FigureLayout, headings: Sequence[str] | None, title: str | None, families: list[str]
 ) -> None:
     text: dict[str, Any] = {"color": INK, "family": families, "ha": "left", "va": "top", "parse_math": False}
     left = placed.places[0][0].left / placed.width
@@ -174,17 +174,17 @@ def _titles(
         drawn.suptitle(title, x=left, y=1 - layout.MARGIN / placed.height, fontsize=layout.TITLE_POINTS, **text)
 
 
-def _fractions(placed: Layout, left: float, top: float, width: float, height: float) -> Any:
-    """As matplotlib counts: parts of the figure, from the lower left."""
+def _fractions(placed: FigureLayout, left: float, top: float, width: float, height: float) -> Any:
+    """Convert to matplotlib's units: fractions of the figure, from the lower left."""
     bottom = placed.height - top - height
     return left / placed.width, bottom / placed.height, width / placed.width, height / placed.height
 
 
 def _colormap(name: str | None) -> Colormap:
     if name is None:
-        return LinearSegmentedColormap.from_list("kmha", palette.ANCHORS)
+        return LinearSegmentedColormap.from_list("kmha", COLOURS)
     if name not in matplotlib.colormaps:
-        raise ValueError(f"colours: {name!r} is no colour map of matplotlib. There are viridis, Blues, bone, RdBu, …")
+        raise ValueError(f"colours: expected a colour map of matplotlib, such as viridis or Blues. Received: {name!r}.")
     return matplotlib.colormaps[name]
 
 
@@ -193,7 +193,7 @@ def _measure(families: list[str]) -> layout.Measure:
 
     @functools.cache
     def measure(text: str, points: float) -> float:
-        with _quietly():
+        with _without_glyph_warnings():
             width, _, _ = renderer.get_text_width_height_descent(
                 text, FontProperties(family=families, size=points), ismath=False
             )
@@ -209,7 +209,7 @@ def _characters(grid: Sequence[Sequence[Panel]], headings: Sequence[str] | None,
 
 @functools.lru_cache(maxsize=64)
 def _families(characters: frozenset[str], own: tuple[str, ...]) -> list[str]:
-    """The reader's own font, and those installed ones that have what it lacks, the fewest that do."""
+    """Return the configured fonts, and a few installed fonts that have the characters they lack."""
     families = list(own)
     missing = {ord(character) for character in characters if not character.isspace()}
     missing -= _drawn_by(font_manager.findfont(FontProperties(family=families)))
@@ -231,13 +231,13 @@ def _plainness(entry: Any) -> tuple[bool, str]:
 def _drawn_by(path: str) -> frozenset[int]:
     try:
         return frozenset(font_manager.get_font(path).get_charmap())
-    except (OSError, RuntimeError):  # FreeType's, for a broken file
+    except (OSError, RuntimeError):  # FreeType raises them for a broken file
         return frozenset()
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the warning for each character that no font has."""
+def _without_glyph_warnings() -> Iterator[None]:
+    """Suppress the warning for each character that no font has."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+", category=UserWarning)
         yield

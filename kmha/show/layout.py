@@ -1,4 +1,4 @@
-"""Where everything stands in a picture, in inches; no drawing, and no matplotlib."""
+"""The layout of a figure, in inches; it does not draw, and does not need matplotlib."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,26 +9,26 @@ import numpy as np
 
 from kmha.show.tokens import Labels, shorten
 
-CELLS = 0.32, 0.24  # the side of a score where there is room, in one panel and in several
-WIDTH, HEIGHT = 10.0, 9.0  # the most that all panels take together, but for the smallest
-FOR_EACH = 1.4  # but a line of many may be as high as this
+CELLS = 0.32, 0.24  # largest side of a cell, for one panel and for several
+WIDTH, HEIGHT = 10.0, 9.0  # largest size of all panels together, unless they have the smallest size
+LINE_HEIGHT = 1.4  # height that each line of panels can have in any case
 SMALLEST = 0.62  # side of a panel, so that "head 12" fits above it
-POINTS = 5.5, 9.5  # the least and the greatest size of a token
-LINE = 1.2  # height of a line, in sizes
+POINTS = 5.5, 9.5  # smallest and largest font size of a token
+LINE = 1.2  # height of a line of text, relative to the font size
 GAP, PAD, TITLE, HEADING, CAPTION = 0.14, 0.06, 0.2, 0.27, 0.2
 MARGIN, MAIN_TITLE = 0.14, 0.36
-TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # how much wider bold letters are
-SIDEWAYS = 1.4  # the length of "query positions (T)"
+TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # BOLD: width of bold letters, relative to others
+SIDEWAYS = 1.4  # length of "query positions (T)"
 BAR, BAR_SPACE, BAR_HEIGHT = 0.13, 0.9, 3.4
-SHAPE = 1.5  # width to height that a grid should have
-STEPS = 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000  # between positions
+SHAPE = 1.5  # ratio of width to height that a grid should have
+STEPS = 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000  # between labelled positions
 
-Measure = Callable[[str, float], float]  # inches of a text at a size in points
+Measure = Callable[[str, float], float]  # width in inches of a text at a font size in points
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One head: scores (T, S), their labels, and what stands above."""
+    """One head: scores (T, S), their labels, and a title."""
 
     values: np.ndarray
     rows: Labels
@@ -36,38 +36,38 @@ class Panel:
     title: str | None = None
 
 
-class Ticks(NamedTuple):
-    """Of one axis: every `step`-th label, at an angle."""
+class LabelTicks(NamedTuple):
+    """The ticks of one axis: every `step`-th label, at an angle."""
 
     step: int
     angle: int
 
 
-class Place(NamedTuple):
-    """Of one panel: inches from the left and from the top, and which of its labels are shown."""
+class PanelBox(NamedTuple):
+    """The position and size of one panel, from the left and from the top, and its ticks (`None`: no labels)."""
 
     left: float
     top: float
     width: float
     height: float
-    rows: Ticks | None
-    columns: Ticks | None
+    rows: LabelTicks | None
+    columns: LabelTicks | None
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Of a picture; all in inches, from the left and from the top."""
+class FigureLayout:
+    """The layout of a figure, from the left and from the top."""
 
     width: float
     height: float
     points: float
-    places: list[list[Place]]
+    places: list[list[PanelBox]]
     headings: list[float]
     bar: tuple[float, float, float, float]
 
 
 def across(count: int, rows: int, columns: int) -> int:
-    """How many of `count` panels of (rows, columns) cells stand side by side.
+    """Return how many of `count` panels of (rows, columns) cells to put side by side.
 
     >>> [across(count, 9, 9) for count in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17)]
     [1, 2, 3, 2, 3, 3, 4, 4, 4, 4, 6]
@@ -87,14 +87,14 @@ def place(
     *,
     headings: Sequence[str] | None = None,
     title: str | None = None,
-) -> Layout:
-    """A layout for lines of panels: row labels left of each line, column labels where none like them follow below.
+) -> FigureLayout:
+    """Lay out lines of panels; column labels are left out if the panel below has the same ones.
 
     Args:
-        grid: lines of panels.
-        measure: the width of a text at a size.
-        headings: what stands above each line.
-        title: what stands above all.
+        grid: Lines of panels.
+        measure: Returns the width of a text.
+        headings: Heading of each line.
+        title: Title of the figure.
     """
     cell = _cell(grid)
     points = min(max(0.8 * 72 * cell, POINTS[0]), POINTS[1])
@@ -102,7 +102,7 @@ def place(
     ticks = [[_column_ticks(grid, i, j, cell, points, measure) for j in range(len(grid[i]))] for i in range(len(grid))]
     left = MARGIN + CAPTION + PAD + _beside(grid, ticks, cell, points, measure)
     top = MARGIN + (MAIN_TITLE if title else 0.0) + _above(grid, cell)
-    places: list[list[Place]] = []
+    places: list[list[PanelBox]] = []
     tops: list[float] = []
     for i, line in enumerate(grid):
         tops.append(top)
@@ -110,26 +110,26 @@ def place(
         places.append([])
         for j, panel in enumerate(line):
             height, width = (_side(cell, size) for size in panel.values.shape)
-            rows = None if j else Ticks(_step(panel.rows, height, points), 0)
-            places[i].append(Place(left + j * stride, top, width, height, rows, ticks[i][j]))
+            rows = None if j else LabelTicks(_step(panel.rows, height, points), 0)
+            places[i].append(PanelBox(left + j * stride, top, width, height, rows, ticks[i][j]))
         top += max(found.height for found in places[i]) + GAP + _band(grid, ticks, i, points, measure)
     right = max(found.left + found.width for line in places for found in line)
     bar = _bar(places, right)
     written = [measure(title or "", TITLE_POINTS), *(measure(text, HEADING_POINTS) * BOLD for text in headings or ())]
     width = max(right + BAR_SPACE, left + max(written)) + MARGIN
-    return Layout(width, top - GAP + PAD + CAPTION + MARGIN, points, places, tops, bar)
+    return FigureLayout(width, top - GAP + PAD + CAPTION + MARGIN, points, places, tops, bar)
 
 
 def _cell(grid: Sequence[Sequence[Panel]]) -> float:
-    """The side of a score: the greatest with which all panels fit."""
+    """Return the largest side of a cell with which all panels fit."""
     columns = max(len(line) for line in grid) * max(len(panel.columns.texts) for line in grid for panel in line)
     rows = sum(max(len(panel.rows.texts) for panel in line) for line in grid)
     largest = CELLS[sum(map(len, grid)) > 1]
-    return min(largest, WIDTH / columns, max(HEIGHT, FOR_EACH * len(grid)) / rows)
+    return min(largest, WIDTH / columns, max(HEIGHT, LINE_HEIGHT * len(grid)) / rows)
 
 
 def _above(grid: Sequence[Sequence[Panel]], cell: float) -> float:
-    """Room above a single low panel, for what is written sideways along its middle."""
+    """Return the room above a single low panel, whose sideways caption is longer than its height."""
     height = max(_side(cell, len(panel.rows.texts)) for line in grid for panel in line)
     return max(SIDEWAYS - height, 0) / 2 if len(grid) == 1 else 0.0
 
@@ -139,7 +139,7 @@ def _side(cell: float, size: int) -> float:
 
 
 def _step(labels: Labels, side: float, points: float) -> int:
-    """Every how many labels there is room for one."""
+    """Return the step between labels for which there is room."""
     needed = LINE * points / 72 / (side / len(labels.texts))
     step = max(math.ceil(needed - 1e-6), 1)
     return step if labels.tokens else next((nice for nice in STEPS if nice >= step), step)
@@ -147,24 +147,28 @@ def _step(labels: Labels, side: float, points: float) -> int:
 
 def _column_ticks(
     grid: Sequence[Sequence[Panel]], i: int, j: int, cell: float, points: float, measure: Measure
-) -> Ticks | None:
-    """`None` where the panel below has the same labels."""
+) -> LabelTicks | None:
+    """Return the ticks of the columns; `None` if the panel below has the same labels."""
     labels = grid[i][j].columns
     if i + 1 < len(grid) and j < len(grid[i + 1]) and grid[i + 1][j].columns == labels:
         return None
     side = _side(cell, len(labels.texts))
     each, step = side / len(labels.texts), _step(labels, side, points)
     if max(measure(shorten(text), points) for text in labels.texts[::step]) + PAD <= each * step:
-        return Ticks(step, 0)
-    # Slanted labels reach out to the left: only where nothing can stand there.
+        return LabelTicks(step, 0)
+    # Slanted labels extend to the left, so they need a grid in which nothing is there.
     slanted = step == 1 and each * 72 * math.sqrt(0.5) >= LINE * points and len({len(line) for line in grid}) == 1
-    return Ticks(step, 45 if slanted else 90)
+    return LabelTicks(step, 45 if slanted else 90)
 
 
 def _band(
-    grid: Sequence[Sequence[Panel]], ticks: Sequence[Sequence[Ticks | None]], i: int, points: float, measure: Measure
+    grid: Sequence[Sequence[Panel]],
+    ticks: Sequence[Sequence[LabelTicks | None]],
+    i: int,
+    points: float,
+    measure: Measure,
 ) -> float:
-    """Height of the column labels under line i; those with nothing below them in any line take none."""
+    """Return the height of the column labels below line i; labels above empty space do not count."""
     heights = [0.0]
     for j, found in enumerate(ticks[i]):
         if found and (i == len(grid) - 1 or any(j < len(line) for line in grid[i + 1 :])):
@@ -176,12 +180,12 @@ def _band(
 
 def _beside(
     grid: Sequence[Sequence[Panel]],
-    ticks: Sequence[Sequence[Ticks | None]],
+    ticks: Sequence[Sequence[LabelTicks | None]],
     cell: float,
     points: float,
     measure: Measure,
 ) -> float:
-    """Room left of the panels: for the longest row label, or for how far a slanted column label reaches out."""
+    """Return the room left of the panels, for the longest row label and for slanted column labels."""
     longest = max(measure(shorten(text), points) for line in grid for text in line[0].rows.texts)
     reach = 0.0
     for line, found in zip(grid, ticks, strict=True):
@@ -192,8 +196,8 @@ def _beside(
     return max(longest + PAD, reach)
 
 
-def _bar(places: Sequence[Sequence[Place]], right: float) -> tuple[float, float, float, float]:
-    """Left, top, width and height of the colour bar: beside the panels, from the first one's top."""
+def _bar(places: Sequence[Sequence[PanelBox]], right: float) -> tuple[float, float, float, float]:
+    """Return left, top, width and height of the colour bar, which is beside the panels."""
     top = places[0][0].top
     bottom = max(found.top + found.height for found in places[-1])
     return right + 0.2, top, BAR, min(bottom - top, BAR_HEIGHT)

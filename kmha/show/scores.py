@@ -1,4 +1,4 @@
-"""Scores as they come, from any library and of any layer, to arrays (T, S) with a scale; errors that teach."""
+"""Scores: converting them from any library and any rank to arrays (T, S), and their scale of colours."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -6,13 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LETTERS = {2: "(T, S)", 3: "(H, T, S)", 4: "(B, H, T, S)", 5: "(L, B, H, T, S)"}
-# Which function shows which rank.
+# The function that shows each rank.
 SHOWN_BY = {2: "heatmap(scores)", 3: "heads(scores)", 4: "heads(scores, item=…)", 5: "layers(scores, item=…)"}
-ROUNDING = 0.01  # what a softmax in bfloat16 may be above 1
+ROUNDING = 0.01  # by which a softmax in bfloat16 can exceed 1
+
+# The colours of a scale, in figures and in the terminal: from white to a dark blue, each darker than the one before.
+COLOURS = ("#ffffff", "#e4f3da", "#b7e0cb", "#70c5ca", "#3296c1", "#2560a8", "#20317f", "#0d1547")
+SHADES = "·░▒▓█"
 
 
 class Scale(NamedTuple):
-    """The range of the colours, and whether values lie outside of it."""
+    """The range of the colours, and whether there are values below and above it."""
 
     lowest: float
     highest: float
@@ -21,7 +25,7 @@ class Scale(NamedTuple):
 
 
 def one_head(scores: Any, function: str) -> np.ndarray:
-    """(T, S), as it was given; a ValueError says what to do with another rank, for `function`.
+    """Return (T, S) unchanged; for another rank, raise a ValueError that says what to pass to `function`.
 
     >>> one_head([[0.25, 0.75]], "heatmap").shape
     (1, 2)
@@ -30,7 +34,7 @@ def one_head(scores: Any, function: str) -> np.ndarray:
     if array.ndim == 3:
         raise ValueError(
             f"{function} shows one head, (T, S). Received {LETTERS[3]} = {array.shape}: choose a head, scores[0], or "
-            "their mean, scores.mean(0), or show all of them with heads(scores)."
+            "average them, scores.mean(0), or show all of them with heads(scores)."
         )
     if array.ndim == 4:
         raise ValueError(
@@ -41,13 +45,13 @@ def one_head(scores: Any, function: str) -> np.ndarray:
 
 
 def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str = "") -> np.ndarray:
-    """(H, T, S) of (H, T, S), or of one item of (B, H, T, S).
+    """Return (H, T, S) from (H, T, S), or from one item of (B, H, T, S).
 
     Args:
-        scores: what to take them from.
-        item: which of B; `None` where there is no B, or B is 1.
-        function: whom the errors speak for.
-        layer: the name of the layer, for the errors.
+        scores: Scores of a layer.
+        item: Index along B; `None` if there is no B, or B is 1.
+        function: Name of the public function, for errors.
+        layer: Name of the layer, for errors.
 
     >>> all_heads(np.zeros((2, 3, 5, 7)), item=1).shape
     (3, 5, 7)
@@ -71,7 +75,7 @@ def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str
 
 
 def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
-    """(H, T, S) by name, of a dict, a list or an array with a first axis of layers; these are numbered.
+    """Return (H, T, S) for each layer, by name; the layers of a list or an array are numbered.
 
     >>> {name: array.shape for name, array in all_layers(np.zeros((2, 3, 5, 7)), item=None).items()}
     {'layer 1': (3, 5, 7), 'layer 2': (3, 5, 7)}
@@ -91,15 +95,15 @@ def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
 
 
 def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) -> Scale:
-    """One scale for all of `arrays`: from 0 to the greatest value shown, or as asked for.
+    """Return one scale for all of `arrays`, by default from 0 to the largest value.
 
     Args:
-        arrays: numbers of any shape; none empty.
-        vmin: the lowest; `None` means 0.
-        vmax: the highest; `None` means the greatest value, or 1 if all are 0.
+        arrays: Numbers of any shape; no array is empty.
+        vmin: Lower end of the scale; `None` means 0.
+        vmax: Upper end of the scale; `None` means the largest value, or 1 if all values are 0.
 
     Raises:
-        ValueError: a value is NaN; it is below 0 or above 1 and no `vmin` or `vmax` says that this is meant.
+        ValueError: A value is NaN; it is below 0 or above 1 without `vmin` or `vmax`; or `vmin` is not below `vmax`.
 
     >>> scale([np.array([0.25, 0.5])], None, None)
     Scale(lowest=0.0, highest=0.5, below=False, above=False)
@@ -111,11 +115,11 @@ def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) 
     for found, outside, name in ((least, least < 0, "vmin"), (greatest, greatest > 1 + ROUNDING, "vmax")):
         if outside and {"vmin": vmin, "vmax": vmax}[name] is None:
             raise ValueError(
-                f"expected scores, which lie between 0 and 1. Received values from {least:.4g} to {greatest:.4g}. "
-                "Apply the softmax; or, to show logits as they are, say which range the colours cover, for instance "
+                f"expected scores between 0 and 1. Received values from {least:.4g} to {greatest:.4g}. Apply the "
+                "softmax. To show logits themselves, give the range of the colours, for instance "
                 f"vmin={np.floor(least):g}, vmax={np.ceil(greatest):g}."
                 if np.isfinite(found)
-                else f"an infinite value needs an end of the colours: give {name}=…, the value that it is shown as."
+                else f"an infinite value needs an end of the colours: give {name}=…, the value to show it as."
             )
     lowest = 0.0 if vmin is None else float(vmin)
     highest = float(vmax) if vmax is not None else greatest if greatest > lowest else lowest + 1
@@ -124,14 +128,36 @@ def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) 
     return Scale(lowest, highest, least < lowest, greatest > highest)
 
 
+def colour(fraction: float) -> tuple[int, int, int]:
+    """Return red, green and blue, from 0 to 255, for a fraction of the scale.
+
+    >>> colour(0), colour(1)
+    ((255, 255, 255), (13, 21, 71))
+    """
+    position = min(max(fraction, 0.0), 1.0) * (len(COLOURS) - 1)
+    index = min(int(position), len(COLOURS) - 2)
+    lower, upper = (bytes.fromhex(text[1:]) for text in COLOURS[index : index + 2])
+    red, green, blue = (round(a + (b - a) * (position - index)) for a, b in zip(lower, upper, strict=True))
+    return red, green, blue
+
+
+def shade(fraction: float) -> str:
+    """Return the character for a fraction of the scale.
+
+    >>> "".join(shade(fraction / 4) for fraction in range(5))
+    '·░▒▓█'
+    """
+    return SHADES[round(min(max(fraction, 0.0), 1.0) * (len(SHADES) - 1))]
+
+
 def _check_numbers(array: np.ndarray) -> None:
     missing = np.argwhere(np.isnan(array))
     if len(missing):
         where = ", ".join(map(str, missing[0]))
         raise ValueError(
             f"{len(missing)} of {array.size} values are NaN, the first at [{where}] of {array.shape}. A softmax over "
-            "masked positions alone gives NaN: mask with a large negative number, or leave the rows of the padding out "
-            "by giving only the tokens that count (rows=, columns=)."
+            "masked positions only gives NaN. Mask with a large negative number, or leave out the rows of the padding "
+            "by giving only the real tokens (rows=, columns=)."
         )
 
 
@@ -142,7 +168,7 @@ def _numbered(values: Iterable[Any]) -> dict[str, Any]:
 def _checked(array: np.ndarray, ranks: tuple[int, ...], where: str) -> np.ndarray:
     if array.ndim not in ranks:
         expected = " or ".join("(L, H, T, S)" if where == "layers" and rank == 4 else LETTERS[rank] for rank in ranks)
-        better = f" That is what {SHOWN_BY[array.ndim]} shows." if array.ndim in SHOWN_BY else ""
+        better = f" Use {SHOWN_BY[array.ndim]}." if array.ndim in SHOWN_BY else ""
         raise ValueError(f"{where}: expected {expected}. Received the shape {array.shape}.{better}")
     if not array.size:
         raise ValueError(f"{where}: there is nothing to show. Received the shape {array.shape}, which has no elements.")
@@ -150,24 +176,24 @@ def _checked(array: np.ndarray, ranks: tuple[int, ...], where: str) -> np.ndarra
 
 
 def _array(scores: Any, where: str) -> np.ndarray:
-    """Floats, of what np.asarray takes and of torch tensors."""
+    """Return an array of floats from anything that np.asarray takes, or from a torch tensor."""
     if isinstance(scores, Mapping):
         raise ValueError(
             f"{where}: expected an array. Received scores by name ({', '.join(map(str, scores))}): choose one, "
             "scores[name], or show them all with layers(scores)."
         )
     try:
-        array = np.asarray(_plain(scores))
+        array = np.asarray(_detached(scores))
         if array.dtype.kind in "cOSUMm":
             raise TypeError(f"its dtype is {array.dtype}")
         return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:  # a symbolic tensor raises one or another
+    except (TypeError, ValueError, RuntimeError) as error:  # a symbolic tensor raises any of them
         raise ValueError(
-            f"{where}: expected real numbers of one shape, such as {LETTERS[2]} or {LETTERS[3]}. Received "
-            f"{type(scores).__name__}, which cannot be read so: {error}"
+            f"{where}: expected an array of real numbers, such as {LETTERS[2]} or {LETTERS[3]}. Received "
+            f"{type(scores).__name__}, which cannot be converted: {error}"
         ) from None
 
 
-def _plain(scores: Any) -> Any:
-    """A torch tensor without its gradient, on the processor, of a dtype that NumPy has; all else as it is."""
+def _detached(scores: Any) -> Any:
+    """Detach a torch tensor, move it to the CPU and give it a dtype that NumPy has; return anything else unchanged."""
     return scores.detach().cpu().float() if hasattr(scores, "detach") else scores

@@ -1,4 +1,4 @@
-"""Attention in the terminal: a cell for each score, tokens along both axes, no wider than the terminal."""
+"""`terminal`, which shows attention as text: a cell for each score, and tokens along both axes."""
 
 import io
 import math
@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from kmha.show import palette
-from kmha.show.scores import Scale, one_head, scale
+from kmha.show.scores import SHADES, Scale, one_head, scale, shade
+from kmha.show.scores import colour as rgb
 from kmha.show.tokens import cut
 
-CELL = 2  # a wide character's width, so that every script can stand above a column
-TALLEST = 14  # of a token written downwards
+CELL = 2  # width of a wide character, so that every script fits above a column
+TALLEST = 14  # characters of a vertical token
 NARROWEST = 16
 
 
@@ -31,26 +31,26 @@ def terminal(
     vmax: float | None = None,
     column_name: str | None = None,
 ) -> str:
-    """One head as text: queries are rows, keys columns; needs no matplotlib.
+    """Return one head as text: queries are rows, keys are columns. It needs no matplotlib.
 
-    Where the key tokens do not fit side by side they are written downwards, and where the columns do not fit they go on
-    below. Widths are counted in cells of the terminal, of which a Chinese character takes two.
+    Key tokens that do not fit side by side are written vertically, and columns that do not fit continue below. Widths
+    count the cells of the terminal; a Chinese character takes two.
 
     Args:
-        scores: (T, S), floats; anything `np.asarray` takes.
-        rows: T query tokens; fewer mean that the rest is padding, and it is not shown. `None` shows positions.
-        columns: S key tokens, likewise.
-        width: in cells; `None` means the terminal's.
-        colour: whether cells are coloured, rather than shaded with characters; `None` means where the terminal can.
-        vmin: where the colours begin; `None` means 0.
-        vmax: where they end; `None` means the greatest value shown.
-        column_name: Name of the columns in the legend. `None` means "key tokens" or "key positions".
+        scores: Floats (T, S): anything that `np.asarray` takes, or a torch tensor.
+        rows: T query tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
+        columns: S key tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
+        width: Width in cells; `None` means the terminal's.
+        colour: Whether to use colours instead of shading characters; `None` means if the terminal supports them.
+        vmin: Lower end of the colours; `None` means 0.
+        vmax: Upper end of the colours; `None` means the largest value shown.
+        column_name: Name of the columns in the legend; `None` means "key tokens" or "key positions".
 
     Returns:
         Lines without a newline at the end.
 
     Raises:
-        ValueError: a shape, a value, a token list or the width does not fit; the message says how to mend it.
+        ValueError: A shape, a value, a token list or the width does not fit; the message says how to fix it.
 
     >>> import numpy as np
     >>> print(terminal(np.eye(2, 5), ["the", "house"], ["das", "alte", "Haus", "steht", "."], width=24, colour=False))
@@ -86,7 +86,7 @@ def _width(width: int | None) -> int:
 
 
 def _colour_system(colour: bool | None) -> ColorSystem | None:
-    """What the colours are written in, or `None` for characters."""
+    """Return the terminal's colour system, or `None` for shading characters."""
     console = Console(force_terminal=True if colour else None)
     many = console.color_system in ("256", "truecolor") and not console.no_color
     if not (many if colour is None else colour):
@@ -97,12 +97,12 @@ def _colour_system(colour: bool | None) -> ColorSystem | None:
 def _blocks(
     fractions: np.ndarray, rows: tuple[str, ...], columns: tuple[str, ...], width: int, system: ColorSystem | None
 ) -> list[Text]:
-    """The columns that fit, below them the others, the row tokens beside each; as even as can be."""
-    beside = min(max(map(cell_len, rows)), max(width // 3, 4))
-    room = width - beside - 1
+    """Return the lines of all columns, in blocks of similar width that fit side by side with the row tokens."""
+    label_width = min(max(map(cell_len, rows)), max(width // 3, 4))
+    room = width - label_width - 1
     cell = max(map(cell_len, columns)) + 1
-    upright = cell * len(columns) > room
-    if upright:
+    vertical = cell * len(columns) > room
+    if vertical:
         cell = CELL
     count = math.ceil(len(columns) / max(room // cell, 1))
     size = math.ceil(len(columns) / count)
@@ -110,11 +110,12 @@ def _blocks(
     for start in range(0, len(columns), size):
         names = columns[start : start + size]
         lines += [Text()] if lines else []
-        lines += [Text(" " * (beside + 1) + line) for line in (_downwards(names) if upright else _across(names, cell))]
+        header = _vertical(names) if vertical else _horizontal(names, cell)
+        lines += [Text(" " * (label_width + 1) + line) for line in header]
         for name, row in zip(rows, fractions[:, start : start + size], strict=True):
-            line = Text(_right(name, beside) + " ")
+            line = Text(_right(name, label_width) + " ")
             for fraction in row:
-                line.append_text(_cell(fraction, cell, system, gap=not upright))
+                line.append_text(_cell(fraction, cell, system, gap=not vertical))
             lines.append(line)
     return lines
 
@@ -123,20 +124,20 @@ def _cell(fraction: float, cell: int, system: ColorSystem | None, gap: bool) -> 
     full = cell - 1 if gap else cell
     text = Text()
     if system:
-        # Downgraded here: rich keeps how it wrote a style, and would write it so to another kind of terminal too.
-        colour = Color.from_rgb(*palette.colour(fraction)).downgrade(system)
+        # Downgraded here, because rich caches a style's codes and would reuse them for another kind of terminal.
+        colour = Color.from_rgb(*rgb(fraction)).downgrade(system)
         text.append(" " * full, Style(bgcolor=colour))
     else:
-        text.append(palette.shade(fraction) * full)
+        text.append(shade(fraction) * full)
     return text.append(" " * (cell - full))
 
 
-def _across(names: tuple[str, ...], cell: int) -> list[str]:
+def _horizontal(names: tuple[str, ...], cell: int) -> list[str]:
     return ["".join(set_cell_size(name, cell) for name in names)]
 
 
-def _downwards(names: tuple[str, ...]) -> list[str]:
-    """A line for each character, the last ones next to the cells."""
+def _vertical(names: tuple[str, ...]) -> list[str]:
+    """Return a line for each character position; the tokens end next to the cells."""
     stacks = [_characters(name) for name in names]
     stacks = [stack if len(stack) <= TALLEST else [*stack[: TALLEST - 1], "⋮"] for stack in stacks]
     height = max(map(len, stacks))
@@ -145,7 +146,7 @@ def _downwards(names: tuple[str, ...]) -> list[str]:
 
 
 def _characters(name: str) -> list[str]:
-    """With the marks that belong to each, which have no width of their own."""
+    """Return the characters of a token, each with its combining marks, which have no width."""
     found: list[str] = []
     for character in name:
         if found and cell_len(character) == 0:
@@ -162,9 +163,9 @@ def _right(name: str, width: int) -> str:
 
 
 def _legend(limits: Scale, rows: str, columns: str, width: int, system: ColorSystem | None) -> list[Text]:
-    """What the axes are and what the colours mean, side by side where that fits."""
+    """Return the legend of axes and colours, side by side if that fits."""
     bar = Text(f"{limits.lowest:.3g} ")
-    for fraction in np.linspace(0, 1, 16 if system else len(palette.SHADES)):
+    for fraction in np.linspace(0, 1, 16 if system else len(SHADES)):
         bar.append_text(_cell(fraction, 1, system, gap=False))
     bar.append(f" {limits.highest:.3g}")
     parts = [Text(f"rows: {rows}"), Text(f"columns: {columns}"), bar]

@@ -1,4 +1,4 @@
-"""Tokens as labels: every character visible, no label endless; and what they say about padding."""
+"""Tokens as labels of an axis, with every character visible; and the padding that they leave out."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ NAMES = {"rows": ("query", "T"), "columns": ("key", "S")}
 
 
 class Labels(NamedTuple):
-    """Of one axis."""
+    """The labels of one axis."""
 
     texts: tuple[str, ...]
-    tokens: bool  # else positions
+    tokens: bool  # otherwise positions
 
     @classmethod
     def of(cls, name: str, tokens: Any, size: int) -> "Labels":
-        """`tokens` for an axis of `size`; positions from 0 if there are none.
+        """Return the labels of an axis: tokens, or by default positions from 0.
 
         Args:
             name: "rows" or "columns".
-            tokens: text, bytes or numbers; fewer than `size` mean that the rest is padding.
-            size: T or S.
+            tokens: Text, bytes or numbers; if there are fewer than `size`, the rest is padding.
+            size: Size of the axis, T or S.
 
         Raises:
-            ValueError: not a list, none, or more than `size`.
+            ValueError: `tokens` is not a list, is empty, or has more than `size` elements.
 
         >>> Labels.of("rows", ["a", "dog"], 3)
         Labels(texts=('a', 'dog'), tokens=True)
@@ -42,10 +42,10 @@ class Labels(NamedTuple):
             )
         texts = tuple(readable(token) for token in tokens)
         if not texts:
-            raise ValueError(f"{name}: there are no tokens, so nothing would be shown. Leave it out for positions.")
+            raise ValueError(f"{name}: expected at least one token. Leave {name} out to show positions.")
         if len(texts) > size:
             raise ValueError(
-                f"{name}: expected at most {size} {query} tokens, as {letter} is {size} (fewer mean that the rest is "
+                f"{name}: expected at most {size} {query} tokens, because {letter} is {size} (with fewer, the rest is "
                 f"padding). Received {len(texts)}: {shorten(' '.join(texts), 60)}. Were they tokenized as for the "
                 "model, and are rows the queries and columns the keys?"
             )
@@ -53,7 +53,7 @@ class Labels(NamedTuple):
 
 
 def cut(array: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, Labels, Labels]:
-    """(…, T, S) without the padding at the end, and its labels.
+    """Return (…, T, S) without the padding at the end, and its labels.
 
     >>> shown, row_labels, column_labels = cut(np.zeros((2, 3, 5)), ["a", "dog"], None)
     >>> shown.shape, row_labels.texts
@@ -65,7 +65,7 @@ def cut(array: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, Labels,
 
 
 def readable(token: Any) -> str:
-    """`token` as text on one line in which everything can be seen.
+    """Return `token` as text on one line, with every character visible.
 
     >>> print(readable("a\\tb"), readable(b"M\\xc3\\xa4dchen"), readable(" "), readable(7))
     a\\tb Mädchen ␣ 7
@@ -77,7 +77,7 @@ def readable(token: Any) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """`text`, or its beginning and an ellipsis.
+    """Return `text`, or its beginning and an ellipsis.
 
     >>> shorten("Donaudampfschifffahrtsgesellschaft", 12)
     'Donaudampfs…'

@@ -105,5 +105,5 @@ def test_a_notebook_shows_it():
 
 
 def test_an_unknown_colour_map():
-    with pytest.raises(ValueError, match=r"colours: 'blau' is no colour map of matplotlib\. There are viridis"):
+    with pytest.raises(ValueError, match=r"expected a colour map of matplotlib, such as .* Blues\. Received: 'blau'"):
         _figure(colours="blau")

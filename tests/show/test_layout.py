@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kmha.show import layout
-from kmha.show.layout import Panel, Ticks
+from kmha.show.layout import LabelTicks, Panel
 from kmha.show.tokens import Labels
 
 
@@ -75,9 +75,9 @@ def test_labels_do_not_overlap(count, rows, columns, token):
 
 
 def test_few_labels_are_all_shown_and_many_positions_in_round_steps():
-    assert _place(_grid(1, 1, 50, 48)).places[0][0].columns == Ticks(1, 90)
-    assert _place(_grid(1, 1, 5, 7)).places[0][0].columns == Ticks(1, 45)
-    assert _place(_grid(1, 1, 5, 7, token="")).places[0][0].columns == Ticks(1, 0)
+    assert _place(_grid(1, 1, 50, 48)).places[0][0].columns == LabelTicks(1, 90)
+    assert _place(_grid(1, 1, 5, 7)).places[0][0].columns == LabelTicks(1, 45)
+    assert _place(_grid(1, 1, 5, 7, token="")).places[0][0].columns == LabelTicks(1, 0)
     assert _place(_grid(1, 1, 7, 470, token="")).places[0][0].columns.step == 5
 
 

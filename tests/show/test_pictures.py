@@ -153,7 +153,7 @@ def test_heads_side_by_side_as_asked():
     assert lefts[0] < lefts[1] < lefts[2]
     for wrong in (0, True, 1.5):
         with pytest.raises(
-            ValueError, match=r"heads: expected across, the heads side by side, to be 1 or more\. Received: "
+            ValueError, match=r"heads: expected across \(heads side by side\) to be a positive integer\. Received: "
         ):
             show.heads(_scores(6, 3, 4), across=wrong)
 
@@ -235,9 +235,9 @@ def test_the_resolution(tmp_path):
 
 def test_a_file_that_cannot_be_saved(tmp_path):
     figure = show.heatmap(_scores(2, 3))
-    with pytest.raises(ValueError, match=r"saved as \.png or \.svg, by the suffix\. Received: 'attention\.jpg'"):
+    with pytest.raises(ValueError, match=r"expects a path that ends in \.png or \.svg\. Received: 'attention\.jpg'"):
         show.save(figure, "attention.jpg")
-    with pytest.raises(FileNotFoundError, match=r"the folder '.*missing' does not exist; make it first"):
+    with pytest.raises(FileNotFoundError, match=r"the folder '.*missing' does not exist; create it first"):
         show.save(figure, tmp_path / "missing" / "a.png")
 
 

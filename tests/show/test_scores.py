@@ -48,7 +48,7 @@ def test_a_tensor_that_wants_a_gradient():
 def test_a_symbolic_tensor_is_an_error():
     import keras
 
-    with pytest.raises(ValueError, match=r"heatmap: expected real numbers .* Received KerasTensor"):
+    with pytest.raises(ValueError, match=r"heatmap: expected an array of real numbers.* Received KerasTensor"):
         scores.one_head(keras.KerasTensor((2, 3)), "heatmap")
 
 
@@ -56,7 +56,7 @@ def test_a_symbolic_tensor_is_an_error():
     "given", [None, "abc", [["a", "b"]], [[1, 2], [3]], np.ones((2, 3), complex), object(), [[None, 0.5]]]
 )
 def test_what_is_no_array_of_numbers_is_an_error(given):
-    with pytest.raises(ValueError, match=r"^heatmap: expected real numbers of one shape, such as \(T, S\)"):
+    with pytest.raises(ValueError, match=r"^heatmap: expected an array of real numbers, such as \(T, S\)"):
         scores.one_head(given, "heatmap")
 
 
@@ -87,7 +87,7 @@ def test_the_item_is_chosen():
     ("shape", "item", "message"),
     [
         ((3, 5), None, r"heads: expected \(H, T, S\) or \(B, H, T, S\).*\(3, 5\).*heatmap\(scores\)"),
-        ((2, 2, 3, 5, 7), None, r"\(2, 2, 3, 5, 7\)\. That is what layers\(scores"),
+        ((2, 2, 3, 5, 7), None, r"\(2, 2, 3, 5, 7\)\. Use layers\(scores"),
         ((2, 3, 5, 7), None, r"shows one item of a batch.*choose one of the 2, for instance item=0"),
         ((2, 3, 5, 7), 2, r"an item from 0 to 1, as B is 2\. Received: 2"),
         ((2, 3, 5, 7), -3, "Received: -3"),
@@ -124,11 +124,11 @@ def test_layers_of_every_kind():
     [
         ({}, "there are no scores"),
         ([], r"expected \(L, H, T, S\) or \(L, B, H, T, S\)\. Received the shape \(0,\)"),
-        (np.zeros((3, 5, 7)), r"Received the shape \(3, 5, 7\)\. That is what heads\(scores\) shows"),
+        (np.zeros((3, 5, 7)), r"Received the shape \(3, 5, 7\)\. Use heads\(scores\)"),
         ([np.zeros((5, 7)), np.zeros((5, 7))], r"expected \(L, H, T, S\).*\(2, 5, 7\)"),
         ({"a": np.zeros((5, 7))}, r"layers, 'a': expected \(H, T, S\) or \(B, H, T, S\)"),
         ({"a": np.zeros((2, 3, 5, 7))}, r"layers, 'a' shows one item.*item=0"),
-        ([np.zeros((3, 5, 7)), None], "layers, 'layer 2': expected real numbers.*NoneType"),
+        ([np.zeros((3, 5, 7)), None], "layers, 'layer 2': expected an array of real numbers.*NoneType"),
     ],
 )
 def test_layers_that_cannot_be_read(given, message):
@@ -176,3 +176,27 @@ def test_the_scale_asked_for(values, vmin, vmax, expected):
 def test_values_without_a_scale(values, vmin, vmax, message):
     with pytest.raises(ValueError, match=message):
         scores.scale([np.array(values)], vmin, vmax)
+
+
+def test_ever_darker():
+    fractions = np.linspace(0, 1, 101)
+    luminance = [np.dot(scores.colour(fraction), (0.2126, 0.7152, 0.0722)) for fraction in fractions]
+    assert np.all(np.diff(luminance) < 0)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "colour", "shade"),
+    [(0, (255, 255, 255), "·"), (2 / 7, (183, 224, 203), "░"), (1, (13, 21, 71), "█"), (1.5, (13, 21, 71), "█")],
+)
+def test_colours_and_shades(fraction, colour, shade):
+    assert scores.colour(fraction) == colour
+    assert scores.shade(fraction) == shade
+
+
+def test_below_the_scale_is_as_its_beginning():
+    assert scores.colour(-1) == scores.colour(0)
+    assert scores.shade(-1) == scores.shade(0)
+
+
+def test_between_two_anchors():
+    assert scores.colour(0.5 / 7) == (242, 249, 236)

@@ -3,7 +3,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from kmha.show import palette, text
+from kmha.show import scores, text
 
 SCORES = np.array([[0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 0.0, 0.0, 0.5, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0]])
 
@@ -99,7 +99,7 @@ def test_colours_are_those_of_the_figure(monkeypatch):
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
     lines = text.terminal(SCORES, ["a", "dog", "."], None, 60, True).split("\n")
-    assert _backgrounds(lines[1]) == [palette.colour(fraction) for fraction in (0, 0.25, 0.5, 0.75, 1)]
+    assert _backgrounds(lines[1]) == [scores.colour(fraction) for fraction in (0, 0.25, 0.5, 0.75, 1)]
     assert Text.from_ansi(lines[2]).plain.rstrip() == "dog"
     assert "█" not in "".join(lines)
 

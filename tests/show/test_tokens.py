@@ -23,9 +23,9 @@ def test_positions_where_there_are_no_tokens():
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
     [
-        (["a"] * 3, None, r"rows: expected at most 2 query tokens, as T is 2 .* Received 3: a a a\."),
-        (None, ["a"] * 6, r"columns: expected at most 5 key tokens, as S is 5 .* Received 6"),
-        ([], None, "rows: there are no tokens"),
+        (["a"] * 3, None, r"rows: expected at most 2 query tokens, because T is 2 .* Received 3: a a a\."),
+        (None, ["a"] * 6, r"columns: expected at most 5 key tokens, because S is 5 .* Received 6"),
+        ([], None, "rows: expected at least one token"),
         (None, "ein Hund", r"columns: expected a list of key tokens, .*split\(\)\. Received: 'ein Hund'"),
         (b"a", None, "Received: b'a'"),
         (7, None, "Received: 7"),
