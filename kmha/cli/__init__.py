@@ -1,6 +1,6 @@
-"""The command line: parse, call, print.
+"""The command line: parse options, call the library, print results.
 
-What a command needs is imported when the command runs, so that help is quick.
+A command imports what it needs when it runs, so that `--help` is fast.
 """
 
 from kmha.cli.main import main

@@ -16,23 +16,26 @@ _BACKEND = click.option(
     show_default=True,
     envvar="KERAS_BACKEND",
     show_envvar=True,
-    help="What Keras computes with.",
+    help="Backend of Keras.",
 )
 
 
 @click.command()
-@click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="How many random cases.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random cases.")
-@click.option("--dtype", type=click.Choice(DTYPES), help="For all cases. [default: float64 for most, all for some]")
+@click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="Number of random cases.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random cases.")
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), help="Dtype of all cases. [default: float64 for most, every dtype for some]"
+)
 @_BACKEND
-@click.option("--xla", is_flag=True, help="Compile every case with XLA too, not only every tenth.")
-@click.option("--layer", metavar="MODULE:CLASS", help="Another layer with the built-in's arguments, in place of ours.")
-@to_write("--json", "json_file", "Write the whole report there too.")
+@click.option("--xla", is_flag=True, help="Also compile every case with XLA, not only every tenth.")
+@click.option("--layer", metavar="MODULE:CLASS", help="Another layer with the built-in's arguments, instead of ours.")
+@to_write("--json", "json_file", "Write the whole report to FILE, too.")
 def compare(**options: Any) -> None:
     """Compare a layer with keras.layers.MultiHeadAttention and with a float64 reference.
 
-    Random configurations over all arguments, weights copied across, forward and gradients, eager and traced, and some
-    compiled by XLA. The exit status is 1 if they differ, and then the smallest case that shows it is printed as code.
+    Draws random configurations of all arguments, copies the weights, and compares outputs and gradients, eager and
+    traced, and for some cases compiled by XLA. If they differ, the exit status is 1, and the smallest case that shows
+    the difference is printed as code.
 
     \b
     Examples:

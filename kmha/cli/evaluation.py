@@ -1,4 +1,4 @@
-"""`kmha evaluate`: translates test sets, and says how good that was and how fast."""
+"""`kmha evaluate`: translate test sets, and print scores and speed."""
 
 import dataclasses
 import importlib.util
@@ -18,34 +18,38 @@ from rich.table import Table
 
 from kmha import files
 from kmha.cli import common, translation
+from kmha.cli.options import SearchChoice
+from kmha.translation.search import METHODS
 
 VALIDATION = "validation"
 
 
 @dataclasses.dataclass(frozen=True)
-class Data:
-    """What the options choose to be translated."""
+class DataChoice:
+    """The test sets that the options choose."""
 
     folder: Path | None = None
     source: Path | None = None
     target: Path | None = None
     tests: tuple[str, ...] = ()
 
-    def chosen(self, config: Any) -> dict[str, Any]:
-        """The test sets by name, for a model of this config."""
+    def sets(self, config: Any) -> dict[str, Any]:
+        """Return the test sets by name, for a model with this config."""
         from kmha.translation.corpora import CorpusError
 
         try:
-            sets = self._sets(config)
+            sets = self._all_sets(config)
         except CorpusError as error:
             raise click.ClickException(str(error)) from None
         unknown = [name for name in self.tests if name not in sets]
         if unknown:
-            raise click.BadParameter(f"there is no {unknown[0]}. There are: {', '.join(sets)}.", param_hint="'--test'")
+            raise click.BadParameter(
+                f"there is no test set {unknown[0]}. There are: {', '.join(sets)}.", param_hint="'--test'"
+            )
         return {name: sets[name] for name in self.tests or [name for name in sets if name != VALIDATION]}
 
-    def _sets(self, config: Any) -> dict[str, Any]:
-        from kmha.translation import corpora, start
+    def _all_sets(self, config: Any) -> dict[str, Any]:
+        from kmha.translation import corpora, preparation
 
         if self.source is not None and self.target is not None:
             if self.folder is not None:
@@ -53,17 +57,19 @@ class Data:
             pairs = corpora.read_parallel(self.source, self.target)
             return {pairs.name: pairs}
         if config.task == "files":
-            raise click.UsageError("this model learnt from files of yours: add --source FILE --target FILE to test it.")
+            raise click.UsageError(
+                "this model was trained on your own files: add --source FILE --target FILE to test it."
+            )
         direction = f"{config.source_language}-{config.target_language}"
-        corpus = start.Source(config.task, data=self.folder, direction=direction).read()
+        corpus = preparation.CorpusSource(config.task, data=self.folder, direction=direction).read()
         if corpus.notice is not None:
             click.echo(corpus.notice, err=True)
         return {**corpus.tests, VALIDATION: corpus.validation}
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """Of one test set."""
+class SetResult:
+    """Translations, scores and speed for one test set."""
 
     name: str
     translations: list[str]
@@ -73,24 +79,23 @@ class Result:
     unfinished: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Without the translations."""
+        """Return everything except the translations, for JSON."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["sentences"] = len(values.pop("translations"))
         values["tokens_per_second"] = self.tokens / self.seconds
         return {**values, "scores": [dataclasses.asdict(score) for score in self.scores]}
 
 
-def run(
+def evaluate(
     folder: Path,
-    data: Data,
-    search: translation.Search,
+    data: DataChoice,
+    search: SearchChoice,
     *,
     step: int | None,
     json_file: Path | None,
     output: Path | None,
 ) -> int:
-    """Evaluates; returns the exit status."""
-    method, options = search.method()
+    """Evaluate a model, and return the exit status."""
     if (data.source is None) != (data.target is None):
         raise click.UsageError(
             "--source and --target go together: line n of one is the translation of line n of the other."
@@ -99,71 +104,71 @@ def run(
         if importlib.util.find_spec(package) is None:
             raise common.not_installed(f"{package}, which kmha evaluate needs,", "[translate]")
     translator = translation.load(folder, step)
-    sets = data.chosen(translator.config)
+    sets = data.sets(translator.config)
     if output is not None and len(sets) > 1:
         raise click.UsageError(f"--output holds one test set: add --test with one of {', '.join(sets)}.")
     try:
         with _progress(sets) as progress:
-            results = [evaluate(translator, name, pairs, method, options, progress) for name, pairs in sets.items()]
+            results = [score_test_set(translator, name, pairs, search, progress) for name, pairs in sets.items()]
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         return common.INTERRUPTED
-    about = describe(translator, method, options, step)
+    about = describe(translator, search, step)
     if json_file is not None:
         files.write_json(json_file, {**about, "tests": [result.to_dict() for result in results]})
     if output is not None:
         files.write_text(output, "".join(f"{line}\n" for line in results[0].translations))
-    _show(results, about)  # last: whoever reads it may have gone
+    _show(results, about)  # last, because the reader of the pipe may have gone
     return 0
 
 
-def evaluate(
+def score_test_set(
     translator: Any,
     name: str,
     pairs: Any,
-    method: str,
-    options: Mapping[str, Any],
+    search: SearchChoice,
     progress: Callable[[str, int], Any] = lambda name, done: None,
-) -> Result:
-    """Translates a test set and scores it; the time is that of searching, once everything is compiled."""
+) -> SetResult:
+    """Translate a test set and score it; the time does not include compilation."""
     from kmha.translation import scores
 
     def ignore(row: int, text: str) -> None:
-        """What is to be said of a sentence is counted, or shows in the score."""
+        """Ignore warnings about single sentences: they are counted, or show in the score."""
 
-    translator.translate(pairs.source[:1], method, note=ignore, **options)
+    translator.translate(pairs.source[:1], search.method, note=ignore, **search.options)
     start = time.perf_counter()
     found = translator.translate(
-        pairs.source, method, note=ignore, progress=lambda done: progress(name, done), **options
+        pairs.source, search.method, note=ignore, progress=lambda done: progress(name, done), **search.options
     )
     seconds = time.perf_counter() - start
     best = [translations[0] for translations in found]
     texts = [translation.one_line(one.text) for one in best]
     config = translator.config
-    exact = config.task == "dates"
-    return Result(
+    return SetResult(
         name,
         texts,
-        scores.every_score(texts, pairs.target, config.target_language, exact),
+        scores.every_score(texts, pairs.target, config.target_language, exact=config.task == "dates"),
         sum(len(one.ids) + one.finished for one in best),
         seconds,
         sum(not one.finished for one in best),
     )
 
 
-def describe(translator: Any, method: str, options: Mapping[str, Any], step: int | None) -> dict[str, Any]:
-    """What the scores are of: the model, the search, the machine."""
+def describe(translator: Any, search: SearchChoice, step: int | None) -> dict[str, Any]:
+    """Describe the model, the search and the machine, for JSON."""
     from kmha.bench import machine
 
     config = translator.config
-    settings = dataclasses.asdict(config.settings.search) if method == "beam" else {}
+    method, settings = METHODS[search.method], config.settings.search
+    defaults = {name: option.default for name, option in method.options().items()}
+    options = {**defaults, **method.arguments(settings, search.options), "max_length": settings.max_length}
     return {
         "command": shlex.join(["kmha", *sys.argv[1:]]),
         "task": config.task,
         "languages": [config.source_language, config.target_language],
         "parameters": translator.model.count_params(),
         "step": step,
-        "search": {"method": method, **settings, **options},
+        "search": {"method": search.method, **options},
         "machine": machine.describe(),
     }
 
@@ -176,11 +181,13 @@ def _progress(sets: Mapping[str, Any]) -> Iterator[Callable[[str, int], Any]]:
         yield lambda name, done: bar.update(tasks[name], completed=done)
 
 
-def _show(results: Sequence[Result], about: Mapping[str, Any]) -> None:
+def _show(results: Sequence[SetResult], about: Mapping[str, Any]) -> None:
     screen = common.screen()
     source, target = about["languages"]
     search = ", ".join(
-        f"{name.replace('_', ' ')} {value}" for name, value in about["search"].items() if name != "n_best"
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in about["search"].items()
+        if value is not None and name not in ("n_best", "samples")
     )
     title = f"{source} → {target}, {about['parameters']:,} parameters; {search.removeprefix('method ')}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -194,7 +201,10 @@ def _show(results: Sequence[Result], about: Mapping[str, Any]) -> None:
     screen.print(table)
     for score in results[0].scores:
         screen.print(f"{score.name}: {score.signature}", markup=False, soft_wrap=True)
-    screen.print("tokens/s: of the translations, ends included, with reading, search and writing.", markup=False)
+    screen.print(
+        "tokens/s: tokens of the translations, with their ends; the time covers reading, search and writing.",
+        markup=False,
+    )
     for result in results:
         if result.unfinished:
-            screen.print(f"{result.name}: {result.unfinished} translations were cut off before they came to an end.")
+            screen.print(f"{result.name}: {result.unfinished} translations were truncated before their end.")

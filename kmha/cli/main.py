@@ -10,26 +10,37 @@ from kmha import __version__
 from kmha.bench import cases
 from kmha.cli import checks
 from kmha.cli.course import course
-from kmha.cli.options import EXISTING, FILE, FOLDER, Number, choices, in_a_folder, searching, to_write
+from kmha.cli.options import (
+    EXISTING,
+    FILE,
+    FOLDER,
+    N_BEST,
+    Number,
+    SearchChoice,
+    choices,
+    in_a_folder,
+    search_options,
+    to_write,
+)
 
-TRAINED = ("float32", "mixed_float16", "mixed_bfloat16")
-_SEED = click.IntRange(0, 2**32 - 1)  # as NumPy takes them
+TRAINING_DTYPES = ("float32", "mixed_float16", "mixed_bfloat16")
+_SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range
 _MODEL = click.argument("folder", metavar="DIR", type=FOLDER)
 
 
 class _Commands(click.Group):
-    """Says in a line what the system would not do."""
+    """A group whose commands report errors of the operating system in one line."""
 
     def invoke(self, context: click.Context) -> Any:
-        """As click's."""
+        """Run the command."""
         try:
             return super().invoke(context)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # who read our output has gone: click ends without a word
+            if error.errno == errno.EPIPE:  # the reader of our output has gone: click exits silently
                 raise
-            from kmha.cli import common  # which takes a quarter of the time in which `--help` starts
+            from kmha.cli import common  # importing it takes a quarter of the time of `--help`
 
-            raise click.ClickException(common.told(error)) from None
+            raise click.ClickException(common.describe_os_error(error)) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,11 +56,11 @@ main.add_command(course)
 
 @main.command()
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
-@choices("--kind", "kinds", cases.KINDS, "[default: plain; all kinds from T = 2048]")
+@choices("--kind", "kinds", cases.KINDS, "Kind of attention. [default: plain; all kinds from T = 2048]")
 @choices("--pass", "passes", cases.PASSES, "A step is a forward pass and gradients. [default: both]")
-@choices("--mode", "modes", cases.MODES, "[default: graph]")
+@choices("--mode", "modes", cases.MODES, "How the functions run. [default: graph]")
 @click.option("--model", "models", is_flag=True, help="Measure a Transformer's training step and decoding instead.")
-@choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "[default: all that are installed]")
+@choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "Peer. [default: all that are installed]")
 @click.option(
     "--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="Input and output features."
 )
@@ -99,25 +110,28 @@ def bench(**options: Any) -> None:
 @main.command()
 @_MODEL
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
-@searching
-@click.option("--n-best", type=click.IntRange(min=1), default=1, help="So many of each, after their number and score.")
-@click.option("--sample", is_flag=True, help="Draw translations at random, as the model finds them probable.")
-@click.option("--temperature", type=Number(min=1e-6), metavar="T", help="Below 1: more probable.")
-@click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Draw among the N most probable tokens.")
-@click.option("--top-p", type=Number(0, 1, min_open=True), metavar="P", help="Or among those that hold P.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn: the same gives the same.")
-@click.option("--attention", is_flag=True, help="Show what was looked at, as characters; the mean over the heads.")
-@click.option("--attention-layer", "layer", type=int, default=-1, metavar="N", help="From 1. [default: the last]")
-@click.option("--attention-head", "head", type=int, metavar="N", help="One, from 1, in place of the mean.")
-@to_write(
-    "--picture", "picture", "Draw the attention of one TEXT there (png, svg): of all heads, unless one is chosen."
+@search_options()
+@click.option("--attention", is_flag=True, help="Show the attention to the source as text, averaged over the heads.")
+@click.option(
+    "--attention-layer",
+    "layer",
+    type=int,
+    default=-1,
+    metavar="N",
+    help="Layer to show, counted from 1. [default: the last]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print an object for each text, a line each.")
+@click.option("--attention-head", "head", type=int, metavar="N", help="Head to show, counted from 1. [default: mean]")
+@to_write(
+    "--picture",
+    "picture",
+    "Draw the attention for one TEXT (png, svg): all heads, or the chosen one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each text, one per line.")
 def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
-    """Translate with the model that `kmha train --out DIR` made.
+    """Translate with the model that `kmha train --out DIR` has trained.
 
-    Texts come from the command line, a line each from a pipe, or, if there is neither, from a prompt. Translations are
-    written to standard output, a line for each line; what is to be said of a text goes to standard error.
+    Texts come from the command line, from a pipe (one text per line), or otherwise from a prompt. Standard output gets
+    one line for each text, and standard error gets the warnings.
 
     \b
     Examples:
@@ -128,8 +142,8 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     """
     from kmha.cli import translation
 
-    shown = {name: options.pop(name) for name in ("as_json", "attention", "picture", "layer", "head")}
-    raise SystemExit(translation.run(folder, texts, translation.Search(**options), translation.Shown(**shown)))
+    search = SearchChoice.take(options)
+    raise SystemExit(translation.translate(folder, texts, search, translation.OutputChoice(**options)))
 
 
 @main.command()
@@ -139,21 +153,23 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     "data_folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="With the files of multi30k, for a model of these.",
+    help="Folder with the files of Multi30k, for a model trained on them.",
 )
-@click.option("--source", type=EXISTING, metavar="FILE", help="Any text, a line each, plain or gz,")
-@click.option("--target", type=EXISTING, metavar="FILE", help="and its translation.")
-@click.option("--test", "tests", multiple=True, metavar="NAME", help="Of the task's sets. [default: all test sets]")
-@searching
-@click.option("--step", type=click.IntRange(min=1), metavar="N", help="The model as of this step, if it was kept.")
-@to_write("--json", "json_file", "Write everything there that was measured.")
-@to_write("--output", "output", "Write the translations of a test set there.")
+@click.option("--source", type=EXISTING, metavar="FILE", help="Any text, one sentence per line; plain or .gz.")
+@click.option("--target", type=EXISTING, metavar="FILE", help="Translation of --source, line by line.")
+@click.option("--test", "tests", multiple=True, metavar="NAME", help="Test set of the task. [default: all test sets]")
+@search_options(N_BEST)
+@click.option(
+    "--step", type=click.IntRange(min=1), metavar="N", help="Use the model after this step, if its weights were kept."
+)
+@to_write("--json", "json_file", "Write all results to FILE.")
+@to_write("--output", "output", "Write the translations of a test set to FILE.")
 def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Path | None, **options: Any) -> None:
     """Measure how well and how fast a model translates.
 
-    BLEU as sacreBLEU computes it: of the text as it is, lowercased, and lowercased and tokenized as papers on Multi30k
-    report it; chrF2; for dates how many are right; each with its signature. Tokens a second are those of the
-    translations.
+    Reports BLEU as sacreBLEU computes it (of the plain text; lowercased; lowercased and tokenized as in papers on
+    Multi30k) and chrF2; for dates, the percentage of exact matches. Each score comes with its signature. Tokens per
+    second count the tokens of the translations.
 
     \b
     Examples:
@@ -161,38 +177,44 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
       kmha evaluate model --data multi30k --test test_2016_flickr --beam 5 --output flickr.de
       kmha evaluate model --source mine.en --target mine.de --json scores.json
     """
-    from kmha.cli import evaluation, translation
+    from kmha.cli import evaluation
 
-    data = evaluation.Data(*(options.pop(name) for name in ("data_folder", "source", "target", "tests")))
-    search = translation.Search(**options)
-    raise SystemExit(evaluation.run(folder, data, search, step=step, json_file=json_file, output=output))
+    search = SearchChoice.take(options)
+    data = evaluation.DataChoice(*(options.pop(name) for name in ("data_folder", "source", "target", "tests")))
+    raise SystemExit(evaluation.evaluate(folder, data, search, step=step, json_file=json_file, output=output))
 
 
 @main.command()
 @click.argument(
     "task", type=click.Choice(("dates", "multi30k", "files")), required=False, metavar="[dates|multi30k|files]"
 )
+@click.option("--out", type=FOLDER, metavar="DIR", help="Model folder to create, or to resume. [default: TASK-model]")
+@click.option("--data", type=FOLDER, metavar="DIR", help="Folder with the files of Multi30k.")
+@click.option("--direction", type=click.Choice(("en-de", "de-en")), help="Direction for Multi30k. [default: en-de]")
+@click.option("--source", type=FILE, metavar="FILE", help="Your own text, one sentence per line; plain or .gz.")
+@click.option("--target", type=FILE, metavar="FILE", help="Translation of --source, line by line.")
 @click.option(
-    "--out", type=FOLDER, metavar="DIR", help="The model folder to make, or to go on in. [default: TASK-model]"
+    "--validation-source", type=FILE, metavar="FILE", help="Text to validate on. [default: split off from --source]"
 )
-@click.option("--data", type=FOLDER, metavar="DIR", help="The files of Multi30k.")
-@click.option("--direction", type=click.Choice(("en-de", "de-en")), help="Of Multi30k. [default: en-de]")
-@click.option("--source", type=FILE, metavar="FILE", help="Text of your own, a sentence a line; plain or .gz.")
-@click.option("--target", type=FILE, metavar="FILE", help="Its translation, line by line.")
-@click.option("--validation-source", type=FILE, metavar="FILE", help="[default: some of the text is set aside]")
-@click.option("--validation-target", type=FILE, metavar="FILE", help="Its translation.")
-@click.option("--profile", default="cpu", show_default=True, metavar="cpu|base|FILE", help="Settings, or a TOML file.")
-@click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting over the profile's.")
-@click.option("--minutes", type=Number(min=0, min_open=True), help="End in time, with a finished model.")
-@click.option("--seed", type=_SEED, default=0, show_default=True, help="Of weights, dropout and order.")
-@click.option("--dtype", type=click.Choice(TRAINED), default="float32", show_default=True, help="To compute in.")
-@click.option("--restart", is_flag=True, help="Begin again in a used folder, without what is there.")
+@click.option("--validation-target", type=FILE, metavar="FILE", help="Translation of --validation-source.")
+@click.option(
+    "--profile", default="cpu", show_default=True, metavar="cpu|base|FILE", help="Built-in settings, or a TOML file."
+)
+@click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a setting of the profile.")
+@click.option(
+    "--minutes",
+    type=Number(min=0, min_open=True),
+    help="Stop after this many minutes and save the model.",
+)
+@click.option("--seed", type=_SEED, default=0, show_default=True, help="Seed of weights, dropout and data order.")
+@click.option("--dtype", type=click.Choice(TRAINING_DTYPES), default="float32", show_default=True, help="Dtype policy.")
+@click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 def train(**options: Any) -> None:
-    """Train a Transformer that translates: dates (the default), Multi30k, or text of your own.
+    """Train a Transformer that translates: dates (the default), Multi30k, or your own text.
 
-    A run that was stopped, in whatever way, goes on where its last check was when the same command is given again, and
-    ends with the same weights. The folder holds config, tokenizer, weights and logs, and is all that `kmha translate`
-    needs.
+    To resume a stopped run, give the same command again. It continues from the last check, and ends with the same
+    weights as an uninterrupted run. The folder holds config, tokenizer, weights and logs; `kmha translate` needs
+    nothing else.
 
     \b
     Examples:
@@ -203,7 +225,7 @@ def train(**options: Any) -> None:
     """
     from kmha.cli import training
 
-    raise SystemExit(training.run(training.Choice(**options)))
+    raise SystemExit(training.train(training.TrainingChoice(**options)))
 
 
 @main.command()

@@ -1,4 +1,4 @@
-"""`kmha train`: settles what is to be trained, shows how far it is, and says how to go on."""
+"""`kmha train`: prepare and run a training, show its progress, and say how to continue."""
 
 import dataclasses
 import importlib.util
@@ -11,16 +11,19 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kmha.cli import common
-from kmha.cli.training_display import Display
+from kmha.translation import preparation
+from kmha.translation.settings import Settings
 
-NEEDED = ("tokenizers", "sacrebleu")  # and for the dates babel
+PACKAGES = ("tokenizers", "sacrebleu")  # and babel for the dates
+LINE = 150  # characters of a sample that the screen shows; the log has all of them
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """What the options choose."""
+class TrainingChoice:
+    """The options of the command."""
 
     task: str | None
     out: Path | None
@@ -38,10 +41,10 @@ class Choice:
     restart: bool
 
     def resolved_task(self) -> str:
-        """The task that is named, or that the options for files imply.
+        """Return the task, which may follow from the options for files.
 
         Raises:
-            click.UsageError: options of different tasks.
+            click.UsageError: The options belong to different tasks.
         """
         files = {
             "--source": self.source,
@@ -52,48 +55,123 @@ class Choice:
         given = [name for name, path in files.items() if path is not None]
         task = self.task or ("files" if given else "dates")
         if task != "files" and given:
-            raise click.UsageError(f"{given[0]} is for text of your own: leave out {task}.")
+            raise click.UsageError(f"{given[0]} is for your own text: leave {task} out.")
         if task != "multi30k":
             for name, value in (("--data", self.data), ("--direction", self.direction)):
                 if value is not None:
-                    raise click.UsageError(
-                        f"{name} belongs to multi30k, and this is {task}: kmha train multi30k {name} …"
-                    )
+                    raise click.UsageError(f"{name} is for multi30k, not for {task}: kmha train multi30k {name} …")
         if task == "files" and (self.validation_source is None) != (self.validation_target is None):
-            raise click.UsageError("--validation-source and --validation-target are given together, or neither.")
+            raise click.UsageError("--validation-source and --validation-target go together: give both or neither.")
         return task
 
     def folder(self) -> Path:
-        """The model folder, by default named after the task."""
+        """Return the model folder, by default named after the task."""
         task = self.resolved_task()
         direction = f"-{self.direction}" if self.direction else ""
         return self.out or Path(f"{task}{direction}-model")
 
+    def validation(self) -> tuple[Path, Path] | None:
+        """Return the files to validate on, if they are given."""
+        if self.validation_source is None or self.validation_target is None:
+            return None
+        return self.validation_source, self.validation_target
 
-def run(choice: Choice) -> int:
-    """Trains; returns the exit status."""
-    begun = time.monotonic()
+
+class ProgressDisplay(preparation.TrainingListener):
+    """Shows the progress of a run: with a bar on a terminal, otherwise in lines.
+
+    Args:
+        screen: Standard error.
+        total: Number of steps.
+    """
+
+    def __init__(self, screen: Console, total: int) -> None:
+        self._screen, self._total = screen, total
+        columns = TextColumn("step"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
+        self._bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+        self._task = self._bar.add_task("", total=total, completed=0)
+        self.checked = 0  # step from which the run can be resumed
+        self.done = 0
+        self._first: tuple[float, int] | None = None
+
+    def __enter__(self) -> "ProgressDisplay":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._screen.print(text, markup=False)
+
+    def resume_point(self) -> str:
+        """Return the step from which the same command resumes, in words; empty if there is none."""
+        return f" from step {self.checked:,}" if self.checked else ""
+
+    def resumed(self, step: int) -> None:
+        """Show where the run resumes."""
+        self.checked = self.done = step
+        self.note(f"resuming at step {step:,} of {self._total:,}")
+
+    def step(self, step: int, loss: float) -> None:
+        """Update the bar."""
+        now = time.monotonic()
+        self._first = self._first or (now, step)
+        self.done = step
+        if self._screen.is_terminal:
+            text = f"loss {loss:.3f} · {self._left(now, step)}"
+            self._bar.update(self._task, completed=step, description=text)
+
+    def check(self, row: dict[str, float], samples: str) -> None:
+        """Print the results of a check, and a sample."""
+        self.checked = int(row["step"])
+        score = f"BLEU {row['bleu']:.1f}" if "bleu" in row else f"exact matches {row['exact_match']:.1f} %"
+        parts = (
+            f"step {self.checked:,} of {self._total:,}",
+            f"{row['minutes']:.1f} min",
+            f"loss {row['loss']:.3f}, validation {row['val_loss']:.3f}",
+            f"accuracy {100 * row['token_accuracy']:.1f} %, validation {100 * row['val_token_accuracy']:.1f} %",
+            f"perplexity {row['val_perplexity']:.2f}",
+            score,
+            f"{row['tokens_per_second']:,.0f} tokens/s",
+            self._left(time.monotonic(), self.checked),
+        )
+        self.note(" · ".join(parts))
+        for line in samples.split("\n  source", 1)[0].splitlines():
+            self.note(line if len(line) <= LINE else f"{line[: LINE - 1]}…")
+
+    def _left(self, now: float, step: int) -> str:
+        """Return the remaining time at the pace of this session, including checks."""
+        if self._first is None or step == self._first[1]:
+            return ""
+        pace = (now - self._first[0]) / (step - self._first[1])
+        minutes = (self._total - step) * pace / 60
+        return f"{minutes:.0f} min left" if minutes >= 1 else f"{60 * minutes:.0f} s left"
+
+
+def train(choice: TrainingChoice) -> int:
+    """Train a model, and return the exit status."""
+    started = time.monotonic()
     task = choice.resolved_task()
-    _check_installed(task)
+    _check_packages(task)
     screen = Console(stderr=True, highlight=False, soft_wrap=True)
     path = choice.folder()
     try:
-        wanted, corpus = _wanted(choice, task, screen)
-        from kmha.translation import start
-
-        with start.alone(path):
-            config, tokenizer = start.begin(path, wanted, corpus, choice.restart)
+        wanted, corpus = _prepare(choice, task, screen)
+        with preparation.lock_folder(path):
+            config, tokenizer = preparation.prepare_folder(path, wanted, corpus, choice.restart)
             if config.finished:
                 screen.print(f"{path} is finished: {_summary(config)}. Use --restart to train it again.", markup=False)
                 return 0
             if _used_up(config, choice.minutes):
                 screen.print(
-                    f"{path} has used its minutes: {_summary(config)}. Give more with --minutes.", markup=False
+                    f"{path} has used up its time: {_summary(config)}. Give it more with --minutes.", markup=False
                 )
                 return 0
-            return _train(choice, (path, config, tokenizer, corpus), screen, begun)
+            return _train(choice, (path, config, tokenizer, corpus), screen, started)
     except KeyboardInterrupt:
-        screen.print("Stopped before training began.")
+        screen.print("Stopped before training started.")
         return common.INTERRUPTED
     except ValueError as error:  # SettingsError, CorpusError, TokenizerError, FolderError, CheckpointError
         if type(error).__module__.startswith("kmha."):
@@ -101,69 +179,61 @@ def run(choice: Choice) -> int:
         raise
 
 
-def _wanted(choice: Choice, task: str, screen: Console) -> tuple[Any, Any]:
-    """The config of the run that is asked for, and its corpus; without TensorFlow, so that errors show at once."""
-    from kmha.translation import start
-    from kmha.translation.settings import Settings
-
+def _prepare(choice: TrainingChoice, task: str, screen: Console) -> tuple[Any, Any]:
+    """Return the config of the requested run, and its corpus; without TensorFlow, so that errors show at once."""
     settings = Settings.load(choice.profile, task, choice.entries)
-    validation = (
-        None
-        if choice.validation_source is None or choice.validation_target is None
-        else (choice.validation_source, choice.validation_target)
-    )
     direction = choice.direction or "en-de"
-    source = start.Source(task, choice.data, direction, choice.source, choice.target, validation)
+    source = preparation.CorpusSource(task, choice.data, direction, choice.source, choice.target, choice.validation())
     corpus = source.read()
     if corpus.notice:
         screen.print(corpus.notice, markup=False)
-    train, languages = corpus.train, f"{corpus.source_language} to {corpus.target_language}"
-    dropped = f" ({train.dropped:,} with an empty side dropped)" if train.dropped else ""
+    pairs, languages = corpus.train, f"{corpus.source_language} to {corpus.target_language}"
+    dropped = f" ({pairs.dropped:,} dropped because one side is empty)" if pairs.dropped else ""
     screen.print(
-        f"{task}, {languages}: {len(train):,} pairs to train on{dropped}, {len(corpus.validation):,} to validate on",
+        f"{task}, {languages}: {len(pairs):,} training pairs{dropped}, {len(corpus.validation):,} validation pairs",
         markup=False,
     )
-    return start.configure(source, corpus, settings, choice.seed, choice.dtype), corpus
+    return preparation.configure(source, corpus, settings, choice.seed, choice.dtype), corpus
 
 
-def _train(choice: Choice, begin: tuple[Any, ...], screen: Console, begun: float) -> int:
-    path, config = begin[:2]
-    display = Display(screen, config.settings.training.steps)
+def _train(choice: TrainingChoice, prepared: tuple[Any, ...], screen: Console, started: float) -> int:
+    path, config = prepared[:2]
+    display = ProgressDisplay(screen, config.settings.training.steps)
     try:
         with display:
-            # Without AVX-512 TensorFlow leaves oneDNN out by itself; there a step takes half as long with it.
+            # Without AVX-512, TensorFlow does not use oneDNN by default, although it halves the time of a step.
             os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
             common.choose_backend("tensorflow")
-            from kmha.translation.train import Run
+            from kmha.translation.training import TrainingRun
 
-            config = Run(*begin, minutes=choice.minutes, listener=display, begun=begun)()
+            config = TrainingRun(*prepared, minutes=choice.minutes, listener=display, started=started).train()
     except KeyboardInterrupt:
         at = f"at step {display.done:,}" if display.done else "before the first step"
-        display.say(f"Stopped {at}. The same command goes on{display.from_where()}:")
-        display.say(f"  {shlex.join(['kmha', *(one for one in sys.argv[1:] if one != '--restart')])}")
+        display.note(f"Stopped {at}. The same command resumes{display.resume_point()}:")
+        display.note(f"  {shlex.join(['kmha', *(one for one in sys.argv[1:] if one != '--restart')])}")
         return common.INTERRUPTED
     except OSError as error:
-        going = f"What was kept is whole: once that is mended, the same command goes on{display.from_where()}."
-        raise click.ClickException(f"{path} cannot be written: {common.told(error)} {going}") from None
+        fix = f"The last checkpoint is intact: fix this, and the same command resumes{display.resume_point()}."
+        raise click.ClickException(f"cannot write {path}: {common.describe_os_error(error)} {fix}") from None
     click.echo(f"{path}: {_summary(config)}.")
     if config.result["ended"] == "diverged":
-        why = "the loss was no number any more. Train again with --restart and a lower training.peak_learning_rate."
+        why = "the loss became NaN or infinite. Train again with --restart and a lower training.peak_learning_rate."
         raise click.ClickException(why)
     if config.finished:
         click.echo(f"Try it: kmha translate {shlex.quote(str(path))}")
     else:
-        click.echo("Time is up. The same command with more --minutes goes on from here.")
+        click.echo("Time is up. The same command with more --minutes continues from here.")
     return 0
 
 
-def _check_installed(task: str) -> None:
-    for package in (*NEEDED, *(["babel"] if task == "dates" else [])):
+def _check_packages(task: str) -> None:
+    for package in (*PACKAGES, *(["babel"] if task == "dates" else [])):
         if importlib.util.find_spec(package) is None:
-            raise common.not_installed(f"{package}, which training a translator needs,", "[translate]")
+            raise common.not_installed(f"{package}, which kmha train needs,", "[translate]")
 
 
 def _used_up(config: Any, minutes: float | None) -> bool:
-    """Whether a run that its clock ended has no more time now than then."""
+    """Return whether a run that ran out of time is not given more time now."""
     return minutes is not None and config.result.get("minutes_allowed", 0.0) >= minutes
 
 
@@ -172,5 +242,5 @@ def _summary(config: Any) -> str:
     names = {"exact_match": "exact match", "bleu": "BLEU", "val_loss": "loss"}
     values = ", ".join(f"{names[name]} {value:.2f}" for name, value in result["validation"].items())
     count = len(result["average_of_steps"])
-    of = f"the average of {count} checks" if count > 1 else f"step {result['average_of_steps'][0]:,}"
-    return f"{result['step']:,} steps, {result['minutes']:.1f} minutes; {of}: {values} on the validation set"
+    model = f"the average of {count} checks" if count > 1 else f"step {result['average_of_steps'][0]:,}"
+    return f"{result['step']:,} steps, {result['minutes']:.1f} minutes; {model}: {values} on the validation set"

@@ -1,7 +1,7 @@
-"""What happens at each check of a training run, as Keras callbacks: they share the journal, and their order matters.
+"""The Keras callbacks of a training run, which act at each check; they share the journal, and their order matters.
 
-Timer, Translate, Record, Keep, Logs, SaveState, Tell: time first, then what is measured, then what is written, the
-state last of all that a resumed run needs, for it says that everything before it is there.
+The order is Timer, ScoreTranslations, RecordCheck, KeepWeights, WriteLogs, SaveState, NotifyListener. Measurements come
+before files. The state is the last of the files that a resumed run needs, because it means that all the others exist.
 """
 
 import csv
@@ -14,35 +14,68 @@ from typing import Any
 import keras
 
 from kmha.files import write_text
-from kmha.translation import checkpoint, folder, weights
-from kmha.translation.checkpoint import Journal
+from kmha.translation import checkpoint, folder, scores
+from kmha.translation.checkpoint import HistoryRow, Journal
+from kmha.translation.corpora import Pairs
 from kmha.translation.folder import Config
+from kmha.translation.translator import Translator
+
+BATCH_TOKENS = 4096  # source tokens in a batch that is translated for the score
 
 Clock = Callable[[], float]
 
 
-class Timer(keras.callbacks.Callback):
-    """Counts steps and time; ends training when its time is up.
+class Scorer:
+    """Translates the validation set greedily and scores it: BLEU, or exact match if there is one right answer.
 
     Args:
-        journal: of the run.
-        minutes: for everything, all sessions together; `None` is no limit. Three times what a check takes is kept free,
-            for the last one and for what comes after training.
-        clock: seconds of this session.
+        translator: Translator of the model; each call uses the model's current weights.
+        pairs: Validation set.
+        exact: Whether each sentence has one right answer.
+        count: Number of pairs to translate, from the first; 0 means all.
+        samples: Number of sample translations.
+    """
+
+    def __init__(self, translator: Translator, pairs: Pairs, *, exact: bool, count: int = 0, samples: int = 3) -> None:
+        self._source, self._target = (texts[: count or None] for texts in (pairs.source, pairs.target))
+        self._translator, self._exact, self._samples = translator, exact, samples
+
+    def __call__(self) -> tuple[str, float, list[str]]:
+        """Return `exact_match` or `bleu`, its value from 0 to 100, and samples: source, reference and translation."""
+        translations = self._translator.translate(self._source, "greedy", batch_tokens=BATCH_TOKENS, note=_ignore)
+        found = [best.text for best, *_ in translations]
+        score = (scores.exact_match if self._exact else scores.bleu)(found, self._target)
+        shown = list(zip(self._source, self._target, found, strict=True))[: self._samples]
+        lines = [f"  source     {one}\n  reference  {two}\n  model      {three}" for one, two, three in shown]
+        return "exact_match" if self._exact else "bleu", score.value, lines
+
+
+def _ignore(row: int, text: str) -> None:
+    """Ignore warnings: early in training, many translations are truncated."""
+
+
+class Timer(keras.callbacks.Callback):
+    """Counts steps and time, and ends training when time is up.
+
+    Args:
+        journal: Journal of the run.
+        minutes: Time limit for all sessions together; `None` means no limit. Three times the duration of a check is
+            reserved for the last check and for the work after training.
+        clock: Returns the seconds of this session.
     """
 
     def __init__(self, journal: Journal, minutes: float | None, clock: Clock) -> None:
         super().__init__()
         self._journal, self._clock = journal, clock
         self._limit = math.inf if minutes is None else 60 * minutes
-        self._before = journal.seconds  # of sessions before this one
-        self.begun = self.trained = clock()
+        self._before = journal.seconds  # of earlier sessions
+        self.started = self.trained = clock()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         now = self._clock()
         if epoch:
             self._journal.check = max(self._journal.check, now - self.trained)
-        self.begun = now
+        self.started = now
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._journal.step += 1
@@ -52,23 +85,23 @@ class Timer(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        logs["tokens_per_second"] = logs.pop("tokens") / max(self.trained - self.begun, 1e-9)
+        logs["tokens_per_second"] = logs.pop("tokens") / max(self.trained - self.started, 1e-9)
         logs.pop("val_tokens", None)
 
     def elapsed(self) -> float:
-        """Seconds of all sessions."""
+        """Return the seconds of all sessions."""
         return self._before + self._clock()
 
 
-class Translate(keras.callbacks.Callback):
-    """Adds the score of the validation set to the logs, and a few translations to the journal.
+class ScoreTranslations(keras.callbacks.Callback):
+    """Adds the score of the validation set to the logs, and sample translations to the journal.
 
-    The weights are the current ones, as for the validation loss: early in training an average over the last checks
-    would be far behind them.
+    It uses the current weights, as the validation loss does. Early in training, an average over the last checks would
+    be far behind them.
 
     Args:
-        journal: of the run.
-        scorer: returns the score's name, its value and sample lines.
+        journal: Journal of the run.
+        scorer: Returns the score's name, its value and sample lines.
     """
 
     def __init__(self, journal: Journal, scorer: Callable[[], tuple[str, float, list[str]]]) -> None:
@@ -81,13 +114,13 @@ class Translate(keras.callbacks.Callback):
         self._journal.samples.append("\n".join([f"step {self._journal.step}", *lines]))
 
 
-class Record(keras.callbacks.Callback):
-    """Puts the check into the journal, and ends training that no longer improves or is complete.
+class RecordCheck(keras.callbacks.Callback):
+    """Adds the check to the journal, and ends training that is complete or no longer improves.
 
     Args:
-        journal: of the run.
-        config: for the number of steps, the patience, and what must improve.
-        timer: for the time.
+        journal: Journal of the run.
+        config: Config with the number of steps, the patience, and the value that must improve.
+        timer: Timer of the run.
     """
 
     def __init__(self, journal: Journal, config: Config, timer: Timer) -> None:
@@ -117,13 +150,13 @@ class Record(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
-class Keep(keras.callbacks.Callback):
-    """Keeps the weights of this check, and drops those that neither the average nor the best need any longer.
+class KeepWeights(keras.callbacks.Callback):
+    """Saves the weights of this check, and removes those that neither the average nor the best check needs.
 
     Args:
-        journal: of the run.
-        config: for how many there are in an average.
-        path: the model folder.
+        journal: Journal of the run.
+        config: Config with the number of checks in an average.
+        path: Model folder.
     """
 
     def __init__(self, journal: Journal, config: Config, path: Path) -> None:
@@ -131,25 +164,25 @@ class Keep(keras.callbacks.Callback):
         self._journal, self._config, self._path = journal, config, path
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        weights.save(self.model.transformer, weights.kept(self._path, self._journal.step))
+        folder.save_weights(self.model.transformer, folder.checkpoint(self._path, self._journal.step))
         training = self._config.settings.training
         if training.keep_all:
             return
-        steps, between = weights.kept_steps(self._path), training.steps_between_checks
-        # One more than an average has: a run that is killed before its state is written does this check again.
-        wanted = {*weights.last(steps, training.average + 1, between), self._journal.best_step}
+        steps, between = folder.checkpoint_steps(self._path), training.steps_between_checks
+        # One more than the average needs: a run that is killed before its state is written repeats this check.
+        wanted = {*folder.last_steps(steps, training.average + 1, between), self._journal.best_step}
         for step in steps:
             if step not in wanted:
-                weights.kept(self._path, step).unlink()
+                folder.checkpoint(self._path, step).unlink()
 
 
-class Logs(keras.callbacks.Callback):
-    """Writes logs/history.csv and logs/samples.txt, whole, and for TensorBoard what is new.
+class WriteLogs(keras.callbacks.Callback):
+    """Rewrites logs/history.csv and logs/samples.txt, and appends to the logs of TensorBoard.
 
     Args:
-        journal: of the run.
-        path: the model folder.
-        tensorboard: whether to write for it too; it needs the package.
+        journal: Journal of the run.
+        path: Model folder.
+        tensorboard: Whether to write for TensorBoard, which needs the package.
     """
 
     def __init__(self, journal: Journal, path: Path, tensorboard: bool) -> None:
@@ -176,11 +209,11 @@ class Logs(keras.callbacks.Callback):
 
 
 class SaveState(keras.callbacks.Callback):
-    """Writes the state from which the same command goes on.
+    """Writes the state from which the run can be resumed.
 
     Args:
-        journal: of the run.
-        path: of the file.
+        journal: Journal of the run.
+        path: File of the state.
     """
 
     def __init__(self, journal: Journal, path: Path) -> None:
@@ -191,17 +224,17 @@ class SaveState(keras.callbacks.Callback):
         checkpoint.save(self._path, self.model, self._journal)
 
 
-class Tell(keras.callbacks.Callback):
-    """Passes on how far the run is: to a progress bar, or to nobody.
+class NotifyListener(keras.callbacks.Callback):
+    """Reports the progress, such as to a progress bar.
 
     Args:
-        journal: of the run.
-        step: is told the step after each batch, and the loss since the last check.
-        check: is told the row of each check, and its samples.
+        journal: Journal of the run.
+        step: Called after each batch with the step and the loss since the last check.
+        check: Called with the row of each check, and its samples.
     """
 
     def __init__(
-        self, journal: Journal, step: Callable[[int, float], Any], check: Callable[[checkpoint.Row, str], Any]
+        self, journal: Journal, step: Callable[[int, float], Any], check: Callable[[HistoryRow, str], Any]
     ) -> None:
         super().__init__()
         self._journal, self._step, self._check = journal, step, check
@@ -214,14 +247,14 @@ class Tell(keras.callbacks.Callback):
         self._check(self._journal.rows[-1], samples)
 
 
-def score_of(row: checkpoint.Row) -> tuple[str, float]:
-    """BLEU or exact match, whichever the task has."""
+def score_of(row: HistoryRow) -> tuple[str, float]:
+    """Return name and value of the row's score, BLEU or exact match."""
     name = "bleu" if "bleu" in row else "exact_match"
     return name, row[name]
 
 
 def goodness(name: str, value: float) -> float:
-    """What must grow; nothing is worse than what is no number, whereas NaN compares with nothing.
+    """Return a value that is higher for a better score; minus infinity for NaN, which does not compare.
 
     >>> goodness("val_loss", 2.5), goodness("bleu", 40.0), goodness("val_loss", math.nan)
     (-2.5, 40.0, -inf)
@@ -231,7 +264,7 @@ def goodness(name: str, value: float) -> float:
 
 
 def write_logs(path: Path, journal: Journal) -> None:
-    """history.csv and samples.txt as the journal has them, so that a resumed run repeats nothing."""
+    """Write history.csv and samples.txt from the journal, so that a resumed run repeats no entry."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in journal.rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")

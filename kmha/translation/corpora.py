@@ -1,4 +1,4 @@
-"""Parallel text: read, checked, split; a pair that is left out is counted, and a file that is wrong is named."""
+"""Parallel text: reading, checking and splitting it."""
 
 import dataclasses
 import gzip
@@ -25,17 +25,17 @@ MULTI30K_NOTICE = (
     f"Source: {MULTI30K_SOURCE}."
 )
 DIRECTIONS = ("en-de", "de-en")
-LARGEST_SPLIT = 1000  # pairs in a validation or test set that is split off
-SHARE = 20  # of what is there, one in so many
+LARGEST_SPLIT = 1000  # source sentences in a validation or test set that is split off
+SHARE = 20  # one sentence in SHARE goes into each such set
 
 
 class CorpusError(ValueError):
-    """A corpus cannot be had: which file, which rule, what was received and how to mend it."""
+    """Raised for a corpus that cannot be read; the message names the file, the rule and the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Sentences and their translations, in step; `dropped` counts the pairs that had no text on one side or both."""
+    """Sentences and their translations; `dropped` counts the pairs that were left out because a side is empty."""
 
     source: list[str]
     target: list[str]
@@ -48,7 +48,7 @@ class Pairs:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """What a model is trained, chosen and tested on; `notice` is the licence notice to be shown, if there is one."""
+    """The training, validation and test sets; `notice` is the licence notice to show, if there is one."""
 
     train: Pairs
     validation: Pairs
@@ -59,19 +59,19 @@ class Corpus:
 
 
 def read_parallel(source: Path, target: Path, *, name: str | None = None) -> Pairs:
-    r"""Reads two files whose lines are translations of each other.
+    r"""Read two files whose lines are translations of each other.
 
-    UTF-8, plain or gzip by the ending `.gz`. A line ends at `\n` or `\r\n` and nowhere else (U+2028 is part of its
-    line); a byte order mark and white space around a line are left out. A pair with an empty side is dropped, counted.
+    The files are UTF-8, compressed with gzip if they end in `.gz`. A line ends only at `\n` or `\r\n` (U+2028 is part
+    of its line). A byte order mark and white space around a line are removed. A pair with an empty side is dropped.
 
     Args:
-        source: the file to translate from.
-        target: the file to translate to.
-        name: of the pairs; the source file's name if not given.
+        source: File to translate from.
+        target: File to translate to.
+        name: Name of the pairs; by default the name of the source file.
 
     Raises:
-        CorpusError: a file is missing, empty, not gzip in spite of its ending or not UTF-8 (with the line), or the two
-            have different numbers of lines, or no pair is left.
+        CorpusError: A file is missing, empty, not gzip despite its ending, or not UTF-8; or the files have different
+            numbers of lines; or no pair is left.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -85,14 +85,14 @@ def read_parallel(source: Path, target: Path, *, name: str | None = None) -> Pai
 
 
 def multi30k(folder: Path, direction: str = "en-de") -> Corpus:
-    """Multi30k, task 1, raw text, from the files that the user has (issue #4): 29,000 captions and their translations.
+    """Return Multi30k, task 1, raw text: 29,000 captions and their translations, from files that the user has.
 
     Args:
-        folder: holds the eight files that `MULTI30K_SHA256` names, and every one must have the sum there.
+        folder: Folder with the eight files of `MULTI30K_SHA256`, whose hashes must match.
         direction: "en-de" or "de-en".
 
     Raises:
-        CorpusError: a direction that there is not, a file that is missing, or one that differs.
+        CorpusError: The direction does not exist, or a file is missing or differs.
 
     >>> multi30k(Path("nowhere"), "fr-en")
     Traceback (most recent call last):
@@ -103,8 +103,8 @@ def multi30k(folder: Path, direction: str = "en-de") -> Corpus:
         raise CorpusError(f"Multi30k: the direction must be one of {', '.join(DIRECTIONS)}. Received: {direction!r}.")
     if not folder.is_dir():
         raise CorpusError(
-            f"Multi30k: {folder} is not a folder. Name one that holds {', '.join(MULTI30K_SHA256)}, "
-            f"which are at {MULTI30K_SOURCE}."
+            f"Multi30k: {folder} is not a folder. Expected a folder with {', '.join(MULTI30K_SHA256)}, "
+            f"from {MULTI30K_SOURCE}."
         )
     source_language, target_language = direction.split("-")
 
@@ -131,20 +131,20 @@ def parallel(
     tests: Mapping[str, tuple[Path, Path]] | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """Any parallel text; a validation set and a test set that are not given are split off, drawn with `seed`.
+    """Return any parallel text; a validation set and a test set are split off at random if they are not given.
 
-    One source sentence in twenty goes into each, at most a thousand, with all its translations: no source sentence is
-    in two of the sets that are split. A language is what the file's name ends in (`train.de.gz`: de), if two letters.
+    One source sentence in twenty goes into each of them, at most a thousand, with all its translations. So no source
+    sentence is in two sets. A language is the ending of the file's name if it has two letters (`train.de.gz`: de).
 
     Args:
-        source: the file to translate from, as in `read_parallel`.
-        target: the file to translate to.
-        validation: source and target file of the validation set.
-        tests: source and target file of each test set, by name; an empty mapping means none.
-        seed: of the split.
+        source: File to translate from, as in `read_parallel`.
+        target: File to translate to.
+        validation: Source and target file of the validation set.
+        tests: Source and target file of each test set, by name; an empty mapping means none.
+        seed: Seed of the split.
 
     Raises:
-        CorpusError: as `read_parallel`, or fewer sentences than there are sets.
+        CorpusError: As `read_parallel`, or there are fewer sentences than sets.
     """
     sets = {name: read_parallel(*paths, name=name) for name, paths in (tests or {}).items()}
     checked = None if validation is None else read_parallel(*validation, name="validation")
@@ -157,7 +157,7 @@ def parallel(
 
 
 def _split(pairs: Pairs, names: Sequence[str], seed: int, path: Path) -> Iterator[Pairs]:
-    """The training pairs, then those of every name."""
+    """Yield the training pairs, then those of every name."""
     sentences = list(dict.fromkeys(pairs.source))
     if len(sentences) <= len(names):
         raise CorpusError(
@@ -173,9 +173,9 @@ def _split(pairs: Pairs, names: Sequence[str], seed: int, path: Path) -> Iterato
         yield Pairs([pairs.source[row] for row in rows], [pairs.target[row] for row in rows], part, dropped)
 
 
-def _language(path: Path, otherwise: str) -> str:
+def _language(path: Path, default: str) -> str:
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
-    return ending if len(ending) == 2 and ending.isalpha() else otherwise
+    return ending if len(ending) == 2 and ending.isalpha() else default
 
 
 def _paired(source: tuple[Path, bytes], target: tuple[Path, bytes], name: str) -> Pairs:
@@ -199,13 +199,13 @@ def _read(path: Path) -> bytes:
 
 
 def _checked(path: Path) -> bytes:
-    """The bytes of a file of Multi30k, which are those that the sum says."""
+    """Return the bytes of a file of Multi30k, after checking its hash."""
     data = _read(path)
     received, expected = hashlib.sha256(data).hexdigest(), MULTI30K_SHA256[path.name]
     if received != expected:
         raise CorpusError(
             f"{path} is not the file of {MULTI30K_SOURCE}: expected sha256 {expected}. Received: {received}. "
-            "Fetch it again, or train on it as any parallel text."
+            "Download it again, or train on it as your own text, with --source and --target."
         )
     return data
 
@@ -216,7 +216,7 @@ def _lines(path: Path, data: bytes) -> list[str]:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise CorpusError(
-                f"{path} is not a whole gzip file, in spite of its ending: {error}. Fetch it again, or rename it."
+                f"{path} ends in .gz but is not a complete gzip file: {error}. Download it again, or rename it."
             ) from None
     try:
         text = data.decode("utf-8-sig")
@@ -224,9 +224,9 @@ def _lines(path: Path, data: bytes) -> list[str]:
         line = error.object[: error.start].count(b"\n") + 1
         byte = error.object[error.start]
         raise CorpusError(
-            f"{path}, line {line:,}: not UTF-8 (byte 0x{byte:02x}). Convert it: iconv -f ENCODING -t UTF-8."
+            f"{path}, line {line:,}: not UTF-8 (byte 0x{byte:02x}). Convert it with iconv -f ENCODING -t UTF-8."
         ) from None
-    # Not `splitlines`, for which U+2028, U+0085 and others end a line: one of them would shift all that follow.
+    # `splitlines` also splits at U+2028, U+0085 and others, which would shift all the lines after them.
     lines = [line.strip() for line in text.split("\n")]
     if not lines[-1]:
         lines.pop()

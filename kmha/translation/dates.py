@@ -1,10 +1,10 @@
-"""Dates as people write them, in many formats and languages, and in ISO 8601: a corpus that needs no download.
+"""Dates as people write them, in many formats and languages, with their ISO 8601 form: a corpus without download.
 
-The target is a function of the source: every format tells the day from the month and says the whole year. So there are
-no years of two digits, and no digits alone between slashes or hyphens with the year last, which countries read in
-different orders; with dots, every locale of the Unicode CLDR puts the day first, and eight digits in a row are the
-basic format of ISO 8601. No month's name in one of these languages, long or short, with its accents or without, is that
-of another month in another.
+The target is a function of the source: every format distinguishes day and month and has the full year. So years never
+have two digits, and no format puts only digits between slashes or hyphens with the year last, because countries read
+these in different orders. With dots, every locale of the Unicode CLDR puts the day first; eight digits in a row are the
+basic format of ISO 8601. No month has a name, long or short, with or without accents, that means another month in
+another of these languages.
 """
 
 import datetime
@@ -23,7 +23,7 @@ FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
 TRAINING_PAIRS = 30_000
 VALIDATION_PAIRS, SEEN_PAIRS, HELD_OUT_PAIRS = 500, 1000, 500
 
-ORDINAL = "@"  # in a pattern, and nowhere else: the ending of an ordinal number
+ORDINAL = "@"  # stands for the ending of an ordinal number in a pattern
 EVERYWHERE = ("d MMMM y", "d MMM y", "dd MMM y", "d-MMM-y", "EEE d MMM y", "y MMMM d", "MMMM d y")
 IN_LANGUAGE = {
     "en": (
@@ -55,30 +55,30 @@ IN_LANGUAGE = {
     "da": ("d. MMMM y", "'den' d. MMMM y"),
     "cs": ("EEEE d. MMMM y", "'dne' d. MMMM y"),
 }
-NUMBERS = "numbers"  # in place of a language
+NUMBERS = "numbers"  # instead of a language
 DIGITS = ("y-MM-dd", "y/MM/dd", "y/M/d", "y.MM.dd", "yMMdd", "y-M-d", "dd.MM.y", "d.M.y", "d. M. y", "y MM dd")
 HELD_OUT = ("d/MMM/y", "d MMMM, y", "y, d MMMM", "MMM-dd-y", "EEEE, y MMMM dd", "EEE, MMMM d y", "d.MMMM.y")
 FIRST_OF_MONTH = {"fr": "er", "it": "º", "pt": "º"}
-BARE = str.maketrans("łıø", "lio")  # letters that Unicode does not take apart
+BARE = str.maketrans("łıø", "lio")  # letters that Unicode does not decompose
 SKELETONS = ("yMMMd", "yMMMEd", "yMMMMd", "yMMMMEEEEd")
 
 
-class Format(NamedTuple):
-    """How a date is written: a language and a pattern of the Unicode CLDR."""
+class DateFormat(NamedTuple):
+    """A format of dates: a language and a pattern of the Unicode CLDR."""
 
     language: str
     pattern: str
 
 
 def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
-    """Human-written dates of 1900 to 2099, and the same in ISO 8601 (issue #4).
+    """Return dates from 1900 to 2099 as people write them, with their ISO 8601 form.
 
-    No date of the validation set or of a test is in the training set, in any format. The test `seen_formats` has the
-    formats of the training set, and `held_out_formats` has others, in the same languages.
+    No date of the validation set or a test set is in the training set, in any format. The test set `seen_formats` uses
+    the formats of the training set, `held_out_formats` uses others in the same languages.
 
     Args:
-        seed: of everything that is drawn; the same seed gives the same corpus.
-        pairs: of the training set.
+        seed: Seed of the corpus.
+        pairs: Size of the training set.
 
     Raises:
         CorpusError: babel is not installed.
@@ -91,7 +91,7 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
     days = [FIRST + datetime.timedelta(days=number) for number in range((LAST - FIRST).days + 1)]
     chance.shuffle(days)
 
-    def take(count: int, name: str, formats: Sequence[Format]) -> Pairs:
+    def take(count: int, name: str, formats: Sequence[DateFormat]) -> Pairs:
         taken = [days.pop() for _ in range(count)]
         return _pairs(taken, name, formats, chance)
 
@@ -101,50 +101,50 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
         "seen_formats": take(SEEN_PAIRS, "seen_formats", seen),
         "held_out_formats": take(HELD_OUT_PAIRS, "held_out_formats", held_out_formats()),
     }
-    # Every day once before any is there twice.
+    # Every day occurs once before any occurs twice.
     drawn = days * (pairs // len(days)) + chance.sample(days, pairs % len(days))
     train = _pairs(drawn, "train", seen, chance)
     return Corpus(train, validation, tests, notice=None, source_language="dates", target_language="ISO 8601")
 
 
-def formats() -> list[Format]:
-    """The formats of the training set: what the CLDR has for each language, and how people write besides.
+def formats() -> list[DateFormat]:
+    """Return the formats of the training set: those of the CLDR for each language, and others in common use.
 
-    >>> Format("fr", "'le' d@ MMMM y") in formats()
+    >>> DateFormat("fr", "'le' d@ MMMM y") in formats()
     True
     """
-    named = [Format(language, pattern) for language in LANGUAGES for pattern in _patterns(language)]
-    return [*named, *(Format(NUMBERS, pattern) for pattern in DIGITS)]
+    named = [DateFormat(language, pattern) for language in LANGUAGES for pattern in _patterns(language)]
+    return [*named, *(DateFormat(NUMBERS, pattern) for pattern in DIGITS)]
 
 
-def held_out_formats() -> list[Format]:
-    """The formats that are in no training set, each in every language.
+def held_out_formats() -> list[DateFormat]:
+    """Return the formats that are not in the training set, each in every language.
 
     >>> set(held_out_formats()) & set(formats())
     set()
     """
-    return [Format(language, pattern) for language in LANGUAGES for pattern in HELD_OUT]
+    return [DateFormat(language, pattern) for language in LANGUAGES for pattern in HELD_OUT]
 
 
-def render(date: datetime.date, written: Format) -> str:
-    """The date in that format.
+def render(date: datetime.date, written: DateFormat) -> str:
+    """Return a date in a format.
 
     Raises:
         CorpusError: babel is not installed.
 
-    >>> render(datetime.date(2015, 5, 3), Format("en", "EEEE 'the' d@ 'of' MMMM y"))
+    >>> render(datetime.date(2015, 5, 3), DateFormat("en", "EEEE 'the' d@ 'of' MMMM y"))
     'Sunday the 3rd of May 2015'
     """
     text = _parsed(written.pattern).apply(date, _locale(written.language))
     return text.replace(ORDINAL, _ending(written.language, date.day))
 
 
-def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[Format], chance: random.Random) -> Pairs:
-    """Each day in a format drawn from one of the languages."""
-    by_language: dict[str, list[Format]] = {}
+def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[DateFormat], chance: random.Random) -> Pairs:
+    """Return each day in a random format of a random language."""
+    by_language: dict[str, list[DateFormat]] = {}
     for one in formats:
         by_language.setdefault(one.language, []).append(one)
-    languages = ["en", *by_language]  # English twice: it has the most ways to write a date
+    languages = ["en", *by_language]  # English counts twice, because it has the most formats
     source = []
     for day in days:
         chosen = chance.choice(by_language[chance.choice(languages)])
@@ -153,7 +153,7 @@ def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[Format], 
 
 
 def _patterns(language: str) -> list[str]:
-    """Those of the CLDR in which the month has a name, then ours, none twice."""
+    """Return the patterns of the CLDR in which the month has a name, then ours, without duplicates."""
     locale = _locale(language)
     known = [locale.date_formats[length].pattern for length in ("full", "long", "medium")]
     known += [str(locale.datetime_skeletons[key]) for key in SKELETONS if key in locale.datetime_skeletons]
@@ -162,12 +162,12 @@ def _patterns(language: str) -> list[str]:
 
 
 def _as_typed(text: str, language: str, draw: float) -> str:
-    """As it is, in small or capital letters, or in haste: small, without accents and the dots of what is shortened."""
+    """Return a variant of the text: unchanged, lower case, upper case, or lower case without accents and dots."""
     if draw < 0.65:
         return text
     if 0.8 <= draw < 0.9:
         return (text.replace("i", "İ") if language == "tr" else text).upper()
-    # Turkish has two letters i, and Python knows one.
+    # Turkish distinguishes i with and without a dot; Python does not.
     text = (text.replace("I", "ı").replace("İ", "i") if language == "tr" else text).lower()
     if draw < 0.8:
         return text
@@ -176,7 +176,7 @@ def _as_typed(text: str, language: str, draw: float) -> str:
 
 
 def _ending(language: str, day: int) -> str:
-    """Of an ordinal number; other languages than English have one for the first of a month alone."""
+    """Return the ending of an ordinal number; languages other than English have one only for the first day."""
     if language != "en":
         return FIRST_OF_MONTH.get(language, "") if day == 1 else ""
     return "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
@@ -197,5 +197,5 @@ def _babel() -> ModuleType:
         import babel
         import babel.dates
     except ModuleNotFoundError:
-        raise CorpusError("The dates need babel, which is not installed. Run: pip install 'kmha[translate]'") from None
+        raise CorpusError("the dates need babel, which is not installed. Run: pip install 'kmha[translate]'") from None
     return babel

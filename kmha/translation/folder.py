@@ -1,49 +1,55 @@
-"""The model folder: everything that `kmha translate` needs, and what a run was set by.
+"""The model folder, which holds everything that `kmha translate` needs, and the state of the training.
 
-    config.json       settings, languages, what the training came to
-    tokenizer.json    of both languages
-    model.weights.h5  of the finished model, as `keras.Model.load_weights` reads it
+    config.json       settings, languages, result of the training
+    tokenizer.json    tokenizer of both languages
+    model.weights.h5  weights of the finished model, as `keras.Model.load_weights` reads them
     logs/             history.csv, samples.txt, tensorboard/
-    checkpoints/      weights of the last checks, and while it is not finished the state of the training
+    checkpoints/      weights of the last checks and, until the training is finished, its state
 
-It holds no paths, so that it can be moved; Keras is imported when a model is built, not before.
+The folder holds no paths, so it can be moved. Keras is imported only when a model is built.
 """
 
 import dataclasses
 import json
+import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast, get_origin
 
 from kmha import __version__
-from kmha.files import write_json
-from kmha.translation import weights
+from kmha import files
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
-from kmha.translation.weights import FolderError
 
 FORMAT = 1
-POSITIONS = 2**25  # numbers at most in the table of positions, which are in no file
-CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{weights.SUFFIX}", "logs"
+POSITIONS = 2**25  # largest size of the table of positions, which no file holds
+SUFFIX = ".weights.h5"
+CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{SUFFIX}", "logs"
+CHECKPOINTS, STATE = "checkpoints", "state.npz"
 LOG_FILES = HISTORY, SAMPLES = "history.csv", "samples.txt"
+
+
+class FolderError(ValueError):
+    """Raised for a folder that is not a model folder, or is incomplete; the message says what is wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What config.json holds.
+    """The contents of config.json.
 
     Attributes:
         task: `dates`, `multi30k` or `files`.
-        source_language: as in `de`.
-        target_language: as in `en`.
-        settings: of the run.
-        seed: of weights, dropout and the order of the data.
-        dtype: the policy that it was trained under.
-        data: what identifies the training data: a name and a sum, no paths.
-        vocabulary_size: of the tokenizer as trained, which may be less than was asked for.
-        result: what the training came to; empty until it ended.
-        kmha: the version that wrote it.
-        format: of the folder.
+        source_language: Source language, such as `de`.
+        target_language: Target language, such as `en`.
+        settings: Settings of the run.
+        seed: Seed of weights, dropout and the order of the data.
+        dtype: Dtype policy of the training.
+        data: Identity of the training data: names, sizes and hashes, but no paths.
+        vocabulary_size: Size of the trained tokenizer, which can be smaller than the requested size.
+        result: Result of the training; empty until it ends.
+        kmha: Version of kmha that wrote the config.
+        format: Format of the folder.
     """
 
     task: str
@@ -60,40 +66,40 @@ class Config:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether the training is complete."""
         return bool(self.result.get("finished"))
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a run to go on."""
+        """Return the values that must not change when a run is resumed."""
         names = ("task", "source_language", "target_language", "settings", "seed", "dtype", "data")
         return {name: value for name, value in dataclasses.asdict(self).items() if name in names}
 
 
 def save_config(path: Path, config: Config) -> None:
-    """Writes config.json."""
-    write_json(path / CONFIG, dataclasses.asdict(config))
+    """Write config.json."""
+    files.write_json(path / CONFIG, dataclasses.asdict(config))
 
 
 def load_config(path: Path) -> Config:
-    """Reads config.json.
+    """Read config.json.
 
     Raises:
-        FolderError: it is not there, is broken, or is of a newer kmha.
+        FolderError: The file does not exist, is broken, or comes from a newer kmha.
     """
     try:
         values = json.loads((path / CONFIG).read_text(encoding="utf-8"))
         written, version = values["format"], values["kmha"]
     except (FileNotFoundError, NotADirectoryError):
         what = "is not a model folder: it has no config.json" if path.is_dir() else "does not exist"
-        raise FolderError(f"{path} {what}. A folder that `kmha train --out DIR` has made is expected.") from None
+        raise FolderError(f"{path} {what}. Expected a folder that `kmha train --out DIR` has created.") from None
     except OSError as error:
         raise FolderError(f"{path / CONFIG} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
-        raise FolderError(f"{path / CONFIG} is not what kmha writes there. Copy the folder again, or train.") from None
+        raise FolderError(f"{path / CONFIG} is not a config of kmha. Copy the folder again, or train again.") from None
     if not isinstance(written, int) or written > FORMAT:
         raise FolderError(
-            f"{path} was written by kmha {version} in format {written}, and this one, {__version__}, reads formats up "
-            f"to {FORMAT}. Run: pip install -U kmha"
+            f"{path} was written by kmha {version} in format {written}; kmha {__version__} reads formats up to "
+            f"{FORMAT}. Run: pip install -U kmha"
         )
     try:
         values["settings"] = Settings.from_dict(values["settings"], f"{path / CONFIG}")
@@ -104,18 +110,18 @@ def load_config(path: Path) -> Config:
                 raise TypeError(f"{field.name} is {value!r}")
         return config
     except (SettingsError, KeyError, TypeError) as error:
-        raise FolderError(f"{path / CONFIG} is not what kmha writes there ({error}).") from None
+        raise FolderError(f"{path / CONFIG} is not a config of kmha ({error}).") from None
 
 
 def build(config: Config) -> Any:
-    """A `kmha.layers.Transformer` of these settings, with its variables, as they are drawn."""
+    """Return a `kmha.layers.Transformer` with these settings and freshly initialized variables."""
     import keras
 
     from kmha.layers import Transformer
 
     model = config.settings.model
-    # So that an embedding times √D is as large as the positions added to it. With Keras' own, a third of that, the
-    # decoder takes twice as long until it looks at the source.
+    # With this standard deviation, an embedding times √D is as large as the positions added to it. Keras' default is a
+    # third of that, and then the decoder takes twice as long until it attends to the source.
     embeddings = keras.initializers.RandomNormal(stddev=model.embedding_dim**-0.5)
     transformer = Transformer(
         model.num_layers,
@@ -141,62 +147,62 @@ def build(config: Config) -> Any:
 
 
 def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> tuple[Any, Tokenizer, Config]:
-    """The model of a folder, its tokenizer and its config.
+    """Return the model of a folder, its tokenizer and its config.
 
     Args:
-        path: the folder.
-        step: `None` for the finished model, else the average of the last checks up to this step, as many of them as
-            `training.average` says and as are still there.
-        dtype: the policy to compute under.
+        path: The folder.
+        step: `None` for the finished model. Otherwise the weights are averaged over the last checks up to this step:
+            `training.average` of them, as far as they were kept.
+        dtype: Dtype policy of the model.
 
     Raises:
-        FolderError: the folder has no such model; the message says why.
+        FolderError: The folder does not have such a model; the message says why.
     """
     import numpy as np
 
     path = Path(path)
     config = load_config(path)
     if step is None and not (path / WEIGHTS).is_file():
-        raise FolderError(f"{path} has no finished model yet. Start its `kmha train` again: it goes on where it was.")
+        raise FolderError(f"{path} has no finished model yet. Run the same `kmha train` again to resume it.")
     if not (path / TOKENIZER).is_file():
-        raise FolderError(f"{path} is not whole: it has no {TOKENIZER}. Copy the folder again, or train.")
+        raise FolderError(f"{path} is incomplete: it has no {TOKENIZER}. Copy the folder again, or train again.")
     try:
         tokenizer = Tokenizer.load(path / TOKENIZER)
-    except Exception as error:  # whatever the library makes of a broken file
+    except Exception as error:  # the library raises many kinds for a broken file
         raise FolderError(f"{path / TOKENIZER} cannot be read: {error}.") from None
     if tokenizer.vocabulary_size != config.vocabulary_size:
-        sizes = f"{tokenizer.vocabulary_size:,} tokens, and the model is of {config.vocabulary_size:,}"
-        raise FolderError(f"{path / TOKENIZER} has {sizes}: it is another model's. Copy the folder again, or train.")
-    model = _built(path, dataclasses.replace(config, dtype=dtype))
+        sizes = f"{tokenizer.vocabulary_size:,} tokens, but the model expects {config.vocabulary_size:,}"
+        raise FolderError(f"{path / TOKENIZER} has {sizes}: it belongs to another model. Copy the folder again.")
+    model = _build_checked(path, dataclasses.replace(config, dtype=dtype))
     if step is None:
-        weights.load(model, path / WEIGHTS)
+        load_weights(model, path / WEIGHTS)
     else:
-        steps, training = weights.kept_steps(path), config.settings.training
+        steps, training = checkpoint_steps(path), config.settings.training
         if step not in steps:
             there = ", ".join(map(str, steps)) or "none"
-            raise FolderError(f"{path} keeps no weights of step {step}. It has: {there}. See training.keep_all.")
+            raise FolderError(f"{path} has no weights of step {step}. It has: {there}. See training.keep_all.")
         until = [one for one in steps if one <= step]
-        weights.average(model, path, weights.last(until, training.average, training.steps_between_checks))
+        average_weights(model, path, last_steps(until, training.average, training.steps_between_checks))
     if not all(np.isfinite(weight).all() for weight in model.get_weights()):
-        raise FolderError(f"{path}: there are weights that are no numbers: its training diverged. Train it again.")
+        raise FolderError(f"{path} has weights that are NaN or infinite: the training diverged. Train again.")
     return model, tokenizer, config
 
 
-def _built(path: Path, config: Config) -> Any:
-    """As `build`, of a config that anybody may have written: no sizes are tried that no weights here can have."""
+def _build_checked(path: Path, config: Config) -> Any:
+    """Build the model of an untrusted config; refuse sizes for which the folder's weights are too small."""
     model = config.settings.model
-    there = max((file.stat().st_size for file in path.rglob(f"*{weights.SUFFIX}")), default=0)
+    largest = max((file.stat().st_size for file in path.rglob(f"*{SUFFIX}")), default=0)
     numbers = model.embedding_dim * (config.vocabulary_size + model.num_layers * model.fully_connected_dim)
-    if numbers > there or model.max_positions * model.embedding_dim > POSITIONS:  # of a byte or more each
+    if numbers > largest or model.max_positions * model.embedding_dim > POSITIONS:  # a number takes at least a byte
         raise FolderError(f"{path / CONFIG} describes a model far larger than the weights. Copy the folder again.")
     return build(config)
 
 
 def clear(path: Path) -> None:
-    """Removes what kmha writes into a model folder, and nothing else; its config last, by which it is known.
+    """Remove what kmha writes into a model folder, and nothing else; the config, which identifies the folder, last.
 
     Raises:
-        FolderError: the folder has a config.json that another program wrote.
+        FolderError: Another program wrote the folder's config.json.
     """
     if (path / CONFIG).exists():
         try:
@@ -205,9 +211,87 @@ def clear(path: Path) -> None:
             ours = False
         if not ours:
             raise FolderError(f"{path / CONFIG} was not written by kmha. Choose another folder with --out.")
-    weights.forget(path)
+    remove_checkpoints(path)
     for name in LOG_FILES:
         (path / LOGS / name).unlink(missing_ok=True)
     shutil.rmtree(path / LOGS / "tensorboard", ignore_errors=True)
     for name in (WEIGHTS, TOKENIZER, CONFIG):
         (path / name).unlink(missing_ok=True)
+
+
+def save_weights(model: Any, path: Path) -> None:
+    """Write the weights to a temporary file and rename it, so that `path` is never incomplete."""
+    temporary = path.with_name(f".{os.getpid()}{SUFFIX}")
+    try:
+        model.save_weights(temporary)
+        files.replace(path, temporary)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_weights(model: Any, path: Path) -> None:
+    """Read the weights that `save_weights` wrote.
+
+    Raises:
+        FolderError: The file is broken, or belongs to another model.
+    """
+    try:
+        model.load_weights(path)
+    except Exception as error:  # Keras and h5py raise many kinds
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FolderError(f"{path} cannot be read: {first} Copy the folder again, or train again.") from None
+
+
+def checkpoint(path: Path, step: int) -> Path:
+    """Return the file with the weights of a check."""
+    return path / CHECKPOINTS / f"step-{step:08d}{SUFFIX}"
+
+
+def checkpoint_steps(path: Path) -> list[int]:
+    """Return the steps whose weights were kept, in order."""
+    found = (path / CHECKPOINTS).glob(f"step-*{SUFFIX}")
+    numbers = {file.name.removesuffix(SUFFIX).removeprefix("step-") for file in found}
+    steps = {int(number) for number in numbers if number.isdecimal()}
+    return sorted(step for step in steps if checkpoint(path, step).exists())  # without files that others have named
+
+
+def last_steps(steps: Iterable[int], count: int, between: int) -> list[int]:
+    """Return at most `count` of the last `steps` for an average: the last step, and regular checks without a gap.
+
+    Regular checks are `between` steps apart; a time limit can add others. Steps before a missing check are left out,
+    because their model had learnt much less.
+
+    >>> last_steps([100, 250, 300, 400, 450], count=3, between=100), last_steps([100, 900, 1000], count=3, between=100)
+    ([300, 400, 450], [900, 1000])
+    """
+    *before, end = sorted(steps)
+    chosen = [end]
+    for step in reversed([step for step in before if step % between == 0]):
+        if len(chosen) == count or chosen[0] - step > between:
+            break
+        chosen.insert(0, step)
+    return chosen
+
+
+def average_weights(model: Any, path: Path, steps: Iterable[int]) -> None:
+    """Give `model` the mean of the weights kept at these steps, summed in float64.
+
+    Raises:
+        FolderError: One of the files cannot be read.
+    """
+    sums: list[Any] = []
+    steps = list(steps)
+    for step in steps:
+        load_weights(model, checkpoint(path, step))
+        weights = [weight.astype("float64") for weight in model.get_weights()]
+        sums = [one + other for one, other in zip(sums, weights, strict=True)] if sums else weights
+    model.set_weights([total / len(steps) for total in sums])
+
+
+def remove_checkpoints(path: Path, after: int = -1) -> None:
+    """Remove the weights of checks after a step; without a step, all of them and the state of the run."""
+    if after < 0:
+        (path / CHECKPOINTS / STATE).unlink(missing_ok=True)
+    for step in checkpoint_steps(path):
+        if step > after:
+            checkpoint(path, step).unlink()

@@ -1,6 +1,6 @@
-"""What a training run starts from: a corpus, a folder that is free or its own, a tokenizer; and whom it tells.
+"""Prepare a training run: read the corpus, lock the model folder, train the tokenizer.
 
-Nothing here needs TensorFlow, so that what is wrong shows before the seconds that it takes to import.
+Nothing here needs TensorFlow, so errors show before the seconds that importing it takes.
 """
 
 import contextlib
@@ -11,27 +11,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kmha.translation import corpora, dates, folder, weights
+from kmha.translation import corpora, dates, folder
 from kmha.translation.corpora import Corpus, CorpusError, Pairs
 from kmha.translation.folder import Config, FolderError
 from kmha.translation.settings import Settings, differences
 from kmha.translation.tokenizer import Tokenizer
 
-TASKS = ("dates", "multi30k", "files")
-CORPUS_SEED = 0  # dates and splits are the same whatever the seed of the run, so that scores can be compared
+CORPUS_SEED = 0  # does not depend on the seed of the run, so that scores of runs can be compared
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
-    """Where the sentences come from.
+class CorpusSource:
+    """The task and the files from which a corpus is read.
 
     Attributes:
         task: `dates`, `multi30k` or `files`.
-        data: the folder of Multi30k.
-        direction: `en-de` or `de-en`, of Multi30k.
-        source: a file of sentences, a line each.
-        target: their translations, line by line.
-        validation: such files to validate on; `None` splits some off.
+        data: Folder with the files of Multi30k.
+        direction: `en-de` or `de-en`, for Multi30k.
+        source: File of sentences, one per line.
+        target: File of their translations, line by line.
+        validation: Source and target file to validate on; `None` splits pairs off.
     """
 
     task: str
@@ -42,10 +41,10 @@ class Source:
     validation: tuple[Path, Path] | None = None
 
     def read(self) -> Corpus:
-        """The corpus.
+        """Return the corpus.
 
         Raises:
-            CorpusError: files are not given, cannot be read, or do not belong together.
+            CorpusError: Files are not given, cannot be read, or do not belong together.
         """
         if self.task == "dates":
             return dates.corpus(CORPUS_SEED)
@@ -60,24 +59,24 @@ class Source:
         return corpora.parallel(self.source, self.target, validation=self.validation, tests={}, seed=CORPUS_SEED)
 
 
-class Listener:
-    """What is told how far a run is; this one does nothing with it."""
+class TrainingListener:
+    """Receives the progress of a run; this base class ignores it."""
 
     def note(self, text: str) -> None:
-        """A line for whoever waits."""
+        """Receive a line for the user."""
 
     def resumed(self, step: int) -> None:
-        """A run that was stopped goes on from here."""
+        """Receive the step from which a stopped run resumes."""
 
     def step(self, step: int, loss: float) -> None:
-        """After each batch: its number, and the loss per token since the last check."""
+        """Receive, after each batch, its step and the loss per token since the last check."""
 
     def check(self, row: dict[str, float], samples: str) -> None:
-        """After each check: a row of the history, and sample translations."""
+        """Receive, after each check, its row of the history and sample translations."""
 
 
-def configure(source: Source, corpus: Corpus, settings: Settings, seed: int, dtype: str) -> Config:
-    """What config.json of a new run will hold; the size of the vocabulary is known when it has been learnt."""
+def configure(source: CorpusSource, corpus: Corpus, settings: Settings, seed: int, dtype: str) -> Config:
+    """Return the config of a new run; `prepare_folder` adds the vocabulary size."""
     return Config(
         task=source.task,
         source_language=corpus.source_language,
@@ -90,36 +89,36 @@ def configure(source: Source, corpus: Corpus, settings: Settings, seed: int, dty
     )
 
 
-def begin(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> tuple[Config, Tokenizer]:
-    """Makes the model folder of a run, or opens it if it is the same run's.
+def prepare_folder(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> tuple[Config, Tokenizer]:
+    """Create the model folder of a run, or open it if it belongs to the same run.
 
     Args:
-        path: the folder.
-        wanted: as `configure` makes it.
-        corpus: that the vocabulary is learnt from.
-        restart: whether a run in the folder, and what came of it, is removed first.
+        path: The folder.
+        wanted: Config that `configure` returned.
+        corpus: Corpus from which the vocabulary is learnt.
+        restart: Whether to delete a run in the folder, and its results, first.
 
     Returns:
         The config, and the tokenizer.
 
     Raises:
-        FolderError: the folder holds another run, which the message compares with this one, or cannot be written.
-        TokenizerError: the vocabulary does not fit the text.
+        FolderError: The folder holds a different run (the message lists the differences), or is not writable.
+        TokenizerError: The vocabulary does not fit the text.
     """
     if not restart and (path / folder.CONFIG).exists():
         config = folder.load_config(path)
         found = differences(config.identity(), wanted.identity())
         if found:
             raise FolderError(
-                f"{path} holds another run: {'; '.join(found)}. Give the same command to go on with it, --out for "
-                "another folder, or --restart to begin again in this one, without what is there."
+                f"{path} holds a different run: {'; '.join(found)}. Give the same command to resume it, --out for "
+                "another folder, or --restart to delete that run and start again."
             )
-        _tidy(path)
+        _remove_temporary_files(path)
         return config, Tokenizer.load(path / folder.TOKENIZER)
-    if not restart and (path / folder.WEIGHTS).exists():  # of ours the config goes last
+    if not restart and (path / folder.WEIGHTS).exists():  # kmha removes its own config last
         raise FolderError(
-            f"{path} holds {folder.WEIGHTS} and no {folder.CONFIG}, so it may be another program's. Choose another "
-            "folder with --out, or move that file away."
+            f"{path} holds {folder.WEIGHTS} but no {folder.CONFIG}, so it may belong to another program. Choose "
+            "another folder with --out, or move that file away."
         )
     data = wanted.settings.data
     texts = [*corpus.train.source, *corpus.train.target]
@@ -128,33 +127,33 @@ def begin(path: Path, wanted: Config, corpus: Corpus, restart: bool = False) -> 
     _check_lengths(corpus, tokenizer, data.max_length)
     config = dataclasses.replace(wanted, vocabulary_size=tokenizer.vocabulary_size)
     try:
-        if restart:  # not before the new run is known to be possible
+        if restart:  # only now, because the new run is known to be possible
             folder.clear(path)
         else:
-            weights.forget(path)  # those of a run whose config is gone
-        for name in (folder.LOGS, weights.CHECKPOINTS):
+            folder.remove_checkpoints(path)  # of a run whose config is gone
+        for name in (folder.LOGS, folder.CHECKPOINTS):
             (path / name).mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / folder.TOKENIZER)
-        folder.save_config(path, config)  # last: a folder with it is whole
+        folder.save_config(path, config)  # last: a folder with a config is complete
     except OSError as error:
-        raise FolderError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from None
+        raise FolderError(f"cannot write {path}: {error.strerror}. Choose another folder with --out.") from None
     return config, tokenizer
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Keeps a second run out of a model folder, which is made if need be; a process that ends lets go by itself.
+def lock_folder(path: Path) -> Iterator[None]:
+    """Create a model folder if necessary and keep other runs out of it; the lock ends with the process.
 
     Raises:
-        FolderError: another run is in it, or it cannot be made.
+        FolderError: Another run uses the folder, or it cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FolderError(f"{path} cannot be made: {error.strerror}. Choose another folder with --out.") from None
+        raise FolderError(f"cannot create {path}: {error.strerror}. Choose another folder with --out.") from None
     try:
         import fcntl
-    except ImportError:  # Windows has none
+    except ImportError:  # Windows does not have it
         yield
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -170,32 +169,32 @@ def alone(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _tidy(path: Path) -> None:
-    """Removes what a killed process had begun to write."""
+def _remove_temporary_files(path: Path) -> None:
+    """Remove files that a killed process had not finished writing."""
     written = {
         path: (folder.CONFIG, folder.TOKENIZER),
         path / folder.LOGS: folder.LOG_FILES,
-        path / weights.CHECKPOINTS: (weights.STATE,),
+        path / folder.CHECKPOINTS: (folder.STATE,),
     }
     for part, names in written.items():
         part.mkdir(exist_ok=True)
-        for pattern in (f".*{weights.SUFFIX}", *(f".{name}.*" for name in names)):
+        for pattern in (f".*{folder.SUFFIX}", *(f".{name}.*" for name in names)):
             for file in part.glob(pattern):
                 file.unlink()
 
 
-def _check_lengths(corpus: Corpus, tokenizer: Tokenizer, most: int) -> None:
-    """Raises a CorpusError if all pairs of a set are too long for the settings."""
+def _check_lengths(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> None:
+    """Raise a CorpusError if all pairs of a set are too long for the settings."""
     for pairs in (corpus.train, corpus.validation):
         both = zip(pairs.source, pairs.target, strict=True)
-        if not any(max(map(len, tokenizer.encode(one))) < most for one in both):  # one less, for the start or end
+        if not any(max(map(len, tokenizer.encode(one))) < longest for one in both):  # start or end needs a position
             raise CorpusError(
-                f"{pairs.name}: None of {len(pairs)} pairs has at most {most} tokens on both sides. "
+                f"{pairs.name}: none of {len(pairs)} pairs has at most {longest} tokens on both sides. "
                 "Raise data.max_length, or give shorter sentences."
             )
 
 
 def _identity(pairs: Pairs) -> dict[str, Any]:
-    """How many pairs, and a sum of their text."""
+    """Return the number of pairs, and a hash of their text."""
     text = "\n".join((*pairs.source, *pairs.target))
     return {"pairs": len(pairs.source), "sha256": hashlib.sha256(text.encode()).hexdigest()}

@@ -1,4 +1,4 @@
-"""How good translations are: BLEU in three ways, chrF and exact matches, each with a signature that says how."""
+"""Scores of translations: three kinds of BLEU, chrF and exact matches, each with a signature of how it is computed."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ CHRF, EXACT = "chrF2", "exact matches"
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """Of a corpus: what it is called, how much of 100 it is, and what it was computed with."""
+    """The score of a corpus: its name, its value from 0 to 100, and the signature of how it was computed."""
 
     name: str
     value: float
@@ -20,20 +20,20 @@ class Score:
 
 
 class NotInstalled(ImportError):
-    """A package of the extra `translate` is missing; the message says how to get it."""
+    """Raised if a package of the extra `translate` is missing; the message says how to install it."""
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
-    """Corpus BLEU of plain text as sacreBLEU computes it, split into words as by `mteval-v13a`.
+    """Return corpus BLEU of plain text as sacreBLEU computes it, split into words as by `mteval-v13a`.
 
     Args:
-        hypotheses: one translation for each reference, as people read it: not tokenized.
-        references: what should have come out.
-        lowercase: whether both are lowercased first.
+        hypotheses: One translation for each reference, not tokenized.
+        references: Correct translations, not tokenized.
+        lowercase: Whether both are lowercased first.
 
     Raises:
-        ValueError: there are none, or not as many of one as of the other.
-        NotInstalled: without sacreBLEU.
+        ValueError: The numbers of hypotheses and references differ, or are zero.
+        NotInstalled: sacreBLEU is missing.
 
     Source: Papineni et al., 2002; Post, "A Call for Clarity in Reporting BLEU Scores", 2018.
 
@@ -48,23 +48,23 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: boo
 
 
 def bleu_as_in_papers(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    """BLEU as papers on Multi30k report it: what `multi-bleu.perl` gives for lowercased, normalized, tokenized text.
+    """Return BLEU as papers on Multi30k report it: `multi-bleu.perl` on lowercased, normalized, tokenized text.
 
-    Both sides go through what the data set's own `task1-tokenize.sh` pipes them through, in its order: lowercasing,
-    Moses' `normalize-punctuation.perl -l LANGUAGE`, and Moses' `tokenizer.perl -l LANGUAGE`, which also escapes `"` to
-    `&quot;` and the like; both scripts in sacremoses' port. For the German and English test sets of 2016 and 2017 that
-    gives files as long, to the character, as the tokenized ones that come with the data set. Then BLEU of the words
-    between the spaces (tokenizer "none"), without smoothing, which is what `multi-bleu.perl` computes. The signature is
-    sacreBLEU's with the steps before it put in.
+    Both sides go through the steps of the data set's own `task1-tokenize.sh`: lowercasing, Moses'
+    `normalize-punctuation.perl -l LANGUAGE`, and Moses' `tokenizer.perl -l LANGUAGE`, which also escapes `"` as
+    `&quot;` and so on. Both scripts are sacremoses' ports. For the German and English test sets of 2016 and 2017, the
+    results have exactly as many characters as the tokenized files of the data set. Then BLEU is computed over the words
+    between spaces (tokenizer "none"), without smoothing, as in `multi-bleu.perl`. The signature is sacreBLEU's with
+    these steps added.
 
     Args:
-        hypotheses: one translation for each reference, as people read it: not tokenized.
-        references: what should have come out, in the same form.
-        language: of both, as in `"de"`; a language that Moses has no rules for is split as English is.
+        hypotheses: One translation for each reference, not tokenized.
+        references: Correct translations, not tokenized.
+        language: Language of both, such as `"de"`. Without rules of Moses for it, those for English apply.
 
     Raises:
-        ValueError: there are none, or not as many of one as of the other.
-        NotInstalled: without sacreBLEU or sacremoses.
+        ValueError: The numbers of hypotheses and references differ, or are zero.
+        NotInstalled: sacreBLEU or sacremoses is missing.
 
     Example:
 
@@ -86,11 +86,11 @@ def bleu_as_in_papers(hypotheses: Sequence[str], references: Sequence[str], lang
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF2: the F-score of character n-grams up to 6, recall counting twice, as sacreBLEU computes it.
+    """Return chrF2, the F-score of character n-grams up to 6 in which recall counts twice, as sacreBLEU computes it.
 
     Raises:
-        ValueError: there are none, or not as many of one as of the other.
-        NotInstalled: without sacreBLEU.
+        ValueError: The numbers of hypotheses and references differ, or are zero.
+        NotInstalled: sacreBLEU is missing.
 
     Source: Popović, "chrF: character n-gram F-score for automatic MT evaluation", 2015.
 
@@ -103,10 +103,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """How many percent are their reference, character for character, but for spaces at either end.
+    """Return the percentage of hypotheses that equal their reference, except for spaces at either end.
 
     Raises:
-        ValueError: there are none, or not as many of one as of the other.
+        ValueError: The numbers of hypotheses and references differ, or are zero.
 
     Example:
 
@@ -121,18 +121,18 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 def every_score(
     hypotheses: Sequence[str], references: Sequence[str], language: str, exact: bool = False
 ) -> list[Score]:
-    """All that are worth reading: for sentences the three BLEUs and chrF2, for dates and the like exact matches first.
+    """Return all useful scores: three kinds of BLEU and chrF2 for sentences; exact matches, BLEU and chrF2 for dates.
 
     Args:
-        hypotheses: one translation for each reference.
-        references: what should have come out.
-        language: the target's, for `bleu_as_in_papers`.
-        exact: whether there is one right answer; then BLEU of tokenized text is left out, for it counts runs of four
-            words, and such an answer has one.
+        hypotheses: One translation for each reference.
+        references: Correct translations.
+        language: Target language, for `bleu_as_in_papers`.
+        exact: Whether each sentence has one right answer. Then BLEU of tokenized text is left out: it counts sequences
+            of four words, and such an answer has only one.
 
     Raises:
-        ValueError: there are none, or not as many of one as of the other.
-        NotInstalled: without sacreBLEU or sacremoses.
+        ValueError: The numbers of hypotheses and references differ, or are zero.
+        NotInstalled: sacreBLEU or sacremoses is missing.
     """
     if exact:
         return [score(hypotheses, references) for score in (exact_match, bleu, chrf)]
@@ -145,7 +145,7 @@ def every_score(
 
 
 def tokenized(text: str, language: str) -> str:
-    """`text` lowercased, with normalized punctuation, and split by Moses' rules; words with a space between."""
+    """Return `text` lowercased, with normalized punctuation and split by Moses' rules, with spaces between words."""
     return _moses(language)(text)
 
 
@@ -169,7 +169,7 @@ def _score(name: str, metric: Any, hypotheses: Sequence[str], references: Sequen
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if not references or len(hypotheses) != len(references):
         raise ValueError(
-            "a score compares one hypothesis with each reference, and needs one of each at least. "
+            "a score needs one hypothesis for each reference, and at least one of each. "
             f"Received: {len(hypotheses)} hypotheses, {len(references)} references."
         )
 

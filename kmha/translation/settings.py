@@ -1,41 +1,49 @@
-"""Settings of a training run: profiles in TOML files, entries of the command line, and the check of both."""
+"""Settings of a training run: profiles in TOML files, entries from the command line, and the checks of both."""
 
 import dataclasses
 import difflib
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kmha.translation.search import METHODS
+from kmha.translation.search.method import Option
+
 PROFILES = Path(__file__).parent / "profiles"
-EXTENDS = "extends"  # an entry of a profile: the profile whose entries hold where this one has none
-_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+EXTENDS = "extends"  # entry of a profile: the profile that provides the missing entries
+LARGEST = 2**24
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 class SettingsError(ValueError):
-    """A setting is unknown, missing, of the wrong type or out of range; the message says how to mend it."""
+    """Raised for a setting that is unknown, missing, of the wrong type or out of range."""
+
+
+def _field(rule: str, holds: Callable[[Any], bool], **options: Any) -> Any:
+    return dataclasses.field(metadata={"rule": rule, "holds": holds}, **options)
 
 
 def _at_least(least: float) -> Any:
-    return dataclasses.field(metadata={"holds": lambda value: least <= value <= 2**24, "rule": f"{least} to {2**24:,}"})
+    return _field(f"{least} to {LARGEST:,}", lambda value: least <= value <= LARGEST)
 
 
 def _fraction() -> Any:
-    return dataclasses.field(metadata={"holds": lambda value: 0 <= value < 1, "rule": "at least 0 and less than 1"})
+    return _field("at least 0 and less than 1", lambda value: 0 <= value < 1)
 
 
 def _one_of(*names: str) -> Any:
-    return dataclasses.field(metadata={"holds": lambda value: value in names, "rule": f"one of {', '.join(names)}"})
+    return _field(f"one of {', '.join(names)}", lambda value: value in names)
 
 
 def _positive() -> Any:
-    return dataclasses.field(metadata={"holds": lambda value: 0 < value < math.inf, "rule": "more than 0 and finite"})
+    return _field("more than 0 and finite", lambda value: 0 < value < math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelSettings:
-    """The arguments of `kmha.layers.Transformer`; what each means is said in the profiles."""
+    """The arguments of `kmha.layers.Transformer`; the profiles explain each of them."""
 
     num_layers: int = _at_least(1)
     embedding_dim: int = _at_least(2)
@@ -50,19 +58,19 @@ class ModelSettings:
     max_positions: int = _at_least(8)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """How text becomes ids."""
 
     vocabulary_size: int = _at_least(8)
-    lowercase: bool = _at_least(0)
-    split_digits: bool = _at_least(0)
+    lowercase: bool
+    split_digits: bool
     max_length: int = _at_least(2)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """What is learnt from, for how long, and what is kept of it."""
+    """The optimizer, the length of the training, the checks, and the weights that are kept."""
 
     steps: int = _at_least(1)
     steps_between_checks: int = _at_least(1)
@@ -75,25 +83,31 @@ class TrainingSettings:
     clip_norm: float = _at_least(0)
     label_smoothing: float = _fraction()
     average: int = _at_least(1)
-    keep_all: bool = _at_least(0)
+    keep_all: bool
     stop_on: str = _one_of("loss", "score")
     patience: int = _at_least(0)
     scored_sentences: int = _at_least(0)
     samples: int = _at_least(0)
 
 
-@dataclasses.dataclass(frozen=True)
-class SearchSettings:
-    """How the finished model looks for a translation, unless it is told otherwise."""
+def _search_fields() -> list[tuple[str, type, Any]]:
+    """Return a field for each option of a search method that a model can be trained for, and the limit."""
+    options = {name: one for method in METHODS.values() for name, one in method.options().items() if one.setting}
+    return [*((name, one.kind, _option(one)) for name, one in options.items()), ("max_length", int, _at_least(1))]
 
-    beam_size: int = _at_least(1)
-    length_penalty: float = _at_least(0)
-    max_length: int = _at_least(1)
+
+def _option(option: Option) -> Any:
+    rule = option.expected if option.highest < math.inf else f"{option.expected}, at most {LARGEST:,}"
+    return _field(rule, lambda value: option.allows(value) and value <= LARGEST, default=option.default)
+
+
+# The defaults of the searches of a trained model.
+SearchSettings = dataclasses.make_dataclass("SearchSettings", _search_fields(), frozen=True, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Everything a run is set by, but its task, its files, its seed and its dtype.
+    """Everything that determines a run, except its task, its files, its seed and its dtype.
 
     >>> settings = Settings.load("cpu", "multi30k", ["training.steps=500", "model.norm=pre"])
     >>> settings.training.steps, settings.model.norm, settings.model.num_layers
@@ -106,19 +120,19 @@ class Settings:
     model: ModelSettings
     data: DataSettings
     training: TrainingSettings
-    search: SearchSettings
+    search: SearchSettings  # type: ignore[valid-type]
 
     @classmethod
     def load(cls, profile: str, task: str, entries: Iterable[str] = ()) -> "Settings":
-        """The settings of a profile with single entries over them.
+        """Return the settings of a profile, with single entries changed.
 
         Args:
-            profile: the name of one of ours, looked for as `<task>-<profile>` first, or the path of a TOML file.
+            profile: Name of a built-in profile, looked up as `<task>-<profile>` first, or path of a TOML file.
             task: `dates`, `multi30k` or `files`.
-            entries: each `section.key=value`.
+            entries: Changes, each `section.key=value`.
 
         Raises:
-            SettingsError: no such profile, or an entry that cannot be used.
+            SettingsError: The profile does not exist, or an entry cannot be used.
         """
         path = _find(profile, task)
         tables = _read(path, task)
@@ -128,15 +142,15 @@ class Settings:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any], where: str = "the settings") -> "Settings":
-        """The settings that `to_dict` gave, or that a profile holds; `where` is named in errors."""
+        """Return the settings that `to_dict` returned or that a profile holds; errors mention `where`."""
         kinds = {field.name: field.type for field in dataclasses.fields(cls)}
-        _check_names(tables, kinds, where, "section")
+        _check_names(tables, kinds, kinds, where, "section")
         settings = cls(**{name: _section(kind, tables[name], where, name) for name, kind in kinds.items()})
         settings._check(where)
         return settings
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Tables of plain values, for JSON."""
+        """Return tables of plain values, for JSON."""
         return dataclasses.asdict(self)
 
     def _check(self, where: str) -> None:
@@ -154,7 +168,7 @@ class Settings:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """What differs between two nested tables, an entry each.
+    """Return the differences between two nested tables, a text for each entry.
 
     >>> differences({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}})
     ['a.c was 2, is 3']
@@ -177,11 +191,11 @@ def _find(profile: str, task: str) -> Path:
         if name in names:
             return PROFILES / f"{name}.toml"
     ours = ", ".join(name for name in names if "-" not in name)
-    raise SettingsError(f"there is no profile {profile}. There are: {ours}; or give the path of a .toml file.")
+    raise SettingsError(f"there is no profile {profile}. Choose {ours}, or give the path of a .toml file.")
 
 
 def _read(path: Path, task: str, above: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
-    """The tables of a profile, over those of the one that it extends."""
+    """Return the tables of a profile, on top of those of the profile that it extends."""
     if path in above:
         raise SettingsError(f"{path} extends itself.")
     try:
@@ -201,7 +215,7 @@ def _read(path: Path, task: str, above: tuple[Path, ...] = ()) -> dict[str, dict
 
 
 def _put(tables: dict[str, dict[str, Any]], entry: str) -> None:
-    """Sets one `section.key=value`."""
+    """Set one `section.key=value`."""
     name, equals, text = entry.partition("=")
     section, dot, key = (part.strip() for part in name.partition("."))
     if not (equals and dot):
@@ -209,12 +223,12 @@ def _put(tables: dict[str, dict[str, Any]], entry: str) -> None:
     names = {part.name: part.type for part in dataclasses.fields(Settings)}
     known = [f"{part}.{field.name}" for part, kind in names.items() for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     if f"{section}.{key}" not in known:
-        raise SettingsError(f"--set {entry}: there is no {section}.{key}. {_near(f'{section}.{key}', known)}")
+        raise SettingsError(f"--set {entry}: there is no {section}.{key}. {_suggestion(f'{section}.{key}', known)}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a text needs no quotes here
-    if isinstance(tables.setdefault(section, {}), dict):  # if the profile has something else, `_section` says so
+        value = text.strip()  # texts need no quotes here
+    if isinstance(tables.setdefault(section, {}), dict):  # otherwise `_section` raises
         tables[section][key] = value
 
 
@@ -222,29 +236,33 @@ def _section(kind: Any, table: Any, where: str, section: str) -> Any:
     if not isinstance(table, Mapping):
         raise SettingsError(f"{where}: [{section}] must be a table of entries. Received: {table!r}.")
     fields = {field.name: field for field in dataclasses.fields(kind)}
-    _check_names(table, fields, f"{where}, [{section}]", "entry")
-    values = {}
-    for name, field in fields.items():
-        value = table[name]
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        value = float(value) if field.type is float and is_whole else value
-        if type(value) is not field.type:
-            raise SettingsError(f"{where}: {section}.{name} must be {_PLAIN[field.type]}. Received: {value!r}.")  # type: ignore[index]
-        if "holds" in field.metadata and not field.metadata["holds"](value):
-            raise SettingsError(f"{where}: {section}.{name} must be {field.metadata['rule']}. Received: {value!r}.")
-        values[name] = value
-    return kind(**values)
+    required = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
+    _check_names(table, fields, required, f"{where}, [{section}]", "entry")
+    return kind(**{name: _value(fields[name], value, f"{where}: {section}") for name, value in table.items()})
 
 
-def _check_names(given: Mapping[str, Any], names: Mapping[str, Any], where: str, what: str) -> None:
+def _value(field: Any, value: Any, where: str) -> Any:
+    """Return the value of a setting, which must have the field's type and obey its rule."""
+    if field.type is float and type(value) is int:
+        value = float(value)
+    if type(value) is not field.type:  # `isinstance` would take true for a number
+        raise SettingsError(f"{where}.{field.name} must be {_KINDS[field.type]}. Received: {value!r}.")
+    if "holds" in field.metadata and not field.metadata["holds"](value):
+        raise SettingsError(f"{where}.{field.name} must be {field.metadata['rule']}. Received: {value!r}.")
+    return value
+
+
+def _check_names(
+    given: Mapping[str, Any], names: Mapping[str, Any], required: Iterable[str], where: str, what: str
+) -> None:
     for name in given:
         if name not in names:
-            raise SettingsError(f"{where}: there is no {what} {name}. {_near(name, list(names))}")
-    for name in names:
+            raise SettingsError(f"{where}: there is no {what} {name}. {_suggestion(name, list(names))}")
+    for name in required:
         if name not in given:
             raise SettingsError(f"{where}: the {what} {name} is missing; see kmha/translation/profiles/cpu.toml.")
 
 
-def _near(name: str, names: list[str]) -> str:
+def _suggestion(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    return f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names)}."
+    return f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""`TranslationTask`: what `model.fit` trains, a Transformer with its loss and its metrics."""
+"""The Keras model that `fit` trains: a Transformer with its loss, its metrics and its learning rate schedule."""
 
 from typing import Any
 
@@ -6,30 +6,31 @@ import keras
 from keras import ops
 
 from kmha.core.cross_entropy import token_cross_entropy
+from kmha.translation.settings import TrainingSettings
 
 
 class Perplexity(keras.metrics.Mean):
-    """The exponential of the mean negative log likelihood over all tokens seen; not a mean of exponentials."""
+    """The exponential of the mean negative log-likelihood over all tokens seen; not a mean of exponentials."""
 
     def result(self) -> Any:
-        """A float32 scalar."""
+        """Return a float32 scalar."""
         return ops.exp(super().result())
 
 
 class TranslationTask(keras.Model):
     """Wraps a Transformer so that `fit` learns from ((source (B,S), target_in (B,T)), target_out (B,T)).
 
-    The loss is the label-smoothed cross-entropy per target token, padding left out (Vaswani et al. 2017, section
-    5.4). The model's output here is the features (B,T,D): the loss multiplies them by the output kernel itself, in
-    chunks, so that (tokens × vocabulary) is never held at once.
+    The loss is the label-smoothed cross-entropy per target token, without padding (Vaswani et al. 2017, section 5.4).
+    The output of this model is the features (B,T,D). The loss itself multiplies them by the output kernel, in chunks,
+    so that an array of (tokens × vocabulary) never exists as a whole.
 
-    Metrics, over all tokens since they were last reset: `loss`, `token_accuracy`, `perplexity` (without smoothing),
-    and `tokens`, their number.
+    The metrics cover all tokens since the last reset: `loss`, `token_accuracy`, `perplexity` (without smoothing), and
+    `tokens`, their number.
 
     Args:
-        transformer: built, of `kmha.layers.Transformer`.
-        label_smoothing: the share of the probability that is spread over the whole vocabulary.
-        chunk: how many tokens the loss works on at a time; `None` leaves it to `kmha.core.cross_entropy`.
+        transformer: A `kmha.layers.Transformer` that is built.
+        label_smoothing: Share of the probability that is spread over the whole vocabulary.
+        chunk: Number of tokens that the loss processes at a time; `None` lets `kmha.core.cross_entropy` choose.
 
     >>> import numpy, kmha.layers
     >>> transformer = kmha.layers.Transformer(1, 4, 2, 6, 11, 13, 16, 16)
@@ -52,35 +53,35 @@ class TranslationTask(keras.Model):
         self._tokens = keras.metrics.Sum(name="tokens")
 
     def build(self, input_shape: Any) -> None:
-        """Nothing to make but what the Transformer makes when it is first called."""
+        """Do nothing: the Transformer creates all variables."""
         self.built = True
 
     @property
     def metrics(self) -> list[Any]:
-        """Ours alone: Keras' own mean of the loss would weigh batches by their sentences."""
+        """Only our metrics, because Keras' mean of the loss weighs batches by their number of sentences."""
         return [self._loss, self._accuracy, self._perplexity, self._tokens]
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """The features (B,T,D) of (source (B,S), target_in (B,T))."""
+        """Return the features (B,T,D) of (source (B,S), target_in (B,T))."""
         return self.transformer.features(inputs, training=training)
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """The loss per token of this batch, a float32 scalar; updates the metrics.
+        """Return the loss per token of this batch, a float32 scalar, and update the metrics.
 
         Args:
-            x: not used.
-            y: target_out, ids (B,T).
-            y_pred: features (B,T,D).
-            sample_weight: must be `None`.
-            training: whether the loss will be differentiated; validation is measured with the same smoothing.
+            x: Not used.
+            y: Ids of target_out (B,T).
+            y_pred: Features (B,T,D).
+            sample_weight: Must be `None`.
+            training: Whether the loss will be differentiated; validation uses the same smoothing.
 
         Raises:
-            ValueError: `sample_weight` was given.
+            ValueError: `sample_weight` is not `None`.
         """
         if sample_weight is not None:
-            raise ValueError("TranslationTask: sample_weight is not supported; padding is left out without it.")
+            raise ValueError("TranslationTask does not support sample_weight; it ignores padding by itself.")
         bias = self.transformer.output_bias
         sums = token_cross_entropy(
             ops.reshape(y_pred, (-1, y_pred.shape[-1])),
@@ -101,5 +102,70 @@ class TranslationTask(keras.Model):
         return loss
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        """The metrics, which `compute_loss` has updated."""
+        """Return the metrics, which `compute_loss` has updated."""
         return self.get_metrics_result()
+
+
+@keras.saving.register_keras_serializable("kmha")
+class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises linearly to `peak` over `warmup_steps`, then falls as 1/√step (Vaswani et al. 2017, equation 3).
+
+    The first step counts as 1, so that no step has a rate of zero: with n = step + 1, the rate is
+    peak · min(n / warmup_steps, √(warmup_steps / n)). The paper's schedule has
+    peak = (embedding_dim · warmup_steps)^-0.5.
+
+    Args:
+        peak: Highest rate, reached at step number `warmup_steps`; more than 0.
+        warmup_steps: Number of steps to the peak, at least 1.
+
+    Call arguments:
+        step: Step of the optimizer, from 0; an integer or float scalar.
+
+    Returns:
+        A float32 scalar.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    >>> schedule = InverseSquareRoot(peak=0.5, warmup_steps=4)
+    >>> [round(float(schedule(step)), 4) for step in (0, 1, 3, 15)]
+    [0.125, 0.25, 0.5, 0.25]
+    """
+
+    def __init__(self, peak: float, warmup_steps: int) -> None:
+        super().__init__()
+        if not peak > 0:
+            raise ValueError(f"InverseSquareRoot: peak must be more than 0. Received: peak={peak!r}.")
+        if not (isinstance(warmup_steps, int) and warmup_steps >= 1):
+            raise ValueError(
+                f"InverseSquareRoot: warmup_steps must be an integer of at least 1. "
+                f"Received: warmup_steps={warmup_steps!r}."
+            )
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step: Any) -> Any:
+        number = ops.cast(step, "float32") + 1.0
+        return self.peak * ops.minimum(number / self.warmup_steps, ops.sqrt(self.warmup_steps / number))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments."""
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps}
+
+
+def compiled_task(transformer: Any, training: TrainingSettings) -> TranslationTask:
+    """Return a compiled task whose optimizer has its variables."""
+    task = TranslationTask(transformer, training.label_smoothing)
+    task.build(None)
+    task.compile(
+        optimizer=keras.optimizers.Adam(
+            InverseSquareRoot(training.peak_learning_rate, training.warmup_steps),
+            beta_1=training.beta_1,
+            beta_2=training.beta_2,
+            epsilon=training.epsilon,
+            global_clipnorm=training.clip_norm or None,
+        ),
+        jit_compile=False,  # XLA halved the speed of this model on the CPU
+    )
+    task.optimizer.build(task.trainable_variables)
+    return task

@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("[PAD]", "[START]", "[END]", "[UNK]")
-SPACE = "▁"  # what a word begins with, as SentencePiece writes it
-UNKNOWN_TEXT = "⁇"  # likewise: one character, or several in a row, that the vocabulary does not have
-OFTEN = 2  # a character of the training text belongs to the vocabulary if it occurs so many times
+SPACE = "▁"  # starts a word, as in SentencePiece
+UNKNOWN_TEXT = "⁇"  # stands for one or more characters that the vocabulary does not have, as in SentencePiece
+OFTEN = 2  # number of times that a character must occur in the training text to enter the vocabulary
 MAXIMUM_FILE = 64 << 20  # bytes
 
-# A process that forks after threads have encoded would warn and, told to go on with threads, could hang. One thread
-# encodes 29,000 sentences in a second.
+# With several threads, a process that forks after encoding would warn, and could hang. One thread encodes 29,000
+# sentences in a second.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 class TokenizerError(ValueError):
-    """A tokenizer cannot be trained, loaded or used: what was received, and how to mend it."""
+    """Raised for a tokenizer that cannot be trained, loaded or used; the message says how to fix it."""
 
 
 class Tokenizer:
-    """Text to token ids and back.
+    """Converts text to token ids and back.
 
-    Text is brought to Unicode's NFC and every run of white space (U+2581 counts as one) to one space; it is split into
-    words and at punctuation, and words into the pieces of the vocabulary. `decode` gives that text back exactly, as
-    long as the vocabulary has all its characters. Characters that it does not have become one [UNK] for a run of them,
-    written `⁇`. [UNK] is a token that training meets, and not a fallback to bytes, because a byte that no training
-    sentence holds has an embedding that nothing has trained; this is also why a character which occurs only once in
-    the training text is unknown. What looks like a special token in a text is text.
+    The tokenizer normalizes text to Unicode's NFC and every run of white space (including U+2581) to one space. It
+    splits the text into words and at punctuation, and words into subwords of the vocabulary. `decode` returns the
+    normalized text exactly if the vocabulary has all its characters. A run of other characters becomes one [UNK],
+    written `⁇`. There is no fallback to bytes, because a byte that no training sentence holds would have an untrained
+    embedding. For the same reason, a character that occurs only once in the training text is unknown, so that [UNK] is
+    trained. A special token that is written in a text is ordinary text.
 
     Ids: 0 [PAD], 1 [START], 2 [END], 3 [UNK].
 
@@ -49,29 +49,29 @@ class Tokenizer:
     """
 
     def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
-        """Takes what `train` or `load` have made; see there."""
-        # None of these is right in a model's vocabulary, and a file could bring them.
+        """Wrap a tokenizer of the library; use `train` or `load` instead."""
+        # A file could contain these settings, which would be wrong for a model.
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        tokenizer.encode_special_tokens = True  # what reads [END] is not one
+        tokenizer.encode_special_tokens = True  # the text [END] is not a special token
         self._tokenizer = tokenizer
         vocabulary = tokenizer.get_vocab()
-        self._pieces = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
 
     @classmethod
     def train(
         cls, texts: Iterable[str], vocabulary_size: int, *, lowercase: bool = False, split_digits: bool = False
     ) -> "Tokenizer":
-        """Learns the vocabulary from texts, of both languages if it is to serve both; the same texts give the same.
+        """Learn the vocabulary from texts; the same texts always give the same vocabulary.
 
         Args:
-            texts: any number of them.
-            vocabulary_size: of the whole, special tokens and characters included; less is made of little text.
-            lowercase: all text is written small.
-            split_digits: every digit is a token, so that numbers are read and written digit by digit.
+            texts: Texts of all languages that the tokenizer will be used for.
+            vocabulary_size: Largest size of the vocabulary, including special tokens and characters.
+            lowercase: Whether to lowercase all text.
+            split_digits: Whether every digit is a token, so that numbers are read and written digit by digit.
 
         Raises:
-            TokenizerError: the vocabulary cannot hold the characters, or there is no text.
+            TokenizerError: The vocabulary is too small for the characters, or there is no text.
         """
         library = _library()
         texts = list(texts)
@@ -79,10 +79,10 @@ class Tokenizer:
         characters = _characters(texts, tokenizer.normalizer)
         often = sum(count >= OFTEN for count in characters.values())
         if not often:
-            raise TokenizerError("The vocabulary is learned from text. Received: none, or no character twice.")
+            raise TokenizerError("expected text for the vocabulary. Received: no text, or no character twice.")
         if vocabulary_size < often + len(SPECIAL):
             raise TokenizerError(
-                f"The text has {often} characters, and there are {len(SPECIAL)} special tokens: vocabulary_size must "
+                f"the text has {often} characters, and there are {len(SPECIAL)} special tokens: vocabulary_size must "
                 f"be at least {often + len(SPECIAL)}. Received: {vocabulary_size}."
             )
         trainer = library.trainers.BpeTrainer(
@@ -93,15 +93,15 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """Reads what `save` has written.
+        """Read a file that `save` has written.
 
         Raises:
-            TokenizerError: the file is missing, broken, or not a tokenizer of ours.
+            TokenizerError: The file is missing, broken, or not a tokenizer of kmha.
         """
         library = _library()
         try:
             if path.stat().st_size > MAXIMUM_FILE:
-                raise TokenizerError(f"{path}: a tokenizer has at most {MAXIMUM_FILE >> 20} MiB.")
+                raise TokenizerError(f"{path} is too large: a tokenizer has at most {MAXIMUM_FILE >> 20} MiB.")
             tokenizer = library.Tokenizer.from_buffer(path.read_bytes())
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -109,58 +109,58 @@ class Tokenizer:
             raise
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # the library raises plain `Exception`, and what panics in Rust is not even one
+        except BaseException as error:  # the library raises `Exception`, a panic in Rust even `BaseException`
             raise TokenizerError(f"{path} is not a tokenizer: {str(error).splitlines()[0]}.") from None
         vocabulary = tokenizer.get_vocab()
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            raise TokenizerError(f"{path}: the ids of the vocabulary do not run from 0 without gaps.")
+            raise TokenizerError(f"{path}: the ids of the vocabulary must run from 0 without gaps.")
         if [tokenizer.id_to_token(index) for index in range(len(SPECIAL))] != list(SPECIAL):
             raise TokenizerError(f"{path}: the first tokens of the vocabulary must be {' '.join(SPECIAL)}.")
         return cls(tokenizer)
 
     def save(self, path: Path) -> None:
-        """Writes all that `load` needs as one JSON file, which the `tokenizers` library reads too."""
+        """Write one JSON file, which the `tokenizers` library can read too."""
         files.write_text(path, self._tokenizer.to_str(pretty=True) + "\n")
 
     @property
     def vocabulary_size(self) -> int:
-        """How many token ids there are, special ones included."""
-        return len(self._pieces)
+        """The number of token ids, including special tokens."""
+        return len(self._tokens)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of every text, without start and end.
+        """Return the token ids of every text, without start and end.
 
         Raises:
-            TokenizerError: one text where a list of them is expected.
+            TokenizerError: `texts` is one text instead of a list.
         """
         if isinstance(texts, str):
-            raise TokenizerError(f"encode takes a list of texts. Received one text; write encode([{texts[:20]!r}]).")
+            raise TokenizerError(f"encode expects a list of texts. Received one text; write encode([{texts[:20]!r}]).")
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of token ids; padding, start and end are left out, and what is unknown is written `⁇`.
+        """Return the text of token ids, without padding, start and end, and with `⁇` for unknown characters.
 
         Raises:
-            TokenizerError: an id that the vocabulary does not have.
+            TokenizerError: The vocabulary does not have an id.
         """
-        pieces = [
-            UNKNOWN_TEXT if index == UNKNOWN else self._piece(index) for index in ids if index not in (PAD, START, END)
+        texts = [
+            UNKNOWN_TEXT if index == UNKNOWN else self._token(index) for index in ids if index not in (PAD, START, END)
         ]
-        return "".join(pieces).replace(SPACE, " ").strip()
+        return "".join(texts).replace(SPACE, " ").strip()
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The piece of every id, as pictures label it: `▁` begins a word, and special tokens have their names.
+        """Return the token of every id, for labels: `▁` starts a word, and special tokens have names.
 
         Raises:
-            TokenizerError: an id that the vocabulary does not have.
+            TokenizerError: The vocabulary does not have an id.
         """
-        return [self._piece(index) for index in ids]
+        return [self._token(index) for index in ids]
 
-    def _piece(self, index: int) -> str:
-        if not 0 <= index < len(self._pieces):
-            raise TokenizerError(f"The vocabulary has ids from 0 to {len(self._pieces) - 1}. Received: {index}.")
-        return self._pieces[index]
+    def _token(self, index: int) -> str:
+        if not 0 <= index < len(self._tokens):
+            raise TokenizerError(f"the vocabulary has ids from 0 to {len(self._tokens) - 1}. Received: {index}.")
+        return self._tokens[index]
 
 
 def _library() -> Any:
@@ -185,7 +185,7 @@ def _untrained(library: Any, lowercase: bool, split_digits: bool) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always"),
-            # A word is the same tokens before a full stop as elsewhere.
+            # So a word has the same tokens before a full stop as elsewhere.
             pre_tokenizers.Punctuation(behavior="isolated"),
             *([pre_tokenizers.Digits(individual_digits=True)] if split_digits else []),
         ]
@@ -195,10 +195,10 @@ def _untrained(library: Any, lowercase: bool, split_digits: bool) -> Any:
 
 
 def _characters(texts: Iterable[str], normalizer: Any) -> Counter[str]:
-    """How often each occurs in what the words are made of.
+    """Count the characters of normalized text.
 
-    The library counts too, but drops among the rarest as its hash table has them: a limit between two counts is what
-    makes training the same every time.
+    The library counts them too, but drops rare ones in the order of its hash table. A limit between two counts makes
+    training reproducible.
     """
     characters: Counter[str] = Counter()
     for text in texts:

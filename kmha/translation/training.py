@@ -1,4 +1,4 @@
-"""A training run from its first step, or from where it was stopped, to the finished model."""
+"""`TrainingRun`: trains from the first step, or from where the run was stopped, to the finished model."""
 
 import dataclasses
 import importlib.util
@@ -10,35 +10,33 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kmha.translation import batches, callbacks, checkpoint, folder, weights
+from kmha.translation import batches, callbacks, checkpoint, folder
 from kmha.translation.checkpoint import Journal
 from kmha.translation.corpora import Corpus, Pairs
 from kmha.translation.folder import Config
-from kmha.translation.schedule import InverseSquareRoot
+from kmha.translation.preparation import TrainingListener
 from kmha.translation.settings import TrainingSettings
-from kmha.translation.start import Listener
-from kmha.translation.task import TranslationTask
+from kmha.translation.task import compiled_task
 from kmha.translation.tokenizer import Tokenizer
 from kmha.translation.translator import Translator
-from kmha.translation.validation import Scorer, pairs_in_order
 
-AHEAD = 8  # batches that are made while another is learnt from
+PREFETCH = 8  # batches that are prepared during a step
 
 
-class Run:
+class TrainingRun:
     """One session of training.
 
-    The weights after a step depend on the settings, the seed, the data and the step, not on how often the run was
-    stopped: see `checkpoint.save`, and `batches.stream` for the data.
+    The weights after a step depend only on the settings, the seed, the data and the step, however often the run was
+    stopped: see `checkpoint.save`, and `batches.training_batches` for the data.
 
     Args:
-        path: the model folder, as `start.begin` makes it.
-        config: of the folder.
-        tokenizer: of the folder.
-        corpus: to train and to validate on.
-        minutes: for all sessions together; `None` is no limit.
-        listener: is told how far it is.
-        begun: by `time.monotonic`, when this session began; `None` is now.
+        path: Model folder, as `preparation.prepare_folder` creates it.
+        config: Config of the folder.
+        tokenizer: Tokenizer of the folder.
+        corpus: Corpus to train and to validate on.
+        minutes: Time limit for all sessions together; `None` means no limit.
+        listener: Receives the progress.
+        started: Start of the session as a value of `time.monotonic`; `None` means now.
     """
 
     def __init__(
@@ -49,21 +47,19 @@ class Run:
         corpus: Corpus,
         *,
         minutes: float | None = None,
-        listener: Listener | None = None,
-        begun: float | None = None,
+        listener: TrainingListener | None = None,
+        started: float | None = None,
     ) -> None:
-        begun = time.monotonic() if begun is None else begun
+        started = time.monotonic() if started is None else started
         self._path, self._config, self._minutes = path, config, minutes
-        self._listener = listener or Listener()
-        self._clock: Callable[[], float] = lambda: time.monotonic() - begun
+        self._listener = listener or TrainingListener()
+        self._clock: Callable[[], float] = lambda: time.monotonic() - started
         keras.utils.set_random_seed(config.seed)
-        self.task = make_task(folder.build(config), config.settings.training)
-        self._train = self._encoded(tokenizer, corpus.train, "training")
-        validation = pairs_in_order(
-            *self._encoded(tokenizer, corpus.validation, "validation"), self._training.tokens_per_batch
-        )
-        self._validation = list(validation)
-        self._scorer = Scorer(
+        self.task = compiled_task(folder.build(config), config.settings.training)
+        self._pairs = self._encoded(tokenizer, corpus.train, "training")
+        validation = self._encoded(tokenizer, corpus.validation, "validation")
+        self._validation = list(batches.validation_batches(*validation, self._training.tokens_per_batch))
+        self._scorer = callbacks.Scorer(
             Translator(self.task.transformer, tokenizer, config.settings.search),
             corpus.validation,
             exact=config.task == "dates",
@@ -71,16 +67,16 @@ class Run:
             samples=self._training.samples,
         )
 
-    def __call__(self) -> Config:
-        """Trains to the end, or until time is up, and leaves a finished model in the folder.
+    def train(self) -> Config:
+        """Train to the end, or until time is up, and leave a usable model in the folder.
 
         Returns:
-            The config as it is in the folder then, with the result.
+            The folder's new config, with the result.
 
         Raises:
-            CheckpointError: the state in the folder cannot be gone on from.
+            CheckpointError: The run cannot be resumed from the state in the folder.
         """
-        journal = self._resumed()
+        journal = self._resume()
         timer = callbacks.Timer(journal, self._minutes, self._clock)
         while not journal.ended:
             self._fit(journal, timer)
@@ -92,25 +88,25 @@ class Run:
 
     @property
     def _state(self) -> Path:
-        return self._path / weights.CHECKPOINTS / weights.STATE
+        return self._path / folder.CHECKPOINTS / folder.STATE
 
     def _encoded(self, tokenizer: Tokenizer, pairs: Pairs, what: str) -> tuple[list[list[int]], list[list[int]]]:
-        """Both sides as ids, without pairs that are longer than the settings allow."""
+        """Return both sides as ids, without the pairs that exceed data.max_length."""
         source, target = tokenizer.encode(pairs.source), tokenizer.encode(pairs.target)
-        rows = batches.fitting(source, target, self._config.settings.data.max_length)
+        longest = self._config.settings.data.max_length
+        rows = batches.rows_that_fit(source, target, longest)
         left_out = len(source) - len(rows)
         if left_out:
-            longest = self._config.settings.data.max_length
-            self._listener.note(f"{left_out:,} {what} pairs are longer than data.max_length={longest} tokens: left out")
+            self._listener.note(f"left out {left_out:,} {what} pairs longer than data.max_length={longest} tokens")
         return [source[row] for row in rows], [target[row] for row in rows]
 
-    def _resumed(self) -> Journal:
-        """The journal of the sessions before this one, whose state the task gets; or a new one."""
+    def _resume(self) -> Journal:
+        """Return the journal of earlier sessions, whose state the task gets; or a new one."""
         if not self._state.exists():
             callbacks.write_logs(self._path / folder.LOGS, Journal())
             return Journal()
         journal = checkpoint.load(self._state, self.task)
-        weights.forget(self._path, after=journal.step)  # a killed run may have got further than its state
+        folder.remove_checkpoints(self._path, after=journal.step)  # a killed run may be ahead of its state
         self._listener.resumed(journal.step)
         callbacks.write_logs(self._path / folder.LOGS, journal)
         if journal.ended == "minutes":
@@ -118,7 +114,7 @@ class Run:
         return journal
 
     def _fit(self, journal: Journal, timer: callbacks.Timer) -> None:
-        """To the next regular check first, where a session ended between two; then on, as far as they are regular."""
+        """Train to the next regular check if a session ended between two checks, otherwise as far as possible."""
         training = self._training
         remaining = training.steps - journal.step
         length = min(training.steps_between_checks - journal.step % training.steps_between_checks, remaining)
@@ -129,7 +125,7 @@ class Run:
             epochs=remaining // length if regular else 1,
             validation_data=_dataset(lambda: iter(self._validation), len(self._validation)),
             callbacks=self._callbacks(journal, timer),
-            shuffle=False,  # the batches come in an order of their own
+            shuffle=False,  # the batches are already shuffled
             verbose=0,
         )
 
@@ -137,19 +133,19 @@ class Run:
         with_board = importlib.util.find_spec("tensorboard") is not None
         return [
             timer,
-            callbacks.Translate(journal, self._scorer),
-            callbacks.Record(journal, self._config, timer),
-            callbacks.Keep(journal, self._config, self._path),
-            callbacks.Logs(journal, self._path, with_board),
+            callbacks.ScoreTranslations(journal, self._scorer),
+            callbacks.RecordCheck(journal, self._config, timer),
+            callbacks.KeepWeights(journal, self._config, self._path),
+            callbacks.WriteLogs(journal, self._path, with_board),
             callbacks.SaveState(journal, self._state),
-            callbacks.Tell(journal, self._listener.step, self._listener.check),
+            callbacks.NotifyListener(journal, self._listener.step, self._listener.check),
         ]
 
     def _batches(self, step: int) -> Any:
         training = self._training
         return _dataset(
-            lambda: batches.stream(
-                *self._train,
+            lambda: batches.training_batches(
+                *self._pairs,
                 tokens=training.tokens_per_batch,
                 seed=self._config.seed,
                 start_step=step,
@@ -158,17 +154,17 @@ class Run:
         )
 
     def _finish(self, journal: Journal, timer: callbacks.Timer) -> Config:
-        """The average of the last checks, or the best single one if that does better on the validation set."""
-        steps = [step for step in weights.kept_steps(self._path) if step <= journal.step]
-        last = weights.last(steps, self._training.average, self._training.steps_between_checks)
+        """Save the average of the last checks, or the best single check if it validates better."""
+        steps = [step for step in folder.checkpoint_steps(self._path) if step <= journal.step]
+        last = folder.last_steps(steps, self._training.average, self._training.steps_between_checks)
         best = [step for step in steps if step == journal.best_step]
         scored = []
         for chosen in [last] if best in ([], last) else [last, best]:
-            weights.average(self.task.transformer, self._path, chosen)
+            folder.average_weights(self.task.transformer, self._path, chosen)
             scored.append((self._score(), chosen))
         (name, value), chosen = max(scored, key=lambda one: callbacks.goodness(*one[0]))
-        weights.average(self.task.transformer, self._path, chosen)
-        weights.save(self.task.transformer, self._path / folder.WEIGHTS)
+        folder.average_weights(self.task.transformer, self._path, chosen)
+        folder.save_weights(self.task.transformer, self._path / folder.WEIGHTS)
         result = {
             "finished": journal.ended != "minutes",
             "ended": journal.ended,
@@ -191,27 +187,9 @@ class Run:
         return "val_loss", float(self.task.evaluate(data, verbose=0, return_dict=True)["loss"])
 
 
-def make_task(transformer: Any, training: TrainingSettings) -> TranslationTask:
-    """What `fit` trains, compiled, with the optimizer's variables made."""
-    task = TranslationTask(transformer, training.label_smoothing)
-    task.build(None)
-    task.compile(
-        optimizer=keras.optimizers.Adam(
-            InverseSquareRoot(training.peak_learning_rate, training.warmup_steps),
-            beta_1=training.beta_1,
-            beta_2=training.beta_2,
-            epsilon=training.epsilon,
-            global_clipnorm=training.clip_norm or None,
-        ),
-        jit_compile=False,  # halved the speed of this model on the CPU
-    )
-    task.optimizer.build(task.trainable_variables)
-    return task
-
-
 def _dataset(generator: Callable[[], Iterator[Any]], count: int | None = None) -> Any:
     ids = tf.TensorSpec([None, None], tf.int32)
     data = tf.data.Dataset.from_generator(generator, output_signature=((ids, ids), ids))
     if count is not None:
         data = data.apply(tf.data.experimental.assert_cardinality(count))
-    return data.prefetch(AHEAD)
+    return data.prefetch(PREFETCH)

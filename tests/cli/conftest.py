@@ -20,7 +20,7 @@ def model_folder(tmp_path_factory):
     """Of 2 + 2 layers with 3 heads each, at most 20 positions and translations of at most 9 tokens, beam 2."""
     import keras
 
-    from kmha.translation import folder, weights
+    from kmha.translation import folder
     from kmha.translation.settings import Settings
     from kmha.translation.tokenizer import Tokenizer
 
@@ -46,7 +46,7 @@ def model_folder(tmp_path_factory):
     keras.utils.set_random_seed(4)
     model = folder.build(config)
     _train(model, tokenizer)
-    weights.save(model, path / folder.WEIGHTS)
+    folder.save_weights(model, path / folder.WEIGHTS)
     return path
 
 

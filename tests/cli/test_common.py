@@ -22,7 +22,7 @@ def test_a_backend_that_is_missing(backend, command, monkeypatch):
 
 
 def test_what_the_backend_writes_on_its_own_is_dropped(capfd):
-    with common._without_notes():
+    with common._silent_stderr():
         os.write(2, b"a note about the machine\n")
     os.write(2, b"an error\n")
     assert capfd.readouterr().err == "an error\n"
@@ -30,7 +30,7 @@ def test_what_the_backend_writes_on_its_own_is_dropped(capfd):
 
 def test_standard_error_may_be_closed(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
-    with common._without_notes():
+    with common._silent_stderr():
         ran = True
     assert ran
 
@@ -107,8 +107,8 @@ def test_a_module_that_fails(module, text, message):
         ("loaded:", "expected MODULE:NAME"),
         ("loaded.py:thing", "name the module without .py. Received: 'loaded.py:thing'."),
         ("a/loaded:thing", "name the module as Python imports it, a.loaded:thing. Received: 'a/loaded:thing'."),
-        ("loaded:thong", "loaded has no thong. It has: thing."),
-        ("loaded:thing.more", "loaded has no thing.more. It has: nothing that can be called."),
+        ("loaded:thong", "loaded does not have thong. It has: thing."),
+        ("loaded:thing.more", "loaded does not have thing.more. It has: nothing callable."),
         ("nowhere:thing", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_module_that_python_has_already(module):
     path = module("fractions", "thing = 1\n")
     with pytest.raises(ClickException) as error:
         common.load("fractions:thing")
-    assert error.value.message == f"Python has a module fractions of its own, and does not look at {path}: rename it."
+    assert error.value.message == f"Python has its own module fractions and ignores {path}: rename the file."
 
 
 def test_our_folder_comes_first_and_once(module):

@@ -7,10 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from kmha.cli import common, evaluation, main, translation
+from kmha.cli.options import SearchChoice
 from kmha.translation import corpora
 
 pytestmark = pytest.mark.tensorflow
 
+GREEDY = SearchChoice("greedy", {})
 SOURCES = ["two dogs run on the sand .", "a cat sleeps .", "the old tree", "three birds sing", "a bird sings"]
 
 
@@ -52,7 +54,7 @@ def of_task(translator, monkeypatch):
             asked.append(source)
             return corpus
 
-        monkeypatch.setattr("kmha.translation.start.Source.read", read)
+        monkeypatch.setattr("kmha.translation.preparation.CorpusSource.read", read)
         return asked
 
     return change
@@ -112,7 +114,7 @@ def test_files(model_folder, translator, tmp_path):
 
 def test_tokens_are_those_written_and_the_ends(translator):
     pairs = _pairs("few", SOURCES[:3], SOURCES[:3])
-    result = evaluation.evaluate(translator, "few", pairs, "greedy", {})
+    result = evaluation.score_test_set(translator, "few", pairs, GREEDY)
     found = [best for best, *_ in translator.translate(pairs.source, "greedy", note=lambda row, text: None)]
     assert result.tokens == sum(len(one.ids) for one in found) + sum(one.finished for one in found)
     assert result.unfinished == sum(not one.finished for one in found)
@@ -122,7 +124,7 @@ def test_tokens_are_those_written_and_the_ends(translator):
 def test_progress_is_told(translator):
     told = []
     pairs = _pairs("few", SOURCES, SOURCES)
-    evaluation.evaluate(translator, "few", pairs, "greedy", {}, lambda name, done: told.append((name, done)))
+    evaluation.score_test_set(translator, "few", pairs, GREEDY, lambda name, done: told.append((name, done)))
     assert told[-1] == ("few", 5)
 
 
@@ -177,15 +179,19 @@ def test_the_default_is_all_test_sets_but_not_the_validation_set(of_task):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        ([], 2, "this model learnt from files of yours: add --source FILE --target FILE to test it."),
+        ([], 2, "this model was trained on your own files: add --source FILE --target FILE to test it."),
         (["--source", "mine.en"], 2, "--source and --target go together"),
         (["--source", "mine.en", "--target", "mine.de", "--data", "."], 2, "--data is for Multi30k: leave it out"),
         (["--source", "no.en", "--target", "mine.de"], 2, "File 'no.en' does not exist"),
         (["--source", "mine.en", "--target", "short.de"], 1, "mine.en has 5 lines and short.de has 1."),
-        (["--source", "mine.en", "--target", "mine.de", "--test", "x"], 2, "there is no x. There are: mine.en."),
+        (
+            ["--source", "mine.en", "--target", "mine.de", "--test", "x"],
+            2,
+            "no test set x. There are: mine.en.",
+        ),
         (["--json", "no/scores.json"], 2, "the folder no does not exist"),
-        (["--greedy", "--beam", "3"], 2, "--beam and --greedy are different searches"),
-        (["--greedy", "--length-penalty", "1"], 2, "--length-penalty is for the beam search"),
+        (["--greedy", "--beam", "3"], 2, "--beam is for the beam search: leave --greedy out."),
+        (["--greedy", "--length-penalty", "1"], 2, "--length-penalty is for the beam search: leave --greedy out."),
     ],
 )
 def test_bad_options_are_explained_in_a_line(options, status, message, tmp_path):
@@ -207,19 +213,19 @@ def test_one_file_of_translations_holds_one_test_set(of_task):
 def test_a_step_that_was_not_kept_is_a_line(model_folder):
     result = _run(model_folder, "--step", "700")
     assert result.exit_code == 1
-    assert result.output.startswith(f"Error: {model_folder} keeps no weights of step 700. It has: none.")
+    assert result.output.startswith(f"Error: {model_folder} has no weights of step 700. It has: none.")
 
 
 def test_a_step_that_was_kept(model_folder, another_task, tmp_path):
     """Its weights are read, and not those of the finished model."""
-    from kmha.translation import weights
+    from kmha.translation import folder
     from kmha.translation.translator import Translator
 
     path = another_task("files")
     kept = Translator.load(path)
     kept.model.set_weights([-weight for weight in kept.model.get_weights()])
-    (path / weights.CHECKPOINTS).mkdir()
-    weights.save(kept.model, weights.kept(path, 250))
+    (path / folder.CHECKPOINTS).mkdir()
+    folder.save_weights(kept.model, folder.checkpoint(path, 250))
     result = _run(path, *_files(tmp_path, SOURCES), "--step", "250", "--output", "out.de")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out.de").read_text().splitlines() == _texts(kept, SOURCES)
@@ -244,7 +250,7 @@ def test_ctrl_c(of_task, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluation, "evaluate", interrupt)
+    monkeypatch.setattr(evaluation, "score_test_set", interrupt)
     result = _run("model", "--json", "scores.json")
     assert result.exit_code == common.INTERRUPTED
     assert result.stderr.strip() == "Interrupted."
@@ -252,13 +258,13 @@ def test_ctrl_c(of_task, monkeypatch):
 
 
 def test_translations_that_were_cut_off_are_counted(capsys):
-    result = evaluation.Result(
+    result = evaluation.SetResult(
         "few", ["a"], [types.SimpleNamespace(name="BLEU", value=1.5, signature="s:1")], 9, 2.0, 3
     )
     about = {"languages": ["en", "de"], "parameters": 12345, "search": {"method": "greedy"}}
     evaluation._show([result], about)
     output = capsys.readouterr().out
-    assert "few: 3 translations were cut off before they came to an end." in output
+    assert "few: 3 translations were truncated before their end." in output
     assert "12,345 parameters; greedy" in output
     assert "1.50" in output
 

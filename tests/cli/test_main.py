@@ -46,6 +46,16 @@ def test_help_imports_no_tensorflow():
             assert text in page, command
 
 
+def test_help_is_fast():
+    code = (
+        "import sys\nfrom kmha.cli import main\nmain(['--help'], standalone_mode=False)\n"
+        "print(sorted({'rich', 'keras', 'tensorflow', 'numpy', 'tokenizers'} & set(sys.modules)))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert output.startswith("Usage: ")
+    assert output.endswith("\n[]\n")
+
+
 def test_version():
     assert _run("--version").output == f"main, version {__version__}\n"
 
@@ -70,7 +80,7 @@ def test_what_the_system_refuses_is_a_line(tmp_path, monkeypatch):
     def refused(*arguments, **options):
         raise PermissionError(13, "Permission denied", "there")
 
-    monkeypatch.setattr("kmha.cli.training.run", refused)
+    monkeypatch.setattr("kmha.cli.training.train", refused)
     result = _run("train", "dates")
     assert result.exit_code == 1
     assert result.output == "Error: there: Permission denied.\n"
@@ -80,7 +90,7 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(tmp_path, m
     monkeypatch.setattr("kmha.cli.options.os.access", lambda *_: False)  # root may write anywhere
     result = _run("compare", "--json", str(tmp_path / "report.json"))
     assert result.exit_code == 2
-    assert f"the folder {tmp_path} may not be written to." in result.output
+    assert f"the folder {tmp_path} is not writable." in result.output
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])

@@ -57,8 +57,10 @@ def text(tmp_path):
 def test_text_of_ones_own_with_everything_that_is_awkward(text, tmp_path):
     result = _run(*FILES, "--out", "made", *TINY)
     assert result.exit_code == 0, result.output
-    assert "files, en to de: 188 pairs to train on (3 with an empty side dropped), 9 to validate on" in result.stderr
-    assert "training pairs are longer than data.max_length=64 tokens: left out" in result.stderr
+    assert (
+        "files, en to de: 188 training pairs (3 dropped because one side is empty), 9 validation pairs" in result.stderr
+    )
+    assert "training pairs longer than data.max_length=64 tokens" in result.stderr
     assert "step 2 of 4 · " in result.stderr
     assert "BLEU" in result.stderr
     assert "  model      " in result.stderr
@@ -88,7 +90,7 @@ def test_time_is_up_and_more_is_given(text, tmp_path):
     assert (tmp_path / "files-model/model.weights.h5").exists()
     again = _run(*FILES, *TINY, "--minutes", "0.0001")
     assert again.exit_code == 0
-    assert "files-model has used its minutes: 1 steps, " in again.stderr
+    assert "files-model has used up its time: 1 steps, " in again.stderr
     last = _run(*FILES, *TINY)
     assert last.exit_code == 0
     assert "resuming at step 1 of 4" in last.stderr
@@ -96,28 +98,28 @@ def test_time_is_up_and_more_is_given(text, tmp_path):
 
 
 def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
-    from kmha.translation.train import Run
+    from kmha.translation.training import TrainingRun
 
     def interrupted(self):
         self._listener.resumed(2)
         self._listener.step(3, 0.5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "__call__", interrupted)
+    monkeypatch.setattr(TrainingRun, "train", interrupted)
     result = _run(*FILES, *TINY)
     assert result.exit_code == common.INTERRUPTED
     lines = result.stderr.splitlines()
-    assert lines[-2] == "Stopped at step 3. The same command goes on from step 2:"
+    assert lines[-2] == "Stopped at step 3. The same command resumes from step 2:"
     assert lines[-1] == "  kmha train --out 'a model'"
 
-    monkeypatch.setattr(Run, "__call__", lambda self: _interrupt())  # before it is known where it goes on
+    monkeypatch.setattr(TrainingRun, "train", lambda self: _interrupt())  # before it is known where it goes on
     result = _run(*FILES, *TINY)
-    assert result.stderr.splitlines()[-2] == "Stopped before the first step. The same command goes on:"
+    assert result.stderr.splitlines()[-2] == "Stopped before the first step. The same command resumes:"
 
-    monkeypatch.setattr(training, "_wanted", lambda *_: _interrupt())
+    monkeypatch.setattr(training, "_prepare", lambda *_: _interrupt())
     result = _run(*FILES, *TINY)
     assert result.exit_code == common.INTERRUPTED
-    assert result.stderr.endswith("Stopped before training began.\n")
+    assert result.stderr.endswith("Stopped before training started.\n")
 
 
 @pytest.mark.parametrize("chosen", ["0", None])
@@ -138,24 +140,24 @@ def test_it_trains_with_onednn_unless_told_otherwise(text, monkeypatch, chosen):
 
 
 def test_a_full_disk_is_a_line(text, monkeypatch):
-    from kmha.translation.train import Run
+    from kmha.translation.training import TrainingRun
 
     def full(self):
         self._listener.resumed(2)
         raise OSError(28, "No space left on device", "state.npz")
 
-    monkeypatch.setattr(Run, "__call__", full)
+    monkeypatch.setattr(TrainingRun, "train", full)
     result = _run(*FILES, *TINY, "--out", "made")
     assert result.exit_code == 1
     said = result.stderr.splitlines()[-1]
-    assert said.startswith("Error: made cannot be written: state.npz: No space left on device. What was kept is whole")
-    assert said.endswith("the same command goes on from step 2.")
+    assert said.startswith("Error: cannot write made: state.npz: No space left on device. The last checkpoint is")
+    assert said.endswith("the same command resumes from step 2.")
 
 
 def test_a_run_that_diverges_ends_and_says_so(text, tmp_path):
     result = _run(*FILES, *TINY, "--set", "training.peak_learning_rate=1e30", "--set", "training.steps=40")
     assert result.exit_code == 1
-    assert "Error: the loss was no number any more. Train again with --restart and a lower" in result.stderr
+    assert "Error: the loss became NaN or infinite. Train again with --restart and a lower" in result.stderr
     result = CliRunner().invoke(main, ["translate", "files-model", "a dog runs"])
     assert isinstance(result.exception, SystemExit | None), result.exception  # with the last check that was a model
 
@@ -170,22 +172,22 @@ def _interrupt():
         (["date"], 2, "'date' is not one of 'dates', 'multi30k', 'files'"),
         (["multi30k"], 1, "Error: multi30k needs --data DIR, a folder with the files of"),
         (["multi30k", "--data", "nowhere"], 1, "Error: Multi30k: nowhere is not a folder."),
-        (["dates", "--data", "."], 2, "--data belongs to multi30k, and this is dates: kmha train multi30k --data"),
-        (["--direction", "de-en"], 2, "--direction belongs to multi30k, and this is dates"),
-        (["dates", *FILES], 2, "--source is for text of your own: leave out dates."),
+        (["dates", "--data", "."], 2, "--data is for multi30k, not for dates: kmha train multi30k --data"),
+        (["--direction", "de-en"], 2, "--direction is for multi30k, not for dates"),
+        (["dates", *FILES], 2, "--source is for your own text: leave dates out."),
         (["--source", "text.en"], 1, "Error: training on files needs --source FILE and --target FILE"),
-        ([*FILES, "--validation-target", "v"], 2, "--validation-source and --validation-target are given together"),
+        ([*FILES, "--validation-target", "v"], 2, "--validation-source and --validation-target go together"),
         (FILES, 1, "Error: text.en cannot be read: No such file or directory."),
         (["--seed", "4294967296"], 2, "4294967296 is not in the range 0<=x<=4294967295"),
         (["--minutes", "nan"], 2, "'nan' is not a finite number"),
-        (["--profile", "gpu"], 1, "Error: there is no profile gpu. There are: base, cpu;"),
+        (["--profile", "gpu"], 1, "Error: there is no profile gpu. Choose base, cpu,"),
         (["--profile", "my.toml"], 1, "Error: the profile my.toml cannot be read: No such file or directory."),
         (["--set", "training.step=4"], 1, "Error: --set training.step=4: there is no training.step. Did you mean"),
         (["--set", "data.vocabulary_size=9"], 1, "vocabulary_size must be at least"),
         (["--minutes", "0"], 2, "0 is not in the range x>0"),
         (["--dtype", "float16"], 2, "'float16' is not one of 'float32', 'mixed_float16', 'mixed_bfloat16'"),
         (["--out", "file"], 2, "'--out': Directory 'file' is a file."),
-        (["--out", "file/model"], 1, "Error: file/model cannot be made: Not a directory."),
+        (["--out", "file/model"], 1, "Error: cannot create file/model: Not a directory."),
     ],
 )
 def test_what_is_wrong_is_a_line(arguments, status, message, tmp_path, monkeypatch):
@@ -206,15 +208,15 @@ def test_a_missing_extra_is_named(package, monkeypatch):
     result = _run("dates")
     assert result.exit_code == 1
     assert result.output == (
-        f"Error: {package}, which training a translator needs, is not installed. Run: pip install 'kmha[translate]'\n"
+        f"Error: {package}, which kmha train needs, is not installed. Run: pip install 'kmha[translate]'\n"
     )
 
 
 def test_two_runs_do_not_share_a_folder(text):
-    from kmha.translation.start import alone
+    from kmha.translation.preparation import lock_folder
 
     (path := training.Path("shared")).mkdir()
-    with alone(path):
+    with lock_folder(path):
         result = _run(*FILES, "--out", "shared", *TINY)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
@@ -225,7 +227,7 @@ def test_two_runs_do_not_share_a_folder(text):
 def test_each_task_has_a_folder_of_its_own():
     empty = dict.fromkeys(("task", "out", "data", "source", "target", "validation_source", "validation_target"))
     rest = {"direction": None, "profile": "cpu", "entries": (), "minutes": None, "seed": 0, "dtype": "float32"}
-    choice = training.Choice(**{**empty, **rest, "restart": False})
+    choice = training.TrainingChoice(**{**empty, **rest, "restart": False})
     assert str(choice.folder()) == "dates-model"
     both = dataclasses.replace(choice, task="multi30k", direction="de-en")
     assert str(both.folder()) == "multi30k-de-en-model"

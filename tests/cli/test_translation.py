@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import main, texts_given, translation
+from kmha.cli import main, translation
 
 pytestmark = pytest.mark.tensorflow
 
@@ -68,13 +68,11 @@ def test_notes_name_the_line():
     result = _run("model", input="\n".join(lines).encode() + b"\na cat \xff sleeps\n")
     assert result.exit_code == 0, result.output
     assert len(result.stdout.splitlines()) == 5
-    assert "line 2: the model has never seen '犬'." in result.stderr
-    assert "line 3: it has 40 tokens; the model can read 19, and the rest is left out." in result.stderr
+    assert "line 2: the model does not know '犬'." in result.stderr
+    assert "line 3: the text has 40 tokens; the model reads only the first 19." in result.stderr
     # Which of the two that it has not learnt by heart is up to the model.
-    assert re.search(
-        r"line [34]: its translation was cut off after 9 tokens, before it came to an end\.", result.stderr
-    )
-    assert "line 5: it is not UTF-8; what cannot be read is replaced by" in result.stderr
+    assert re.search(r"line [34]: the translation was truncated after 9 tokens\.", result.stderr)
+    assert "line 5: it is not UTF-8; � replaces the invalid bytes." in result.stderr
     assert "line 1: " not in result.stderr
     assert "犬" not in result.stdout
 
@@ -128,7 +126,7 @@ def test_json():
     assert record["source"] == "a 犬 sleeps"
     assert [sorted(one) for one in record["translations"]] == [["finished", "log_probability", "score", "text"]] * 2
     assert record["translations"][0]["score"] > record["translations"][1]["score"]
-    assert record["notes"][0] == "the model has never seen '犬'."
+    assert record["notes"][0] == "the model does not know '犬'."
     attention = record["attention"]
     assert attention["source"][-1] == attention["target"][-1] == "[END]"
     assert [len(row) for row in attention["scores"]] == [len(attention["source"])] * len(attention["target"])
@@ -170,22 +168,22 @@ def test_attention_as_a_picture(name, begin, options, tmp_path):
 def test_arguments_that_cannot_be_read():
     result = _run("model", "--attention", "a cat \udcff sleeps", "\u2581")
     assert result.exit_code == 0, result.output
-    assert "text 1: it is not UTF-8; what cannot be read is replaced by" in result.stderr
+    assert "text 1: it is not UTF-8; � replaces the invalid bytes." in result.stderr
     assert result.stdout.count("rows: query tokens") == 1
 
 
 @pytest.mark.usefixtures("_loaded")
 def test_a_prompt(monkeypatch):
-    monkeypatch.setattr(texts_given, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(translation, "is_interactive", lambda: True)
     result = _run("model", input=f"{TEXTS[0]}\n\n{TEXTS[1]}\n")  # and then the end, as Ctrl-D gives it
     assert result.exit_code == 0, result.output
     assert result.stdout == f"{TRANSLATIONS[0]}\n{TRANSLATIONS[1]}\n"  # which may be a file
-    assert result.stderr == "A text and Enter; Ctrl-D ends.\n> > > > \n"
+    assert result.stderr == "Type a text and press Enter; Ctrl-D ends.\n> > > > \n"
 
 
 @pytest.mark.usefixtures("_loaded")
 def test_ctrl_c_at_the_prompt_asks_again(monkeypatch):
-    monkeypatch.setattr(texts_given, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(translation, "is_interactive", lambda: True)
     given = iter([KeyboardInterrupt, TEXTS[1], EOFError])
 
     def ask(prompt=""):
@@ -214,7 +212,7 @@ def test_lines_are_given_out_as_they_come():
             return len(part)
 
     stream = io.BufferedReader(Slow(b"one\ntw", b"o", b"\n\nthree\nfour\n", b"five"))
-    chunks = texts_given.chunks(stream, 2)
+    chunks = translation.chunks(stream, 2)
     assert next(chunks) == [b"one"]
     assert stream.raw.parts == [b"o", b"\n\nthree\nfour\n", b"five"]
     assert [*chunks] == [[b"two", b""], [b"three", b"four"], [b"five"]]
@@ -240,13 +238,16 @@ def test_a_pipe_that_is_slow_and_a_reader_that_goes(model_folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--greedy", "--beam", "3"], "--beam and --greedy are different searches: give one of them."),
-        (["--sample", "--greedy"], "--greedy and --sample are different searches"),
+        (["--greedy", "--beam", "3"], "--beam is for the beam search: leave --greedy out."),
+        (["--sample", "--greedy"], "--greedy and --sample are different search methods: choose one of them."),
         (["--top-k", "5"], "--top-k is for sampling: add --sample."),
         (["--temperature", "0.5", "--beam", "3"], "--temperature is for sampling: add --sample."),
-        (["--sample", "--length-penalty", "1"], "--length-penalty is for the beam search"),
-        (["--greedy", "--n-best", "2"], "--greedy finds one translation"),
-        (["--beam", "2", "--n-best", "3"], "--n-best 3 needs a beam as wide. Received: --beam 2."),
+        (["--sample", "--length-penalty", "1"], "--length-penalty is for the beam search: leave --sample out."),
+        (["--greedy", "--n-best", "2"], "--n-best is for the beam search and sampling: leave --greedy out."),
+        (
+            ["--beam", "2", "--n-best", "3"],
+            "n_best must be at most beam_size. Received: n_best=3, beam_size=2.",
+        ),
         (["--beam", "0"], "0 is not in the range x>=1"),
         (["--temperature", "0"], "0.0 is not in the range x>=1e-06"),
         (["--top-p", "1.5"], "1.5 is not in the range 0<x<=1"),
@@ -280,10 +281,10 @@ def test_no_such_layer_or_head(options, message):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (None, "no-model does not exist. A folder that `kmha train --out DIR` has made is expected."),
+        (None, "no-model does not exist. Expected a folder that `kmha train --out DIR` has created."),
         ([], "is not a model folder: it has no config.json."),
         (["config.json"], "has no finished model yet."),
-        (["config.json", "model.weights.h5"], "is not whole: it has no tokenizer.json."),
+        (["config.json", "model.weights.h5"], "is incomplete: it has no tokenizer.json."),
     ],
 )
 def test_a_folder_without_a_model_is_a_line(spoil, message, model_folder, tmp_path):
@@ -301,8 +302,8 @@ def test_a_folder_without_a_model_is_a_line(spoil, message, model_folder, tmp_pa
 @pytest.mark.parametrize(
     ("package", "options", "message"),
     [
-        ("tokenizers", [], "tokenizers, which reads and writes text for the model, is not installed."),
-        ("matplotlib", ["--picture", "a.png"], "--picture needs matplotlib, which is not installed."),
+        ("tokenizers", [], "tokenizers, which kmha translate needs, is not installed."),
+        ("matplotlib", ["--picture", "a.png"], "matplotlib, which --picture needs, is not installed."),
     ],
 )
 def test_a_missing_extra_is_a_line(package, options, message, monkeypatch, model_folder):

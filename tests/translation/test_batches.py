@@ -3,7 +3,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from kmha.translation.batches import fitting, in_order, stream
+from kmha.translation.batches import inference_batches, rows_that_fit, training_batches, validation_batches
+from kmha.translation.tokenizer import END, PAD, START
 
 PAIRS, LONGEST = 1009, 41
 
@@ -22,12 +23,12 @@ def ids():
 
 
 def _pass(ids, count, **options):
-    return list(islice(stream(*ids, **options), count))
+    return list(islice(training_batches(*ids, **options), count))
 
 
 def _first_pass(ids, **options):
     seen, batches = 0, []
-    for batch in stream(*ids, **options):
+    for batch in training_batches(*ids, **options):
         batches.append(batch)
         seen += len(batch.target)
         if seen >= len(ids[0]):
@@ -72,7 +73,7 @@ def test_batches_are_as_large_as_they_may_be(ids, multiple):
 
 
 def test_rounding_up_stops_at_the_maximum():
-    (source, target_in), _ = next(stream([[5] * 9], [[5] * 4], tokens=30, seed=0, max_length=11, multiple=4))
+    (source, target_in), _ = next(training_batches([[5] * 9], [[5] * 4], tokens=30, seed=0, max_length=11, multiple=4))
     assert (source.shape, target_in.shape) == ((1, 11), (1, 8))
 
 
@@ -123,17 +124,17 @@ def test_a_step_far_away_builds_nothing_before_it(ids, monkeypatch):
         return padded(self, *args, **kwargs)
 
     monkeypatch.setattr(batches.Ragged, "padded", counting)
-    next(stream(*ids, start_step=5000, **OPTIONS))
+    next(training_batches(*ids, start_step=5000, **OPTIONS))
     assert len(built) == 3
 
 
 def test_what_is_too_long_is_left_out(ids):
-    rows = fitting(*ids, max_length=11)
+    rows = rows_that_fit(*ids, max_length=11)
     expected = [row for row in range(PAIRS) if max(len(ids[0][row]), len(ids[1][row])) <= 10]
     assert rows.tolist() == expected
     assert 0 < len(rows) < PAIRS
     names = []
-    for batch in stream(*ids, tokens=300, seed=3, max_length=11):
+    for batch in training_batches(*ids, tokens=300, seed=3, max_length=11):
         names += _named(batch)
         if len(names) >= len(rows):
             break
@@ -141,7 +142,7 @@ def test_what_is_too_long_is_left_out(ids):
 
 
 def test_one_pair_and_empty_sides():
-    (source, target_in), target_out = next(stream([[], [9]], [[], []], tokens=10, seed=1, max_length=10))
+    (source, target_in), target_out = next(training_batches([[], [9]], [[], []], tokens=10, seed=1, max_length=10))
     assert sorted(source.tolist()) == [[2, 0], [9, 2]]
     assert (target_in.tolist(), target_out.tolist()) == ([[1], [1]], [[2], [2]])
 
@@ -150,20 +151,20 @@ def test_one_pair_and_empty_sides():
     ("source", "target", "options", "message"),
     [
         ([[5]], [[5], [6]], {}, "Received: 1 sources and 2 targets"),
-        ([], [], {}, "None of 0 pairs"),
-        ([[5] * 9], [[5]], {"max_length": 9}, "None of 1 pairs has at most 9 tokens"),
+        ([], [], {}, "none of 0 pairs"),
+        ([[5] * 9], [[5]], {"max_length": 9}, "none of 1 pairs has at most 9 tokens"),
         ([[5]], [[5] * 50], {"tokens": 50}, r"longest sentence, of 51 tokens\. Received: tokens=50"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(source, target, options, message):
     with pytest.raises(ValueError, match=message):
-        stream(source, target, **{"tokens": 100, "seed": 0, "max_length": 100, **options})
+        training_batches(source, target, **{"tokens": 100, "seed": 0, "max_length": 100, **options})
 
 
 @pytest.mark.parametrize("options", [{"tokens": 90}, {"sentences": 13}, {"tokens": 90, "sentences": 5, "multiple": 4}])
-def test_in_order(ids, options):
+def test_inference_batches_hold_every_sentence_once(ids, options):
     seen, widths = [], []
-    for rows, source in in_order(ids[0], **options):
+    for rows, source in inference_batches(ids[0], **options):
         assert source.dtype == np.int32
         assert source.size <= options.get("tokens", source.size)
         assert len(source) <= options.get("sentences", len(source))
@@ -177,9 +178,25 @@ def test_in_order(ids, options):
     assert widths == sorted(widths, reverse=True)
 
 
-def test_in_order_at_the_edges():
-    assert list(in_order([], sentences=3)) == []
-    [(rows, source), (last, rest)] = in_order([[5], [6] * 7], tokens=4)
+def test_inference_batches_at_the_edges():
+    assert list(inference_batches([], sentences=3)) == []
+    [(rows, source), (last, rest)] = inference_batches([[5], [6] * 7], tokens=4)
     assert (rows.tolist(), source.shape, last.tolist(), rest.tolist()) == ([1], (1, 8), [0], [[5, 2]])
     with pytest.raises(ValueError, match="tokens=, sentences= or both"):
-        next(in_order([[5]]))
+        next(inference_batches([[5]]))
+
+
+@pytest.mark.parametrize("tokens", [7, 23, 1000])
+def test_every_pair_is_there_once(tokens):
+    random = np.random.default_rng(3)
+    source = [random.integers(4, 50, length).tolist() for length in (3, 1, 5, 3, 2, 1)]
+    target = [random.integers(4, 50, length).tolist() for length in (1, 6, 2, 4, 1, 3)]
+    found = []
+    for (one, target_in), target_out in validation_batches(source, target, tokens):
+        assert one.dtype == target_in.dtype == target_out.dtype == "int32"
+        assert target_in.shape == target_out.shape
+        assert target_out.size <= max(tokens, 7)
+        pairs = zip(one, target_in, target_out, strict=True)
+        found += [tuple([number for number in row.tolist() if number != PAD] for row in rows) for rows in pairs]
+    expected = [([*one, END], [START, *two], [*two, END]) for one, two in zip(source, target, strict=True)]
+    assert sorted(found) == sorted(expected)

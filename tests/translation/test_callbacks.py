@@ -5,10 +5,14 @@ import keras
 import numpy as np
 import pytest
 
-from kmha.translation import callbacks, folder, weights
+from kmha.translation import callbacks, folder, scores
 from kmha.translation.checkpoint import Journal
+from kmha.translation.corpora import Pairs
 from kmha.translation.folder import Config
+from kmha.translation.search import METHODS, Hypothesis, SearchMethod
 from kmha.translation.settings import Settings
+from kmha.translation.tokenizer import END, PAD, Tokenizer
+from kmha.translation.translator import Translator
 
 pytestmark = pytest.mark.tensorflow
 
@@ -80,7 +84,7 @@ def test_training_ends_in_time_for_what_comes_after(before, stops):
 
 def _records(values, *entries, name="exact_match"):
     journal = Journal()
-    record = _with(callbacks.Record(journal, _config(*entries), callbacks.Timer(journal, None, _Time())))
+    record = _with(callbacks.RecordCheck(journal, _config(*entries), callbacks.Timer(journal, None, _Time())))
     for value in values:
         journal.step += 10
         record.on_epoch_end(0, _logs(**{name: value}))
@@ -106,7 +110,7 @@ def test_what_is_no_number_is_never_the_best():
 
 def test_a_loss_that_is_no_number_ends_training():
     journal = Journal(step=10)
-    record = _with(callbacks.Record(journal, _config(), callbacks.Timer(journal, None, _Time())))
+    record = _with(callbacks.RecordCheck(journal, _config(), callbacks.Timer(journal, None, _Time())))
     record.on_epoch_end(0, _logs(loss=float("nan"), exact_match=0.0))
     assert record.model.stop_training
     assert journal.ended == "diverged"
@@ -138,19 +142,19 @@ def test_the_loss_must_fall_where_the_score_must_rise():
 )
 def test_kept_are_those_of_the_average_one_more_and_the_best(best, keep_all, expected, tmp_path):
     config = _config("training.average=2", "training.steps_between_checks=10", f"training.keep_all={keep_all}")
-    (tmp_path / weights.CHECKPOINTS).mkdir()
+    (tmp_path / folder.CHECKPOINTS).mkdir()
     journal = Journal(best_step=best)
-    keep = _with(callbacks.Keep(journal, config, tmp_path))
+    keep = _with(callbacks.KeepWeights(journal, config, tmp_path))
     for step in (10, 15, 20, 30, 40, 50):
         journal.step = step
         keep.on_epoch_end(0)
-    assert weights.kept_steps(tmp_path) == expected
+    assert folder.checkpoint_steps(tmp_path) == expected
 
 
 def test_logs_are_written_from_the_journal(tmp_path):
     (tmp_path / folder.LOGS).mkdir()
     journal = Journal(rows=[{"step": 10, "loss": 0.5}], samples=["step 10\n  source     ä"])
-    logs = _with(callbacks.Logs(journal, tmp_path, tensorboard=True))
+    logs = _with(callbacks.WriteLogs(journal, tmp_path, tensorboard=True))
     logs.on_epoch_end(0)
     journal.rows.append({"step": 20, "loss": 0.25, "bleu": 3.0})
     logs.on_epoch_end(1)
@@ -180,7 +184,9 @@ def _scalars(path):
 
 def test_translations_are_scored_and_logged():
     journal, logs = Journal(step=30), _logs()
-    translate = _with(callbacks.Translate(journal, lambda: ("bleu", 12.5, ["  source     a", "  source     b"])))
+    translate = _with(
+        callbacks.ScoreTranslations(journal, lambda: ("bleu", 12.5, ["  source     a", "  source     b"]))
+    )
     translate.on_epoch_end(0, logs)
     assert logs["bleu"] == 12.5
     assert journal.samples == ["step 30\n  source     a\n  source     b"]
@@ -189,7 +195,7 @@ def test_translations_are_scored_and_logged():
 def test_listeners_are_told_steps_and_checks():
     told = []
     journal = Journal(step=3, rows=[{"step": 3}], samples=["step 3\n  source     a"])
-    tell = _with(callbacks.Tell(journal, lambda *args: told.append(args), lambda *args: told.append(args)))
+    tell = _with(callbacks.NotifyListener(journal, lambda *args: told.append(args), lambda *args: told.append(args)))
     tell.on_train_batch_end(0, {"loss": np.float32(0.5)})
     tell.on_epoch_end(0)
     assert told == [(3, 0.5), ({"step": 3}, "  source     a")]
@@ -202,3 +208,53 @@ def test_the_state_is_saved_last_of_what_a_run_needs(tmp_path, monkeypatch):
     _with(callbacks.SaveState(journal, tmp_path / "state.npz"), model).on_epoch_end(0)
     assert saved == [(tmp_path / "state.npz", model, journal)]
     assert dataclasses.asdict(journal) == dataclasses.asdict(Journal())
+
+
+class _Copies(SearchMethod):
+    """Stands in for a search: gives the source back, its end cut off."""
+
+    def __init__(self, model, max_length):
+        self.max_length = max_length(30)  # which has a limit for every length
+
+    def __call__(self, source):
+        rows = [[id_ for id_ in row if id_ not in (PAD, END)][: self.max_length] for row in source.tolist()]
+        return [[Hypothesis(tuple(row), 0.0, 0.0, True)] for row in rows]
+
+
+class _Transformer:
+    """Stands in for a Transformer, of which only the numbers of positions are read."""
+
+    def __init__(self, room):
+        self._room = room
+
+    def get_config(self):
+        return {"max_positional_encoding_input": self._room, "max_positional_encoding_target": self._room}
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    monkeypatch.setitem(METHODS, "greedy", _Copies)
+    texts = ["one two three four", "five", "six seven", "one two four three five"]
+    tokenizer = Tokenizer.train(texts * 2, 60)
+    pairs = Pairs(texts, [*texts[:2], "six six", "one two four three six"], "validation")
+    search = dataclasses.replace(Settings.load("cpu", "dates").search, max_length=13)
+    return lambda room=17, **more: callbacks.Scorer(Translator(_Transformer(room), tokenizer, search), pairs, **more)()
+
+
+def test_scores_of_what_was_translated_in_the_order_of_the_text(scored):
+    name, value, samples = scored(exact=True, samples=2)
+    assert (name, value) == ("exact_match", 50.0)
+    assert samples[1] == "  source     five\n  reference  five\n  model      five"
+    assert len(samples) == 2
+    name, value, _ = scored(exact=False)
+    texts = ["one two three four", "five", "six seven", "one two four three five"]
+    assert (name, value) == ("bleu", scores.bleu(texts, [*texts[:2], "six six", "one two four three six"]).value)
+
+
+def test_only_so_many(scored):
+    assert scored(exact=True, count=2)[1] == 100.0
+    assert scored(exact=True, count=3)[1] == pytest.approx(200 / 3)
+
+
+def test_sources_that_are_too_long_are_cut(scored):
+    assert scored(exact=True, count=2, room=2)[1] < 100

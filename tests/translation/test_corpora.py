@@ -101,7 +101,7 @@ def test_not_gzip(tmp_path):
     whole = gzip.compress(b"one two three four\n" * 50)
     for data in (b"one\n", whole[:-11], whole[:5], whole[:15] + b"\xff\xff\xff" + whole[18:]):
         path.write_bytes(data)
-        with pytest.raises(CorpusError, match=r"a\.en\.gz is not a whole gzip file"):
+        with pytest.raises(CorpusError, match=r"a\.en\.gz ends in \.gz but is not a complete gzip file"):
             read_parallel(path, other)
 
 

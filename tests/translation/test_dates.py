@@ -8,7 +8,7 @@ pytest.importorskip("babel")
 
 from kmha.translation import dates
 from kmha.translation.corpora import CorpusError
-from kmha.translation.dates import Format, corpus, formats, held_out_formats, render
+from kmha.translation.dates import DateFormat, corpus, formats, held_out_formats, render
 
 DAY = datetime.date(2015, 5, 3)
 
@@ -123,8 +123,8 @@ def test_held_out_formats_are_not_in_training(whole):
     ],
 )
 def test_render(language, pattern, expected):
-    assert Format(language, pattern) in formats()
-    assert render(DAY, Format(language, pattern)) == expected
+    assert DateFormat(language, pattern) in formats()
+    assert render(DAY, DateFormat(language, pattern)) == expected
 
 
 def test_ordinals():
@@ -145,9 +145,9 @@ def test_ordinals():
         "31st",
     ]
     days = [int(re.sub(r"\D", "", text)) for text in expected]
-    written = Format("en", "d@ MMMM y")
+    written = DateFormat("en", "d@ MMMM y")
     assert [render(datetime.date(1999, 1, day), written).split()[0] for day in days] == expected
-    french = Format("fr", "d@ MMMM y")
+    french = DateFormat("fr", "d@ MMMM y")
     assert render(datetime.date(1999, 8, 1), french) == "1er août 1999"
     assert render(datetime.date(1999, 8, 2), french) == "2 août 1999"
 
@@ -180,5 +180,5 @@ def test_without_babel(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     dates._locale.cache_clear()
-    with pytest.raises(CorpusError, match=r"^The dates need babel.* pip install 'kmha\[translate\]'$"):
+    with pytest.raises(CorpusError, match=r"^the dates need babel.* pip install 'kmha\[translate\]'$"):
         corpus()

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from kmha.translation import folder, weights
+from kmha.translation import folder
 from kmha.translation.folder import Config, FolderError
 from kmha.translation.settings import Settings
 from kmha.translation.tokenizer import Tokenizer
@@ -21,7 +21,7 @@ STEPS = (10, 20, 25, 30)
 def _made(tmp_path_factory):
     """A folder with four kept checks, and the weights of each."""
     path = tmp_path_factory.mktemp("models") / "model"
-    (path / weights.CHECKPOINTS).mkdir(parents=True)
+    (path / folder.CHECKPOINTS).mkdir(parents=True)
     tokenizer = Tokenizer.train(TEXTS, 30)
     tokenizer.save(path / folder.TOKENIZER)
     settings = Settings.load("cpu", "files", [*SIZES, "training.steps_between_checks=10", "training.average=2"])
@@ -32,8 +32,8 @@ def _made(tmp_path_factory):
     for step in STEPS:
         kept[step] = [random.normal(size=weight.shape).astype("float32") for weight in model.get_weights()]
         model.set_weights(kept[step])
-        weights.save(model, weights.kept(path, step))
-    weights.save(model, path / folder.WEIGHTS)
+        folder.save_weights(model, folder.checkpoint(path, step))
+    folder.save_weights(model, path / folder.WEIGHTS)
     return path, config, kept
 
 
@@ -68,9 +68,7 @@ def test_a_step_is_the_average_of_the_regular_checks_up_to_it(step, averaged, ma
 
 
 def test_a_step_that_is_not_kept(made):
-    with pytest.raises(
-        FolderError, match=r"keeps no weights of step 15. It has: 10, 20, 25, 30. See training.keep_all"
-    ):
+    with pytest.raises(FolderError, match=r"has no weights of step 15. It has: 10, 20, 25, 30. See training.keep_all"):
         folder.load(made[0], 15)
 
 
@@ -102,31 +100,31 @@ def _set(section, name, value):
 def _nan(path):
     model, _, _ = folder.load(path)
     model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
-    weights.save(model, path / folder.WEIGHTS)
+    folder.save_weights(model, path / folder.WEIGHTS)
 
 
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (shutil.rmtree, "does not exist. A folder that `kmha train --out DIR` has made is expected"),
+        (shutil.rmtree, "does not exist. Expected a folder that `kmha train --out DIR` has created"),
         (_without("config.json"), "is not a model folder: it has no config.json"),
-        (_without("tokenizer.json"), "is not whole: it has no tokenizer.json"),
-        (_without("model.weights.h5"), "has no finished model yet. Start its `kmha train` again"),
-        (_with("config.json", "{"), "is not what kmha writes there"),
-        (_with("config.json", "[1]"), "is not what kmha writes there"),
-        (_with("config.json", '{"format": 1, "kmha": "0.1.0"}'), "is not what kmha writes there"),
+        (_without("tokenizer.json"), "is incomplete: it has no tokenizer.json"),
+        (_without("model.weights.h5"), "has no finished model yet. Run the same `kmha train` again to resume it"),
+        (_with("config.json", "{"), "is not a config of kmha"),
+        (_with("config.json", "[1]"), "is not a config of kmha"),
+        (_with("config.json", '{"format": 1, "kmha": "0.1.0"}'), "is not a config of kmha"),
         (_with("tokenizer.json", "{}"), "tokenizer.json cannot be read"),
         (_with("model.weights.h5", "no weights"), "model.weights.h5 cannot be read"),
         (_changed(format=2, kmha="9.0"), "was written by kmha 9.0 in format 2"),
-        (_changed(settings={"model": {}}), "is not what kmha writes there"),
-        (_changed(vocabulary_size=17), "tokens, and the model is of 17: it is another model's"),
-        (_changed(vocabulary_size="30"), "is not what kmha writes there (vocabulary_size is '30')"),
-        (_changed(result=[]), "is not what kmha writes there (result is [])"),
+        (_changed(settings={"model": {}}), "is not a config of kmha"),
+        (_changed(vocabulary_size=17), "tokens, but the model expects 17: it belongs to another model"),
+        (_changed(vocabulary_size="30"), "is not a config of kmha (vocabulary_size is '30')"),
+        (_changed(result=[]), "is not a config of kmha (result is [])"),
         (_set("model", "max_positions", 2**24), "describes a model far larger than the weights"),
         (_set("model", "num_layers", 2**24), "describes a model far larger than the weights"),
         (_set("model", "max_positions", 2**40), "must be 8 to 16,777,216. Received: 1099511627776"),
         (_set("model", "fully_connected_dim", 9), "model.weights.h5 cannot be read"),
-        (_nan, "there are weights that are no numbers: its training diverged"),
+        (_nan, "has weights that are NaN or infinite: the training diverged"),
     ],
 )
 def test_a_folder_that_is_none_or_not_whole(harm, message, made):
@@ -155,3 +153,84 @@ def test_clearing_removes_nothing_of_others(made):
         (path / name).write_text("mine")
     folder.clear(path)
     assert {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()} == {*mine}
+
+
+@pytest.fixture
+def model():
+    import keras
+
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+
+
+def test_weights_are_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
+    path = tmp_path / "model.weights.h5"
+    folder.save_weights(model, path)
+    before = path.read_bytes()
+
+    def half(target):
+        target.write_bytes(b"half")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(model, "save_weights", half)
+    with pytest.raises(OSError, match="the disk is full"):
+        folder.save_weights(model, path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+
+
+def test_weights_that_cannot_be_read(model, tmp_path):
+    (tmp_path / "model.weights.h5").write_text("no weights")
+    with pytest.raises(FolderError, match=r"model.weights.h5 cannot be read: .* Copy the folder again"):
+        folder.load_weights(model, tmp_path / "model.weights.h5")
+
+
+def _keep(model, path, *steps):
+    (path / folder.CHECKPOINTS).mkdir()
+    drawn = {}
+    for step in steps:
+        drawn[step] = [np.random.default_rng(step).normal(size=one.shape) for one in model.get_weights()]
+        model.set_weights(drawn[step])
+        folder.save_weights(model, folder.checkpoint(path, step))
+    return drawn
+
+
+def test_an_average_is_that_of_the_arrays(model, tmp_path):
+    drawn = _keep(model, tmp_path, 5, 10, 11)
+    assert folder.checkpoint_steps(tmp_path) == [5, 10, 11]
+    folder.average_weights(model, tmp_path, [5, 11])
+    for found, one, other in zip(model.get_weights(), drawn[5], drawn[11], strict=True):
+        np.testing.assert_allclose(found, (one + other) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("steps", "count", "expected"),
+    [
+        ([7], 3, [7]),
+        ([10, 20, 30], 2, [20, 30]),
+        ([10, 20, 25, 30], 3, [10, 20, 30]),
+        ([10, 20, 25], 2, [20, 25]),
+        ([10, 70, 80], 3, [70, 80]),  # 10 was the best: it is kept, and far behind the others
+        ([10, 70], 3, [70]),
+    ],
+)
+def test_the_last_without_a_gap(steps, count, expected):
+    assert folder.last_steps(steps, count, between=10) == expected
+
+
+def test_what_comes_after_a_step_is_forgotten_or_everything(model, tmp_path):
+    _keep(model, tmp_path, 5, 10, 15)
+    (tmp_path / folder.CHECKPOINTS / folder.STATE).write_text("state")
+    (tmp_path / folder.CHECKPOINTS / "step-best.weights.h5").write_text("of somebody else")
+    folder.remove_checkpoints(tmp_path, after=5)
+    assert folder.checkpoint_steps(tmp_path) == [5]
+    assert (tmp_path / folder.CHECKPOINTS / folder.STATE).exists()
+    folder.remove_checkpoints(tmp_path)
+    assert [file.name for file in (tmp_path / folder.CHECKPOINTS).iterdir()] == ["step-best.weights.h5"]
+
+
+def test_names_that_we_do_not_give_are_no_checks_of_ours(model, tmp_path):
+    _keep(model, tmp_path, 20)
+    (tmp_path / folder.CHECKPOINTS / "step-5.weights.h5").write_text("theirs")
+    assert folder.checkpoint_steps(tmp_path) == [20]
+    folder.remove_checkpoints(tmp_path)
+    assert [path.name for path in (tmp_path / folder.CHECKPOINTS).iterdir()] == ["step-5.weights.h5"]

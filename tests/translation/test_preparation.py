@@ -2,11 +2,11 @@ import dataclasses
 
 import pytest
 
-from kmha.translation import folder, start, weights
+from kmha.translation import folder, preparation
 from kmha.translation.corpora import Corpus, CorpusError, Pairs
 from kmha.translation.folder import FolderError
+from kmha.translation.preparation import CorpusSource, lock_folder, prepare_folder
 from kmha.translation.settings import Settings
-from kmha.translation.start import Source
 from kmha.translation.tokenizer import TokenizerError
 
 SETTINGS = Settings.load("cpu", "files", ["data.vocabulary_size=40"])
@@ -18,18 +18,18 @@ def _corpus(last="a bird"):
 
 
 def _config(corpus, settings=SETTINGS, seed=3):
-    return start.configure(Source("files"), corpus, settings, seed, "float32")
+    return preparation.configure(CorpusSource("files"), corpus, settings, seed, "float32")
 
 
 def test_each_task_has_its_corpus(tmp_path):
-    assert Source("dates").read().target_language == "ISO 8601"
+    assert CorpusSource("dates").read().target_language == "ISO 8601"
     for ending, line in (("en", "dog {}"), ("de", "Hund {}")):
         (tmp_path / f"text.{ending}").write_text("".join(line.format(number) + "\n" for number in range(50)))
     paths = tmp_path / "text.en", tmp_path / "text.de"
-    files = Source("files", source=paths[0], target=paths[1]).read()
+    files = CorpusSource("files", source=paths[0], target=paths[1]).read()
     assert (files.source_language, files.target_language) == ("en", "de")
     assert len(files.validation) == 2
-    whole = Source("files", source=paths[0], target=paths[1], validation=paths).read()
+    whole = CorpusSource("files", source=paths[0], target=paths[1], validation=paths).read()
     assert (len(whole.train), len(whole.validation)) == (50, 50)
     assert whole.tests == files.tests == {}
 
@@ -37,9 +37,9 @@ def test_each_task_has_its_corpus(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (Source("multi30k"), "multi30k needs --data DIR, a folder with the files of https://github.com/multi30k"),
-        (Source("files"), "training on files needs --source FILE and --target FILE"),
-        (Source("files", target=folder.Path("x")), "training on files needs --source FILE and --target FILE"),
+        (CorpusSource("multi30k"), "multi30k needs --data DIR, a folder with the files of https://github.com/multi30k"),
+        (CorpusSource("files"), "training on files needs --source FILE and --target FILE"),
+        (CorpusSource("files", target=folder.Path("x")), "training on files needs --source FILE and --target FILE"),
     ],
 )
 def test_a_source_that_is_not_given(source, message):
@@ -49,10 +49,10 @@ def test_a_source_that_is_not_given(source, message):
 
 def test_a_new_folder_is_made_and_then_opened_again(tmp_path):
     path, corpus = tmp_path / "not" / "yet", _corpus()
-    config, tokenizer = start.begin(path, _config(corpus), corpus)
+    config, tokenizer = prepare_folder(path, _config(corpus), corpus)
     assert config.vocabulary_size == tokenizer.vocabulary_size <= 40
     assert {file.name for file in path.iterdir()} == {"config.json", "tokenizer.json", "logs", "checkpoints"}
-    again, same = start.begin(path, _config(corpus), corpus)
+    again, same = prepare_folder(path, _config(corpus), corpus)
     assert again == config == folder.load_config(path)
     assert same.encode(["two birds"]) == tokenizer.encode(["two birds"])
 
@@ -60,25 +60,25 @@ def test_a_new_folder_is_made_and_then_opened_again(tmp_path):
 def test_a_folder_without_config_is_made_as_if_it_were_new(tmp_path):
     """As a process leaves it that is killed in between."""
     corpus = _corpus()
-    start.begin(tmp_path, _config(corpus), corpus)
+    prepare_folder(tmp_path, _config(corpus), corpus)
     (tmp_path / folder.CONFIG).unlink()
-    start.begin(tmp_path, _config(corpus), corpus)
+    prepare_folder(tmp_path, _config(corpus), corpus)
     assert (tmp_path / folder.CONFIG).exists()
 
 
 @pytest.mark.parametrize(
     ("options", "last", "message"),
     [
-        ({"seed": 4}, "a bird", "holds another run: seed was 3, is 4. Give the same command"),
+        ({"seed": 4}, "a bird", "holds a different run: seed was 3, is 4. Give the same command"),
         ({"settings": Settings.load("base", "files")}, "a bird", "settings.model.num_layers was 4, is 6; settings"),
         ({}, "a cow", "data.validation.sha256 was "),
     ],
 )
 def test_a_folder_of_another_run_is_left_alone(options, last, message, tmp_path):
     corpus, other = _corpus(), _corpus(last)
-    config, _ = start.begin(tmp_path, _config(corpus), corpus)
+    config, _ = prepare_folder(tmp_path, _config(corpus), corpus)
     with pytest.raises(FolderError) as error:
-        start.begin(tmp_path, _config(other, **options), other)
+        prepare_folder(tmp_path, _config(other, **options), other)
     assert message in str(error.value)
     assert "--restart" in str(error.value)
     assert folder.load_config(tmp_path) == config
@@ -86,22 +86,22 @@ def test_a_folder_of_another_run_is_left_alone(options, last, message, tmp_path)
 
 def test_restart_begins_again(tmp_path):
     corpus = _corpus()
-    config, _ = start.begin(tmp_path, _config(corpus), corpus)
+    config, _ = prepare_folder(tmp_path, _config(corpus), corpus)
     folder.save_config(tmp_path, dataclasses.replace(config, result={"finished": True}))
-    (tmp_path / weights.CHECKPOINTS / "state.npz").write_text("old")
-    again, _ = start.begin(tmp_path, _config(corpus, seed=5), corpus, restart=True)
+    (tmp_path / folder.CHECKPOINTS / "state.npz").write_text("old")
+    again, _ = prepare_folder(tmp_path, _config(corpus, seed=5), corpus, restart=True)
     assert (again.seed, again.finished) == (5, False)
-    assert not list((tmp_path / weights.CHECKPOINTS).iterdir())
+    assert not list((tmp_path / folder.CHECKPOINTS).iterdir())
 
 
 def test_restart_removes_nothing_before_the_new_run_is_possible(tmp_path):
     corpus = _corpus()
-    config, _ = start.begin(tmp_path, _config(corpus), corpus)
+    config, _ = prepare_folder(tmp_path, _config(corpus), corpus)
     (tmp_path / folder.WEIGHTS).write_text("dear to somebody")
     for wrong, error in (("data.vocabulary_size=9", TokenizerError), ("data.max_length=2", CorpusError)):
         settings = Settings.load("cpu", "files", ["data.vocabulary_size=40", wrong])
         with pytest.raises(error):
-            start.begin(tmp_path, _config(corpus, settings), corpus, restart=True)
+            prepare_folder(tmp_path, _config(corpus, settings), corpus, restart=True)
     assert folder.load_config(tmp_path) == config
     assert (tmp_path / folder.WEIGHTS).exists()
 
@@ -112,37 +112,37 @@ def test_restart_leaves_a_folder_of_another_program_alone(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "step-best.weights.h5").write_text("theirs")
     with pytest.raises(FolderError, match=r"config.json was not written by kmha. Choose another folder with --out."):
-        start.begin(tmp_path, _config(corpus), corpus, restart=True)
+        prepare_folder(tmp_path, _config(corpus), corpus, restart=True)
     assert (tmp_path / "checkpoints" / "step-best.weights.h5").exists()
 
 
 def test_a_state_whose_config_is_gone_is_not_gone_on_from(tmp_path):
     corpus = _corpus()
-    start.begin(tmp_path, _config(corpus), corpus)
+    prepare_folder(tmp_path, _config(corpus), corpus)
     (tmp_path / folder.CONFIG).unlink()
-    for name in (weights.STATE, "step-00000250.weights.h5"):
-        (tmp_path / weights.CHECKPOINTS / name).write_text("old")
-    start.begin(tmp_path, _config(corpus, seed=5), corpus)
-    assert not list((tmp_path / weights.CHECKPOINTS).iterdir())
+    for name in (folder.STATE, "step-00000250.weights.h5"):
+        (tmp_path / folder.CHECKPOINTS / name).write_text("old")
+    prepare_folder(tmp_path, _config(corpus, seed=5), corpus)
+    assert not list((tmp_path / folder.CHECKPOINTS).iterdir())
 
 
 def test_weights_without_a_config_may_be_another_programs(tmp_path):
     corpus = _corpus()
     (tmp_path / folder.WEIGHTS).write_text("theirs")
-    with pytest.raises(FolderError, match=r"model.weights.h5 and no config.json, so it may be another program's"):
-        start.begin(tmp_path, _config(corpus), corpus)
+    with pytest.raises(FolderError, match=r"model.weights.h5 but no config.json, so it may belong to another program"):
+        prepare_folder(tmp_path, _config(corpus), corpus)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(folder.WEIGHTS, "theirs")]
 
 
 def test_what_a_killed_run_had_begun_to_write_is_removed_and_nothing_else(tmp_path):
     corpus = _corpus()
-    start.begin(tmp_path, _config(corpus), corpus)
+    prepare_folder(tmp_path, _config(corpus), corpus)
     begun = ".config.json.x1", "logs/.history.csv.x2", "checkpoints/.state.npz.x3", "checkpoints/.17.weights.h5"
     for name in begun:
         (tmp_path / name).write_text("half")
     (tmp_path / "logs" / ".ipynb_checkpoints").mkdir()
     (tmp_path / "logs" / ".gitignore").write_text("*")
-    start.begin(tmp_path, _config(corpus), corpus)
+    prepare_folder(tmp_path, _config(corpus), corpus)
     assert not [name for name in begun if (tmp_path / name).exists()]
     assert {file.name for file in (tmp_path / "logs").iterdir()} == {".ipynb_checkpoints", ".gitignore"}
 
@@ -150,24 +150,28 @@ def test_what_a_killed_run_had_begun_to_write_is_removed_and_nothing_else(tmp_pa
 def test_a_set_whose_pairs_are_all_too_long(tmp_path):
     corpus = _corpus("a bird " * 20)
     settings = Settings.load("cpu", "files", ["data.vocabulary_size=40", "data.max_length=19"])
-    with pytest.raises(CorpusError, match=r"validation: None of 1 pairs has at most 19 tokens.* Raise data.max_length"):
-        start.begin(tmp_path / "new", _config(corpus, settings), corpus)
+    with pytest.raises(CorpusError, match=r"validation: none of 1 pairs has at most 19 tokens.* Raise data.max_length"):
+        prepare_folder(tmp_path / "new", _config(corpus, settings), corpus)
     assert not (tmp_path / "new").exists()
 
 
 def test_alone_passes_on_what_happens_inside(tmp_path):
-    with pytest.raises(BlockingIOError), start.alone(tmp_path):
+    with pytest.raises(BlockingIOError), lock_folder(tmp_path):
         raise BlockingIOError("the pipe is full")
-    with start.alone(tmp_path), pytest.raises(FolderError, match="another run is training"), start.alone(tmp_path):
+    with (
+        lock_folder(tmp_path),
+        pytest.raises(FolderError, match="another run is training"),
+        lock_folder(tmp_path),
+    ):
         pass
 
 
 def test_what_is_in_the_way(tmp_path):
     corpus = _corpus()
     (tmp_path / "file").write_text("")
-    with pytest.raises(FolderError, match=r"file cannot be written: .* Choose another folder with --out"):
-        start.begin(tmp_path / "file", _config(corpus), corpus)
+    with pytest.raises(FolderError, match=r"cannot write .*file: .* Choose another folder with --out"):
+        prepare_folder(tmp_path / "file", _config(corpus), corpus)
     small = Settings.load("cpu", "files", ["data.vocabulary_size=9"])
     with pytest.raises(TokenizerError, match="vocabulary_size must be at least"):
-        start.begin(tmp_path / "small", _config(corpus, small), corpus)
+        prepare_folder(tmp_path / "small", _config(corpus, small), corpus)
     assert not (tmp_path / "small").exists()

@@ -60,7 +60,17 @@ def test_a_profile_of_ones_own_holds_what_differs(tmp_path):
         ("training.steps=many", "training.steps must be a whole number. Received: 'many'"),
         ("training.steps=true", "training.steps must be a whole number. Received: True"),
         ("training.steps=0", "training.steps must be 1 to 16,777,216. Received: 0"),
+        ("training.clip_norm=true", "training.clip_norm must be a number. Received: True"),
+        ("search.beam_size=true", "search.beam_size must be a whole number. Received: True"),
+        ("training.batch=true", "there is no training.batch. Did you mean training.patience?"),
         ("training.keep_all=1", "training.keep_all must be true or false. Received: 1"),
+        ("training.keep_all=0.0", "training.keep_all must be true or false. Received: 0.0"),
+        ("search.beam_size=0", "search.beam_size must be a positive integer, at most 16,777,216. Received: 0"),
+        ("search.beam_size=99999999", "a positive integer, at most 16,777,216. Received: 99999999"),
+        (
+            "search.length_penalty=11",
+            "search.length_penalty must be a number of at least 0 and at most 10. ",
+        ),
         ("training.peak_learning_rate=0", "training.peak_learning_rate must be more than 0"),
         ("training.label_smoothing=1", "training.label_smoothing must be at least 0 and less than 1. Received: 1.0"),
         (
@@ -90,7 +100,7 @@ def test_what_cannot_be_used_is_named(entry, message):
         (None, "cannot be read: No such file"),
         ("[model", "is not TOML: "),
         ('extends = "mine.toml"', "extends itself"),
-        ('extends = "gpu"', "there is no profile gpu. There are: base, cpu; or give the path of a .toml file"),
+        ('extends = "gpu"', "there is no profile gpu. Choose base, cpu, or give the path of a .toml file"),
         ("model = 3", "the section data is missing"),
         ('extends = "cpu"\nmodel = 3', "[model] must be a table of entries. Received: 3"),
         ('extends = "cpu"\n[modell]', "there is no section modell. Did you mean model?"),
@@ -108,8 +118,26 @@ def test_a_broken_profile_is_explained(text, message, tmp_path):
 
 
 def test_an_unknown_profile():
-    with pytest.raises(SettingsError, match=r"there is no profile gpu. There are: base, cpu; or give the path"):
+    with pytest.raises(SettingsError, match=r"there is no profile gpu. Choose base, cpu, or give the path"):
         Settings.load("gpu", "dates")
+
+
+def test_booleans_have_no_range():
+    """A range would compare them as numbers."""
+    kinds = settings.ModelSettings, settings.DataSettings, settings.TrainingSettings, settings.SearchSettings
+    fields = [field for kind in kinds for field in dataclasses.fields(kind)]
+    assert {field.name for field in fields if not field.metadata} == {
+        field.name for field in fields if field.type is bool
+    }
+
+
+def test_a_search_that_a_config_does_not_mention_has_its_defaults():
+    tables = Settings.load("cpu", "dates").to_dict()
+    del tables["search"]["beam_size"]
+    assert Settings.from_dict(tables).search.beam_size == 5
+    del tables["search"]["max_length"]
+    with pytest.raises(SettingsError, match=r"\[search\]: the entry max_length is missing"):
+        Settings.from_dict(tables)
 
 
 def test_differences_name_every_entry_that_changed():

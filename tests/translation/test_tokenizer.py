@@ -127,7 +127,7 @@ def test_too_small_a_vocabulary():
 
 @pytest.mark.parametrize("texts", [[], ["", " "], ["a"]])
 def test_no_text(texts):
-    with pytest.raises(TokenizerError, match="learned from text"):
+    with pytest.raises(TokenizerError, match="expected text for the vocabulary"):
         Tokenizer.train(texts, 50)
 
 

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from kmha.translation import checkpoint, dates, folder, start, weights
+from kmha.translation import checkpoint, dates, folder, preparation
+from kmha.translation.preparation import TrainingListener
 from kmha.translation.settings import Settings
-from kmha.translation.start import Listener
 
 pytestmark = pytest.mark.tensorflow
 
@@ -46,17 +46,18 @@ def killing(one, other):
     replace(one, other)
 os.replace = killing
 from pathlib import Path
-from kmha.translation import dates, start
+from kmha.translation import dates, preparation
 from kmha.translation.settings import Settings
 corpus = dates.corpus(0, pairs=400)
-source, settings = start.Source("dates"), Settings.load("cpu", "dates", {ENTRIES!r})
-config, tokenizer = start.begin(Path(sys.argv[1]), start.configure(source, corpus, settings, {SEED}, "float32"), corpus)
-from kmha.translation.train import Run
-Run(Path(sys.argv[1]), config, tokenizer, corpus)()
+source, settings = preparation.CorpusSource("dates"), Settings.load("cpu", "dates", {ENTRIES!r})
+wanted = preparation.configure(source, corpus, settings, {SEED}, "float32")
+config, tokenizer = preparation.prepare_folder(Path(sys.argv[1]), wanted, corpus)
+from kmha.translation.training import TrainingRun
+TrainingRun(Path(sys.argv[1]), config, tokenizer, corpus).train()
 """
 
 
-class _Told(Listener):
+class _Told(TrainingListener):
     """Keeps what it is told; raises what it is asked to, at a step."""
 
     def __init__(self, error=None, at=0):
@@ -80,12 +81,12 @@ class _Told(Listener):
 
 
 def _session(path, *more, listener=None, minutes=None, corpus=CORPUS):
-    from kmha.translation.train import Run
+    from kmha.translation.training import TrainingRun
 
     settings = Settings.load("cpu", "dates", [*ENTRIES, *more])
-    wanted = start.configure(start.Source("dates"), corpus, settings, SEED, "float32")
-    config, tokenizer = start.begin(path, wanted, corpus)
-    return Run(path, config, tokenizer, corpus, minutes=minutes, listener=listener)()
+    wanted = preparation.configure(preparation.CorpusSource("dates"), corpus, settings, SEED, "float32")
+    config, tokenizer = preparation.prepare_folder(path, wanted, corpus)
+    return TrainingRun(path, config, tokenizer, corpus, minutes=minutes, listener=listener).train()
 
 
 def _rows(path):
@@ -95,11 +96,14 @@ def _rows(path):
 
 def _same(path, unbroken):
     """Weights of every check and of the finished model, bit for bit, and the history but for its times."""
-    assert weights.kept_steps(path) == weights.kept_steps(unbroken)
-    for name in ["model.weights.h5", *(f"checkpoints/step-{step:08d}.weights.h5" for step in weights.kept_steps(path))]:
+    assert folder.checkpoint_steps(path) == folder.checkpoint_steps(unbroken)
+    for name in [
+        "model.weights.h5",
+        *(f"checkpoints/step-{step:08d}.weights.h5" for step in folder.checkpoint_steps(path)),
+    ]:
         models = [folder.build(folder.load_config(one)) for one in (path, unbroken)]
         for model, one in zip(models, (path, unbroken), strict=True):
-            weights.load(model, one / name)
+            folder.load_weights(model, one / name)
         for one, other in zip(*(model.get_weights() for model in models), strict=True):
             np.testing.assert_array_equal(one, other)
     histories = [[{**row, "minutes": "", "tokens_per_second": ""} for row in _rows(one)] for one in (path, unbroken)]
@@ -128,7 +132,7 @@ def test_an_unbroken_run_leaves_a_finished_folder(unbroken):
         "checkpoints",
     }
     assert {file.name for file in (path / "logs").iterdir()} == {"history.csv", "samples.txt", "tensorboard"}
-    assert weights.kept_steps(path) == [3, 6, 7]
+    assert folder.checkpoint_steps(path) == [3, 6, 7]
     assert told.steps == [1, 2, 3, 4, 5, 6, 7]
     assert told.from_step is None
     assert "reference  " in told.samples[0]
@@ -156,7 +160,7 @@ def test_the_finished_model_is_the_average_or_the_best(unbroken):
     chosen = config.result["average_of_steps"]
     assert chosen == [6, 7] or len(chosen) == 1
     model, averaged = folder.load(path)[0], folder.build(config)
-    weights.average(averaged, path, chosen)
+    folder.average_weights(averaged, path, chosen)
     for one, other in zip(model.get_weights(), averaged.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -208,7 +212,7 @@ def test_interrupted_between_two_checks_it_goes_on_from_the_last(tmp_path, unbro
     state = path / "checkpoints/state.npz"
     whole = state.read_bytes()
     state.write_bytes(whole[:100])
-    with pytest.raises(checkpoint.CheckpointError, match="Start from the beginning with --restart"):
+    with pytest.raises(checkpoint.CheckpointError, match="Start again with --restart"):
         _session(path)
     state.write_bytes(whole)
     again = _Told()

@@ -111,10 +111,10 @@ def test_notes(translator):
     assert len(translator.tokenizer.encode(["sand"])[0]) == 2
     texts = ["two dogs", "犬 two 猫 dogs 犬", "sand " * 8, "sand " * 7]
     translator.translate(texts, "greedy", note=lambda row, text: notes.append((row, text)))
-    said = [note for note in notes if "cut off" not in note[1]]
+    said = [note for note in notes if "truncated" not in note[1]]
     assert said == [
-        (1, "the model has never seen '犬' '猫'."),
-        (2, "it has 16 tokens; the model can read 14, and the rest is left out."),
+        (1, "the model does not know '犬' '猫'."),
+        (2, "the text has 16 tokens; the model reads only the first 14."),
     ]
 
 
@@ -131,15 +131,15 @@ def test_a_translation_without_an_end_is_noted(translator, monkeypatch):
     monkeypatch.setattr(translator, "_search", lambda name, options: lambda source: [[cut]])
     [[best]] = translator.translate(TEXTS[:1], "greedy", note=lambda *note: notes.append(note))
     assert best == Translation(translator.tokenizer.decode((5, 7, 8)), -1.0, -2.0, False, (5, 7, 8))
-    assert notes == [(0, "its translation was cut off after 3 tokens, before it came to an end.")]
+    assert notes == [(0, "the translation was truncated after 3 tokens.")]
 
 
 def test_notes_are_warnings_unless_taken(translator):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         translator.translate(["two", "犬"], "greedy")
-    said = [str(one.message) for one in caught if "cut off" not in str(one.message)]
-    assert said == ["text 1: the model has never seen '犬'."]
+    said = [str(one.message) for one in caught if "truncated" not in str(one.message)]
+    assert said == ["text 1: the model does not know '犬'."]
     assert caught[0].filename == __file__
 
 
@@ -193,7 +193,7 @@ def test_attention_to_what_the_model_wrote(translator):
 
 
 def test_attention_of_more_than_the_model_has_room_for(translator):
-    with pytest.warns(UserWarning, match="the model can read 14"):
+    with pytest.warns(UserWarning, match="the model reads only the first 14"):
         attention = translator.attention("sand " * 20, "Strand " * 30)
     assert attention.cross().shape == (13, 15)
 

@@ -1,58 +1,49 @@
-"""`Beam` search with finished hypotheses kept apart, and a length penalty."""
+"""`Beam` search, which keeps finished hypotheses in a pool and has a length penalty."""
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-import numpy as np
-import tensorflow as tf
-
-from kmha.core.tensors import at_least_float32
-from kmha.layers.cache import take
-from kmha.translation.decoding import (
-    Hypothesis,
-    Length,
-    Search,
-    emitted,
-    growing,
-    largest,
-    log_probability,
-    usual_length,
-)
+from kmha.translation.lazy import np, tf
+from kmha.translation.search.decoding import allowed, cache_shapes, largest, log_probability
+from kmha.translation.search.method import Hypothesis, Length, Option, SearchMethod, usual_length
 from kmha.translation.tokenizer import END, START
 
-NEVER = -np.inf  # the log probability of a beam that does not live, the score of a place that is free
+NEVER = -math.inf  # log probability of a beam that does not exist yet, score of a free place in the pool
 
 
-class Beam(Search):
-    """Keeps the K most probable beginnings of every sentence, and the K best hypotheses that they ended in.
+class Beam(SearchMethod):
+    """Keeps the K most probable beginnings of every sentence, and the K best finished hypotheses.
 
-    A hypothesis of n tokens, its end included, scores log_probability / lp(n), lp(n) = ((5 + n) / 6)^α (Wu et al. 2016,
-    arXiv 1609.08144, equation 14, without the coverage). At every position the 2K best continuations of the K beams are
-    looked at. Those among the first K that end are finished, and go into the pool of the K best so far; the first K
-    that do not end live on, and there are always K of them, for no beam has two continuations that end.
+    A hypothesis of n tokens, including its end, has the score log_probability / lp(n) with lp(n) = ((5 + n) / 6)^α
+    (Wu et al. 2016, arXiv 1609.08144, equation 14, without the coverage). At every position, the search looks at the 2K
+    best continuations of the K beams. Those among the first K that end are finished, and go into the pool of the K best
+    hypotheses so far. The first K that do not end live on; there are always K of them, because no beam has two
+    continuations that end.
 
-    A sentence stops at its limit, or when its pool is full and no living beam can beat the worst in it. The bound: a
-    beam's log probability can only fall, and lp is largest at the limit, so that nothing that comes of it can score
-    more than log_probability / lp(limit). It is exact: going on would not change the pool. A beam of one stops at its
-    first end, whatever the penalty: it is greedy search.
+    A sentence stops at its limit, or when its pool is full and no living beam can beat the worst hypothesis in it. A
+    beam's log probability can only fall, and lp is largest at the limit, so no continuation can score more than
+    log_probability / lp(limit). This bound is exact: more steps would not change the pool. A beam of one is greedy
+    search: it stops at its first end, whatever the penalty.
 
     Args:
-        model: a `kmha.layers.Transformer`.
-        beam_size: K.
-        length_penalty: α, not negative; 0 favours short hypotheses, 1 is nearly the mean over the tokens.
-        n_best: how many hypotheses are returned for each sentence, at most K.
-        max_length: the most tokens of a hypothesis, the end included: an integer, or a function of the number of source
-            ids; never more than the model has target positions for.
+        model: A `kmha.layers.Transformer`.
+        beam_size: Number of beams (K).
+        length_penalty: Exponent α of the length penalty, from 0 to 10; 0 favours short hypotheses, 1 is nearly the mean
+            over the tokens.
+        n_best: Number of hypotheses that are returned for each sentence, at most K.
+        max_length: Largest number of tokens in a hypothesis, including the end token: an integer, or a function of the
+            number of source ids. The model's number of target positions is a further limit.
 
     Call arguments:
-        source_ids: integers (B, S), each sentence with its end token, padded with 0 at its end.
+        source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
 
     Returns:
-        A list of `n_best` hypotheses for each of the B sentences: the finished ones, best first, and, where they are
-        fewer, the beams that the limit cut off, best first. There can be fewer than `n_best` where the limit allows
-        fewer.
+        A list of `n_best` hypotheses for each of the B sentences: the finished ones, best first, and then the beams
+        that the limit truncated, best first. A low limit can allow fewer than `n_best`.
 
     Raises:
-        ValueError: an argument does not fit; the message says how to mend it.
+        ValueError: An argument does not fit; the message says how to fix it.
 
     >>> from kmha.layers import Transformer
     >>> search = Beam(Transformer(1, 6, 2, 8, 11, 13, 17, 19), beam_size=4, n_best=3)
@@ -61,30 +52,76 @@ class Beam(Search):
     3
     """
 
+    name = "beam"
+    title = "the beam search"
+
     def __init__(
         self,
         model: Any,
         *,
-        beam_size: int = 5,
-        length_penalty: float = 0.6,
-        n_best: int = 1,
+        beam_size: Annotated[
+            int,
+            Option(
+                "Number of beams.",
+                "It is K, the number of beams; 5 is usual.",
+                lowest=1,
+                flag="--beam",
+                metavar="K",
+                setting=True,
+            ),
+        ] = 5,
+        length_penalty: Annotated[
+            float,
+            Option(
+                "Exponent of the length penalty; larger values give longer translations.",
+                "0.6 is usual, 0 compares the log probabilities themselves.",
+                lowest=0,
+                highest=10,
+                metavar="A",
+                setting=True,
+            ),
+        ] = 0.6,
+        n_best: Annotated[
+            int,
+            Option(
+                "Print the N best translations, with number and score.",
+                "It is the number of hypotheses that are returned for each sentence.",
+                lowest=1,
+            ),
+        ] = 1,
         max_length: Length = usual_length,
     ) -> None:
         super().__init__(model, max_length=max_length)
-        self.beam_size = self._size("beam_size", beam_size, "It is K, the number of beams; 5 is usual.")
-        fix = "0.6 is usual, 0 compares log probabilities as they are."
-        expected = "a number that is not negative"
-        self.length_penalty = self._number("length_penalty", length_penalty, expected, lambda x: x >= 0, fix)
-        self.n_best = self._size("n_best", n_best, "It is how many hypotheses are returned for each sentence.")
-        if self.n_best > self.beam_size:
-            fix = f"Ask for beam_size={self.n_best} too."
-            self._refuse("n_best", f"at most beam_size={beam_size}", f"n_best={n_best}", fix)
+        self.beam_size = self._checked("beam_size", beam_size)
+        self.length_penalty = self._checked("length_penalty", length_penalty)
+        self.n_best = self._checked("n_best", n_best)
+        self.check({"beam_size": self.beam_size, "n_best": self.n_best})
+
+    @classmethod
+    def arguments(cls, settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the constructor's arguments; a beam that the model was trained for is widened to `n_best`."""
+        arguments = super().arguments(settings, given)
+        if "beam_size" in arguments and "beam_size" not in given:
+            arguments["beam_size"] = max(arguments["beam_size"], given.get("n_best", 1))
+        return arguments
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Raise a ValueError if the beam is narrower than `n_best`."""
+        if "beam_size" in options and options.get("n_best", 1) > options["beam_size"]:
+            raise ValueError(
+                f"Beam: n_best must be at most beam_size. Received: n_best={options['n_best']}, "
+                f"beam_size={options['beam_size']}. Raise beam_size (--beam), or lower n_best (--n-best)."
+            )
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
-        """The record of every position, (T, B, K) each: see `_advance`."""
+        """Return the record of every position, (T, B, K) each: see `_advance`."""
+        from kmha.core.tensors import at_least_float32
+        from kmha.layers.cache import take
+
         count, longest, dtype = tf.shape(limits)[0], tf.reduce_max(limits), at_least_float32(self.model.compute_dtype)
         cache = self.model.start_cache(source, beams=self.beam_size)
-        # The beams of a sentence begin alike: but for the first they do not live yet.
+        # All beams of a sentence start alike, so only the first one lives at first.
         living = tf.repeat(tf.constant([[0.0] + [NEVER] * (self.beam_size - 1)], dtype), count, axis=0)
         pool = tf.fill([count, self.beam_size], tf.constant(NEVER, dtype))
         kinds = dtype, tf.int32, tf.int32, dtype, tf.int32
@@ -104,33 +141,33 @@ class Beam(Search):
             return step, tf.reshape(tokens, [-1]), living, pool, stopped, records, cache
 
         start = tf.constant(0), tf.fill([count * self.beam_size], START), living, pool, tf.zeros([count], bool)
-        shapes = (None,) * 5 + ((None,) * len(records), growing(cache))
-        run = tf.while_loop(lambda *state: ~tf.reduce_all(state[4]), body, (*start, records, cache), shapes)
-        return tuple(array.gather(tf.range(run[0])) for array in run[5])
+        shapes = (None,) * 5 + ((None,) * len(records), cache_shapes(cache))
+        end = tf.while_loop(lambda *state: ~tf.reduce_all(state[4]), body, (*start, records, cache), shapes)
+        return tuple(array.gather(tf.range(end[0])) for array in end[5])
 
     def _advance(self, logits: Any, living: Any, stopped: Any) -> tuple[Any, ...]:
-        """One position's choice.
+        """Choose the beams of the next position.
 
         Args:
-            logits: (B * K, V).
-            living: (B, K), the log probabilities of the beams.
-            stopped: (B,), whose sentences finish nothing any more.
+            logits: Logits (B * K, V).
+            living: Log probabilities of the beams, (B, K).
+            stopped: Whether a sentence has stopped, so that it finishes nothing more, (B,).
 
         Returns:
             (B, K) each: log probabilities, last tokens and parents of the beams that live on; log probabilities and
             parents of those that have just ended, `NEVER` where none has. A parent is the beam, from 0 to K - 1, that
             was continued.
         """
-        size, count, logits = self.beam_size, tf.shape(living)[0], emitted(logits)
-        values, tokens = largest(logits, 2 * size)  # of every beam; the sentence's are among them
-        among = values.shape[-1]
-        # Log probabilities: the largest one, and less for the others by as much as their logits are smaller.
+        size, count, logits = self.beam_size, tf.shape(living)[0], allowed(logits)
+        values, tokens = largest(logits, 2 * size)  # the best of every beam include the best of the sentence
+        width = values.shape[-1]
+        # Log probabilities differ from the largest one by as much as the logits do.
         totals = values - values[:, :1] + log_probability(logits, tokens[:, 0])[:, tf.newaxis]
-        totals = tf.reshape(totals, [count, size, among]) + living[:, :, tf.newaxis]
-        totals = tf.reshape(totals, [count, size * among])
-        totals, places = tf.math.top_k(totals, 2 * size)
-        tokens = tf.gather(tf.reshape(tokens, [count, size * among]), places, batch_dims=1)
-        parents, ends = places // among, tokens == END
+        totals = tf.reshape(totals, [count, size, width]) + living[:, :, tf.newaxis]
+        totals = tf.reshape(totals, [count, size * width])
+        totals, indices = tf.math.top_k(totals, 2 * size)
+        tokens = tf.gather(tf.reshape(tokens, [count, size * width]), indices, batch_dims=1)
+        parents, ends = indices // width, tokens == END
         never = tf.fill(tf.shape(totals), tf.constant(NEVER, totals.dtype))
         living, kept = tf.math.top_k(tf.where(ends, never, totals), size)
         ended = tf.where(ends & ~stopped[:, tf.newaxis], totals, never)[:, :size]
@@ -138,7 +175,7 @@ class Beam(Search):
         return living, tokens, continued, ended, parents[:, :size]
 
     def _settled(self, pool: Any, living: Any, limits: Any) -> Any:
-        """(B,), whether no living beam can come into the pool, whose scores (B, K) are sorted like `living`."""
+        """Return whether no living beam can enter the pool, (B,); `pool` and `living` (B, K) are sorted."""
         if self.beam_size == 1:
             return pool[:, -1] > NEVER
         return pool[:, -1] >= living[:, 0] / self._penalty(limits, living.dtype)
@@ -146,14 +183,14 @@ class Beam(Search):
     def _penalty(self, length: Any, dtype: Any) -> Any:
         return ((5 + tf.cast(length, dtype)) / 6) ** self.length_penalty
 
-    def _hypotheses(self, limits: np.ndarray, *results: np.ndarray) -> list[list[Hypothesis]]:
+    def _hypotheses(self, limits: Any, *results: Any) -> list[list[Hypothesis]]:
         return [self._best(limit, *(x[:limit, row] for x in results)) for row, limit in enumerate(limits)]
 
     def _best(self, limit: int, living: Any, tokens: Any, parents: Any, ended: Any, ending: Any) -> list[Hypothesis]:
-        """The hypotheses of one sentence from its record, (T, K) each."""
+        """Return the hypotheses of one sentence from its record, (T, K) each."""
 
         def hypothesis(step: int, beam: int, total: float, finished: bool) -> Hypothesis:
-            """What the beam holds after the tokens up to `step`."""
+            """Return the hypothesis that the beam holds after `step` tokens."""
             ids = []
             length = step + finished
             while step:
@@ -168,6 +205,6 @@ class Beam(Search):
         ]
         found.sort(key=lambda one: -one.score)
         if len(found) < self.n_best and len(living) == limit:
-            cut = living[-1] > NEVER
-            found += [hypothesis(limit, int(k), living[-1, k], False) for k in np.flatnonzero(cut)]
+            truncated = np.flatnonzero(living[-1] > NEVER)
+            found += [hypothesis(limit, int(k), living[-1, k], False) for k in truncated]
         return found[: self.n_best]

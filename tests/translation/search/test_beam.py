@@ -128,12 +128,13 @@ def test_it_stops_when_nothing_can_come_into_the_pool(searching):
         ({"beam_size": 0}, "`beam_size`.*positive integer.*beam_size=0.*5 is usual"),
         ({"beam_size": 2.0}, "`beam_size`.*positive integer.*beam_size=2.0"),
         ({"n_best": True}, "`n_best`.*positive integer.*n_best=True"),
-        ({"n_best": 6}, "`n_best`.*at most beam_size=5.*n_best=6.*Ask for beam_size=6"),
-        ({"length_penalty": -0.1}, "`length_penalty`.*not negative.*length_penalty=-0.1.*0.6 is usual"),
+        ({"n_best": 6}, "n_best must be at most beam_size.*n_best=6, beam_size=5.*Raise beam_size"),
+        ({"length_penalty": -0.1}, "`length_penalty`.*at least 0 and at most 10.*length_penalty=-0.1.*0.6 is usual"),
+        ({"length_penalty": 10.5}, "`length_penalty`.*length_penalty=10.5"),
         ({"length_penalty": float("nan")}, "`length_penalty`.*length_penalty=nan"),
         ({"length_penalty": "1"}, "`length_penalty`.*length_penalty='1'"),
     ],
 )
 def test_arguments_that_do_not_fit(searching, options, said):
-    with pytest.raises(ValueError, match=f"Beam received.*{said}"):
+    with pytest.raises(ValueError, match=f"Beam.*{said}"):
         Beam(searching.any_model, **options)

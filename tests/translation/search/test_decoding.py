@@ -2,80 +2,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kmha.layers import Transformer
-from kmha.translation.decoding import (
-    Search,
-    emitted,
-    growing,
-    largest,
-    log_probability,
-    usual_length,
-)
-from kmha.translation.search import Beam, Greedy, Sampling
+from kmha.translation.search.decoding import allowed, cache_shapes, largest, log_probability
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
 
 pytestmark = pytest.mark.tensorflow
-
-
-@pytest.mark.parametrize(
-    ("source_ids", "said"),
-    [
-        ([4, 5, END], r"integers \(B, S\).*\(3,\)"),
-        ([[4.0, 5.0, 2.0]], r"integers \(B, S\).*float64"),
-        ([[4, 5, END], [END]], "are no array.*Pad the sentences with 0"),
-        ([[4, END], [0, 0], [5, END]], r"padding alone in rows \[1\].*Leave such sentences out"),
-        ([[]], r"padding alone in rows \[0\]"),
-        ([[4, 11, END]], "ids from 0 to 10.*ids from 2 to 11.*tokenizer"),
-        ([[4, -1, END]], "ids from 0 to 10.*ids from -1 to 4"),
-        ([[4] * 18], r"at most 17 positions.*18 positions.*max_positional_encoding_input"),
-    ],
-)
-def test_source_ids_that_do_not_fit(searching, source_ids, said):
-    with pytest.raises(ValueError, match=f"(?s)Greedy received.*`source_ids`.*{said}"):
-        Greedy(searching.any_model)(source_ids)
-
-
-def test_any_integers_are_ids(searching):
-    source = np.array([[4, 5, END], [7, END, 0]])
-    search = Greedy(searching.any_model, max_length=3)
-    expected = search(source.tolist())
-    for kind in ("int8", "int32", "int64", "uint16"):
-        assert search(source.astype(kind)) == expected
-    assert search(tf.constant(source)) == expected
-
-
-def test_an_empty_batch_has_no_hypotheses(searching):
-    assert Greedy(searching.any_model)(np.zeros((0, 5), "int32")) == []
-
-
-@pytest.mark.parametrize("search", [Greedy, Beam, Sampling])
-def test_limits_that_do_not_fit(searching, search):
-    for max_length in (0, -3, 2.5, True, "9", None):
-        said = f"{search.__name__}.*`max_length`.*positive integer.*max_length={max_length!r}"
-        with pytest.raises(ValueError, match=said):
-            search(searching.any_model, max_length=max_length)
-        with pytest.raises(ValueError, match=f"{said}.*Let the function return"):
-            search(searching.any_model, max_length=lambda length: max_length)([[4, END]])  # noqa: B023
-
-
-def test_models_that_do_not_fit():
-    sizes = 1, 6, 2, 7, 11
-    with pytest.raises(ValueError, match=r"Greedy.*`model`.*kmha.layers.Transformer.*Received: dict"):
-        Greedy({})
-    with pytest.raises(ValueError, match=r"Greedy.*`model`.*pad_id=3.*pad_id=0"):
-        Greedy(Transformer(*sizes, 9, 17, 13, pad_id=3))
-    with pytest.raises(ValueError, match=r"Beam.*`model`.*target_vocab_size=3.*at least 4"):
-        Beam(Transformer(*sizes, 3, 17, 13))
-
-
-def test_an_unbuilt_model_is_built():
-    [[found]] = Greedy(Transformer(1, 6, 2, 7, 11, 9, 17, 13), max_length=2)([[4, END]])
-    assert len(found.ids) <= 2
-
-
-def test_usual_length():
-    assert [usual_length(length) for length in (1, 2, 5)] == [11, 13, 17]
 
 
 def test_logits_have_at_least_float32(searching):
@@ -85,11 +16,11 @@ def test_logits_have_at_least_float32(searching):
         assert logits.dtype == expected
 
 
-def test_growing_frees_what_a_step_makes_longer(searching):
+def test_cache_shapes_free_what_a_step_makes_longer(searching):
     model = searching.any_model
     before = model.start_cache(np.array([[4, 7, END], [5, END, 0]]))
     _, after = model.step(np.array([1, 1]), before)
-    shapes = growing(before)
+    shapes = cache_shapes(before)
     assert shapes.keys() == before.keys() == after.keys()
     for name in ("keys", "values"):
         for free, x, longer in zip(shapes[name], before[name], after[name], strict=True):
@@ -100,14 +31,9 @@ def test_growing_frees_what_a_step_makes_longer(searching):
         assert before[name][0].shape == after[name][0].shape
 
 
-def test_a_method_must_say_how_it_searches(searching):
-    with pytest.raises(NotImplementedError, match="Search must override `_search`"):
-        Search(searching.any_model)([[4, END]])
-
-
-def test_emitted():
+def test_allowed():
     logits = np.random.default_rng(0).normal(size=(3, 7))
-    found = emitted(tf.constant(logits)).numpy()
+    found = allowed(tf.constant(logits)).numpy()
     assert np.all(found[:, :END] == -np.inf)
     assert np.array_equal(found[:, END:], logits[:, END:])
 

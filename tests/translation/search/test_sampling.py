@@ -4,8 +4,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kmha.translation.sampling import uniform
 from kmha.translation.search import Greedy, Sampling
+from kmha.translation.search.sampling import uniform
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
 
@@ -141,13 +141,13 @@ def test_uniform():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"temperature": 0}, "`temperature`.*above 0.*temperature=0.*use Greedy"),
+        ({"temperature": 0}, "`temperature`.*at least 1e-06.*temperature=0.*use Greedy"),
         ({"temperature": float("inf")}, "`temperature`.*temperature=inf"),
         ({"top_k": 0}, "`top_k`.*positive integer.*top_k=0.*leave it out"),
         ({"top_p": 0.0}, "`top_p`.*above 0 and at most 1.*top_p=0.0.*0.9 is usual"),
         ({"top_p": 1.1}, "`top_p`.*top_p=1.1"),
         ({"samples": 0}, "`samples`.*positive integer.*samples=0"),
-        ({"seed": 1.5}, "`seed`.*integer or None.*seed=1.5"),
+        ({"seed": 1.5}, "`seed`.*None or an integer.*seed=1.5"),
         ({"seed": -1}, "`seed`.*not negative.*seed=-1.*Leave it out"),
     ],
 )

@@ -1,0 +1,266 @@
+"""`SearchMethod`, the base class of the search methods, with their options, their limits and their checks."""
+
+import dataclasses
+import math
+import numbers
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NoReturn
+
+from kmha.translation.lazy import np, tf
+from kmha.translation.tokenizer import END, PAD
+
+Length = int | Callable[[int], int]
+
+METHODS: dict[str, type["SearchMethod"]] = {}  # by name
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One output of a search for one sentence.
+
+    Attributes:
+        ids: Target ids, without start and end.
+        log_probability: Sum of the tokens' log probabilities, including the end token. Padding and start are never
+            emitted, and the probabilities of the other tokens sum to one.
+        score: Value by which the hypotheses of one sentence are ordered; higher is better.
+        finished: Whether the hypothesis ends with the end token. Otherwise, the sentence's limit truncated it.
+    """
+
+    ids: tuple[int, ...]
+    log_probability: float
+    score: float
+    finished: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of a search method; `Annotated[kind, Option(...)]` declares it at an argument of the constructor.
+
+    Attributes:
+        help: Text for `--help`.
+        hint: Advice for error messages, such as the usual value.
+        lowest: Smallest allowed value.
+        highest: Largest allowed value.
+        exclusive: Whether `lowest` itself is not allowed.
+        flag: Name on the command line, by default `--` and the argument's name. Several methods can share it.
+        metavar: Placeholder for the value in `--help`.
+        setting: Whether a model can be trained for a value, which is then an entry of the settings' [search] section.
+        name: Name of the argument. `SearchMethod.options` reads it from the signature, like `kind` and `default`.
+        kind: `int` or `float`.
+        default: Default value. If it is `None`, the option can be left unset.
+    """
+
+    help: str
+    hint: str
+    lowest: float
+    highest: float = math.inf
+    exclusive: bool = False
+    flag: str = ""
+    metavar: str = "N"
+    setting: bool = False
+    name: str = ""
+    kind: type = int
+    default: Any = None
+
+    @property
+    def expected(self) -> str:
+        """The allowed values, in words."""
+        if self.kind is int:
+            text = "a positive integer" if self.lowest == 1 else "an integer that is not negative"
+        elif self.exclusive:
+            text = f"a number above {self.lowest:g}"
+        else:
+            text = f"a number of at least {self.lowest:g}"
+        text += f" and at most {self.highest:g}" if self.highest < math.inf else ""
+        return f"None or {text}" if self.default is None else text
+
+    def allows(self, value: Any) -> bool:
+        """Whether `value` has the right type and lies in the range."""
+        kind: Any = numbers.Integral if self.kind is int else numbers.Real
+        if value is None or isinstance(value, bool) or not isinstance(value, kind):
+            return value is None and self.default is None
+        return (
+            math.isfinite(value)
+            and self.lowest <= value <= self.highest
+            and not (self.exclusive and value == self.lowest)
+        )
+
+
+def usual_length(length: int) -> int:
+    """Return the default limit for a sentence of `length` source ids: half as many more, and ten.
+
+    >>> usual_length(7)
+    20
+    """
+    return int(1.5 * length) + 10
+
+
+class SearchMethod:
+    """Base class of the search methods, which look for targets that a model considers probable.
+
+    A subclass in this folder is a search method. It gives its `name`, its `title` and, unless it is the default method,
+    its `flag` and `help`. It declares its options at the arguments of its constructor, and overrides `_search` (the
+    part in TensorFlow) and `_hypotheses` (which reads the results). If `_search` needs more than ids and limits, it
+    also overrides `_inputs` and `_signature`.
+
+    The loop over the target positions is one `tf.function` that is traced once, because batch size, source length and
+    limits are tensors.
+
+    Args:
+        model: A `kmha.layers.Transformer`.
+        max_length: Largest number of tokens in a hypothesis, including the end token: an integer, or a function of the
+            number of source ids without padding. The model's number of target positions is a further limit. Each
+            sentence has its own limit, so that a batch gives the same hypotheses as its sentences one by one.
+
+    Raises:
+        ValueError: An argument does not fit; the message says how to fix it.
+    """
+
+    name: ClassVar[str] = ""  # for `Translator.translate`
+    title: ClassVar[str] = ""  # in messages
+    flag: ClassVar[str] = ""  # selects the method on the command line; empty for the default method
+    help: ClassVar[str] = ""  # of the flag
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.name:
+            METHODS[cls.name] = cls
+
+    def __init__(self, model: Any, *, max_length: Length = usual_length) -> None:
+        self._check_model(model)
+        if not callable(max_length):
+            hint = "It is the largest number of tokens in a hypothesis; 100 is usual."
+            max_length = self._checked_limit(max_length, hint)
+        self.model = model
+        self.max_length = max_length
+        self._target_positions = model.get_config()["max_positional_encoding_target"]
+        self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Return the options that the constructor declares, by name."""
+        found = {}
+        for name, hint in typing.get_type_hints(cls.__init__, include_extras=True).items():
+            for option in getattr(hint, "__metadata__", ()):
+                kinds = hint.__origin__, *typing.get_args(hint.__origin__)
+                kind = float if float in kinds else int
+                default = (cls.__init__.__kwdefaults__ or {})[name]
+                flag = option.flag or f"--{name.replace('_', '-')}"
+                found[name] = dataclasses.replace(option, name=name, kind=kind, default=default, flag=flag)
+        return found
+
+    @classmethod
+    def arguments(cls, settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the constructor's arguments: `given`, and for the others the values that the model was trained for.
+
+        Args:
+            settings: The [search] section of the model's settings, or `None`.
+            given: Arguments that the caller has chosen.
+        """
+        if settings is None:
+            return dict(given)
+        trained = {name: getattr(settings, name, one.default) for name, one in cls.options().items() if one.setting}
+        return {"max_length": lambda length: min(usual_length(length), settings.max_length), **trained, **given}
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Raise a ValueError if options, each allowed by itself, do not fit together."""
+
+    def __call__(self, source_ids: Any) -> list[list[Hypothesis]]:
+        """Return the hypotheses for every sentence, best first.
+
+        Args:
+            source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
+
+        Raises:
+            ValueError: `source_ids` or a limit does not fit; the message says how to fix it.
+        """
+        source = self._checked_source(source_ids)
+        limits = self._limits(source)
+        if not len(source):
+            return []
+        results = self.compiled(*self._inputs(source, limits))
+        return self._hypotheses(limits, *(result.numpy() for result in results))
+
+    def _signature(self) -> tuple[Any, ...]:
+        """Return the signature of `_search`: source ids (B, S) and limits (B,)."""
+        return tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+
+    def _inputs(self, source: Any, limits: Any) -> tuple[Any, ...]:
+        """Return the inputs of `_search`."""
+        return source, limits
+
+    def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
+        raise NotImplementedError(f"{type(self).__name__} must override `_search`")
+
+    def _hypotheses(self, limits: Any, *results: Any) -> list[list[Hypothesis]]:
+        raise NotImplementedError(f"{type(self).__name__} must override `_hypotheses`")
+
+    def _limits(self, source: Any) -> Any:
+        """Return the largest number of tokens for each sentence, int32 (B,)."""
+        if not callable(self.max_length):
+            limits = [self.max_length] * len(source)
+        else:
+            hint = "Let the function return a positive integer for any number of source ids, such as int(1.5 * n) + 10."
+            lengths = np.count_nonzero(source != PAD, axis=1)
+            limits = [self._checked_limit(self.max_length(int(length)), hint) for length in lengths]
+        return np.minimum(limits, self._target_positions).astype("int32")
+
+    def _checked_limit(self, value: Any, hint: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            self._refuse("max_length", "a positive integer", f"max_length={value!r}", hint)
+        return int(value)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return `value` if the option `name` allows it."""
+        option = self.options()[name]
+        if not option.allows(value):
+            self._refuse(name, option.expected, f"{name}={value!r}", option.hint)
+        return value if value is None else option.kind(value)
+
+    def _checked_source(self, source_ids: Any) -> Any:
+        """Return `source_ids` as int32 (B, S)."""
+        hint = "Pad the sentences with 0 to one length: integers (B, S)."
+        try:
+            source = np.asarray(source_ids)
+        except ValueError as error:  # NumPy raises it for lists of different lengths
+            raise ValueError(
+                f"{type(self).__name__} received `source_ids` that are not an array: {error}. {hint}"
+            ) from None
+        if source.ndim != 2 or not (np.issubdtype(source.dtype, np.integer) or not source.size):
+            self._refuse("source_ids", "integers (B, S)", f"{source.dtype} {source.shape}", hint)
+        empty = np.flatnonzero(~np.any(source != PAD, axis=1))
+        if len(empty):
+            hint = "Remove these sentences; even an empty sentence has its end token, 2."
+            self._refuse("source_ids", "sentences with ids", f"only padding in rows {empty[:5].tolist()}", hint)
+        settings = self.model.get_config()
+        vocabulary, positions = settings["input_vocab_size"], settings["max_positional_encoding_input"]
+        if source.size and not (source.min() >= 0 and source.max() < vocabulary):
+            expected = f"ids from 0 to {vocabulary - 1}"
+            hint = "Encode the text with the tokenizer that the model was trained with."
+            self._refuse("source_ids", expected, f"ids from {source.min()} to {source.max()}", hint)
+        if source.shape[1] > positions:
+            expected = f"at most {positions} positions (S)"
+            hint = "Split the sentence, or make the model with a larger `max_positional_encoding_input`."
+            self._refuse("source_ids", expected, f"{source.shape[1]} positions", hint)
+        return source.astype("int32")
+
+    def _check_model(self, model: Any) -> None:
+        if not all(hasattr(model, name) for name in ("start_cache", "step")):
+            hint = "Pass the model itself, as kmha.layers.Transformer(...) returns it."
+            self._refuse("model", "a kmha.layers.Transformer", type(model).__name__, hint)
+        settings = model.get_config()
+        if settings["pad_id"] != PAD:
+            hint = "Make the model with pad_id=0."
+            self._refuse("model", "a model whose padding is 0", f"a model with pad_id={settings['pad_id']}", hint)
+        if settings["target_vocab_size"] <= END + 1:
+            hint = "0 is padding, 1 is start and 2 is end, so `target_vocab_size` must be at least 4."
+            received = f"a model with target_vocab_size={settings['target_vocab_size']}"
+            self._refuse("model", "a model with a token besides padding, start and end", received, hint)
+
+    def _refuse(self, argument: str, expected: str, received: str, hint: str) -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__} received an invalid value for argument `{argument}`, expected {expected}. "
+            f"Received: {received}. {hint}"
+        )
