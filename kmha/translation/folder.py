@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast, get_origin
 
-from kmha import __version__
-from kmha import files
+from kmha import __version__, files
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
