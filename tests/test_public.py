@@ -40,7 +40,9 @@ COMMANDS = {
     "course verify": "EXERCISES --jobs --seed --notebooks --write-readme --json",
     "course watch": "--seed",
     "diagnose": "CANDIDATE --set --mask --float16 --seed --backend --bank --configurations --pairs --rights --json",
-    "evaluate": "FOLDER --data --source --target --test --beam --greedy --length-penalty --step --json --output",
+    "evaluate": """
+        FOLDER --data --source --target --test --beam --greedy --length-penalty --sample --temperature --top-k --top-p
+        --seed --step --json --output""",
     "train": """
         TASK --out --data --direction --source --target --validation-source --validation-target --profile --set
         --minutes --seed --dtype --restart""",

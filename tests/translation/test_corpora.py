@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kmha.translation import corpora
-from kmha.translation.batches import fitting, stream
+from kmha.translation.batches import rows_that_fit, training_batches
 from kmha.translation.corpora import CorpusError, Pairs, multi30k, parallel, read_parallel
 from kmha.translation.tokenizer import UNKNOWN, Tokenizer
 
@@ -55,9 +55,9 @@ def test_the_awkward_slice_goes_on_to_batches(tmp_path):
     tokenizer = Tokenizer.train(pairs.source[:100] + pairs.target[:100], 400)
     source, target = tokenizer.encode(pairs.source), tokenizer.encode(pairs.target)
     assert sum(UNKNOWN in ids for ids in source) >= 1
-    rows = fitting(source, target, max_length=60)
+    rows = rows_that_fit(source, target, max_length=60)
     assert len(pairs) - len(rows) == 2
-    batches = stream(source, target, tokens=60 * 7, seed=1, max_length=60)
+    batches = training_batches(source, target, tokens=60 * 7, seed=1, max_length=60)
     seen = 0
     while seen < len(rows):
         (encoder, decoder), out = next(batches)
