@@ -22,7 +22,7 @@ from kmha.course.learner import checking
 from kmha.course.learner.checking import CheckResult
 from kmha.course.learner.workspace import Workspace, WorkspaceError
 from kmha.sandbox import limits
-from kmha.sandbox.pool import Pool
+from kmha.sandbox.sandbox import Pool
 
 DEBOUNCE, STEP = 200, 20  # milliseconds; changes that an editor makes within the first are one save
 PRINTED = 12  # lines shown of what an answer printed
@@ -92,7 +92,7 @@ class Watcher:
         item = checking.first_open(self.folder.progress.records())
         if item is not None:
             with Console(stderr=True).status("getting ready"):
-                self.pool.of(item.spec.uses).start()
+                self.pool.get(item.spec.uses).start()
 
     def changed(self, paths: Iterable[Path]) -> None:
         """Check the exercises in these files whose answers differ from the last ones seen."""
@@ -144,7 +144,7 @@ def _advise(out: Console, result: CheckResult, folder: Workspace) -> None:
         hints_left = item.released or result.record.hints < len(item.master.hints)
         out.print(f"\n[dim]{seed}stuck? kmha course {'hint' if hints_left else 'solution'} {item.id}[/]")
         return
-    earned, possible = earned_points(item.beside, records)
+    earned, possible = earned_points(item.parent.items, records)
     out.print(f"\n{item.assignment} [green]{bar_text(earned, possible)}[/] {earned} of {rendering.count(possible)}")
     if not item.released:
         out.print(f"[dim]{seed}compare it with our solution: kmha course solution {item.id}[/]")
@@ -179,14 +179,14 @@ def _show_details(out: Console, grade: Grade) -> None:
             _show_check(out, outcome, wrong)
     else:
         _print_block(out, f"It could not be checked: {error_text(grade.error)}")
-    if grade.named is not None:
+    if grade.mistake is not None:
         out.print("\n  [bold]The mistake[/]")
-        _print_block(out, grade.named.says)
-        if grade.named.source:
-            _print_block(out, f"Known from: {grade.named.source}", style="dim")
-    if grade.shown is not None:
+        _print_block(out, grade.mistake.says)
+        if grade.mistake.source:
+            _print_block(out, f"Known from: {grade.mistake.source}", style="dim")
+    if grade.case is not None:
         out.print("\n  [bold]The smallest case that shows it[/]")
-        for line in rendering.case_text(grade.shown).splitlines():
+        for line in rendering.case_text(grade.case).splitlines():
             out.print(Text(f"  {line}"), soft_wrap=True)
     if grade.printed.strip():
         lines = grade.printed.rstrip().splitlines()
@@ -198,7 +198,7 @@ def _show_details(out: Console, grade: Grade) -> None:
 
 def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
     """Print one check: its verdict, its points, what it checks, and what is wrong."""
-    holds = outcome.says is None
+    holds = outcome.problem is None
     out.print(Text.assemble("  ", ("✓", "green") if holds else ("✗", "red"), "  "), end="")
     points = f"{outcome.points} of {outcome.check.points}".rjust(8)
     unpaid = " (counts once a result is right)" if holds and not outcome.points else ""

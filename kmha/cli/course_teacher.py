@@ -29,7 +29,7 @@ from kmha.course.exercises.content import Assignment, Item
 from kmha.course.judging.rendering import count
 from kmha.course.learner import checking
 from kmha.sandbox import limits
-from kmha.sandbox.pool import Pool
+from kmha.sandbox.sandbox import Pool
 
 RUN = "run.json"  # marks a folder of grades, and keeps the seed for the next run
 RESULTS, STUDENTS, GRADESCOPE = "results", "students", "gradescope"
@@ -171,7 +171,7 @@ def _verify_item(item: Item, pool: Pool, seed: int) -> Verified:
     begin, points, wrong = time.monotonic(), 0, 0
     try:
         points, wrong = item.spec.points, len(item.spec.wrong)
-        problems = tuple(verifying.verify(item, pool.of(item.spec.uses), seed))
+        problems = tuple(verifying.verify(item, pool.get(item.spec.uses), seed))
     except Exception as error:  # the files of an exercise are code, and may raise anything
         problems = (Problem(item.id, f"it cannot be read: {type(error).__name__}: {error}"),)
     return Verified(item.id, points, wrong, time.monotonic() - begin, problems)

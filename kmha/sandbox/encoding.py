@@ -1,4 +1,4 @@
-"""Results between processes, without pickle: JSON for the structure, and the arrays' bytes behind it.
+"""Encode values that processes exchange, without pickle: JSON for the structure, then the bytes of the arrays.
 
 >>> result = decode(encode({"scores": np.eye(2), "shape": (2, 3)}))
 >>> result["scores"].tolist(), result["shape"]
@@ -14,57 +14,59 @@ from typing import Any, BinaryIO
 import numpy as np
 
 LARGEST = 64 << 20  # bytes of a message
-LONGEST_HEAD = 8 << 20  # of which so many are no arrays: what is read from them takes many times their size
-KINDS = "biufc"  # of dtypes that are sent: booleans, integers, floats, complex
-LENGTH = struct.Struct("<Q")  # of what follows
+LONGEST_HEAD = 8 << 20  # bytes of its JSON, which takes many times as much memory when parsed
+KINDS = "biufc"  # kinds of dtypes that are sent: booleans, integers, floats, complex numbers
+LENGTH = struct.Struct("<Q")  # precedes each message, and the JSON in it
 
 
 class EncodingError(ValueError):
-    """A message is not one of ours, or a value cannot be sent."""
+    """A message was not written by `encode`, or a value cannot be encoded."""
 
 
 def encode(value: Any) -> bytes:
-    """Arrays, tensors, numbers, strings, `None`, and tuples, lists and dicts of them.
+    """Encode arrays, tensors, numbers, strings, `None`, and tuples, lists and dicts of these.
 
     Raises:
-        EncodingError: there is something else in it, or it is too large.
+        EncodingError: The value contains something else, or is too large.
     """
-    pieces: list[bytes] = []
-    head = json.dumps(_tree(value, pieces)).encode()
+    chunks: list[bytes] = []
+    head = json.dumps(_to_tree(value, chunks)).encode()
     if len(head) > LONGEST_HEAD:
-        raise EncodingError(f"a result of {len(head):,} characters is too large: {LONGEST_HEAD:,} at most.")
-    message = b"".join([LENGTH.pack(len(head)), head, *pieces])
+        raise EncodingError(
+            f"the result is too large: {len(head):,} bytes beside its arrays. At most {LONGEST_HEAD:,} are allowed."
+        )
+    message = b"".join([LENGTH.pack(len(head)), head, *chunks])
     if len(message) > LARGEST:
-        raise EncodingError(f"a result of {len(message):,} bytes is too large: {LARGEST:,} at most.")
+        raise EncodingError(f"the result is too large: {len(message):,} bytes. At most {LARGEST:,} are allowed.")
     return message
 
 
 def decode(message: bytes) -> Any:
-    """The value that was encoded; nothing in the message is trusted.
+    """Return the value in a message. The message may come from untrusted code.
 
     Raises:
-        EncodingError: the message is not one of ours.
+        EncodingError: `encode` did not write the message.
     """
     try:
         (length,) = LENGTH.unpack_from(message)
         if length > LONGEST_HEAD:
-            raise EncodingError(f"not a message of ours: {length:,} bytes before the arrays.")
+            raise EncodingError(f"malformed message: {length:,} bytes before the arrays.")
         tree = json.loads(message[LENGTH.size : LENGTH.size + length])
-        return _value(tree, memoryview(message)[LENGTH.size + length :])
+        return _from_tree(tree, memoryview(message)[LENGTH.size + length :])
     except EncodingError:
         raise
-    except Exception as error:  # what is not a message of ours can be anything
-        raise EncodingError(f"not a message of ours: {type(error).__name__}: {error}") from None
+    except Exception as error:  # a malformed message can cause any error
+        raise EncodingError(f"malformed message: {type(error).__name__}: {error}") from None
 
 
 def write(sink: BinaryIO, message: bytes) -> None:
-    """A message with its length."""
+    """Write a message, preceded by its length."""
     sink.write(LENGTH.pack(len(message)) + message)
     sink.flush()
 
 
 def read(source: BinaryIO) -> bytes | None:
-    """A message, or `None` at the end."""
+    """Read a message that `write` wrote; return `None` at the end of the stream."""
     head = source.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -73,65 +75,65 @@ def read(source: BinaryIO) -> bytes | None:
     return message if len(message) == length else None
 
 
-def _tree(value: Any, pieces: list[bytes]) -> Any:
+def _to_tree(value: Any, chunks: list[bytes]) -> Any:
     if value is None or isinstance(value, bool | str):
         return {"plain": value}
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         return {"number": repr(value)}
     if isinstance(value, Mapping):
-        return {"dict": [[_tree(key, pieces), _tree(item, pieces)] for key, item in value.items()]}
+        return {"dict": [[_to_tree(key, chunks), _to_tree(item, chunks)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
-        return {"tuple" if isinstance(value, tuple) else "list": [_tree(item, pieces) for item in value]}
-    return _array(value, pieces)
+        return {"tuple" if isinstance(value, tuple) else "list": [_to_tree(item, chunks) for item in value]}
+    return _array_to_tree(value, chunks)
 
 
-def _array(value: Any, pieces: list[bytes]) -> Any:
+def _array_to_tree(value: Any, chunks: list[bytes]) -> Any:
     try:
         array = np.asarray(value)
-    except Exception as error:  # a stranger's object may raise anything
+    except Exception as error:  # an untrusted object can raise anything
         raise EncodingError(f"cannot send a {type(value).__name__}: {error}") from None
-    if array.dtype.kind == "V" and array.dtype.names is None:  # bfloat16 and its like
+    if array.dtype.kind == "V" and array.dtype.names is None:  # bfloat16 and other dtypes of ml_dtypes
         array = array.astype(np.float32)
     if array.dtype.kind not in KINDS:
-        raise EncodingError(f"cannot send a {type(value).__name__}: expected arrays, numbers or text.")
-    pieces.append(np.ascontiguousarray(array).tobytes())
+        raise EncodingError(f"cannot send a {type(value).__name__}: expected arrays, numbers or strings.")
+    chunks.append(np.ascontiguousarray(array).tobytes())
     return {"array": [array.dtype.str, list(array.shape)]}
 
 
-def _value(tree: Any, rest: memoryview) -> Any:
-    value, used = _read(tree, rest, 0)
-    if used != len(rest):
-        raise EncodingError(f"not a message of ours: {len(rest) - used} bytes too many.")
+def _from_tree(tree: Any, arrays: memoryview) -> Any:
+    value, used = _read_tree(tree, arrays, 0)
+    if used != len(arrays):
+        raise EncodingError(f"malformed message: {len(arrays) - used} bytes too many.")
     return value
 
 
-def _read(tree: Any, rest: memoryview, at: int) -> tuple[Any, int]:
+def _read_tree(tree: Any, arrays: memoryview, position: int) -> tuple[Any, int]:
     ((kind, content),) = tree.items()
     if kind == "plain":
-        return (content if content is None or isinstance(content, bool | str) else str(content)), at
+        return (content if content is None or isinstance(content, bool | str) else str(content)), position
     if kind == "number":
-        return (int(content) if content.lstrip("-").isdigit() else float(content)), at
+        return (int(content) if content.lstrip("-").isdigit() else float(content)), position
     if kind == "array":
-        return _read_array(content, rest, at)
+        return _read_array(content, arrays, position)
     if kind == "dict":
         found = {}
         for pair in content:
-            key, at = _read(pair[0], rest, at)
-            found[key], at = _read(pair[1], rest, at)
-        return found, at
+            key, position = _read_tree(pair[0], arrays, position)
+            found[key], position = _read_tree(pair[1], arrays, position)
+        return found, position
     items = []
     for item in content:
-        read, at = _read(item, rest, at)
+        read, position = _read_tree(item, arrays, position)
         items.append(read)
-    return (tuple(items) if kind == "tuple" else items), at
+    return (tuple(items) if kind == "tuple" else items), position
 
 
-def _read_array(content: Any, rest: memoryview, at: int) -> tuple[np.ndarray, int]:
+def _read_array(content: Any, arrays: memoryview, position: int) -> tuple[np.ndarray, int]:
     dtype, shape = np.dtype(content[0]), [int(size) for size in content[1]]
     if dtype.kind not in KINDS or min(shape, default=0) < 0:
-        raise EncodingError(f"not a message of ours: an array of {content!r}")
+        raise EncodingError(f"malformed message: an array with dtype and shape {content!r}.")
     size = math.prod(shape) * dtype.itemsize
-    if at + size > len(rest):
-        raise EncodingError(f"not a message of ours: an array of {content!r} with too few bytes")
-    array = np.frombuffer(rest[at : at + size], dtype).reshape(shape)
-    return array.copy(), at + size
+    if position + size > len(arrays):
+        raise EncodingError(f"malformed message: too few bytes for an array with dtype and shape {content!r}.")
+    array = np.frombuffer(arrays[position : position + size], dtype).reshape(shape)
+    return array.copy(), position + size

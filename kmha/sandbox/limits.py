@@ -1,12 +1,12 @@
-"""Limits of a process that runs a learner's code. Applied by that process itself, before the code is loaded.
+"""Limits of a process that runs untrusted code. The process applies them to itself before it loads the code.
 
-| what | how | where |
+| limit | mechanism | system |
 | --- | --- | --- |
 | memory, processor time, size and number of files | `setrlimit` | POSIX |
-| no new processes, no network, no signals to others, no change of a file's mode, owner or times | seccomp | Linux |
-| reading: Python and its packages only; writing: the scratch folder only | Landlock | Linux 5.13 or later |
+| no new processes, network, signals to others, or changes of a file's mode, owner or times | seccomp | Linux |
+| reading only Python and its packages, writing only the scratch folder | Landlock | Linux 5.13 or later |
 
-Where one is not to be had, `missing()` says so; who grades strangers' code decides by it.
+`missing` lists the limits that are not available here.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-MEMORY = 2 << 30  # bytes beyond what the process has when it starts
+MEMORY = 2 << 30  # bytes beyond those that the process has when it starts
 FILE = 32 << 20  # bytes of one file
 OPEN = 256  # files at once
-PROCESSES = 256  # of the user, where they cannot be refused altogether
+PROCESSES = 256  # of the user, where seccomp cannot refuse new ones
 
-# Every system call that makes a process, reaches the network or another process, or changes a file by its name.
+# System calls that create a process, reach the network or another process, or change a file by its name.
 _REFUSED = (
     *("fork", "vfork", "execve", "execveat"),
     *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
@@ -40,36 +40,36 @@ _REFUSED = (
     *("settimeofday", "clock_settime", "adjtimex", "msgget", "semget", "shmget", "mq_open", "memfd_secret"),
     *("open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "syslog", "iopl", "ioperm", "personality"),
 )
-# System calls that are refused with one value of an argument, by its place: (call, place, bits that count, value).
-# The kernel takes these arguments as 32 bits, so that what stands above them must not hide the value.
+# System calls that are refused if an argument has a certain value: (call, index of the argument, mask, value).
+# The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
 _WORD = 0xFFFFFFFF
 _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
 _REFUSED_WITH = (
-    # A thread is made by `clone` with CLONE_THREAD; without, it is a process.
+    # `clone` creates a thread with CLONE_THREAD, and a process without.
     ("clone", 0, _CLONE_THREAD, 0),
     ("prctl", 0, _WORD, _PR_SET_PDEATHSIG),
-    # Who owns a descriptor gets the signals about it, of any number: F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP.
+    # The owner of a descriptor gets signals about it, any signal: F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP.
     *(("fcntl", 1, _WORD, command) for command in (8, 15)),
     *(("ioctl", 1, _WORD, command) for command in (0x8901, 0x8902)),
-    # To empty a file it need not be opened for writing, and Landlock looks at that from Linux 6.2 on only.
+    # O_TRUNC empties a file even if it is opened for reading. Landlock controls this only since Linux 6.2.
     *(
         (name, place, _OPENS, os.O_TRUNC | mode)
         for name, place in (("open", 1), ("openat", 2))
         for mode in (os.O_RDONLY, os.O_WRONLY | os.O_RDWR)
     ),
 )
-# Their flags lie behind a pointer; libc does without those that are not there.
+# Their flags are behind a pointer, which seccomp cannot follow. If they do not exist, libc uses the older calls.
 _ABSENT = ("clone3", "openat2")
-# What NumPy, Keras and TensorFlow read besides Python's own folders.
+# Paths that NumPy, Keras and TensorFlow read besides Python's own folders.
 _READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
 _READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 def missing() -> list[str]:
-    """What this system, or what is installed here, cannot keep a learner's code from."""
+    """Return what this system cannot prevent untrusted code from doing; empty if all limits are available."""
     found = []
     if not _seccomp_works():
         found.append("starting processes and using the network")
@@ -81,29 +81,34 @@ def missing() -> list[str]:
 
 
 def end_with(parent: int, number: int) -> None:
-    """Has the system end this process, by a signal, when its parent is gone, however that ends."""
+    """Have the system send this process a signal when its parent ends, for whatever reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:  # it was gone before
+        if os.getppid() != parent:  # it has ended already
             os._exit(1)
 
 
 def lock(scratch: Path, seconds: float) -> None:
-    """Puts this process into its limits for good. What it has open it keeps."""
-    refuses = _seccomp_works()  # looks for a library, so it comes first
+    """Apply all available limits to this process for good. Files that are already open stay open.
+
+    Args:
+        scratch: The folder that the process can write to.
+        seconds: Time limit of the task.
+    """
+    seccomp = _seccomp_works()  # loads a library, so it must come before Landlock
     _limit(seconds)
     if _landlock_works():
         _landlock(scratch)
-    if refuses:
+    if seccomp:
         _seccomp()
 
 
 def _limit(seconds: float) -> None:
-    import resource  # Windows has none
+    import resource  # not on Windows
 
     used = _address_space()
     limits = [
-        (resource.RLIMIT_CPU, int(4 * seconds) + 2),  # threads together; the clock is watched from outside
+        (resource.RLIMIT_CPU, int(4 * seconds) + 2),  # of all threads together; the supervisor watches the clock
         (resource.RLIMIT_FSIZE, FILE),
         (resource.RLIMIT_NOFILE, OPEN),
         (resource.RLIMIT_CORE, 0),
@@ -119,14 +124,14 @@ def _limit(seconds: float) -> None:
 
 
 def _address_space() -> int:
-    """Bytes, or 0 where the system does not tell."""
+    """Return the size of this process in bytes, or 0 if the system does not report it."""
     with contextlib.suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def _seccomp_works() -> bool:
-    """Also imports it, which must look for its library before the files are out of reach."""
+    """Return whether seccomp can be used. Import it, since it must find its library before Landlock hides it."""
     if sys.platform != "linux":
         return False
     with contextlib.suppress(ImportError, RuntimeError):
@@ -163,7 +168,7 @@ def _landlock(scratch: Path) -> None:
 
 
 def _python_folders() -> Iterator[str]:
-    """Where modules and shared libraries lie, but not all of the environment's folder: it may hold our solutions."""
+    """Yield the folders of modules and shared libraries. The whole environment's folder may contain other data."""
     bases: tuple[dict[str, str], ...] = ({}, {"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = {sysconfig.get_path(name, vars=base) for name in names for base in bases}
@@ -185,7 +190,7 @@ def _seccomp() -> None:
     for name in _ABSENT:
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
-    # To itself it may send signals, as `abort` does; and it may read limits, not set them.
+    # The process may send itself signals, as `abort` does, and read limits, but not set them.
     rules.add_rule(refuse, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
     rules.add_rule(refuse, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
     rules.load()

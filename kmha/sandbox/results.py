@@ -1,117 +1,118 @@
-"""What came out of a sandbox, read from the bytes that were sent: whoever sent them is not believed."""
+"""Read what a task sent out of the sandbox. Untrusted code may have written any of these bytes."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kmha.sandbox.encoding import LENGTH, EncodingError, decode
-from kmha.sandbox.worker import PRINTED, failed
+from kmha.sandbox.encoding import LARGEST, LENGTH, EncodingError, decode
+from kmha.sandbox.worker import PRINTED, error_record
 
 ENDED = "the sandbox ended"
 _STOPPED = {
-    "time": "it took longer than {seconds:g} seconds: is there a loop that does not end?",
-    "files": "it wrote too many or too large files",
-    "output": "it returned more than fits into a message",
+    "time": "your code took longer than {seconds:g} seconds. Does it have a loop that never ends?",
+    "files": "your code wrote too many files, or files that are too large",
+    "output": f"your code returned more than {LARGEST >> 20} MiB",
 }
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Answer:
-    """What came of one question.
+class CallResult:
+    """The result of one call.
 
     Attributes:
-        result: what the code returned.
-        error: its `kind` (a class), what it `says`, the `line` and its `text`; `None` where there is none.
-        changed: names of the inputs that are not as they were.
-        printed: what was printed meanwhile.
+        value: What the call returned.
+        error: Its `kind` (the exception's class), its message (`says`), and the `line` with its `text`; `None` if the
+            call raised nothing.
+        changed: Names of the inputs that the call changed.
+        printed: What the call printed.
     """
 
-    result: Any = None
+    value: Any = None
     error: Mapping[str, Any] | None = None
     changed: tuple[str, ...] = ()
     printed: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Ran:
-    """What came of a learner's file: why it could not be loaded, or its answers to all questions.
+class TaskResult:
+    """The results of a task.
 
     Attributes:
-        error: of loading it.
-        answers: as many as there were questions, unless loading failed.
-        printed: while it was loaded.
+        error: Why the module could not be loaded, as in `CallResult`; `None` if it was.
+        results: One result for each call; empty if the module could not be loaded.
+        printed: What loading the module printed.
     """
 
     error: Mapping[str, Any] | None
-    answers: tuple[Answer, ...]
+    results: tuple[CallResult, ...]
     printed: str = ""
 
 
-def read(found: Mapping[str, Any], count: int, seconds: float) -> Ran:
-    """What came of a file.
+def read(sent: Mapping[str, Any], count: int, seconds: float) -> TaskResult:
+    """Read the results of a task.
 
     Args:
-        found: what `kmha.sandbox.fork_server.run` returned.
-        count: how many questions there were.
-        seconds: that it had.
+        sent: What `kmha.sandbox.fork_server.run` returned.
+        count: Number of calls in the task.
+        seconds: Time limit of the task.
     """
-    messages = _messages(found["sent"].tobytes())
+    messages = _messages(sent["sent"].tobytes())
     loaded = next(messages, None)
     if loaded is None:
-        return Ran(_why(found, seconds), ())
+        return TaskResult(_ending(sent, seconds), ())
     if loaded.get("error") is not None:
-        return Ran(_checked(loaded["error"]), (), _printed(loaded))
-    answers = [_answer(message) for message, _ in zip(messages, range(count), strict=False)]
-    missing = [Answer(error=_why(found, seconds))] * (count - len(answers))
-    return Ran(None, (*answers, *missing), _printed(loaded))
+        return TaskResult(_error(loaded["error"]), (), _printed(loaded))
+    results = [_call_result(message) for message, _ in zip(messages, range(count), strict=False)]
+    missing = [CallResult(error=_ending(sent, seconds))] * (count - len(results))
+    return TaskResult(None, (*results, *missing), _printed(loaded))
 
 
-def _why(found: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Why nothing more came."""
-    if found["stopped"]:
-        return failed(_STOPPED[found["stopped"]].format(seconds=seconds))
-    if found["status"] < 0:
-        return failed(f"it crashed the interpreter, or was stopped at a limit (signal {-found['status']})")
-    return failed("it ended the process before it answered")
+def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the reason why no further message came, as an error."""
+    if sent["stopped"]:
+        return error_record(_STOPPED[sent["stopped"]].format(seconds=seconds))
+    if sent["status"] < 0:
+        return error_record(f"your code crashed the interpreter, or went over a limit (signal {-sent['status']})")
+    return error_record("your code ended the process before it returned a result")
 
 
 def _messages(sent: bytes) -> Iterator[dict[str, Any]]:
-    """The messages that are whole; what a learner's code may have written among them ends them."""
-    at = 0
-    while at + LENGTH.size <= len(sent):
-        (length,) = LENGTH.unpack_from(sent, at)
-        at += LENGTH.size
-        if at + length > len(sent):
+    """Yield the messages up to the first that is malformed."""
+    position = 0
+    while position + LENGTH.size <= len(sent):
+        (length,) = LENGTH.unpack_from(sent, position)
+        position += LENGTH.size
+        if position + length > len(sent):
             return
         try:
-            message = decode(sent[at : at + length])
+            message = decode(sent[position : position + length])
         except EncodingError:
             return
         if not isinstance(message, dict):
             return
         yield message
-        at += length
+        position += length
 
 
-def _answer(message: Mapping[str, Any]) -> Answer:
+def _call_result(message: Mapping[str, Any]) -> CallResult:
     error, changed = message.get("error"), message.get("changed")
     names = tuple(_text(name, 100) for name in changed[:20]) if isinstance(changed, list) else ()
-    return Answer(message.get("result"), None if error is None else _checked(error), names, _printed(message))
+    return CallResult(message.get("result"), None if error is None else _error(error), names, _printed(message))
 
 
-def _checked(error: Any) -> dict[str, Any]:
-    """An error as it is expected, whatever was sent in its place."""
+def _error(error: Any) -> dict[str, Any]:
+    """Return an error with the expected keys and types, whatever the task sent."""
     if not isinstance(error, dict):
-        return failed("it sent something else than a result")
+        return error_record("your code sent a message that is not a result")
     line = error.get("line")
-    found = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file")}
-    return {**found, "line": line if isinstance(line, int) else None}
+    texts = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file")}
+    return {**texts, "line": line if isinstance(line, int) else None}
 
 
 def _printed(message: Mapping[str, Any]) -> str:
     return _text(message.get("printed", ""), PRINTED + 100)
 
 
-def _text(value: Any, most: int) -> str:
-    """A text of at most so many characters, whatever was sent in its place."""
-    return value[:most].encode(errors="replace").decode() if isinstance(value, str) else ""
+def _text(value: Any, longest: int) -> str:
+    """Return a text of at most `longest` characters, whatever the task sent."""
+    return value[:longest].encode(errors="replace").decode() if isinstance(value, str) else ""

@@ -1,14 +1,15 @@
-"""Runs a learner's code in a process of its own, with limits, and brings back what it computed.
+"""Run untrusted code in a process of its own, within limits, and return the results of calls to it.
 
 >>> import numpy as np
 >>> code = "def double(array):\\n    return 2 * array\\n"
 >>> with Sandbox() as sandbox:
-...     ran = sandbox.run("double", code, [{"ask": None, "inputs": {"array": np.arange(3)}}])
->>> ran.answers[0].result
+...     ran = sandbox.run("double", code, [Call({"array": np.arange(3)})])
+>>> ran.results[0].value
 array([0, 2, 4])
 """
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import sys
@@ -18,30 +19,41 @@ from typing import Any, BinaryIO, Self, cast
 
 from kmha.sandbox import encoding, results
 from kmha.sandbox.encoding import decode, encode
-from kmha.sandbox.errors import SandboxError
-from kmha.sandbox.results import ENDED, Answer, Ran
-from kmha.sandbox.worker import failed
+from kmha.sandbox.errors import SandboxError, StoppedError
+from kmha.sandbox.results import ENDED, CallResult, TaskResult
+from kmha.sandbox.worker import SIGNATURE, error_record
 
-__all__ = ["ENDED", "Answer", "Ran", "Sandbox", "SandboxError", "StoppedError"]
+__all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
-ENDING = 5.0  # seconds that it gets to clear up
-STARTING = 20.0  # seconds that the first operation of a library may take, beyond what the exercise may
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
-# Not `-m`, which would look for modules in the current folder first: that may be a stranger's.
+SHUTDOWN = 5.0  # seconds that the fork server has to clean up
+STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
+_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
+# Not `-m`, which would first look for modules in the current folder, which may be untrusted.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv.pop(1)); from kmha.sandbox import fork_server; fork_server.main(sys.argv[1:])"
 )
 
 
-class StoppedError(RuntimeError):
-    """The sandbox was stopped for good while something ran in it."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """A call to untrusted code.
+
+    Attributes:
+        inputs: Arguments by name.
+        function: `None` to call the module's function with the inputs; `SIGNATURE` for the names of its arguments; or
+            the source of a function of the module and the inputs, in which `np` is NumPy and `worker_api` is
+            `kmha.sandbox.worker_api`.
+    """
+
+    inputs: dict[str, Any]
+    function: str | None = None
 
 
 class Sandbox:
-    """A process from which one is forked for every file that is run.
+    """A fork server (`kmha.sandbox.fork_server`), which runs every task in a process of its own.
 
     Args:
-        uses: what it imports beforehand: "numpy", "keras", "tensorflow", "matplotlib".
+        uses: Libraries that it imports beforehand: "numpy", "keras", "tensorflow", "matplotlib".
     """
 
     def __init__(self, uses: Sequence[str] = ("numpy",)) -> None:
@@ -56,11 +68,11 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """Ends the process; the next `run` starts another."""
+        """End the fork server; the next `run` starts another."""
         if self._process is not None:
-            self._process.terminate()  # so that it removes its fork's folder
+            self._process.terminate()  # not `kill`: it must remove the scratch folder
             try:
-                self._process.wait(ENDING)
+                self._process.wait(SHUTDOWN)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -70,24 +82,26 @@ class Sandbox:
         self._process = None
 
     def stop(self) -> None:
-        """Ends it for good, and what another thread runs in it: that raises a `StoppedError`."""
+        """End the fork server for good; a `run` in another thread then raises a `StoppedError`."""
         self._stopped = True
         if (process := self._process) is not None:
             process.terminate()
 
     def start(self) -> None:
-        """Starts it, if it does not run; takes as long as the imports.
+        """Start the fork server unless it runs already. This takes as long as the imports.
 
         Raises:
-            SandboxError: it does not start.
-            StoppedError: it was stopped for good.
+            SandboxError: The fork server does not start.
+            StoppedError: The sandbox was stopped for good.
         """
         if self._process is not None and self._process.poll() is None:
             return
         if not hasattr(os, "fork"):
-            raise SandboxError("answers run in forks, which this system has not: use Linux, macOS, or WSL on Windows.")
+            raise SandboxError(
+                "the sandbox needs fork, which this system does not have. Use Linux, macOS, or WSL on Windows."
+            )
         self.close()
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
         environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
@@ -98,77 +112,118 @@ class Sandbox:
             env=environment,
         )
         try:
-            self._wait()
-        except BaseException:  # one that is half started would say later that it is, in place of an answer
+            self._wait_until_ready()
+        except BaseException:  # otherwise the message that it is ready would be read as a result
             self.close()
             raise
 
-    def _wait(self) -> None:
-        """Until it has started."""
+    def _wait_until_ready(self) -> None:
         process = cast("subprocess.Popen[bytes]", self._process)
         if self._stopped:
             raise StoppedError
         if encoding.read(cast(BinaryIO, process.stdout)) is None:
             if self._stopped:
                 raise StoppedError
-            said = cast(BinaryIO, process.stderr).read().decode(errors="replace").strip().splitlines()
-            raise SandboxError(f"the sandbox does not start: {said[-1] if said else 'it says nothing'}")
+            lines = cast(BinaryIO, process.stderr).read().decode(errors="replace").strip().splitlines()
+            raise SandboxError(f"the sandbox does not start: {lines[-1] if lines else 'it printed no error.'}")
 
     def run(
         self,
         name: str,
         code: str,
-        questions: Iterable[Mapping[str, Any]],
+        calls: Iterable[Call],
         *,
-        more: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
         seconds: float = 10.0,
         serve: Callable[..., Any] | None = None,
-    ) -> Ran:
-        """Runs a file in a fork.
+    ) -> TaskResult:
+        """Run a task: load a module and make calls to it.
 
         Args:
-            name: of the exercise: of what the file must define, and of the file itself.
-            code: its text.
-            questions: each with `ask` (see `kmha.sandbox.worker.answer`) and `inputs`.
-            more: texts of other files beside it, by their names.
-            seconds: for all of it.
-            serve: computes what `kmha.sandbox.worker_api.remote` asks for: called with the name and the arguments.
+            name: Name of the module, and of the function or class that it must define.
+            code: Source of the module.
+            calls: The calls.
+            files: Texts of other files beside the module, by their names.
+            seconds: Time limit of the whole task.
+            serve: Computes the requests of `kmha.sandbox.worker_api.remote`, outside the sandbox. Called with the name
+                and the arguments of the request.
+
+        Raises:
+            SandboxError: The fork server does not start.
+            StoppedError: The sandbox was stopped for good.
         """
-        questions = list(questions)
+        calls = list(calls)
         if "keras" in self.uses or "tensorflow" in self.uses:
-            seconds += STARTING
-        task = {"name": name, "files": {**(more or {}), f"{name}.py": code}, "questions": questions}
+            seconds += STARTUP
+        task = {
+            "name": name,
+            "files": {**(files or {}), f"{name}.py": code},
+            "calls": [{"function": call.function, "inputs": call.inputs} for call in calls],
+            "seconds": seconds,
+        }
         if self._stopped:
             raise StoppedError
         self.start()
         process = cast("subprocess.Popen[bytes]", self._process)
         message = None
         try:
-            encoding.write(cast(BinaryIO, process.stdin), encode({**task, "seconds": seconds}))
+            encoding.write(cast(BinaryIO, process.stdin), encode(task))
             message = encoding.read(cast(BinaryIO, process.stdout))
-            while message is not None and "asked" in (found := decode(message)):
-                encoding.write(cast(BinaryIO, process.stdin), _served(found["asked"].tobytes(), serve))
+            while message is not None and "request" in (sent := decode(message)):
+                encoding.write(cast(BinaryIO, process.stdin), _reply(sent["request"].tobytes(), serve))
                 message = encoding.read(cast(BinaryIO, process.stdout))
-        except BrokenPipeError:  # it ended meanwhile
+        except BrokenPipeError:  # the fork server has ended
             message = None
-        except BaseException:  # half a message may be in the pipe: begin anew
+        except BaseException:  # half a message may be left in the pipe
             self.close()
             raise
         if message is None:
             self.close()
             if self._stopped:
                 raise StoppedError
-            return Ran(failed(ENDED), ())
-        return results.read(found, len(questions), seconds)
+            return TaskResult(error_record(ENDED), ())
+        return results.read(sent, len(calls), seconds)
 
 
-def _served(asked: bytes, serve: Callable[..., Any] | None) -> bytes:
-    """The reply to what a learner's code, or something in its name, asked for."""
+def _reply(request: bytes, serve: Callable[..., Any] | None) -> bytes:
+    """Return the reply to a request. Untrusted code may have written the request."""
     try:
-        call = decode(asked)
+        call = decode(request)
         if serve is None:
-            raise ValueError("there is nothing to be called")
-        result = serve(call["name"], *call["places"], **call["names"])
+            raise ValueError("this task offers no remote function")
+        result = serve(call["name"], *call["args"], **call["kwargs"])
         return encode({"result": result, "error": None})
-    except Exception as error:  # arguments of any kind may have come
+    except Exception as error:  # the arguments can be anything
         return encode({"result": None, "error": f"{type(error).__name__}: {error}"[:500]})
+
+
+class Pool:
+    """A sandbox for every set of libraries. Each starts when it is first used and stays warm until the pool is closed.
+
+    >>> with Pool() as pool:
+    ...     pool.get(("numpy",)) is pool.get(["numpy"])
+    True
+    """
+
+    def __init__(self) -> None:
+        self._sandboxes: dict[tuple[str, ...], Sandbox] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def get(self, uses: Sequence[str]) -> Sandbox:
+        """Return the sandbox that imports these libraries."""
+        return self._sandboxes.setdefault(tuple(uses), Sandbox(tuple(uses)))
+
+    def stop(self) -> None:
+        """End all sandboxes for good, even if another thread runs a task in one."""
+        for sandbox in list(self._sandboxes.values()):
+            sandbox.stop()
+
+    def close(self) -> None:
+        """End all fork servers; a sandbox that is used again starts another."""
+        for sandbox in self._sandboxes.values():
+            sandbox.close()

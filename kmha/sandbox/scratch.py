@@ -1,20 +1,20 @@
-"""The folder in which a learner's code runs: is there too much in it? And how it is removed, whatever is in it."""
+"""The scratch folder of a task: create it, check its limits, and remove it whatever it contains."""
 
 import contextlib
 import os
 import tempfile
 from pathlib import Path
 
-WRITTEN, FILES = 64 << 20, 500  # bytes and files that may be in it
+LARGEST, FILES = 64 << 20, 500  # bytes and files in a folder
 
 
 def make() -> Path:
-    """A new one."""
-    return Path(tempfile.mkdtemp(prefix="kmha-course-"))
+    """Create a scratch folder."""
+    return Path(tempfile.mkdtemp(prefix="kmha-sandbox-"))
 
 
-def too_much(folder: Path) -> bool:
-    """Whether there are too many files, too many bytes, or folders that paths are too short for."""
+def exceeds_limits(folder: Path) -> bool:
+    """Return whether a folder has too many files or bytes, or folders nested deeper than a path can name."""
     count = size = 0
     pending = [os.fspath(folder)]
     while pending:
@@ -26,9 +26,9 @@ def too_much(folder: Path) -> bool:
                         pending.append(entry.path)
                     else:
                         size += _size(entry)
-                    if count > FILES or size > WRITTEN:
+                    if count > FILES or size > LARGEST:
                         return True
-        except FileNotFoundError:  # removed meanwhile
+        except FileNotFoundError:  # the task removed it meanwhile
             continue
         except OSError:
             return True
@@ -36,19 +36,19 @@ def too_much(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Removes it.
+    """Remove a scratch folder.
 
-    The folders in it are moved beside each other first: nested by the thousand, they are too deep for paths, for
-    recursion, and for the number of files that may be open.
+    Untrusted code can nest thousands of folders: too deep for a path, for recursion, and for the number of open files.
+    So each inner folder is moved to the top before it is emptied.
     """
     with contextlib.suppress(OSError):
-        beside = tempfile.mkdtemp(prefix="kmha-course-")
+        beside = tempfile.mkdtemp(prefix="kmha-sandbox-")
         pending, count = [os.fspath(folder)], 0
         while pending:
-            here = pending.pop()
+            current = pending.pop()
             with contextlib.suppress(OSError):
-                os.chmod(here, 0o700)  # a folder can be made that its maker cannot look into
-                for entry in list(os.scandir(here)):
+                os.chmod(current, 0o700)  # the task may have made it unreadable
+                for entry in list(os.scandir(current)):
                     if entry.is_dir(follow_symlinks=False):
                         count += 1
                         os.chmod(entry.path, 0o700)
@@ -56,7 +56,7 @@ def remove(folder: Path) -> None:
                         os.rename(entry.path, pending[-1])
                     else:
                         os.unlink(entry.path)
-                os.rmdir(here)
+                os.rmdir(current)
         os.rmdir(beside)
 
 

@@ -1,4 +1,4 @@
-"""How a process ends that is told to end: with nothing left of what it made."""
+"""End a process on a signal, and leave nothing behind of what it made."""
 
 import contextlib
 import os
@@ -6,44 +6,44 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 
-class Ending:
-    """On a signal a process clears up and ends, but not in the middle of what is made, or removed, as a whole.
+class Shutdown:
+    """Clean up and exit on a signal, but never inside a `deferred` block.
 
-    The handler raises nothing, for what is raised in the hooks that Python calls around a fork gets lost; and the
-    signal is not blocked meanwhile, for the threads of libraries would get it.
+    The handler raises nothing, because exceptions in the hooks that Python runs around a fork get lost. It does not
+    block the signal either, because then the threads of libraries would receive it.
 
     Attributes:
-        left: what there is to clear up.
+        cleanup: The callbacks to run before the process exits.
     """
 
     def __init__(self) -> None:
-        self.left = contextlib.ExitStack()
-        self._holds = 0
-        self._wanted = False
+        self.cleanup = contextlib.ExitStack()
+        self._deferrals = 0
+        self._requested = False
 
-    def told(self, *_: Any) -> None:
-        """Handles the signal."""
-        self._wanted = True
-        if not self._holds:
+    def request(self, *_: Any) -> None:
+        """Handle the signal."""
+        self._requested = True
+        if not self._deferrals:
             self.now()
 
     def now(self) -> NoReturn:
-        """Clears up and ends."""
-        self._holds += 1  # a second signal must not disturb it
-        self.left.close()
+        """Clean up and exit."""
+        self._deferrals += 1  # a second signal must not interrupt the cleanup
+        self.cleanup.close()
         os._exit(1)
 
     @contextlib.contextmanager
-    def later(self) -> Iterator[None]:
-        """What is done in it is done to its end."""
-        self._holds += 1
+    def deferred(self) -> Iterator[None]:
+        """Finish the block before a shutdown that is requested inside it."""
+        self._deferrals += 1
         try:
             yield
         finally:
             self.release()
 
     def release(self) -> None:
-        """Leaves a `later`, for a fork that was made in it."""
-        self._holds -= 1
-        if self._wanted and not self._holds:
+        """Leave a `deferred` block; a process that was forked inside the block calls this itself."""
+        self._deferrals -= 1
+        if self._requested and not self._deferrals:
             self.now()

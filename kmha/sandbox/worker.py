@@ -1,6 +1,6 @@
-"""In the process that runs a learner's code: loads it, computes what is asked, sends what came out.
+"""The worker: the process that loads untrusted code, makes the calls of a task, and sends the results.
 
-It knows what is asked, never what is expected. What it sends is not trusted by who reads it.
+It knows the calls, never the expected results. Whoever reads what it sends must not trust it.
 """
 
 import __future__
@@ -23,70 +23,79 @@ import numpy as np
 from kmha.sandbox import worker_api
 from kmha.sandbox.encoding import EncodingError, encode
 
-PRINTED = 4_000  # characters that are kept of what the code prints
+PRINTED = 4_000  # characters of printed output that are kept
 SEED = 20171207
 SIGNATURE = "signature"
-_array_equal = np.array_equal  # before a learner's code puts another in its place
+_array_equal = np.array_equal  # before untrusted code can replace it
 
 
-class Tail(io.TextIOBase):
-    """Standard output that keeps the beginning of what it gets, however much that is."""
+class TruncatedOutput(io.TextIOBase):
+    """A standard output that keeps the first characters and counts the rest."""
 
     def __init__(self) -> None:
-        self.kept, self.dropped = "", 0
+        self._kept, self._dropped = "", 0
 
     def write(self, text: str) -> int:
-        room = max(PRINTED - len(self.kept), 0)
-        self.kept += text[:room]
-        self.dropped += len(text[room:])
+        room = max(PRINTED - len(self._kept), 0)
+        self._kept += text[:room]
+        self._dropped += len(text[room:])
         return len(text)
 
     def take(self) -> str:
-        """What has come since it was last taken."""
-        text = self.kept + (f"… and {self.dropped:,} characters more" if self.dropped else "")
-        self.kept, self.dropped = "", 0
+        """Return the output since the last call of `take`."""
+        text = self._kept + (f"… and {self._dropped:,} more characters" if self._dropped else "")
+        self._kept, self._dropped = "", 0
         return text
 
 
-def answer(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
-    """Loads the code of a task, and sends one message for that and one for everything asked.
+def execute(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
+    """Load the module of a task and make its calls. Send one message for the module, and one for each call.
 
-    A task has the `name` of the exercise, the `files` by their names, and `questions`: each the source of a function
-    `ask(answer, inputs)`, "signature", or `None` for a call, with its `inputs`. A message has `result`, `error`,
-    `printed`, and `changed`, the names of the inputs that are not as they were.
+    Args:
+        task: The `name` of the module, and of the function or class in it; the `files` by their names; and the `calls`
+            (see `evaluate`).
+        send: Sends a message: a dict with `error` and `printed`, for a call also `result`, and `changed`, the names of
+            the inputs that the call changed.
     """
-    printed = Tail()
-    sys.stdout = sys.stderr = printed
-    module, error = _loaded(task)
-    send(encode({"error": error, "printed": printed.take()}))
+    output = TruncatedOutput()
+    sys.stdout = sys.stderr = output
+    module, error = _load(task)
+    send(encode({"error": error, "printed": output.take()}))
     if module is None:
         return
-    for question in task["questions"]:
+    for call in task["calls"]:
         _seed()
-        found = answered(module, task["name"], question)
+        found = evaluate(module, task["name"], call)
         try:
-            message = encode({**found, "printed": printed.take()})
+            message = encode({**found, "printed": output.take()})
         except Exception as problem:
-            says = str(problem) if isinstance(problem, EncodingError) else "its result cannot be sent"
-            message = encode({"error": failed(says), "printed": "", "result": None, "changed": []})
+            says = str(problem) if isinstance(problem, EncodingError) else "the result cannot be sent"
+            message = encode({"error": error_record(says), "printed": "", "result": None, "changed": []})
         send(message)
 
 
-def answered(module: Any, name: str, question: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of one question, or the error that came in its place."""
-    inputs = question["inputs"]
+def evaluate(module: Any, name: str, call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a call, or the error that it raised.
+
+    Args:
+        module: The untrusted module.
+        name: Name of the function or class in it.
+        call: The `inputs`, and a `function`: `None` to call `name` with the inputs, `SIGNATURE` for the names of its
+            arguments, or the source of a function of the module and the inputs.
+    """
+    inputs = call["inputs"]
     before = {key: [array.copy() for array in arrays(value)] for key, value in inputs.items()}
     found: dict[str, Any] = {"result": None, "error": None, "changed": []}
     try:
-        found["result"] = _result(module, name, question["ask"], inputs)
-    except BaseException as error:  # a learner's code may raise anything, SystemExit too
-        found["error"] = _described(error)
+        found["result"] = _call(module, name, call["function"], inputs)
+    except BaseException as error:  # untrusted code can raise anything, SystemExit too
+        found["error"] = _describe(error)
     found["changed"] = [key for key, old in before.items() if not _equal(old, arrays(inputs[key]))]
     return found
 
 
 def arrays(value: Any) -> list[np.ndarray]:
-    """The arrays in a value: itself, or those of a list, a tuple, a dict."""
+    """Return the arrays in a value: the value itself, or those in a list, tuple or dict."""
     if isinstance(value, np.ndarray):
         return [value]
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
@@ -99,29 +108,29 @@ def _equal(old: list[np.ndarray], new: list[np.ndarray]) -> bool:
     )
 
 
-def _result(module: Any, name: str, ask: str | None, inputs: dict[str, Any]) -> Any:
-    if ask == SIGNATURE:
+def _call(module: Any, name: str, source: str | None, inputs: dict[str, Any]) -> Any:
+    if source == SIGNATURE:
         return signature(getattr(module, name))
-    if ask is None:
+    if source is None:
         return getattr(module, name)(**inputs)
     scope: dict[str, Any] = {"np": np, "worker_api": worker_api}
-    linecache.cache["<asked>"] = (len(ask), None, ask.splitlines(keepends=True), "<asked>")
-    # Its annotations are left alone: they name what only its module has imported.
-    code = compile(ask, "<asked>", "exec", __future__.annotations.compiler_flag)
-    exec(code, scope)  # noqa: S102 - the exercise's own text, in the sandbox
+    linecache.cache["<call>"] = (len(source), None, source.splitlines(keepends=True), "<call>")
+    # Its annotations stay unevaluated: they can name what only the function's own module imports.
+    code = compile(source, "<call>", "exec", __future__.annotations.compiler_flag)
+    exec(code, scope)  # noqa: S102 - the caller's own text, in the sandbox
     (function,) = (value for key, value in scope.items() if inspect.isfunction(value))
     return function(module, inputs)
 
 
 def signature(thing: Any) -> dict[str, list[str]]:
-    """The names of a function's arguments; for a class those of its constructor and of its methods."""
+    """Return the names of a function's arguments, or those of a class's constructor and methods."""
     if not inspect.isclass(thing):
         return {"": list(inspect.signature(thing).parameters)}
     methods = {name: value for name, value in vars(thing).items() if inspect.isfunction(value)}
     return {name: list(inspect.signature(method).parameters) for name, method in methods.items()}
 
 
-def _loaded(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
+def _load(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
     folder = Path.cwd()
     for name, text in task["files"].items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -131,10 +140,10 @@ def _loaded(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
     try:
         module = importlib.import_module(task["name"])
         if not hasattr(module, task["name"]):
-            return None, failed(f"there is no `{task['name']}` in {task['name']}.py")
+            return None, error_record(f"{task['name']}.py does not define `{task['name']}`")
         return module, None
     except BaseException as error:
-        return None, _described(error)
+        return None, _describe(error)
 
 
 def _seed() -> None:
@@ -144,16 +153,16 @@ def _seed() -> None:
         sys.modules["keras"].utils.set_random_seed(SEED)
 
 
-def failed(says: str) -> dict[str, Any]:
-    """An error that is not one of the code's own."""
+def error_record(says: str) -> dict[str, Any]:
+    """Return an error that the code itself did not raise."""
     return {"kind": "", "says": says, "line": None, "text": ""}
 
 
-def _described(error: BaseException) -> dict[str, Any]:
-    """Its kind, its text, and the last line of the learner's own that led to it."""
+def _describe(error: BaseException) -> dict[str, Any]:
+    """Return an exception's class, its message, and the last line of the untrusted code that led to it."""
     try:
         says = str(error)
-    except BaseException:  # its own text may raise anything too
+    except BaseException:  # the message of an untrusted exception can raise anything too
         says = ""
     found: dict[str, Any] = {"kind": type(error).__name__, "says": says[:PRINTED], "line": None, "text": ""}
     if isinstance(error, SyntaxError):

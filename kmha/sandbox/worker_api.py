@@ -1,6 +1,6 @@
-"""What the checks can ask for in the sandbox beyond a call: gradients, a batch of unknown size, a saved model.
+"""Helpers for the functions that a task calls: tensors, gradients, weights, figures, and functions outside the sandbox.
 
-This module is in the process that runs a learner's code: it holds no expected value.
+Untrusted code can read this module: it contains no expected values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,36 +10,33 @@ import numpy as np
 
 from kmha.sandbox.encoding import decode, encode, read
 
-_ends: dict[str, Any] = {}
+_connection: dict[str, Any] = {}
 
 
 def connect(send: Callable[[bytes], None], replies: BinaryIO) -> None:
-    """Has `remote` functions computed by whoever runs the sandbox."""
-    _ends.update(send=send, replies=replies)
+    """Connect `remote` functions to the process that runs the sandbox."""
+    _connection.update(send=send, replies=replies)
 
 
 def remote(name: str) -> Callable[..., Any]:
-    """A function that is computed outside the sandbox, where its code cannot be read: by `Exercise.serve`.
+    """Return a function that runs outside the sandbox, where untrusted code cannot read it (`Sandbox.run`, `serve`).
 
-    It takes arrays, numbers and text, by place or by name.
-
-    Raises (the function):
-        ValueError: what it was given does not fit; the text is that of the error outside.
+    The function takes arrays, numbers and strings, as positional or keyword arguments. It raises a `ValueError` with
+    the message of the error outside.
     """
 
-    def called(*places: Any, **names: Any) -> Any:
-        _ends["send"](encode({"name": name, "places": places, "names": names}))
-        reply = decode(read(_ends["replies"]) or b"")
+    def function(*args: Any, **kwargs: Any) -> Any:
+        _connection["send"](encode({"name": name, "args": args, "kwargs": kwargs}))
+        reply = decode(read(_connection["replies"]) or b"")
         if reply["error"] is not None:
             raise ValueError(reply["error"])
         return reply["result"]
 
-    called.__name__ = called.__qualname__ = "attention"
-    return called
+    return function
 
 
 def tensors(inputs: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-    """The inputs with every array of floats as a tensor of Keras' backend, float32 unless told otherwise."""
+    """Convert each array in the inputs to a tensor of the Keras backend, and floats to `dtype` (default: float32)."""
     import keras
 
     found = {}
@@ -52,7 +49,13 @@ def tensors(inputs: Mapping[str, Any], dtype: str | None = None) -> dict[str, An
 
 
 def gradients(function: Callable[..., Any], inputs: Mapping[str, Any], of: Sequence[str]) -> dict[str, Any]:
-    """Of the sum of the squared results with respect to the arguments named, with TensorFlow, in float64."""
+    """Return the gradients of the sum of the squared results, computed with TensorFlow in float64.
+
+    Args:
+        function: Function to differentiate.
+        inputs: Arguments of the function.
+        of: Names of the arguments with respect to which to differentiate.
+    """
     import tensorflow as tf
 
     given = tensors(inputs, "float64")
@@ -65,31 +68,37 @@ def gradients(function: Callable[..., Any], inputs: Mapping[str, Any], of: Seque
 
 
 def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
-    """By the paths of attributes, such as "query_kernel", or "mha" with a list of all arrays of a sublayer.
+    """Set the weights of a layer.
+
+    Args:
+        layer: The layer.
+        weights: Arrays by the attribute's path, such as "query_kernel"; for a sublayer, such as "mha", a list of all
+            its arrays.
 
     Raises:
-        AttributeError, ValueError: the layer has no such attribute, or another shape there; it says which.
+        AttributeError: The layer does not have the attribute.
+        ValueError: The attribute has another shape.
     """
     for path, value in weights.items():
         target = layer
         for name in path.split("."):
             if not hasattr(target, name):
-                raise AttributeError(f"{type(target).__name__} has no attribute `{name}`, where weights are to go")
+                raise AttributeError(f"cannot set `{path}`: {type(target).__name__} has no attribute `{name}`.")
             target = getattr(target, name)
         if hasattr(target, "set_weights"):
             target.set_weights(value)
         elif tuple(target.shape) != tuple(value.shape):
-            raise ValueError(f"`{path}` has the shape {tuple(target.shape)}, expected {tuple(value.shape)}")
+            raise ValueError(f"`{path}` has the shape {tuple(target.shape)}, expected {tuple(value.shape)}.")
         else:
             target.assign(value)
 
 
 def figure(drawn: Any) -> dict[str, Any]:
-    """What a matplotlib figure shows: of every axes with an image its array, limits of colour, and the labels."""
+    """Return what a matplotlib figure shows: for all axes with an image, its array, color limits and labels."""
     panels = []
     for axes in drawn.axes:
         meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
-        if not meshes or getattr(axes, "_colorbar", None) is not None:  # the one of a colour bar, wherever it was put
+        if not meshes or getattr(axes, "_colorbar", None) is not None:  # the axes of a color bar
             continue
         array: Any = np.ma.filled(np.ma.asarray(meshes[0].get_array(), float), np.nan)
         if array.ndim == 1:

@@ -243,7 +243,7 @@ def test_check_of_an_answer_that_uses_another(begun, answer):
     ("text", "said"),
     [
         ("def twice(:\n", "It could not be checked: SyntaxError: invalid syntax (line 1: def twice(:)"),
-        ("import torch\n", "it imports torch in line 1"),
+        ("import torch\n", "you import torch in line 1"),
         ("print('[bold]')\n1 / 0\n", "ZeroDivisionError: division by zero (line 2: 1 / 0)"),
         ("\xe9", "is not valid UTF-8"),
     ],
@@ -474,7 +474,7 @@ def test_verify_reports_problems(run, assignments, tmp_path, monkeypatch):
 def test_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
     from kmha.course.classroom import release
     from kmha.course.exercises import content
-    from kmha.sandbox.pool import Pool
+    from kmha.sandbox.sandbox import Pool
 
     with Pool() as pool:
         release.release(tmp_path / "class", content.assignments(assignments), pool, seed=3, forms=["files"])

@@ -82,7 +82,7 @@ class _Raising:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (object(), "cannot send a object: expected arrays, numbers or text"),
+        (object(), "cannot send a object: expected arrays, numbers or strings"),
         (lambda: 1, "cannot send a function"),
         (np.array(["a"]), "cannot send a ndarray"),
         (np.array([None]), "cannot send a ndarray"),
@@ -97,7 +97,7 @@ def test_what_cannot_be_sent(value, message):
 
 def test_what_is_too_large(monkeypatch):
     monkeypatch.setattr(encoding, "LARGEST", 1000)
-    with pytest.raises(EncodingError, match=r"too large: 1,000 at most"):
+    with pytest.raises(EncodingError, match=r"too large: .* At most 1,000 are allowed"):
         encode(np.zeros(200))
 
 
@@ -122,13 +122,13 @@ def test_what_is_too_large(monkeypatch):
     ],
 )
 def test_a_message_of_someone_else(message):
-    with pytest.raises(EncodingError, match="not a message of ours"):
+    with pytest.raises(EncodingError, match="malformed message"):
         decode(message)
 
 
 def test_a_message_that_is_nested_without_end():
     head = b'{"list": [' * 100_000 + b"]}" * 100_000
-    with pytest.raises(EncodingError, match="not a message of ours"):
+    with pytest.raises(EncodingError, match="malformed message"):
         decode(struct.pack("<Q", len(head)) + head)
 
 

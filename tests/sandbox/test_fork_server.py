@@ -8,23 +8,24 @@ import pytest
 
 from kmha.sandbox import fork_server
 from kmha.sandbox.encoding import encode, read, write
+from kmha.sandbox.sandbox import Call
 
 
-def test_a_relay_sorts_answers_from_questions():
+def test_a_relay_keeps_results_and_answers_requests():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
-    asked = []
+    requests = []
 
     def serve(message):
-        asked.append(message)
+        requests.append(message)
         return b"reply"
 
     relay = fork_server._Relay(reader, writer, serve, time.monotonic() + 9)
     whole = struct.pack("<Q", 3) + b"one"
-    question = struct.pack("<Q", 4 | fork_server.ASKS) + b"asks"
-    relay.buffer += whole + question + whole[:5]
-    assert relay._messages()
+    request = struct.pack("<Q", 4 | fork_server.REQUEST) + b"asks"
+    relay.buffer += whole + request + whole[:5]
+    assert relay._dispatch()
     assert relay.sent == [whole]
-    assert asked == [b"asks"]
+    assert requests == [b"asks"]
     assert os.read(far_reader, 100) == struct.pack("<Q", 5) + b"reply"
     assert bytes(relay.buffer) == whole[:5]
     for descriptor in (reader, writer, far_reader, far_writer):
@@ -35,8 +36,8 @@ def test_whoever_has_gone_needs_no_reply():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     os.close(far_reader)
     relay = fork_server._Relay(reader, writer, lambda message: b"reply", time.monotonic() + 9)
-    relay.buffer += struct.pack("<Q", 4 | fork_server.ASKS) + b"asks"
-    assert relay._messages()
+    relay.buffer += struct.pack("<Q", 4 | fork_server.REQUEST) + b"asks"
+    assert relay._dispatch()
     for descriptor in (reader, writer, far_writer):
         os.close(descriptor)
 
@@ -52,8 +53,8 @@ def _ended(before, folder):
     ) as process:
         assert read(process.stdout) == b""
         code = "import time\ntime.sleep(3)\ndef f(): return 1\n"
-        question = {"ask": None, "inputs": {}}
-        task = {"name": "f", "files": {"f.py": code}, "questions": [question], "seconds": 0.5}
+        call = {"function": None, "inputs": {}}
+        task = {"name": "f", "files": {"f.py": code}, "calls": [call], "seconds": 0.5}
         write(process.stdin, encode(task))
         assert read(process.stdout) is None
     return list(folder.iterdir())
@@ -107,16 +108,16 @@ def f(first, second):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_fork_finds_in_its_memory_what_another_was_or_gave(sandbox):
     solution = f"# {'of-the-solution-' * 9}\ndef f(): return 'and-its-result-' * 9\n"
-    assert sandbox.run("f", solution, [{"ask": None, "inputs": {}}]).answers[0].result == "and-its-result-" * 9
+    assert sandbox.run("f", solution, [Call({})]).results[0].value == "and-its-result-" * 9
     words = [("of-the-", "solution-"), ("and-its-", "result-"), ("its-own-", "words-")]
-    questions = [{"ask": None, "inputs": {"first": first, "second": second}} for first, second in words]
+    questions = [Call({"first": first, "second": second}) for first, second in words]
     own = f"{SEARCH}# {'its-own-words-' * 9}\n"
-    found = [answer.result for answer in sandbox.run("f", own, questions).answers]
+    found = [answer.value for answer in sandbox.run("f", own, questions).results]
     assert found[:2] == [0, 0]
     assert found[2] >= 9
 
 
-def test_a_keeper_that_missed_the_first_signal_ends():
+def test_a_supervisor_that_missed_the_first_signal_ends():
     program = """import os, signal, time
 def told(*_):
     told.count += 1
@@ -129,5 +130,5 @@ time.sleep(9)
     start = time.monotonic()
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        fork_server._end_keeper(process.pid)
+        fork_server._end_supervisor(process.pid)
     assert time.monotonic() - start < 8

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from kmha.sandbox import limits
+from kmha.sandbox.sandbox import Call
 
 EVERYTHING = ["starting processes and using the network", "reading and changing your files"]
 
@@ -75,8 +76,8 @@ def f():
     ],
 )
 def test_what_reaches_other_processes_and_files_by_an_argument(sandbox, line):
-    ran = sandbox.run("f", BEFORE.format(line), [{"ask": None, "inputs": {}}])
-    assert ran.answers[0].error["says"].startswith("[Errno 1]"), ran.answers[0].error
+    ran = sandbox.run("f", BEFORE.format(line), [Call({})])
+    assert ran.results[0].error["says"].startswith("[Errno 1]"), ran.results[0].error
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
@@ -91,8 +92,8 @@ def test_what_reaches_other_processes_and_files_by_an_argument(sandbox, line):
     ],
 )
 def test_bits_that_the_kernel_drops_hide_nothing(sandbox, line, error):
-    ran = sandbox.run("f", BEFORE.format(line.format(**CALLS)), [{"ask": None, "inputs": {}}])
-    assert ran.answers[0].error["says"].startswith(f"[Errno {error}]"), ran.answers[0].error
+    ran = sandbox.run("f", BEFORE.format(line.format(**CALLS)), [Call({})])
+    assert ran.results[0].error["says"].startswith(f"[Errno {error}]"), ran.results[0].error
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
@@ -107,4 +108,4 @@ def f():
         fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL))
     return open("own").read()
 """
-    assert sandbox.run("f", code, [{"ask": None, "inputs": {}}]).answers[0].result == "tw"
+    assert sandbox.run("f", code, [Call({})]).results[0].value == "tw"

@@ -27,36 +27,36 @@ def test_answers_are_read_in_order():
         LOADED, {"result": np.arange(3), "printed": "x"}, {"error": {"kind": "E", "says": "s"}, "changed": ["a"]}
     )
     assert (ran.error, ran.printed) == (None, "hello")
-    assert ran.answers[0].result.tolist() == [0, 1, 2]
-    assert ran.answers[1].error == {"kind": "E", "says": "s", "text": "", "file": "", "line": None}
-    assert ran.answers[1].changed == ("a",)
+    assert ran.results[0].value.tolist() == [0, 1, 2]
+    assert ran.results[1].error == {"kind": "E", "says": "s", "text": "", "file": "", "line": None}
+    assert ran.results[1].changed == ("a",)
 
 
 @pytest.mark.parametrize(
     ("stopped", "status", "says"),
     [
-        ("time", -9, "it took longer than 3 seconds"),
-        ("files", -9, "too many or too large files"),
-        ("output", -9, "it returned more than fits"),
+        ("time", -9, "your code took longer than 3 seconds"),
+        ("files", -9, "too many files, or files that are too large"),
+        ("output", -9, "your code returned more than 64 MiB"),
         ("", -11, r"signal 11"),
-        ("", 0, "it ended the process before it answered"),
+        ("", 0, "your code ended the process before it returned a result"),
     ],
 )
 def test_why_nothing_more_came(stopped, status, says):
     for messages, count in (((), 0), ((LOADED, {"result": 1}), 1)):
         ran = _read(*messages, stopped=stopped, status=status)
-        assert says in (ran.answers[count].error if ran.answers else ran.error)["says"]
+        assert says in (ran.results[count].error if ran.results else ran.error)["says"]
 
 
 def test_more_answers_than_questions_are_not_read():
-    assert [answer.result for answer in _read(LOADED, *[{"result": number} for number in range(5)]).answers] == [0, 1]
+    assert [answer.value for answer in _read(LOADED, *[{"result": number} for number in range(5)]).results] == [0, 1]
 
 
 @pytest.mark.parametrize("garbage", [b"garbage", b"\xff" * 40, b"\0" * 40, encode([1, 2]), encode("text")], ids=len)
 def test_garbage_ends_what_is_read(garbage):
     ran = _read(LOADED, {"result": 1}, garbage, {"result": 2})
-    assert ran.answers[0].result == 1
-    assert ran.answers[1].error is not None
+    assert ran.results[0].value == 1
+    assert ran.results[1].error is not None
     assert _read(garbage).error is not None
 
 
@@ -73,7 +73,7 @@ def test_garbage_ends_what_is_read(garbage):
     ids=str,
 )
 def test_what_is_not_as_it_should_be_is_cut_to_size(message):
-    answer = _read(LOADED, message).answers[0]
+    answer = _read(LOADED, message).results[0]
     assert isinstance(answer.printed.encode(), bytes)
     assert len(answer.printed) < 5_000
     assert all(isinstance(name, str) and len(name) <= 100 for name in answer.changed)

@@ -8,41 +8,43 @@ import pytest
 
 from kmha.sandbox import limits
 from kmha.sandbox import sandbox as sandboxes
-from kmha.sandbox.sandbox import Sandbox, SandboxError, StoppedError
+from kmha.sandbox.errors import SandboxError, StoppedError
+from kmha.sandbox.sandbox import Call, Pool, Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 
 
-def _ask(**inputs):
-    return [{"ask": None, "inputs": inputs}]
+def _calls(**inputs):
+    return [Call(inputs)]
 
 
 def _says(ran):
-    return (ran.error or ran.answers[0].error)["says"]
+    return (ran.error or ran.results[0].error)["says"]
 
 
 def test_an_answer(sandbox):
-    ran = sandbox.run("f", "def f(a):\n    print('seen')\n    return {'b': (a + 1, 'text')}\n", _ask(a=np.arange(3)))
+    ran = sandbox.run("f", "def f(a):\n    print('seen')\n    return {'b': (a + 1, 'text')}\n", _calls(a=np.arange(3)))
     assert ran.error is None
-    (answer,) = ran.answers
-    assert answer.result["b"][0].tolist() == [1, 2, 3]
-    assert answer.result["b"][1] == "text"
+    (answer,) = ran.results
+    assert answer.value["b"][0].tolist() == [1, 2, 3]
+    assert answer.value["b"][1] == "text"
     assert answer.printed == "seen\n"
     assert (answer.error, answer.changed) == (None, ())
 
 
 def test_files_beside_it(sandbox):
-    more = {"other.py": "number = 5\n"}
+    files = {"other.py": "number = 5\n"}
     assert (
-        sandbox.run("f", "from other import number\ndef f(): return number\n", _ask(), more=more).answers[0].result == 5
+        sandbox.run("f", "from other import number\ndef f(): return number\n", _calls(), files=files).results[0].value
+        == 5
     )
 
 
 def test_nothing_is_left_for_the_next(sandbox):
     code = "import os, numpy as np\nnp.kept = 1\nopen('left', 'w').close()\ndef f(): return os.listdir()\n"
-    assert sorted(sandbox.run("f", code, _ask()).answers[0].result) == ["f.py", "left"]
+    assert sorted(sandbox.run("f", code, _calls()).results[0].value) == ["f.py", "left"]
     later = "import os, numpy as np\ndef f(): return [os.listdir(), hasattr(np, 'kept'), sorted(os.environ)]\n"
-    files, kept, environment = sandbox.run("f", later, _ask()).answers[0].result
+    files, kept, environment = sandbox.run("f", later, _calls()).results[0].value
     assert (files, kept) == (["f.py"], False)
     assert {"HOME", "TMPDIR"} <= {*environment} <= {"HOME", "TMPDIR", "LANG", "LC_CTYPE", "TF_CPP_MIN_LOG_LEVEL"}
 
@@ -50,22 +52,28 @@ def test_nothing_is_left_for_the_next(sandbox):
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("def f():\n    while True: pass\n", "it took longer than 0.7 seconds: is there a loop that does not end?"),
-        ("import os\ndef f(): os._exit(0)\n", "it ended the process before it answered"),
-        ("import os\ndef f(): os.abort()\n", "it crashed the interpreter, or was stopped at a limit (signal 6)"),
-        ("def f():\n    [open(f'{n}', 'w').close() for n in range(900)]\n    while True: pass\n", "it wrote too many"),
+        (
+            "def f():\n    while True: pass\n",
+            "took longer than 0.7 seconds. Does it have a loop that never ends?",
+        ),
+        ("import os\ndef f(): os._exit(0)\n", "your code ended the process before it returned a result"),
+        ("import os\ndef f(): os.abort()\n", "your code crashed the interpreter, or went over a limit (signal 6)"),
+        (
+            "def f():\n    [open(f'{n}', 'w').close() for n in range(900)]\n    while True: pass\n",
+            "your code wrote too many files",
+        ),
         ("import numpy as np\ndef f(): return np.ones(9 * 2**20)\n", "too large"),
         ("import sys\nsys.exit()\n", ""),
     ],
 )
 def test_what_does_not_answer(sandbox, code, says):
-    assert says in _says(sandbox.run("f", code, _ask(), seconds=0.7 if "0.7" in says else 8))
-    assert sandbox.run("f", "def f(): return 5\n", _ask()).answers[0].result == 5
+    assert says in _says(sandbox.run("f", code, _calls(), seconds=0.7 if "0.7" in says else 8))
+    assert sandbox.run("f", "def f(): return 5\n", _calls()).results[0].value == 5
 
 
 def test_memory_is_limited(sandbox):
     code = "import numpy as np\ndef f():\n    held = np.ones(10 * 2**30 // 8)\n    return held.size\n"
-    assert sandbox.run("f", code, _ask()).answers[0].error["kind"] in ("MemoryError", "_ArrayMemoryError")
+    assert sandbox.run("f", code, _calls()).results[0].error["kind"] in ("MemoryError", "_ArrayMemoryError")
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
@@ -82,15 +90,15 @@ def test_memory_is_limited(sandbox):
     ],
 )
 def test_what_the_system_refuses(sandbox, code):
-    assert sandbox.run("f", code, _ask()).answers[0].error["kind"] in ("PermissionError", "BlockingIOError")
-    assert sandbox.run("f", "def f(): return 5\n", _ask()).answers[0].result == 5
+    assert sandbox.run("f", code, _calls()).results[0].error["kind"] in ("PermissionError", "BlockingIOError")
+    assert sandbox.run("f", "def f(): return 5\n", _calls()).results[0].value == 5
 
 
 def test_all_answers_that_came_before_it_ended(sandbox):
     code = "import os\ndef f(a):\n    if a == 2: os._exit(0)\n    return a\n"
-    ran = sandbox.run("f", code, [{"ask": None, "inputs": {"a": a}} for a in range(4)])
-    assert [answer.result for answer in ran.answers] == [0, 1, None, None]
-    assert [answer.error is None for answer in ran.answers] == [True, True, False, False]
+    ran = sandbox.run("f", code, [Call({"a": a}) for a in range(4)])
+    assert [answer.value for answer in ran.results] == [0, 1, None, None]
+    assert [answer.error is None for answer in ran.results] == [True, True, False, False]
 
 
 def test_what_a_learner_writes_into_the_pipe_is_no_answer(sandbox):
@@ -102,48 +110,48 @@ def test_what_a_learner_writes_into_the_pipe_is_no_answer(sandbox):
         "        except OSError: pass\n"
         "    return 5\n"
     )
-    answer = sandbox.run("f", code, _ask()).answers[0]
-    assert answer.result is None
+    answer = sandbox.run("f", code, _calls()).results[0]
+    assert answer.value is None
     assert answer.error is not None
 
 
 def test_a_function_that_is_computed_outside(sandbox):
-    ask = "def ask(answer, inputs):\n    return answer.f(worker_api.remote('double'))\n"
-    questions = [{"ask": ask, "inputs": {}}]
+    function = "def ask(module, inputs):\n    return module.f(worker_api.remote('double'))\n"
+    calls = [Call({}, function)]
 
     def serve(name, *places, **names):
         if names:
             raise KeyError("none of these")
         return name, 2 * places[0]
 
-    run = sandbox.run("f", "def f(double): return double(3)\n", questions, serve=serve)
-    assert run.answers[0].result == ("double", 6)
-    run = sandbox.run("f", "def f(double): return double(a=3)\n", questions, serve=serve)
-    assert run.answers[0].error["kind"] == "ValueError"
-    assert "none of these" in run.answers[0].error["says"]
-    assert "nothing to be called" in _says(sandbox.run("f", "def f(double): return double(3)\n", questions))
+    run = sandbox.run("f", "def f(double): return double(3)\n", calls, serve=serve)
+    assert run.results[0].value == ("double", 6)
+    run = sandbox.run("f", "def f(double): return double(a=3)\n", calls, serve=serve)
+    assert run.results[0].error["kind"] == "ValueError"
+    assert "none of these" in run.results[0].error["says"]
+    assert "this task offers no remote function" in _says(sandbox.run("f", "def f(double): return double(3)\n", calls))
 
 
 def test_it_starts_again_when_it_was_ended():
     with Sandbox() as found:
-        assert found.run("f", "def f(): return 1\n", _ask()).answers[0].result == 1
+        assert found.run("f", "def f(): return 1\n", _calls()).results[0].value == 1
         found.close()
-        assert found.run("f", "def f(): return 2\n", _ask()).answers[0].result == 2
+        assert found.run("f", "def f(): return 2\n", _calls()).results[0].value == 2
 
 
 def test_it_is_warm_after_the_first(sandbox):
     """What was imported is not imported again: it is the same process."""
-    sandbox.run("f", "def f(): return 1\n", _ask())
+    sandbox.run("f", "def f(): return 1\n", _calls())
     process = sandbox._process
-    sandbox.run("f", "def f(): return 1\n", _ask())
+    sandbox.run("f", "def f(): return 1\n", _calls())
     assert sandbox._process is process
 
 
 def _forks(process):
-    """The keeper, and the fork of that; none before both are there."""
-    keepers = _children(process)
-    forks = [fork for keeper in keepers for fork in _children(keeper)]
-    return forks and keepers + forks
+    """The supervisor and its worker; none before both are there."""
+    supervisors = _children(process)
+    workers = [worker for supervisor in supervisors for worker in _children(supervisor)]
+    return workers and supervisors + workers
 
 
 def _children(process):
@@ -163,12 +171,12 @@ def _runs(process):
 
 def test_one_that_ended_unseen_is_started_again(sandbox):
     """Between two runs, so that the next one writes into a pipe that nobody reads."""
-    sandbox.run("f", "def f(): return 1\n", _ask())
+    sandbox.run("f", "def f(): return 1\n", _calls())
     process = sandbox._process
     process.terminate()
-    found = sandbox.run("f", "def f(): return 1\n", _ask())
+    found = sandbox.run("f", "def f(): return 1\n", _calls())
     assert found.error is None or "the sandbox" in found.error["says"]
-    assert sandbox.run("f", "def f(): return 2\n", _ask()).answers[0].result == 2
+    assert sandbox.run("f", "def f(): return 2\n", _calls()).results[0].value == 2
     assert sandbox._process is not process
 
 
@@ -178,7 +186,7 @@ def test_a_fork_ends_with_what_it_was_forked_from(end):
     found = Sandbox()
     found.start()
     process = found._process
-    thread = threading.Thread(target=found.run, args=("f", "def f():\n    while True: pass\n", _ask()))
+    thread = threading.Thread(target=found.run, args=("f", "def f():\n    while True: pass\n", _calls()))
     thread.start()
     while not (forks := _forks(process.pid)):
         time.sleep(0.02)
@@ -194,9 +202,9 @@ def test_it_can_be_stopped_from_another_thread():
     found.start()
     threading.Timer(0.3, found.stop).start()
     with pytest.raises(StoppedError):
-        found.run("f", "def f():\n    while True: pass\n", _ask(), seconds=30)
+        found.run("f", "def f():\n    while True: pass\n", _calls(), seconds=30)
     with pytest.raises(StoppedError):
-        found.run("f", "def f(): return 1\n", _ask())
+        found.run("f", "def f(): return 1\n", _calls())
     found.close()
 
 
@@ -216,9 +224,9 @@ def test_one_that_was_interrupted_while_it_started_is_started_again(monkeypatch)
     with Sandbox() as found:
         monkeypatch.setattr(sandboxes.encoding, "read", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            found.run("f", "def f(): return 1\n", _ask())
+            found.run("f", "def f(): return 1\n", _calls())
         assert found._process is None
-        assert found.run("f", "def f(): return 2\n", _ask()).answers[0].result == 2
+        assert found.run("f", "def f(): return 2\n", _calls()).results[0].value == 2
 
 
 def test_nothing_of_it_is_left():
@@ -230,3 +238,23 @@ def test_nothing_of_it_is_left():
     found.close()
     assert process.returncode is not None
     assert process.stdin.closed
+
+
+def test_one_for_every_set_of_libraries():
+    with Pool() as pool:
+        assert pool.get(["numpy"]) is pool.get(("numpy",))
+        assert pool.get(("numpy", "matplotlib")) is not pool.get(("numpy",))
+        assert pool.get(("numpy", "matplotlib")).uses == ("numpy", "matplotlib")
+
+
+def test_what_is_closed_starts_again_and_what_is_stopped_does_not():
+    pool = Pool()
+    sandbox = pool.get(("numpy",))
+    assert sandbox.run("f", "def f(): return 1\n", _calls()).results[0].value == 1
+    pool.close()
+    assert pool.get(("numpy",)) is sandbox
+    assert sandbox.run("f", "def f(): return 2\n", _calls()).results[0].value == 2
+    pool.stop()
+    with pytest.raises(StoppedError):
+        sandbox.run("f", "def f(): return 3\n", _calls())
+    pool.close()

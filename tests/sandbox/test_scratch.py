@@ -24,30 +24,30 @@ def _nest(folder, depth):
 
 def test_what_is_in_it_is_counted(place):
     folder = scratch.make()
-    assert not scratch.too_much(folder)
+    assert not scratch.exceeds_limits(folder)
     (folder / "sub").mkdir()
     for number in range(scratch.FILES - 1):
         (folder / "sub" / str(number)).touch()
-    assert not scratch.too_much(folder)
+    assert not scratch.exceeds_limits(folder)
     (folder / "link").symlink_to(folder)
-    assert scratch.too_much(folder)
+    assert scratch.exceeds_limits(folder)
 
 
 def test_sizes_are_summed(place):
     folder = scratch.make()
     for number in range(2):
         with open(folder / str(number), "wb") as file:
-            file.truncate(scratch.WRITTEN // 2)
-    assert not scratch.too_much(folder)
+            file.truncate(scratch.LARGEST // 2)
+    assert not scratch.exceeds_limits(folder)
     (folder / "more").write_text("x")
-    assert scratch.too_much(folder)
+    assert scratch.exceeds_limits(folder)
 
 
 def test_folders_that_paths_are_too_short_for(place, monkeypatch):
     monkeypatch.setattr(scratch, "FILES", 10_000)
     folder = scratch.make()
     _nest(folder, 2_200)
-    assert scratch.too_much(folder)
+    assert scratch.exceeds_limits(folder)
     scratch.remove(folder)
     assert list(place.iterdir()) == []
 
@@ -71,6 +71,6 @@ def test_it_is_removed_whatever_is_in_it(place):
 def test_one_that_is_gone(place):
     folder = scratch.make()
     folder.rmdir()
-    assert not scratch.too_much(folder)
+    assert not scratch.exceeds_limits(folder)
     scratch.remove(folder)
     assert list(place.iterdir()) == []

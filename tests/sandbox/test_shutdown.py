@@ -1,7 +1,7 @@
 import pytest
 
 from kmha.sandbox import shutdown
-from kmha.sandbox.shutdown import Ending
+from kmha.sandbox.shutdown import Shutdown
 
 
 class _Ended(BaseException):
@@ -22,21 +22,21 @@ def log(monkeypatch):
 
 
 def test_it_clears_up_what_was_made_last_first(log):
-    end = Ending()
-    end.left.callback(log.append, "first")
-    end.left.callback(log.append, "last")
+    shutting_down = Shutdown()
+    shutting_down.cleanup.callback(log.append, "first")
+    shutting_down.cleanup.callback(log.append, "last")
     with pytest.raises(_Ended):
-        end.told()
+        shutting_down.request()
     assert log == ["last", "first", "ended"]
 
 
 def test_what_must_be_done_as_a_whole_is(log):
-    end = Ending()
+    shutting_down = Shutdown()
 
     def whole():
-        with end.later():
-            with end.later():
-                end.told()
+        with shutting_down.deferred():
+            with shutting_down.deferred():
+                shutting_down.request()
             log.append("whole")
 
     with pytest.raises(_Ended):
@@ -45,16 +45,16 @@ def test_what_must_be_done_as_a_whole_is(log):
 
 
 def test_a_second_signal_does_not_disturb_it(log):
-    end = Ending()
-    end.left.callback(log.append, "first")
-    end.left.callback(end.told)
+    shutting_down = Shutdown()
+    shutting_down.cleanup.callback(log.append, "first")
+    shutting_down.cleanup.callback(shutting_down.request)
     with pytest.raises(_Ended):
-        end.told()
+        shutting_down.request()
     assert log == ["first", "ended"]
 
 
 def test_who_is_not_told_goes_on(log):
-    end = Ending()
-    with end.later():
+    shutting_down = Shutdown()
+    with shutting_down.deferred():
         pass
     assert log == []

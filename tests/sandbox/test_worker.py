@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kmha.sandbox.encoding import decode
-from kmha.sandbox.worker import PRINTED, SIGNATURE, Tail, answer, answered, arrays, signature
+from kmha.sandbox.worker import PRINTED, SIGNATURE, TruncatedOutput, arrays, evaluate, execute, signature
 
 
 def _module(code):
@@ -14,21 +14,21 @@ def _module(code):
     return module
 
 
-def _asked(code, ask=None, **inputs):
-    return answered(_module(code), "f", {"ask": ask, "inputs": inputs})
+def _evaluate(code, function=None, **inputs):
+    return evaluate(_module(code), "f", {"function": function, "inputs": inputs})
 
 
 def test_a_call():
-    assert _asked("def f(a, b): return a - b", a=5, b=3) == {"result": 2, "error": None, "changed": []}
+    assert _evaluate("def f(a, b): return a - b", a=5, b=3) == {"result": 2, "error": None, "changed": []}
 
 
 def test_what_is_asked_instead_of_a_call():
-    ask = "def ask(answer, inputs):\n    return answer.f(inputs['a']) + np.ones(2)\n"
-    assert _asked("def f(a): return a", ask, a=5)["result"].tolist() == [6, 6]
+    function = "def ask(module, inputs):\n    return module.f(inputs['a']) + np.ones(2)\n"
+    assert _evaluate("def f(a): return a", function, a=5)["result"].tolist() == [6, 6]
 
 
 def test_the_signature():
-    assert _asked("def f(a, b=3, *, c): pass", SIGNATURE)["result"] == {"": ["a", "b", "c"]}
+    assert _evaluate("def f(a, b=3, *, c): pass", SIGNATURE)["result"] == {"": ["a", "b", "c"]}
 
 
 def test_the_signature_of_a_class():
@@ -53,7 +53,7 @@ def test_the_signature_of_a_class():
     ],
 )
 def test_an_error_is_a_result(code, kind, says):
-    found = _asked(code, a=np.zeros(3))
+    found = _evaluate(code, a=np.zeros(3))
     assert found["error"]["kind"] == kind
     assert says in found["error"]["says"]
     assert found["result"] is None
@@ -72,7 +72,7 @@ def test_an_error_is_a_result(code, kind, says):
 )
 def test_inputs_that_are_changed(code, changed, monkeypatch):
     monkeypatch.setattr(np, "array_equal", np.array_equal)  # one of the answers puts another in its place
-    found = _asked(code, a=np.array([1.0, np.nan]), b=[np.ones(2), {"c": np.ones(3)}])
+    found = _evaluate(code, a=np.array([1.0, np.nan]), b=[np.ones(2), {"c": np.ones(3)}])
     assert found["changed"] == changed
 
 
@@ -83,11 +83,11 @@ def test_arrays_in_a_value():
 
 
 def test_the_beginning_of_what_is_printed():
-    tail = Tail()
+    tail = TruncatedOutput()
     print("a" * 10, file=tail)
     assert tail.take() == "a" * 10 + "\n"
     tail.write("b" * (PRINTED + 1234))
-    assert tail.take() == "b" * PRINTED + "… and 1,234 characters more"
+    assert tail.take() == "b" * PRINTED + "… and 1,234 more characters"
     assert tail.take() == ""
 
 
@@ -101,11 +101,11 @@ def answers(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = {*sys.modules}
 
-    def run(name, questions=(), **sources):
+    def run(name, calls=(), **sources):
         sent = []
         state = np.random.get_state()
         files = {f"{key}.py": text for key, text in sources.items()}
-        answer({"name": name, "files": files, "questions": questions}, lambda message: sent.append(decode(message)))
+        execute({"name": name, "files": files, "calls": calls}, lambda message: sent.append(decode(message)))
         np.random.set_state(state)
         return sent
 
@@ -117,8 +117,8 @@ def answers(tmp_path, monkeypatch):
 def test_a_task(answers):
     code = "from answered_other import two\nprint('loading')\ndef answered_main(a):\n    print('here')\n"
     code += "    return a * two\n"
-    questions = [{"ask": None, "inputs": {"a": 4}}, {"ask": None, "inputs": {"a": 5}}]
-    loaded, one, two = answers("answered_main", questions, answered_main=code, answered_other="two = 2\n")
+    calls = [{"function": None, "inputs": {"a": 4}}, {"function": None, "inputs": {"a": 5}}]
+    loaded, one, two = answers("answered_main", calls, answered_main=code, answered_other="two = 2\n")
     assert loaded == {"error": None, "printed": "loading\n"}
     assert one == {"result": 8, "error": None, "changed": [], "printed": "here\n"}
     assert two["result"] == 10
@@ -126,35 +126,35 @@ def test_a_task(answers):
 
 def test_every_question_begins_with_the_same_random_state(answers):
     code = "import random, numpy as np\ndef answered_main(): return random.random(), np.random.rand()\n"
-    _, one, two = answers("answered_main", [{"ask": None, "inputs": {}}] * 2, answered_main=code)
+    _, one, two = answers("answered_main", [{"function": None, "inputs": {}}] * 2, answered_main=code)
     assert one["result"] == two["result"]
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "says", "line"),
     [
-        ("def other(): pass\n", "", "there is no `answered_main` in answered_main.py", None),
+        ("def other(): pass\n", "", "answered_main.py does not define `answered_main`", None),
         ("x = 1\ndef answered_main(:\n", "SyntaxError", "invalid syntax", 2),
         ("import math\n\n1 / 0\n", "ZeroDivisionError", "division by zero", 3),
         ("raise SystemExit\n", "SystemExit", "", 1),
     ],
 )
 def test_a_file_that_cannot_be_loaded(answers, code, kind, says, line):
-    (loaded,) = answers("answered_main", [{"ask": None, "inputs": {}}], answered_main=code)
+    (loaded,) = answers("answered_main", [{"function": None, "inputs": {}}], answered_main=code)
     error = loaded["error"]
     assert (error["kind"], error["says"], error["line"]) == (kind, says, line)
 
 
 def test_a_result_that_cannot_be_sent(answers):
     code = "def answered_main(a): return object() if a else 3\n"
-    questions = [{"ask": None, "inputs": {"a": a}} for a in (1, 0)]
-    _, one, two = answers("answered_main", questions, answered_main=code)
+    calls = [{"function": None, "inputs": {"a": a}} for a in (1, 0)]
+    _, one, two = answers("answered_main", calls, answered_main=code)
     assert "cannot send a object" in one["error"]["says"]
     assert two["result"] == 3
 
 
 def test_the_line_of_an_error(answers):
     code = "import json\n\ndef answered_main():\n    return json.loads('{')\n"
-    _, found = answers("answered_main", [{"ask": None, "inputs": {}}], answered_main=code)
+    _, found = answers("answered_main", [{"function": None, "inputs": {}}], answered_main=code)
     error = found["error"]
     assert (error["line"], error["text"], error["file"]) == (4, "return json.loads('{')", "answered_main.py")

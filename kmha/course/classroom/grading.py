@@ -23,13 +23,14 @@ from kmha.course.classroom.submissions import Submission
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
-from kmha.course.judging.judging import judge
 from kmha.course.judging.marking import Grade, refused
+from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError
-from kmha.sandbox.pool import Pool
-from kmha.sandbox.sandbox import SandboxError, StoppedError
+from kmha.sandbox.errors import SandboxError, StoppedError
+from kmha.sandbox.sandbox import Pool
 
 VERSION = 1  # of the result files
+ENGINE = Path(__file__).parents[2]  # the folder of kmha
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
 CASE_LENGTH = 3_000  # characters kept of a smallest case
 GradedSubmission = dict[str, Any]
@@ -59,13 +60,13 @@ class GradingRun:
 
     def key(self, submission: Submission) -> str:
         """Return a hash of everything that the result depends on."""
-        parts = [VERSION, __version__, self.seed, self.seconds, submission.digest, self._content]
+        parts = [VERSION, __version__, self.seed, self.seconds, submission.digest, self._digests]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @cached_property
-    def _content(self) -> list[str]:
-        paths = [path for item in self.items for path in (item.folder / f"{item.name}.py", _checks(item))]
-        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    def _digests(self) -> list[str]:
+        """Hashes of all files of the assignments, and of kmha's own code."""
+        return [*(_digest(each.folder, "*") for each in self.assignments), _digest(ENGINE, "*.py")]
 
 
 def grade(
@@ -187,7 +188,7 @@ class _Worker(threading.Thread):
         except Exception as error:  # a bug in the grader must not cost the other students their grades
             failed = True
             found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
-        exercise = rendering.as_dict(dataclasses.replace(found, shown=None)) | {"case": _case(found)}
+        exercise = rendering.as_dict(dataclasses.replace(found, case=None)) | {"case": _case(found)}
         for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
             check["visible"] = outcome.check.visible
         handed_in = {"handed_in": code is not None, "failed": failed, "code": code or ""}
@@ -198,18 +199,18 @@ class _Worker(threading.Thread):
             return refused(item.id, item.spec, MISSING)
         if is_starter(code, item):
             return refused(item.id, item.spec, UNWRITTEN)
-        names = {other.id: f"{other.name}.py" for other in item.beside}
-        more = {names[id]: text for id, text in submission.answers.items() if id in names}
-        sandbox = self.pool.of(item.spec.uses)
+        names = {other.id: f"{other.name}.py" for other in item.parent.items}
+        files = {names[id]: text for id, text in submission.answers.items() if id in names}
+        sandbox = self.pool.get(item.spec.uses)
         if self.stopped:  # this sandbox may have been created after `stop` stopped the others
             raise StoppedError
-        return judge(item, code, sandbox, seed=self.settings.seed, more=more, seconds=self.settings.seconds)
+        return judge(item, code, sandbox, seed=self.settings.seed, files=files, seconds=self.settings.seconds)
 
 
 def _case(grade: Grade) -> str:
     """Return the smallest case as text. It shows an untrusted result, so it is truncated and errors are ignored."""
     with contextlib.suppress(Exception):
-        return "" if grade.shown is None else rendering.case_text(grade.shown)[:CASE_LENGTH]
+        return "" if grade.case is None else rendering.case_text(grade.case)[:CASE_LENGTH]
     return ""
 
 
@@ -231,5 +232,11 @@ def _known(path: Path, key: str) -> GradedSubmission | None:
     return found
 
 
-def _checks(item: Item) -> Path:
-    return item.folder / "checks" / f"{item.name}.py"
+def _digest(folder: Path, pattern: str) -> str:
+    """Return a hash of the names and contents of the files in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob(pattern)):
+        if path.is_file() and "__pycache__" not in path.parts:
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()}\n{len(content)}\n".encode() + content)
+    return digest.hexdigest()

@@ -18,11 +18,11 @@ from pathlib import Path
 from kmha import files
 from kmha.course.errors import CourseError
 from kmha.course.exercises import content, extras, handout
-from kmha.course.exercises.content import BAKED, KEPT, Assignment, Item
+from kmha.course.exercises.content import RELEASED_FOLDER, RELEASED_SUFFIX, Assignment, Item, ReleasedItem
 from kmha.course.judging import released
-from kmha.course.judging.released import Baked
-from kmha.course.judging.running import BrokenExerciseError, solutions_needed
-from kmha.sandbox.pool import Pool
+from kmha.course.judging.pipeline import judge
+from kmha.course.judging.running import BrokenExerciseError, needed_solutions
+from kmha.sandbox.sandbox import Pool
 
 FORMS = (handout.FILES, handout.NOTEBOOKS)
 
@@ -57,19 +57,19 @@ def release(
     """
     folder = folder.resolve()
     _check_free(folder)
-    if any(isinstance(item, Baked) for assignment in assignments for item in assignment.items):
+    if any(item.released for assignment in assignments for item in assignment.items):
         raise ReleaseError("this is already a released course, without solutions. Release from kmha's own assignments.")
     if handout.NOTEBOOKS in forms:
         extras.load("nbformat")
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = files.folder_beside(folder)
     try:
-        kept = beside / KEPT
+        kept = beside / RELEASED_FOLDER
         for assignment in assignments:
-            _bake(kept / assignment.folder.name, assignment, pool, seed, progress)
+            _write(kept / assignment.folder.name, assignment, pool, seed, progress)
         for form in forms:
-            shutil.copytree(kept, beside / form / KEPT)
-            handout.write_missing(beside / form, form, content.assignments(beside / form / KEPT))
+            shutil.copytree(kept, beside / form / RELEASED_FOLDER)
+            handout.write_missing(beside / form, form, content.assignments(beside / form / RELEASED_FOLDER))
         files.write_text(beside / "README.md", _readme(content.assignments(kept), forms))
         shutil.rmtree(kept)
         os.replace(beside, folder)
@@ -89,18 +89,18 @@ def _check_free(folder: Path) -> None:
         raise ReleaseError(f"{folder} is a mount point and cannot be replaced. {remedy}")
 
 
-def _bake(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress: Callable[[Item], None]) -> None:
+def _write(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress: Callable[[Item], None]) -> None:
     folder.mkdir(parents=True)
     for name in ("assignment.toml", "README.md"):
         shutil.copyfile(assignment.folder / name, folder / name)
     for item in assignment.items:
         progress(item)
-        path = folder / f"{item.name}{BAKED}"
-        sandbox = pool.of(item.spec.uses)
-        released.bake(item, path, sandbox, seed)
-        left = Baked(item.assignment, item.name, folder)
-        if left.spec.checks:
-            grade = released.judge(left, item.master.solution, sandbox, more=solutions_needed(item))
+        path = folder / f"{item.name}{RELEASED_SUFFIX}"
+        sandbox = pool.get(item.spec.uses)
+        released.write(item, path, sandbox, seed)
+        copy = ReleasedItem(item.assignment, item.name, folder)
+        if copy.spec.checks:
+            grade = judge(copy, item.master.solution, sandbox, seed=seed, files=needed_solutions(item))
             if not grade.passed:
                 raise BrokenExerciseError(f"{item.id}: its solution fails the checks that learners get: {grade}")
 
@@ -109,7 +109,7 @@ def _readme(assignments: Sequence[Assignment], forms: Sequence[str]) -> str:
     rows = []
     for assignment in assignments:
         minutes = sum(item.spec.minutes for item in assignment.items)
-        points = sum(item.all_points for item in assignment.items if isinstance(item, Baked))
+        points = sum(item.all_points for item in assignment.items if isinstance(item, ReleasedItem))
         rows.append(f"| {assignment.id} | {assignment.title} | {len(assignment.items)} | {minutes} | {points} |")
     where = " or ".join(f"`{form}`" for form in forms)
     return _README.format(where=where, first=forms[0], rows="\n".join(rows))

@@ -10,8 +10,8 @@ from typing import Any
 
 from kmha.course.exercises import extras, notebooks
 from kmha.course.exercises.content import Assignment, Item
-from kmha.course.judging.judging import judge
-from kmha.course.judging.running import BrokenExerciseError, solutions_needed
+from kmha.course.judging.pipeline import judge
+from kmha.course.judging.running import BrokenExerciseError, needed_solutions
 from kmha.sandbox.sandbox import Sandbox
 
 CELL_SECONDS = 600  # time limit of a notebook cell; the longest checks train a model
@@ -52,24 +52,24 @@ def verify_notebooks(assignment: Assignment) -> Iterator[Problem]:
 
 
 def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
-    more = solutions_needed(item)
-    starter = judge(item, item.master.starter, sandbox, seed=seed, more=more, explain=False)
+    files = needed_solutions(item)
+    starter = judge(item, item.master.starter, sandbox, seed=seed, files=files, explained=False)
     if starter.points:
         yield Problem(item.id, f"its starter gets {starter.points} points instead of none.")
-    solved = judge(item, item.master.solution, sandbox, seed=seed, more=more)
+    solved = judge(item, item.master.solution, sandbox, seed=seed, files=files)
     for outcome in solved.outcomes:
-        if outcome.says is not None:
-            yield Problem(item.id, f"its solution fails the check {outcome.check.says!r}: {outcome.says}")
+        if outcome.problem is not None:
+            yield Problem(item.id, f"its solution fails the check {outcome.check.says!r}: {outcome.problem}")
     for wrong in item.spec.wrong:
-        grade = judge(item, wrong.text(item.master.solution), sandbox, seed=seed, more=more)
+        grade = judge(item, wrong.text(item.master.solution), sandbox, seed=seed, files=files)
         if grade.error is not None:
             yield Problem(item.id, f"its wrong answer {wrong.id} cannot be run: {grade.error['says']}")
         elif grade.passed:
             yield Problem(item.id, f"its wrong answer {wrong.id} gets full points.")
-        elif grade.named is None:
+        elif grade.mistake is None:
             yield Problem(item.id, f"its wrong answer {wrong.id} is not named.")
-        elif grade.named.id != wrong.id:
-            yield Problem(item.id, f"its wrong answer {wrong.id} is named {grade.named.id}.")
+        elif grade.mistake.id != wrong.id:
+            yield Problem(item.id, f"its wrong answer {wrong.id} is named {grade.mistake.id}.")
 
 
 def _verify_texts(item: Item) -> Iterator[Problem]:

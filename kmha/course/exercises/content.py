@@ -1,42 +1,49 @@
-"""The assignments: where they are, and what is in them.
+"""Find the assignments and read their exercises.
 
-A folder `aN_…` for each, with `assignment.toml` (its title, and the names of its exercises in order), `README.md` (its
-opening), and two files for each exercise: the master, `NAME.py`, and `checks/NAME.py`, which defines `EXERCISE`.
+Each assignment is a folder `aN_…` with `assignment.toml` (its title, and the names of its exercises in order),
+`README.md` (its introduction), and two files for each exercise: the master, `NAME.py`, and `checks/NAME.py`, which
+defines `EXERCISE`. In a released course, one file per exercise replaces the two (`ReleasedItem`).
 """
 
 import dataclasses
 import difflib
+import hashlib
 import importlib.util
 import os
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises import master
-from kmha.course.exercises.exercise import Exercise
+from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.exercises.master import Master
+from kmha.sandbox.encoding import EncodingError, decode
 
-KEPT = ".checks"  # the folder in a released course that stands for that of all assignments
-BAKED = ".checks"  # how the file ends that has there what is left of an exercise
+RELEASED_FOLDER = ".checks"  # the folder in a released course that contains its assignments
+RELEASED_SUFFIX = ".checks"  # of the file of an exercise there
+RELEASED_VERSION = 1  # of the format of that file
+EXERCISE_FIELDS = ("title", "question", "difficulty", "minutes", "uses", "needs", "forbids", "seconds")
+CHECK_FIELDS = ("layer", "says", "points", "times", "tolerance")
 _ASSIGNMENTS = "a[0-9]*_*/assignment.toml"
 
 
 class UnknownExerciseError(CourseError, ValueError):
-    """There is no such exercise."""
+    """The exercise does not exist, or cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Item:
-    """An exercise in its place.
+    """An exercise as part of an assignment.
 
     Attributes:
-        assignment: such as "a1".
-        name: of what is to be written, and of the files.
-        folder: of the assignment.
+        assignment: Id of the assignment, such as "a1".
+        name: Name of the function or class to write, and of the files.
+        folder: Folder of the assignment.
     """
 
     assignment: str
@@ -49,7 +56,7 @@ class Item:
 
     @property
     def released(self) -> bool:
-        """Whether it is one of a released course, without its solution (`kmha.course.judging.released`)."""
+        """Whether the exercise belongs to a released course, without its solution."""
         return False
 
     @cached_property
@@ -59,9 +66,11 @@ class Item:
 
     @cached_property
     def spec(self) -> Exercise:
-        """What `checks/NAME.py` defines; that file is the teacher's own, and its code is run."""
+        """The `EXERCISE` of `checks/NAME.py`. This imports the file, which is the teacher's own code."""
         path = self.folder / "checks" / f"{self.name}.py"
-        spec = importlib.util.spec_from_file_location(f"kmha_assignments_{self.assignment}_{self.name}", path)
+        # Two open courses can have exercises with the same id.
+        course = hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:12]
+        spec = importlib.util.spec_from_file_location(f"kmha_assignments_{course}_{self.assignment}_{self.name}", path)
         if spec is None or spec.loader is None or not path.exists():
             raise UnknownExerciseError(f"{self.id} has no {path}.")
         module = importlib.util.module_from_spec(spec)
@@ -70,30 +79,82 @@ class Item:
         found = module.EXERCISE
         if not isinstance(found, Exercise):
             raise UnknownExerciseError(
-                f"{path}: EXERCISE must be a kmha.course.exercises.exercise.Exercise: {found!r}."
+                f"{path}: EXERCISE must be a `kmha.course.exercises.Exercise`. Received {found!r}."
             )
         return found
 
     @property
-    def home(self) -> "Assignment":
-        """Its assignment."""
+    def parent(self) -> "Assignment":
+        """The assignment that the exercise belongs to."""
         return next(each for each in assignments(self.folder.parent) if each.folder == self.folder)
 
     @property
-    def beside(self) -> tuple["Item", ...]:
-        """All exercises of its assignment."""
-        return self.home.items
+    def needs(self) -> tuple["Item", ...]:
+        """The exercises whose files an answer imports, directly or not, each after those that it imports itself."""
+        found: dict[str, Item] = {}
+        for name in self.spec.needs:
+            other = dataclasses.replace(self, name=name)
+            found |= {each.name: each for each in (*other.needs, other)}
+        return tuple(found.values())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReleasedItem(Item):
+    """An exercise of a released course. It has the visible checks, and the starter instead of the solution.
+
+    Its file is a record (`kmha.sandbox.encoding`) that `kmha.course.judging.released.write` made. It contains no code.
+    """
+
+    @cached_property
+    def record(self) -> Mapping[str, Any]:
+        """The content of the file."""
+        path = self.folder / f"{self.name}{RELEASED_SUFFIX}"
+        try:
+            record = decode(path.read_bytes())
+            if record["version"] != RELEASED_VERSION:
+                raise UnknownExerciseError(
+                    f"{path} was made by another version of kmha. Run: pip install --upgrade kmha"
+                )
+        except (OSError, EncodingError, KeyError, TypeError) as error:
+            raise UnknownExerciseError(f"{path} cannot be read: {error}. Download the course again.") from None
+        return dict(record)
+
+    @cached_property
+    def master(self) -> Master:
+        record = self.record
+        return Master(record["text"], record["starter"], tuple(record["hints"]))
+
+    @cached_property
+    def spec(self) -> Exercise:
+        """The exercise with its visible checks, without their judges, and without wrong answers."""
+        checks = tuple(
+            Check(**{name: check[name] for name in CHECK_FIELDS}, draw=_recorded) for check in self.record["checks"]
+        )
+        return Exercise(checks=checks, wrong=(), **{name: self.record[name] for name in EXERCISE_FIELDS})
+
+    @property
+    def released(self) -> bool:
+        return True
+
+    @property
+    def all_points(self) -> int:
+        """The points of all checks, including those that are not in the released course."""
+        return int(self.record["all_points"])
+
+
+def _recorded(rng: Any) -> Inputs:
+    raise ValueError("the inputs of a released exercise are recorded, and cannot be drawn.")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assignment:
-    """Some exercises about one thing.
+    """Several exercises on one subject.
 
     Attributes:
-        id: such as "a1".
-        title: of it.
-        folder: that it lies in.
-        items: its exercises, in order.
+        id: Id of the assignment, such as "a1".
+        title: Its title.
+        folder: Its folder.
+        items: Its exercises, in order.
     """
 
     id: str
@@ -103,82 +164,83 @@ class Assignment:
 
     @property
     def points(self) -> int:
-        """Of all its exercises."""
+        """The points of all its exercises."""
         return sum(item.spec.points for item in self.items)
 
     @property
     def minutes(self) -> int:
-        """That all its exercises are expected to take."""
+        """The minutes that all its exercises are expected to take."""
         return sum(item.spec.minutes for item in self.items)
 
     @property
     def text(self) -> str:
-        """Markdown that it opens with."""
+        """Its introduction, in Markdown."""
         return (self.folder / "README.md").read_text(encoding="utf-8")
 
 
 def root() -> Path:
-    """The folder of all assignments: of the released course that one is in, or else of kmha."""
+    """Return the folder of all assignments: that of the released course around the current folder, or kmha's own."""
     here = Path.cwd()
-    kept = (folder / KEPT for folder in (here, *here.parents))
-    return next((folder for folder in kept if any(folder.glob(_ASSIGNMENTS))), None) or installed()
+    released = (folder / RELEASED_FOLDER for folder in (here, *here.parents))
+    return next((folder for folder in released if any(folder.glob(_ASSIGNMENTS))), None) or installed()
 
 
 def installed() -> Path:
-    """The folder of kmha's assignments: beside the package, or where an installation puts its data."""
+    """Return the folder of kmha's own assignments: beside the package, or where an installation puts its data."""
     beside = Path(__file__).resolve().parents[3] / "assignments"
     shared = Path(sysconfig.get_path("data")) / "share" / "kmha" / "assignments"
     for folder in (beside, shared):
         if folder.is_dir():
             return folder
-    raise UnknownExerciseError(f"there are no assignments at {beside} or {shared}: install kmha again.")
+    raise UnknownExerciseError(f"there are no assignments in {beside} or {shared}. Install kmha again.")
 
 
 @cache
 def assignments(folder: Path) -> tuple[Assignment, ...]:
-    """All in a folder, in order."""
+    """Return the assignments in a folder, in order."""
     return tuple(_assignment(path.parent) for path in sorted(folder.glob(_ASSIGNMENTS)))
 
 
 def items(folder: Path | None = None) -> Iterator[Item]:
-    """All exercises, in order."""
+    """Yield all exercises, in order."""
     for assignment in assignments(folder or root()):
         yield from assignment.items
 
 
 def find(name: str, folder: Path | None = None) -> tuple[Item, ...]:
-    """The exercises that are meant by "a1.cross_kv", by "cross_kv", by "a1": all of an assignment, or by a path.
+    """Return the exercises that a name stands for.
 
-    A path is that of a file or a folder as a learner has them: "a1_k_and_v/cross_kv.py", "a1_k_and_v.ipynb", or "." in
-    the folder of an assignment.
+    Args:
+        name: An id ("a1.cross_kv"), a name ("cross_kv"), an assignment ("a1"), or the path of a learner's file or
+            folder ("a1_k_and_v/cross_kv.py", "a1_k_and_v.ipynb", or "." in the folder of an assignment).
+        folder: Folder of all assignments. Default: `root()`.
 
     Raises:
-        UnknownExerciseError: none; it says which there are.
+        UnknownExerciseError: No exercise has this name. The message suggests similar names.
     """
     every = tuple(items(folder))
-    found = tuple(item for item in every if name in (item.id, item.name, item.assignment)) or _at(name, every)
+    found = tuple(item for item in every if name in (item.id, item.name, item.assignment)) or _at_path(name, every)
     if found:
         return found
-    near = _near(name, every)
-    raise UnknownExerciseError(
-        f"there is no exercise {name!r}. " + (f"Did you mean {' or '.join(near)}?" if near else "See: kmha course list")
-    )
+    similar = _similar(name, every)
+    advice = f"Did you mean {' or '.join(similar)}?" if similar else "To see all exercises, run: kmha course list"
+    raise UnknownExerciseError(f"there is no exercise {name!r}. {advice}")
 
 
-def _at(name: str, every: Sequence[Item]) -> tuple[Item, ...]:
-    """Those in the file or the folder at a path; a file's name alone is enough."""
-    path = Path(os.path.abspath(name))  # "." has the name of the folder that it is
+def _at_path(name: str, every: Sequence[Item]) -> tuple[Item, ...]:
+    """Return the exercises in the file or folder at a path; the bare name of a file is enough."""
+    path = Path(os.path.abspath(name))  # resolves "."
     if not name or path.suffix not in ("", ".py", ".ipynb"):
         return ()
     if path.suffix != ".py":
         return tuple(item for item in every if item.folder.name == path.stem)
-    called = [item for item in every if item.name == path.stem]
-    within = tuple(item for item in called if item.folder.name == path.parent.name)
-    return within or tuple(item for item in called if name == path.name)
+    same_name = [item for item in every if item.name == path.stem]
+    same_folder = tuple(item for item in same_name if item.folder.name == path.parent.name)
+    return same_folder or tuple(item for item in same_name if name == path.name)
 
 
-def _near(name: str, every: Sequence[Item]) -> list[str]:
-    """Ids that may have been meant: what begins so, then what has it as a part; or else what is spelt much like it."""
+def _similar(name: str, every: Sequence[Item]) -> list[str]:
+    """Return up to three ids: those that begin with the name, then those that contain it; else those spelt alike."""
     wanted = name.lower()
     if wanted.endswith(".py"):
         path = Path(wanted)
@@ -186,27 +248,24 @@ def _near(name: str, every: Sequence[Item]) -> list[str]:
     assignment, _, part = wanted.rpartition(".")
     names = [(text.lower(), item.id) for item in every for text in (item.id, item.name)]
     begins = [(text, id) for text, id in names if len(wanted) > 1 and text.startswith(wanted)]
-    begins.sort(key=lambda each: len(each[0]) > len(wanted))  # spelt otherwise only in capitals: first
-    within = [(text, id) for text, id in names if len(part) > 2 and part in text]
-    within.sort(key=lambda each: not each[1].startswith(f"{assignment}."))
+    begins.sort(key=lambda each: len(each[0]) > len(wanted))  # first those that differ only in capital letters
+    contains = [(text, id) for text, id in names if len(part) > 2 and part in text]
+    contains.sort(key=lambda each: not each[1].startswith(f"{assignment}."))
     if assignment and begins:
-        within = []
+        contains = []
     close = difflib.get_close_matches(wanted, sorted({text for text, _ in names}), n=3, cutoff=0.75)
-    spelt = [(text, id) for like in close for text, id in names if text == like]
-    return [*dict.fromkeys(id for _, id in begins + within or spelt)][:3]
+    spelt = [(text, id) for match in close for text, id in names if text == match]
+    return [*dict.fromkeys(id for _, id in begins + contains or spelt)][:3]
 
 
 def _assignment(folder: Path) -> Assignment:
     with (folder / "assignment.toml").open("rb") as file:
-        told = tomllib.load(file)
+        settings = tomllib.load(file)
     id = folder.name.partition("_")[0]
-    return Assignment(id, told["title"], folder, tuple(_item(id, name, folder) for name in told["exercises"]))
+    return Assignment(id, settings["title"], folder, tuple(_item(id, name, folder) for name in settings["exercises"]))
 
 
 def _item(id: str, name: str, folder: Path) -> Item:
-    # In a released course, which may be a stranger's, nothing is run that lies there: what is missing is an error.
-    if folder.parent.name != KEPT and not (folder / f"{name}{BAKED}").is_file():
-        return Item(id, name, folder)
-    from kmha.course.judging.released import Baked
-
-    return Baked(id, name, folder)
+    # A released course may be untrusted. No code in it is run, even if a record is missing there.
+    released = folder.parent.name == RELEASED_FOLDER or (folder / f"{name}{RELEASED_SUFFIX}").is_file()
+    return ReleasedItem(id, name, folder) if released else Item(id, name, folder)

@@ -1,4 +1,4 @@
-"""Results that are computed once and kept, also where several threads want them at the same time."""
+"""A cache that several threads share."""
 
 import threading
 from collections import OrderedDict
@@ -6,29 +6,29 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 
-class Once:
-    """Keeps the results of the last keys that were asked for.
+class LockedCache:
+    """A cache of the results for the keys used last. Only one thread computes a result; the others wait for it.
 
-    >>> squares = Once(2)
-    >>> squares.of(3, lambda: 9), squares.of(3, lambda: 10)
+    >>> squares = LockedCache(2)
+    >>> squares.get(3, lambda: 9), squares.get(3, lambda: 10)
     (9, 9)
 
     Args:
-        size: of how many keys.
+        size: Number of keys.
     """
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: OrderedDict[Hashable, _Slot] = OrderedDict()
+        self._slots: OrderedDict[Hashable, _Slot] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """The result for a key; who comes while it is computed waits for it. What `compute` raises is not kept."""
+    def get(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return the result for a key, computed if it is not in the cache. Errors of `compute` are not cached."""
         with self._lock:
-            slot = self._kept.setdefault(key, _Slot())
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+            slot = self._slots.setdefault(key, _Slot())
+            self._slots.move_to_end(key)
+            while len(self._slots) > self._size:
+                self._slots.popitem(last=False)
         with slot.lock:
             if not slot.full:
                 slot.value, slot.full = compute(), True

@@ -1,6 +1,6 @@
-"""What an answer's results are worth: each check compares those of its questions with the solution's.
+"""Mark an answer: compare the results of its calls with the solution's, and give points for each check.
 
-Nothing is run here, so it does not matter whether the solution has just been run or its results were kept.
+Nothing runs here, so the solution's results can come from a run or from a record.
 """
 
 import contextlib
@@ -13,29 +13,49 @@ import numpy as np
 
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.judging.comparing import difference
-from kmha.course.judging.naming import Named
-from kmha.course.judging.questions import Plan
-from kmha.sandbox.sandbox import Answer, Ran
-from kmha.sandbox.worker import failed
+from kmha.course.judging.planning import Plan
+from kmha.sandbox.sandbox import CallResult, TaskResult
+from kmha.sandbox.worker import error_record
 
-FORM = ("signature", "shape", "unchanged")  # worth something only beside something that is right
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+FORM = ("signature", "shape", "unchanged")  # layers that give points only if some other check passes
+LONGEST = 600  # characters of the problem of a check
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _RAISED = re.compile(r"\w*(Error|Exception): ")
-LONGEST = 600  # characters of what is said of a check
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Of one check: its points, those that were got, and what is wrong, if anything is."""
+    """The outcome of one check.
+
+    Attributes:
+        check: The check.
+        points: Points that the answer got.
+        problem: A sentence on what is wrong; `None` if the check passes.
+    """
 
     check: Check
     points: int
-    says: str | None
+    problem: str | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
-    """The smallest case found that shows what is wrong: its inputs, the answer, and where that differs."""
+class NamedMistake:
+    """A known mistake: its id, a sentence for the learner, and its source."""
+
+    id: str
+    says: str
+    source: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class SmallestCase:
+    """The smallest case found that an answer fails.
+
+    Attributes:
+        inputs: The inputs.
+        result: The answer's result.
+        where: The name of a matrix in the result, and the elements in it that differ.
+    """
 
     inputs: Inputs
     result: Any
@@ -44,23 +64,23 @@ class Shown:
 
 @dataclasses.dataclass(frozen=True)
 class Grade:
-    """Of one answer.
+    """The grade of an answer.
 
     Attributes:
-        id: of the exercise.
-        outcomes: of its checks, in order.
-        named: the mistake that the answer makes, if it is known.
-        error: why the answer could not be run at all: `kind`, `says`, `line`, `text`.
-        printed: by the answer.
-        shown: a small case that shows what is wrong.
+        id: Id of the exercise.
+        outcomes: Outcomes of its checks, in order.
+        mistake: The mistake in the answer, if it is known.
+        error: Why the answer did not run at all: `kind`, `says`, `line`, `text`.
+        printed: Output that the answer printed.
+        case: A small case that the answer fails.
     """
 
     id: str
     outcomes: tuple[Outcome, ...]
-    named: Named | None = None
+    mistake: NamedMistake | None = None
     error: Mapping[str, Any] | None = None
     printed: str = ""
-    shown: Shown | None = None
+    case: SmallestCase | None = None
 
     @property
     def points(self) -> int:
@@ -75,101 +95,101 @@ class Grade:
         return self.error is None and self.points == self.possible
 
 
-def mark(id: str, spec: Exercise, questions: Plan, ran: Ran, expected: Sequence[Answer]) -> Grade:
-    """The grade of an answer that was run, without a mistake's name.
+def mark(id: str, spec: Exercise, plan: Plan, ran: TaskResult, expected: Sequence[CallResult]) -> Grade:
+    """Return the grade of an answer, without an explanation.
 
     Args:
-        id: of the exercise.
-        spec: its checks are those that `questions` were planned for.
-        questions: that were asked.
-        ran: what the answer gave.
-        expected: what the solution gives.
+        id: Id of the exercise.
+        spec: The exercise.
+        plan: The calls that its checks look at.
+        ran: The answer's results.
+        expected: The solution's results.
     """
     if ran.error is not None:
-        return unreached(id, spec, ran.error, ran.printed)
-    says = [
-        _says(check, questions, at, ran.answers, expected) for check, at in zip(spec.checks, questions.of, strict=True)
+        return _not_reached(id, spec, ran.error, ran.printed)
+    problems = [
+        _first_problem(check, plan, indices, ran.results, expected)
+        for check, indices in zip(spec.checks, plan.indices, strict=True)
     ]
-    right = any(why is None for check, why in zip(spec.checks, says, strict=True) if check.layer not in FORM)
+    pairs = list(zip(spec.checks, problems, strict=True))
+    any_right = any(found is None for check, found in pairs if check.layer not in FORM)
     outcomes = tuple(
-        Outcome(check, check.points if why is None and (right or check.layer not in FORM) else 0, why)
-        for check, why in zip(spec.checks, says, strict=True)
+        Outcome(check, check.points if found is None and (any_right or check.layer not in FORM) else 0, found)
+        for check, found in pairs
     )
-    printed = ran.printed + next((answer.printed for answer in ran.answers if answer.printed), "")
+    printed = ran.printed + next((result.printed for result in ran.results if result.printed), "")
     return Grade(id, outcomes, printed=printed)
 
 
-def unreached(id: str, spec: Exercise, error: Mapping[str, Any], printed: str = "") -> Grade:
-    """The grade of an answer that could not be run, because of an `error`."""
+def refused(id: str, spec: Exercise, reason: str) -> Grade:
+    """Return the grade of an answer that was not run."""
+    return _not_reached(id, spec, error_record(reason))
+
+
+def _not_reached(id: str, spec: Exercise, error: Mapping[str, Any], printed: str = "") -> Grade:
     return Grade(id, tuple(Outcome(check, 0, "not reached") for check in spec.checks), error=error, printed=printed)
 
 
-def refused(id: str, spec: Exercise, why: str) -> Grade:
-    """The grade of an answer that was not run, with the reason."""
-    return unreached(id, spec, failed(why))
-
-
-def _says(
-    check: Check, questions: Plan, at: tuple[int, ...], answers: Sequence[Answer], expected: Sequence[Answer]
+def _first_problem(
+    check: Check, plan: Plan, indices: tuple[int, ...], results: Sequence[CallResult], expected: Sequence[CallResult]
 ) -> str | None:
-    """What the answers to a check's questions have wrong, or `None`."""
-    for index in at:
-        answer = answers[index]
-        if answer.error is not None:
-            return error_text(answer.error)[:LONGEST]
-        why = judged(check, questions.inputs(index), answer, expected[index].result)
-        if why is not None:
-            return why[:LONGEST]
+    for index in indices:
+        result = results[index]
+        if result.error is not None:
+            return error_text(result.error)[:LONGEST]
+        found = problem(check, plan.inputs(index), result, expected[index].value)
+        if found is not None:
+            return found[:LONGEST]
     return None
 
 
-def judged(check: Check, inputs: Inputs, answer: Answer, right: Any) -> str | None:
-    """What a check finds wrong with a result, or `None`; a result can be anything, so nothing it does is an error."""
+def problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) -> str | None:
+    """Return a sentence on what a check finds wrong with a result, or `None`. The result can be anything."""
     try:
-        return _judged(check, inputs, answer, right)
-    except Exception:  # comparing, or the exercise's own judge, met a result in another form
+        return _problem(check, inputs, result, expected)
+    except Exception:  # the comparison, or the check's own judge, does not expect a result of this form
         with contextlib.suppress(Exception):
-            if found := difference(answer.result, right, check.tolerance, form_only=True):
+            if found := difference(result.value, expected, check.tolerance, form_only=True):
                 return found
-        return "it is not in the form expected."
+        return "your result does not have the expected form."
 
 
-def _judged(check: Check, inputs: Inputs, answer: Answer, right: Any) -> str | None:
+def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) -> str | None:
     if check.layer == "signature":
-        return _signature(answer.result, right)
+        return _signature_problem(result.value, expected)
     if check.layer == "unchanged":
-        return f"it changes its argument {', '.join(answer.changed)}." if answer.changed else None
-    if check.judge is not None:
-        return check.judge(inputs, answer.result, right)
-    return difference(answer.result, right, check.tolerance, form_only=check.layer == "shape")
+        return f"your code changes its argument {', '.join(result.changed)}." if result.changed else None
+    if check.judge is not None and (result.value is not None or expected is None):
+        return check.judge(inputs, result.value, expected)
+    return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
 
 
-def _signature(received: Any, expected: Mapping[str, list[str]]) -> str | None:
+def _signature_problem(received: Any, expected: Mapping[str, list[str]]) -> str | None:
     if not isinstance(received, dict):
         return "it is neither a function nor a class."
     for method, names in expected.items():
         if method.startswith("_") and method != "__init__":
             continue
         found = received.get(method)
-        where = f"`{method}` " if method else ""
+        subject = f"`{method}`" if method else "it"
         if found is None:
-            return f"{where}is missing."
+            return f"{subject} is missing."
         if list(found)[: len(names)] != list(names):
-            return f"{where}has the arguments ({', '.join(found)}), expected ({', '.join(names)})."
+            return f"{subject} has the arguments ({', '.join(found)}), expected ({', '.join(names)})."
     return None
 
 
 def error_text(error: Mapping[str, Any]) -> str:
-    """An error of a learner's code in one line, without what Keras and TensorFlow put around it.
+    """Return an error of the learner's code in one line, without what Keras and TensorFlow put around it.
 
     >>> error_text({"kind": "ValueError", "says": "not a tensor", "line": 7, "text": "x = f(y)"})
     'ValueError: not a tensor (line 7: x = f(y))'
     """
     kind = f"{error['kind']}: " if error.get("kind") else ""
-    where = f" (line {error['line']}: {error['text']})" if error.get("line") else ""
-    lines = [line.strip() for line in _COLOURS.sub("", str(error["says"])).splitlines() if line.strip()]
+    place = f" (line {error['line']}: {error['text']})" if error.get("line") else ""
+    lines = [line.strip() for line in _COLORS.sub("", str(error["says"])).splitlines() if line.strip()]
     if lines and lines[0].startswith("in user code:"):  # a traceback, whose last line is the error
-        inner = [line for line in lines if _RAISED.match(line)]
-        return f"{(inner or lines)[-1]}{where}"
-    told = [line for line in lines if not line.startswith("Exception encountered when calling")]
-    return f"{kind}{(told or lines or [''])[0]}{where}"
+        raised = [line for line in lines if _RAISED.match(line)]
+        return f"{(raised or lines)[-1]}{place}"
+    own = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    return f"{kind}{(own or lines or [''])[0]}{place}"

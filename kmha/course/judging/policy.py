@@ -1,17 +1,17 @@
-"""What an answer may use, read off its text: without running it."""
+"""Find what an exercise does not allow in an answer, from its text alone."""
 
 import ast
 import sys
 
 from kmha.course.exercises.exercise import Exercise
 
-_CALLED = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
+_LIBRARIES = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
 
 
-def broken(code: str, spec: Exercise) -> str | None:
-    """The first thing in the code that the exercise does not allow, in a sentence, or `None`.
+def violation(code: str, spec: Exercise) -> str | None:
+    """Return a sentence on the first thing in the code that the exercise does not allow, or `None`.
 
-    Code that cannot be parsed is left to whoever loads it, which says where.
+    Code that cannot be parsed has no violation: loading it gives an error that names the line.
     """
     try:
         tree = ast.parse(code)
@@ -20,17 +20,17 @@ def broken(code: str, spec: Exercise) -> str | None:
     allowed = {*spec.uses, *spec.needs}
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
-        for name in _modules(node):
+        for name in _imported(node):
             if name not in allowed and name not in sys.stdlib_module_names:
-                told = " and ".join(_CALLED[each] for each in spec.uses)
-                return f"it imports {name} in line {line}: this exercise is to be written with {told}."
+                libraries = " and ".join(_LIBRARIES[each] for each in spec.uses)
+                return f"you import {name} in line {line}. Write this exercise with {libraries}."
         for name in _names(node):
             if name in spec.forbids:
-                return f"it uses `{name}` in line {line}: that is what this exercise has you write."
+                return f"you use `{name}` in line {line}. In this exercise you write it yourself."
     return None
 
 
-def _modules(node: ast.AST) -> list[str]:
+def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [each.name.partition(".")[0] for each in node.names]
     if isinstance(node, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""A grade in words: as plain text, as HTML, and as what JSON can hold.
+"""Render a grade as plain text, as HTML, and as JSON.
 
 >>> import numpy as np
 >>> print(value_text(np.array([[1.0, 2.5]])))
@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from kmha.course.judging.marking import Grade, Outcome, Shown, error_text
+from kmha.course.judging.marking import Grade, Outcome, SmallestCase, error_text
 
-SHOWN = 40  # elements of an array that is printed
+LARGEST = 40  # elements of an array that is printed
 WIDTH = 96
 
 
 def headline(title: str, grade: Grade) -> str:
-    """What it got."""
+    """Return the title and the points of a grade."""
     return f"{grade.id}, {title}: {grade.points} of {count(grade.possible)}"
 
 
 def count(number: int, word: str = "point") -> str:
-    """A number of things.
+    """Return a number with its noun.
 
     >>> count(1), count(2, "hint")
     ('1 point', '2 hints')
@@ -32,22 +32,24 @@ def count(number: int, word: str = "point") -> str:
 
 
 def text(title: str, grade: Grade, seed: int) -> str:
-    """All that there is to say, in plain text."""
+    """Render a grade as plain text."""
     lines = [headline(title, grade), ""]
     if grade.error is None:
-        lines += [f"{'ok' if each.says is None else '--':>4}  {points}  {says}" for each, points, says in _rows(grade)]
+        lines += [
+            f"{'ok' if each.problem is None else '--':>4}  {points}  {says}" for each, points, says in _rows(grade)
+        ]
     for heading, body in _parts(grade):
         lines += ["", f"{heading}:", *(f"  {line}" for line in body.splitlines())]
     return "\n".join([*lines, "", f"(seed {seed})"])
 
 
 def page(title: str, grade: Grade, seed: int) -> str:
-    """The same as HTML; everything that an answer had to do with is escaped."""
-    colour = "#1a7f37" if grade.passed else "#b3261e"
-    pieces = [f'<p><b style="color:{colour}">{html.escape(headline(title, grade))}</b></p>']
+    """Render a grade as HTML. All text that can come from an answer is escaped."""
+    color = "#1a7f37" if grade.passed else "#b3261e"
+    pieces = [f'<p><b style="color:{color}">{html.escape(headline(title, grade))}</b></p>']
     if grade.error is None:
         rows = "".join(
-            f"<tr><td>{'✓' if each.says is None else '✗'}</td><td>{html.escape(points)}</td>"
+            f"<tr><td>{'✓' if each.problem is None else '✗'}</td><td>{html.escape(points)}</td>"
             f'<td style="text-align:left">{html.escape(says)}</td></tr>'
             for each, points, says in _rows(grade)
         )
@@ -57,8 +59,8 @@ def page(title: str, grade: Grade, seed: int) -> str:
 
 
 def as_dict(grade: Grade) -> dict[str, Any]:
-    """Everything, as JSON can hold it."""
-    named, shown = grade.named, grade.shown
+    """Return a grade as values that JSON can represent."""
+    mistake = grade.mistake
     return {
         "exercise": grade.id,
         "points": grade.points,
@@ -70,76 +72,71 @@ def as_dict(grade: Grade) -> dict[str, Any]:
                 "says": each.check.says,
                 "points": each.points,
                 "possible": each.check.points,
-                "wrong": each.says,
+                "wrong": each.problem,
             }
             for each in grade.outcomes
         ],
-        "mistake": None if named is None else {"id": named.id, "says": named.says, "source": named.source},
+        "mistake": None if mistake is None else {"id": mistake.id, "says": mistake.says, "source": mistake.source},
         "error": None if grade.error is None else dict(grade.error),
         "printed": grade.printed,
-        "case": None if shown is None else _case(shown),
+        "case": None if grade.case is None else _case_dict(grade.case),
     }
 
 
-def _case(shown: Shown) -> dict[str, Any]:
-    name, wrong = shown.where or (None, None)
+def _case_dict(case: SmallestCase) -> dict[str, Any]:
+    name, wrong = case.where or (None, None)
     differs = None if name is None else {"in": name, "at": _plain(wrong)}
-    return {"inputs": _plain(shown.inputs), "result": _plain(shown.result), "differs": differs}
+    return {"inputs": _plain(case.inputs), "result": _plain(case.result), "differs": differs}
 
 
-def case(shown: Shown) -> list[tuple[str, str]]:
-    """The inputs and the result of a small case, each with its name and shape."""
-    given = [entry for name, value in shown.inputs.items() for entry in _entries(name, value)]
-    return [*given, *_entries("your result", shown.result)]
-
-
-def case_text(shown: Shown) -> str:
-    """The same, as lines: what does not fit into one goes below its name."""
+def case_text(case: SmallestCase) -> str:
+    """Render the inputs and the result of a small case. An array of several lines goes below its name."""
+    entries = [entry for name, value in case.inputs.items() for entry in _entries(name, value)]
     lines = []
-    for name, value in case(shown):
+    for name, value in [*entries, *_entries("your result", case.result)]:
         one_line = "\n" not in value
         lines.append(f"{name} = {value}" if one_line else f"{name} =")
         lines += [] if one_line else [f"    {line}" for line in value.splitlines() if line.strip()]
-    if shown.where is not None:
-        name, wrong = shown.where
+    if case.where is not None:
+        name, wrong = case.where
         lines.append(f"where {name} differs (■):")
         lines += ["    " + " ".join("■" if each else "·" for each in row) for row in wrong]
     return "\n".join(lines)
 
 
 def value_text(value: Any) -> str:
-    """An array that is small, or in its place that it is not; anything else as Python writes it."""
+    """Return a small array in full, the size of a large one, and the `repr` of anything else."""
     if isinstance(value, np.ndarray):
-        if value.size > SHOWN:
+        if value.size > LARGEST:
             return f"({value.size:,} elements)"
         return np.array2string(value, precision=4, suppress_small=True, max_line_width=WIDTH)
-    said = repr(value)
-    return said if len(said) <= 10 * WIDTH else f"{said[: 10 * WIDTH]}…"
+    text = repr(value)
+    return text if len(text) <= 10 * WIDTH else f"{text[: 10 * WIDTH]}…"
 
 
 def _parts(grade: Grade) -> Iterator[tuple[str, str]]:
-    """Headings with what stands below them."""
+    """Yield headings and the text below them."""
     if grade.error is not None:
-        yield "It could not be checked", error_text(grade.error)
-    if grade.named is not None:
-        yield "The mistake", grade.named.says
-    if grade.shown is not None:
-        yield "The smallest case that shows it", case_text(grade.shown)
+        yield "Your code could not be checked", error_text(grade.error)
+    if grade.mistake is not None:
+        yield "The mistake", grade.mistake.says
+    if grade.case is not None:
+        yield "The smallest case that shows it", case_text(grade.case)
     if grade.printed.strip():
-        yield "It printed", grade.printed.rstrip()
+        yield "Your code printed", grade.printed.rstrip()
 
 
 def outcomes(grade: Grade) -> Iterator[tuple[Outcome, str | None]]:
-    """Each check's outcome, and what is wrong: what was said already is not said again."""
-    said: set[str] = set()
+    """Yield each outcome with its problem; "as above" if an earlier check has the same."""
+    known: set[str] = set()
     for each in grade.outcomes:
-        yield each, "as above" if each.says in said else each.says
-        said.update(filter(None, [each.says]))
+        yield each, "as above" if each.problem in known else each.problem
+        known.update(filter(None, [each.problem]))
 
 
 def _rows(grade: Grade) -> Iterator[tuple[Outcome, str, str]]:
-    for each, wrong in outcomes(grade):
-        says = each.check.says if wrong is None else f"{each.check.says}: {wrong}"
+    for each, problem in outcomes(grade):
+        says = each.check.says if problem is None else f"{each.check.says}: {problem}"
         yield each, f"{each.points} of {each.check.points}", says
 
 

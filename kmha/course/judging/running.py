@@ -1,99 +1,122 @@
-"""Runs answers to an exercise, the solution and the wrong ones too, each in a sandbox of its own."""
+"""Run answers to an exercise in the sandbox: the learner's, the solution, and the wrong answers."""
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cached_property
 from typing import cast
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises.content import Item
-from kmha.course.exercises.exercise import Check, Wrong
-from kmha.course.judging.locked_cache import Once
-from kmha.course.judging.questions import Plan, plan, smallest
-from kmha.sandbox.sandbox import ENDED, Ran, Sandbox
+from kmha.course.exercises.exercise import Check, Exercise, Wrong
+from kmha.course.judging.locked_cache import LockedCache
+from kmha.course.judging.planning import Plan, plan, plan_smallest
+from kmha.sandbox.sandbox import ENDED, CallResult, Sandbox, TaskResult
 
-_SOLUTIONS, _WRONG, _SMALLEST = Once(256), Once(2048), Once(256)
+_SOLUTIONS, _WRONG, _SMALLEST = LockedCache(256), LockedCache(2048), LockedCache(256)
 
 
 class BrokenExerciseError(CourseError, RuntimeError):
-    """The fault is the exercise's own: its solution does not run."""
+    """The exercise itself is broken: its solution does not run."""
 
 
-def run(
-    item: Item,
-    code: str,
-    questions: Plan,
-    sandbox: Sandbox,
-    more: Mapping[str, str] | None = None,
-    seconds: float | None = None,
-) -> Ran:
-    """What an answer gives; `more` are the files that the exercise needs, `seconds` those that it may take."""
-    spec = item.spec
-    seconds = spec.seconds if seconds is None else seconds
-    for _ in range(2):  # it may not have been this answer that ended the sandbox
-        ran = sandbox.run(item.name, code, questions.asked, more=more, seconds=seconds, serve=spec.serve)
-        if ran.error is None or ran.error["says"] != ENDED:
-            break
-    return ran
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An answer to an exercise.
 
-
-def needed(item: Item, more: Mapping[str, str]) -> dict[str, str]:
-    """Of a learner's files, by their names, those that an exercise needs, and those that these need."""
-    found: dict[str, str] = {}
-    for name in item.spec.needs:
-        if f"{name}.py" in more:
-            found |= {**needed(dataclasses.replace(item, name=name), more), f"{name}.py": more[f"{name}.py"]}
-    return found
-
-
-def solution(item: Item, sandbox: Sandbox, seed: int) -> Ran:
-    """What the solution gives on the inputs of a seed; it is run once, in the sandbox of whoever asks first.
-
-    Raises:
-        BrokenExerciseError: it does not run.
+    Attributes:
+        code: Its text.
+        files: Texts of the other files that it imports, by their names.
+        seconds: Time limit, if not the exercise's own.
     """
-    return cast(Ran, _SOLUTIONS.of((item, seed), lambda: run_solution(item, sandbox, plan(item.spec, seed))))
+
+    code: str
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seconds: float | None = None
 
 
-def wrong(item: Item, answer: Wrong, sandbox: Sandbox, seed: int) -> Ran:
-    """What a wrong answer gives on the inputs of a seed; it too is run once."""
-
-    def compute() -> Ran:
-        code = answer.text(item.master.solution)
-        return run(item, code, plan(item.spec, seed), sandbox, solutions_needed(item))
-
-    return cast(Ran, _WRONG.of((item, answer.id, seed), compute))
+def needed_files(item: Item, files: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a learner's files that an answer to the exercise imports, directly or not."""
+    names = [f"{other.name}.py" for other in item.needs]
+    return {name: files[name] for name in names if name in files}
 
 
-def solution_smallest(item: Item, check: Check, sandbox: Sandbox, seed: int) -> tuple[Plan, Ran | None]:
-    """The small cases of a check, and what the solution gives; `None` where it does not run on sizes as small."""
-
-    def compute() -> tuple[Plan, Ran | None]:
-        cases = smallest(check, seed)
-        try:
-            return cases, run_solution(item, sandbox, cases)
-        except BrokenExerciseError:
-            return cases, None
-
-    return cast("tuple[Plan, Ran | None]", _SMALLEST.of((item, check, seed), compute))
+def needed_solutions(item: Item) -> dict[str, str]:
+    """Return the solutions of the exercises that this one needs, as files by their names."""
+    return {f"{other.name}.py": other.master.solution for other in item.needs}
 
 
-def run_solution(item: Item, sandbox: Sandbox, questions: Plan) -> Ran:
-    """What the solution gives.
+class Runner:
+    """Run answers to one exercise on the inputs of one seed.
 
-    Raises:
-        BrokenExerciseError: it does not run.
+    The solution and the wrong answers run once per seed, in the sandbox of the runner that needs them first.
+
+    Args:
+        item: The exercise.
+        sandbox: A sandbox that imports the libraries of the exercise.
+        seed: Seed of the inputs.
     """
-    ran = run(item, item.master.solution, questions, sandbox, solutions_needed(item))
-    error = ran.error or next((answer.error for answer in ran.answers if answer.error), None)
-    if error is not None:
-        raise BrokenExerciseError(f"{item.id}: its own solution fails: {error['kind']} {error['says']}")
-    return ran
 
+    def __init__(self, item: Item, sandbox: Sandbox, seed: int) -> None:
+        self.item, self.sandbox, self.seed = item, sandbox, seed
 
-def solutions_needed(item: Item) -> dict[str, str]:
-    """The solutions of the exercises that one needs, as files beside it."""
-    found: dict[str, str] = {}
-    for name in item.spec.needs:
-        other = dataclasses.replace(item, name=name)
-        found |= {**solutions_needed(other), f"{name}.py": other.master.solution}
-    return found
+    @property
+    def spec(self) -> Exercise:
+        return self.item.spec
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The calls to each answer."""
+        return plan(self.spec.checks, self.seed)
+
+    def run(self, answer: Answer, calls: Plan | None = None) -> TaskResult:
+        """Run an answer; `calls` replaces the plan of all checks."""
+        seconds = self.spec.seconds if answer.seconds is None else answer.seconds
+        asked = (self.plan if calls is None else calls).calls
+        for _ in range(2):  # something other than this answer may have ended the sandbox
+            ran = self.sandbox.run(
+                self.item.name, answer.code, asked, files=answer.files, seconds=seconds, serve=self.spec.serve
+            )
+            if ran.error is None or ran.error["says"] != ENDED:
+                break
+        return ran
+
+    def run_solution(self, calls: Plan | None = None) -> tuple[CallResult, ...]:
+        """Run the solution.
+
+        Raises:
+            BrokenExerciseError: The solution raises an error.
+        """
+        ran = self.run(Answer(self.item.master.solution, needed_solutions(self.item)), calls)
+        error = ran.error or next((result.error for result in ran.results if result.error), None)
+        if error is not None:
+            raise BrokenExerciseError(f"{self.item.id}: its own solution fails: {error['kind']} {error['says']}")
+        return ran.results
+
+    def expected(self) -> tuple[CallResult, ...]:
+        """Return the results of the solution.
+
+        Raises:
+            BrokenExerciseError: The solution raises an error.
+        """
+        return cast("tuple[CallResult, ...]", _SOLUTIONS.get((self.item, self.seed), self.run_solution))
+
+    def wrong(self, wrong: Wrong) -> TaskResult:
+        """Return the results of a wrong answer."""
+
+        def compute() -> TaskResult:
+            return self.run(Answer(wrong.text(self.item.master.solution), needed_solutions(self.item)))
+
+        return cast(TaskResult, _WRONG.get((self.item, wrong.id, self.seed), compute))
+
+    def smallest(self, check: Check) -> tuple[Plan, tuple[CallResult, ...] | None]:
+        """Return small cases of a check and the solution's results, `None` if it fails on sizes as small."""
+
+        def compute() -> tuple[Plan, tuple[CallResult, ...] | None]:
+            cases = plan_smallest(check, self.seed)
+            try:
+                return cases, self.run_solution(cases)
+            except BrokenExerciseError:
+                return cases, None
+
+        found = _SMALLEST.get((self.item, check, self.seed), compute)
+        return cast("tuple[Plan, tuple[CallResult, ...] | None]", found)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from kmha.course.exercises.content import Item, items
 from kmha.course.exercises.handout import is_starter
-from kmha.course.judging.judging import judge
 from kmha.course.judging.marking import Grade
+from kmha.course.judging.pipeline import judge
 from kmha.course.learner.progress import Record
 from kmha.course.learner.workspace import Workspace
-from kmha.sandbox.pool import Pool
+from kmha.sandbox.sandbox import Pool
 
 SEEDS = 2**31
 
@@ -64,11 +64,11 @@ def check(
     begin = time.monotonic()
     code, others = workspace.code(item), workspace.others(item)
     seed = fresh_seed() if seed is None else seed
-    sandbox = pool.of(item.spec.uses)
-    grade = judge(item, code, sandbox, seed=seed, more=others)
+    sandbox = pool.get(item.spec.uses)
+    grade = judge(item, code, sandbox, seed=seed, files=others)
     if confirm and grade.passed:
         seed = fresh_seed()
-        grade = judge(item, code, sandbox, seed=seed, more=others)
+        grade = judge(item, code, sandbox, seed=seed, files=others)
     unwritten = is_starter(code, item)
     progress = workspace.progress
     record = progress.record(item.id) if unwritten else progress.add_attempt(item.id, grade.points, grade.passed)
@@ -90,14 +90,5 @@ def next_open(records: Mapping[str, Record], item: Item) -> Item | None:
     return first_open(records, after) or first_open(records, exercises)
 
 
-def dependencies(item: Item) -> list[Item]:
-    """Return the exercises whose answers an exercise uses, directly or through others."""
-    found: dict[str, Item] = {}
-    for other in item.beside:
-        if other.name in item.spec.needs:
-            found |= {each.id: each for each in (*dependencies(other), other)}
-    return list(found.values())
-
-
 def _not_passed(item: Item, records: Mapping[str, Record]) -> tuple[str, ...]:
-    return tuple(other.id for other in dependencies(item) if not records.get(other.id, Record()).passed)
+    return tuple(other.id for other in item.needs if not records.get(other.id, Record()).passed)

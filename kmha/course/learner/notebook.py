@@ -11,11 +11,11 @@ from kmha.course.exercises import cells, content
 from kmha.course.exercises.content import Item, UnknownExerciseError
 from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
-from kmha.course.judging.judging import judge
 from kmha.course.judging.marking import Grade
+from kmha.course.judging.pipeline import judge
 from kmha.course.learner import workspace
-from kmha.course.learner.checking import dependencies, fresh_seed
-from kmha.sandbox.pool import Pool
+from kmha.course.learner.checking import fresh_seed
+from kmha.sandbox.sandbox import Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +69,7 @@ def check(name: str, seed: int | None = None) -> NotebookGrade:
     if code is None:
         raise ValueError(f"no cell that was run defines `{item.name}`. Run the cell with your answer, then this one.")
     seed = fresh_seed() if seed is None else seed
-    grade = judge(item, code, _pool().of(item.spec.uses), seed=seed, more=_others(item, sources))
+    grade = judge(item, code, _pool().get(item.spec.uses), seed=seed, files=_others(item, sources))
     folder = workspace.find(Path.cwd())
     if folder is not None and not is_starter(code, item):
         folder.progress.add_attempt(item.id, grade.points, grade.passed)
@@ -78,7 +78,7 @@ def check(name: str, seed: int | None = None) -> NotebookGrade:
 
 def _others(item: Item, sources: list[str]) -> dict[str, str]:
     """Return the answers to the exercises that this one needs, by file name."""
-    found = {f"{other.name}.py": _answer(other, sources) for other in dependencies(item)}
+    found = {f"{other.name}.py": _answer(other, sources) for other in item.needs}
     return {name: text for name, text in found.items() if text is not None}
 
 

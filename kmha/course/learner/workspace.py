@@ -51,7 +51,7 @@ class Workspace:
         if self.form == FILES:
             return text
         try:
-            found = notebooks.sources(cells.notebook(text), item.home)
+            found = notebooks.sources(cells.notebook(text), item.parent)
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
         if item.name not in found:
@@ -64,7 +64,7 @@ class Workspace:
     def others(self, item: Item) -> dict[str, str]:
         """Return the learner's other answers in the same assignment, by file name."""
         found = {}
-        for other in item.beside:
+        for other in item.parent.items:
             with contextlib.suppress(WorkspaceError):
                 if other.name != item.name:
                     found[f"{other.name}.py"] = self.code(other)
@@ -83,7 +83,7 @@ class Workspace:
         """
         if self.form == FILES:
             return self.code(item) == handout.starter_file(item)
-        assignment = item.home
+        assignment = item.parent
         return self.code(item) == notebooks.sources(notebooks.student(assignment), assignment).get(item.name)
 
     def reset(self, item: Item) -> Path:
@@ -139,7 +139,7 @@ def _form(progress: Progress) -> str:
 def _cell(item: Item) -> str:
     """Return the notebook cell that holds the starter."""
     return next(
-        str(cell["source"]) for cell in notebooks.student(item.home)["cells"] if cells.grade_id(cell) == item.name
+        str(cell["source"]) for cell in notebooks.student(item.parent)["cells"] if cells.grade_id(cell) == item.name
     )
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from kmha.course.classroom import grades
 from kmha.course.judging import rendering
-from kmha.course.judging.marking import Grade, Outcome, refused
-from kmha.course.judging.naming import Named
+from kmha.course.judging.marking import Grade, NamedMistake, Outcome, refused
 
 
 def _graded(item, wrong=(), mistake=None, error=None, handed_in=True):
@@ -17,7 +16,7 @@ def _graded(item, wrong=(), mistake=None, error=None, handed_in=True):
         Outcome(check, 0 if number in wrong else check.points, "it differs." if number in wrong else None)
         for number, check in enumerate(checks)
     )
-    named = Named(mistake, f"{mistake} is what it does.") if mistake else None
+    named = NamedMistake(mistake, f"{mistake} is what it does.") if mistake else None
     grade = refused(item.id, item.spec, error) if error else Grade(item.id, outcomes, named)
     exercise = rendering.as_dict(grade)
     for check, each in zip(exercise["checks"], checks, strict=True):

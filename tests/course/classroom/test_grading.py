@@ -1,7 +1,9 @@
 """Grade classes in this process, with one quick exercise."""
 
 import json
+import shutil
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -220,3 +222,23 @@ def test_200_submissions_interrupted_and_resumed_give_the_same_csv(tmp_path, cla
     assert points == [0 if number % 4 == 3 else 10 for number in range(200)]
     named = [record["exercises"]["a1.cross_kv"]["mistake"] for record in resumed.values()]
     assert [mistake is not None for mistake in named] == [number % 4 == 3 for number in range(200)]
+
+
+def test_a_result_is_kept_only_for_the_same_files_and_the_same_code(course, tmp_path, monkeypatch):
+    """Not only the masters and checks: also the data beside them, and kmha's own code."""
+    shutil.copytree(course, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "kmha" / "course").mkdir(parents=True)
+    monkeypatch.setattr(grading, "ENGINE", tmp_path / "kmha")
+    assignments = content.assignments(tmp_path / "course")
+    submission = SimpleNamespace(digest="that of a submission")
+
+    def key():
+        return GradingRun(assignments, tmp_path, seed=7).key(submission)
+
+    keys = [key(), key()]
+    for path in ("course/a1_doubling/checks/printed.json", "course/a1_doubling/assignment.toml", "kmha/course/new.py"):
+        with (tmp_path / path).open("a") as file:
+            file.write("\n")
+        keys.append(key())
+    assert keys[0] == keys[1]
+    assert len({*keys}) == 4

@@ -7,13 +7,12 @@ pytest.importorskip("nbformat")
 
 from kmha.course.classroom import release
 from kmha.course.exercises import content
-from kmha.course.exercises.content import UnknownExerciseError
+from kmha.course.exercises.content import ReleasedItem, UnknownExerciseError
 from kmha.course.exercises.handout import NOTEBOOKS
-from kmha.course.judging.released import Baked
 from kmha.course.judging.running import BrokenExerciseError
 from kmha.course.learner.checking import check
 from kmha.course.learner.workspace import Workspace, find
-from kmha.sandbox.pool import Pool
+from kmha.sandbox.sandbox import Pool
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def test_exercises_are_found_inside_a_release(released, monkeypatch):
     monkeypatch.chdir(released / "files" / "a1_doubling")
     items = list(content.items())
     assert [item.id for item in items] == ["a1.twice", "a1.again"]
-    assert all(isinstance(item, Baked) for item in items)
+    assert all(isinstance(item, ReleasedItem) for item in items)
     monkeypatch.chdir(released)
     assert content.root() == content.installed()
 
@@ -134,9 +133,7 @@ def test_release_of_a_release_is_refused(released, tmp_path, pool):
 
 
 def test_failing_solution_is_not_released(tmp_path, doubling, pool, monkeypatch):
-    monkeypatch.setattr(release.released, "LATER", "")
-    monkeypatch.setattr(release.released, "difference", lambda *arguments: "")
-    monkeypatch.setattr(release.released, "_as_the_solution", lambda *arguments: "it shrinks.")
+    monkeypatch.setattr(release.released, "_same_or_undecided", lambda *arguments: "it shrinks.")
     with pytest.raises(BrokenExerciseError, match=r"a1\.twice: its solution fails"):
         release.release(tmp_path / "class", [doubling], pool, seed=1)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,6 @@
 import configparser
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ def test_the_assignments_of_a_folder(course):
     (found,) = assignments(course)
     assert (found.id, found.title, found.text) == ("a1", "Doubling", "# Doubling\n\nAn opening.\n")
     assert [item.id for item in items(course)] == ["a1.twice", "a1.again"]
-    assert found.items[1].beside == found.items
+    assert found.items[1].parent is found
     assert not found.items[0].released
 
 
@@ -21,6 +23,12 @@ def test_what_an_exercise_has(doubling):
     twice = doubling.items[0]
     assert twice.master.title == twice.spec.title == "Twice as much"
     assert twice.spec.points == 32
+
+
+def test_the_exercises_that_one_needs(doubling):
+    twice, again = doubling.items
+    assert [other.id for other in again.needs] == ["a1.twice"]
+    assert twice.needs == ()
 
 
 @pytest.mark.parametrize(
@@ -91,9 +99,9 @@ def test_what_may_have_been_meant(name, near):
     [
         ("a1.twise", r"Did you mean a1.twice\?"),
         ("twise", r"Did you mean a1.twice\?"),
-        ("zzz", "See: kmha course list"),
-        ("a9", "See: kmha course list"),
-        ("", "See: kmha course list"),
+        ("zzz", "To see all exercises, run: kmha course list"),
+        ("a9", "To see all exercises, run: kmha course list"),
+        ("", "To see all exercises, run: kmha course list"),
     ],
 )
 def test_a_name_that_there_is_not(course, name, message):
@@ -116,19 +124,19 @@ def test_checks_that_are_none(tmp_path):
 def test_where_they_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert content.root() == content.installed()
-    kept = tmp_path / content.KEPT / "a1_doubling"
+    kept = tmp_path / content.RELEASED_FOLDER / "a1_doubling"
     kept.mkdir(parents=True)
     assert content.root() == content.installed()
     (kept / "assignment.toml").write_text('title = "Doubling"\nexercises = []\n')
     inner = tmp_path / "inner"
     inner.mkdir()
     monkeypatch.chdir(inner)
-    assert content.root() == tmp_path / content.KEPT
+    assert content.root() == tmp_path / content.RELEASED_FOLDER
 
 
 def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
     """The folder may be what a student handed in."""
-    folder = tmp_path / content.KEPT / "a1_doubling"
+    folder = tmp_path / content.RELEASED_FOLDER / "a1_doubling"
     (folder / "checks").mkdir(parents=True)
     (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
     (folder / "twice.py").write_text("")
@@ -136,14 +144,23 @@ def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (item,) = items()
     for part in ("spec", "master"):
-        with pytest.raises(UnknownExerciseError, match=r"twice\.checks cannot be read: .*Get the course anew"):
+        with pytest.raises(UnknownExerciseError, match=r"twice\.checks cannot be read: .*Download the course again"):
             getattr(item, part)
+
+
+def test_two_courses_with_an_exercise_of_the_same_id(course, tmp_path):
+    """Each has a module of its own, so that `inspect` and `pickle` find the right one."""
+    shutil.copytree(course, tmp_path / "other")
+    (first,), (other,) = assignments(course), assignments(tmp_path / "other")
+    draws = [each.items[0].spec.checks[1].draw for each in (first, other)]
+    files = [Path(sys.modules[draw.__module__].__file__) for draw in draws]
+    assert [file.parents[1] for file in files] == [first.folder, other.folder]
 
 
 def test_they_are_nowhere(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "__file__", str(tmp_path / "a" / "b" / "c" / "content.py"))
     monkeypatch.setattr(content.sysconfig, "get_path", lambda name: str(tmp_path))
-    with pytest.raises(UnknownExerciseError, match="install kmha again"):
+    with pytest.raises(UnknownExerciseError, match="Install kmha again"):
         content.installed()
     shared = tmp_path / "share" / "kmha" / "assignments"
     shared.mkdir(parents=True)

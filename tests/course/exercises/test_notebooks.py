@@ -4,7 +4,7 @@ import time
 import pytest
 
 from kmha.course.exercises import notebooks
-from kmha.course.judging.judging import judge
+from kmha.course.judging.pipeline import judge
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -57,7 +57,7 @@ def test_solutions_come_back_and_pass(doubling, sandbox):
     found = notebooks.sources(json.loads(nbformat.writes(notebooks.solved(doubling))), doubling)
     assert list(found) == ["twice", "again"]
     for item in doubling.items:
-        assert judge(item, found[item.name], sandbox, seed=3, more={"twice.py": found["twice"]}).passed
+        assert judge(item, found[item.name], sandbox, seed=3, files={"twice.py": found["twice"]}).passed
 
 
 ANSWER = "def twice(array):\n    return 2 * array"

@@ -2,11 +2,11 @@ import threading
 
 import pytest
 
-from kmha.course.judging.locked_cache import Once
+from kmha.course.judging.locked_cache import LockedCache
 
 
 def test_several_threads_compute_it_once():
-    once, computed, found = Once(3), [], []
+    cache, computed, found = LockedCache(3), [], []
     together = threading.Barrier(4)
 
     def compute():
@@ -15,7 +15,7 @@ def test_several_threads_compute_it_once():
 
     def want():
         together.wait(5)
-        found.append(once.of("key", compute))
+        found.append(cache.get("key", compute))
 
     threads = [threading.Thread(target=want) for _ in range(4)]
     for thread in threads:
@@ -27,15 +27,15 @@ def test_several_threads_compute_it_once():
 
 
 def test_the_key_that_was_asked_for_longest_ago_goes_first():
-    once = Once(2)
+    cache = LockedCache(2)
     for key in ("one", "two", "one", "three"):
-        once.of(key, lambda key=key: f"first {key}")
-    assert once.of("one", lambda: "second one") == "first one"
-    assert once.of("two", lambda: "second two") == "second two"
+        cache.get(key, lambda key=key: f"first {key}")
+    assert cache.get("one", lambda: "second one") == "first one"
+    assert cache.get("two", lambda: "second two") == "second two"
 
 
 def test_an_error_is_not_kept():
-    once = Once(2)
+    cache = LockedCache(2)
     with pytest.raises(ZeroDivisionError):
-        once.of("key", lambda: 1 // 0)
-    assert once.of("key", lambda: 5) == 5
+        cache.get("key", lambda: 1 // 0)
+    assert cache.get("key", lambda: 5) == 5

@@ -5,8 +5,8 @@ import pytest
 
 from kmha.course.exercises.exercise import Check, Exercise, sizes, standard
 from kmha.course.judging.marking import LONGEST, error_text, mark, refused
-from kmha.course.judging.questions import plan
-from kmha.sandbox.sandbox import Answer, Ran
+from kmha.course.judging.planning import plan
+from kmha.sandbox.sandbox import CallResult, TaskResult
 
 
 def draw(rng):
@@ -29,13 +29,13 @@ SPEC = Exercise(
     ),
     wrong=(),
 )
-PLAN = plan(SPEC, 7)
-SIGNATURE = Answer({"": ["array"]})
-EXPECTED = [SIGNATURE, *[Answer(2 * question["inputs"]["array"]) for question in PLAN.asked[1:]]]
+PLAN = plan(SPEC.checks, 7)
+SIGNATURE = CallResult({"": ["array"]})
+EXPECTED = [SIGNATURE, *[CallResult(2 * call.inputs["array"]) for call in PLAN.calls[1:]]]
 
 
 def _mark(*answers):
-    return mark("a0.twice", SPEC, PLAN, Ran(None, answers), EXPECTED)
+    return mark("a0.twice", SPEC, PLAN, TaskResult(None, answers), EXPECTED)
 
 
 def _points(grade):
@@ -45,19 +45,19 @@ def _points(grade):
 def test_right_results_get_all_but_what_cannot_be_judged():
     grade = _mark(*EXPECTED)
     assert _points(grade) == [1, 2, 4, 1, 0]
-    assert grade.outcomes[4].says == "it is not in the form expected."
+    assert grade.outcomes[4].problem == "your result does not have the expected form."
 
 
 def test_form_is_worth_nothing_beside_wrong_values():
-    grade = _mark(SIGNATURE, *[Answer(3 * answer.result) for answer in EXPECTED[1:]])
+    grade = _mark(SIGNATURE, *[CallResult(3 * answer.value) for answer in EXPECTED[1:]])
     assert _points(grade) == [0, 0, 0, 0, 0]
-    assert [outcome.says is None for outcome in grade.outcomes] == [True, True, False, True, False]
+    assert [outcome.problem is None for outcome in grade.outcomes] == [True, True, False, True, False]
 
 
 def test_a_changed_input_costs_its_points():
-    grade = _mark(SIGNATURE, *[Answer(answer.result, changed=("array",)) for answer in EXPECTED[1:]])
+    grade = _mark(SIGNATURE, *[CallResult(answer.value, changed=("array",)) for answer in EXPECTED[1:]])
     assert _points(grade) == [1, 2, 4, 0, 0]
-    assert grade.outcomes[3].says == "it changes its argument array."
+    assert grade.outcomes[3].problem == "your code changes its argument array."
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_a_changed_input_costs_its_points():
     ids=lambda value: type(value).__name__,
 )
 def test_a_result_can_be_anything(result):
-    grade = _mark(Answer(result), *[Answer(result)] * (len(PLAN.asked) - 1))
+    grade = _mark(CallResult(result), *[CallResult(result)] * (len(PLAN.calls) - 1))
     assert grade.points == 0
-    assert all(len(outcome.says or "") <= LONGEST for outcome in grade.outcomes)
+    assert all(len(outcome.problem or "") <= LONGEST for outcome in grade.outcomes)
 
 
 def test_an_error_is_said_in_one_line():
     error = {"kind": "ValueError", "says": "first\nsecond", "line": 3, "text": "raise"}
-    grade = _mark(SIGNATURE, *[Answer(error=error)] * (len(PLAN.asked) - 1))
-    assert grade.outcomes[1].says == "ValueError: first (line 3: raise)"
+    grade = _mark(SIGNATURE, *[CallResult(error=error)] * (len(PLAN.calls) - 1))
+    assert grade.outcomes[1].problem == "ValueError: first (line 3: raise)"
 
 
 def test_what_was_not_run_has_the_reason():

@@ -1,7 +1,7 @@
 import pytest
 
 from kmha.course.exercises.exercise import Exercise
-from kmha.course.judging.policy import broken
+from kmha.course.judging.policy import violation
 
 
 def _spec(**more):
@@ -20,29 +20,34 @@ def _spec(**more):
     ],
 )
 def test_what_is_allowed_or_left_to_who_loads_it(code):
-    assert broken(code, _spec(forbids=("MultiHeadAttention",))) is None
+    assert violation(code, _spec(forbids=("MultiHeadAttention",))) is None
 
 
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("import torch\n", "it imports torch in line 1: this exercise is to be written with NumPy."),
+        ("import torch\n", "you import torch in line 1. Write this exercise with NumPy."),
         (
             "\nfrom kmha.core import attention\n",
-            "it imports kmha in line 2: this exercise is to be written with NumPy.",
+            "you import kmha in line 2. Write this exercise with NumPy.",
         ),
-        ("def f():\n    import keras.ops\n", "it imports keras in line 2: this exercise is to be written with NumPy."),
-        ("from . import other\n", "it imports "),
-        ("layer = keras.layers.MultiHeadAttention(2, 3)\n", "it uses `MultiHeadAttention` in line 1: that is what"),
-        ("f = MultiHeadAttention\n", "it uses `MultiHeadAttention` in line 1"),
-        ("from os import MultiHeadAttention\n", "it uses `MultiHeadAttention` in line 1"),
+        ("def f():\n    import keras.ops\n", "you import keras in line 2. Write this exercise with NumPy."),
+        ("from . import other\n", "you import "),
+        (
+            "layer = keras.layers.MultiHeadAttention(2, 3)\n",
+            "you use `MultiHeadAttention` in line 1. In this exercise",
+        ),
+        ("f = MultiHeadAttention\n", "you use `MultiHeadAttention` in line 1"),
+        ("from os import MultiHeadAttention\n", "you use `MultiHeadAttention` in line 1"),
     ],
 )
 def test_what_is_not(code, says):
-    assert broken(code, _spec(forbids=("MultiHeadAttention",))).startswith(says)
+    assert violation(code, _spec(forbids=("MultiHeadAttention",))).startswith(says)
 
 
 def test_what_the_exercise_uses_and_needs():
     code = "import keras, tensorflow\nfrom twice import twice\n"
-    assert broken(code, _spec(uses=("numpy", "keras", "tensorflow"), needs=("twice",))) is None
-    assert broken("import torch", _spec(uses=("keras", "tensorflow"))).endswith("written with Keras and TensorFlow.")
+    assert violation(code, _spec(uses=("numpy", "keras", "tensorflow"), needs=("twice",))) is None
+    assert violation("import torch", _spec(uses=("keras", "tensorflow"))).endswith(
+        "Write this exercise with Keras and TensorFlow."
+    )

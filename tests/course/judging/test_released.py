@@ -1,18 +1,18 @@
 import pytest
 
 from kmha.course.exercises import content
-from kmha.course.exercises.content import BAKED, UnknownExerciseError
+from kmha.course.exercises.content import RELEASED_SUFFIX, ReleasedItem, UnknownExerciseError
 from kmha.course.judging import released
-from kmha.course.judging.judging import judge
-from kmha.course.judging.released import LATER, NOTHING, Baked
+from kmha.course.judging.pipeline import judge
+from kmha.course.judging.released import NO_CHECKS, UNDECIDED
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, doubling, sandbox):
-    found = tmp_path_factory.mktemp("baked") / "a1_doubling"
+    found = tmp_path_factory.mktemp("released") / "a1_doubling"
     found.mkdir()
     for item in doubling.items:
-        released.bake(item, found / f"{item.name}{BAKED}", sandbox, 5)
+        released.write(item, found / f"{item.name}{RELEASED_SUFFIX}", sandbox, 5)
     for name in ("assignment.toml", "README.md"):
         (found / name).write_bytes((doubling.folder / name).read_bytes())
     return found
@@ -30,7 +30,7 @@ def _answer(factor, line=""):
 
 def test_an_exercise_is_what_it_was_but_for_what_is_kept_back(items, doubling):
     twice = items[0]
-    assert isinstance(twice, Baked)
+    assert isinstance(twice, ReleasedItem)
     assert (twice.master.text, twice.master.starter) == (
         doubling.items[0].master.text,
         doubling.items[0].master.starter,
@@ -60,37 +60,37 @@ def test_the_points_of_an_answer(items, sandbox, code, points):
 
 
 def test_what_a_judge_would_have_to_decide_is_left_undecided(items, sandbox):
-    assert judge(items[0], _answer(3), sandbox, seed=9).outcomes[4].says == LATER
+    assert judge(items[0], _answer(3), sandbox, seed=9).outcomes[4].problem == UNDECIDED
 
 
 def test_the_learners_other_files_are_beside_it(items, sandbox):
     code = "from twice import twice\ndef again(array):\n    return twice(twice(array))\n"
-    assert judge(items[1], code, sandbox, seed=9, more={"twice.py": _answer(2)}).passed
-    assert judge(items[1], code, sandbox, seed=9, more={"twice.py": _answer(3)}).points == 0
+    assert judge(items[1], code, sandbox, seed=9, files={"twice.py": _answer(2)}).passed
+    assert judge(items[1], code, sandbox, seed=9, files={"twice.py": _answer(3)}).points == 0
 
 
 def test_what_the_exercise_does_not_allow(items, sandbox):
     grade = judge(items[0], "import scipy\n" + _answer(2), sandbox, seed=9)
     assert not grade.passed
-    assert "it imports scipy in line 1" in grade.error["says"]
+    assert "you import scipy in line 1" in grade.error["says"]
 
 
 def test_an_exercise_without_visible_checks_is_not_passed(items, sandbox, monkeypatch):
-    monkeypatch.setitem(items[1].held, "checks", [])
+    monkeypatch.setitem(items[1].record, "checks", [])
     monkeypatch.delitem(vars(items[1]), "spec", raising=False)
-    grade = released.judge(items[1], "", sandbox)
-    assert (grade.passed, grade.error["says"]) == (False, NOTHING)
+    grade = judge(items[1], "", sandbox, seed=9)
+    assert (grade.passed, grade.error["says"]) == (False, NO_CHECKS)
     monkeypatch.delitem(vars(items[1]), "spec")
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"{}", b"\x02" + b"\0" * 7 + b"[]"])
 def test_a_file_that_is_not_ours(tmp_path, spoilt):
-    (tmp_path / f"twice{BAKED}").write_bytes(spoilt)
-    with pytest.raises(UnknownExerciseError, match="Get the course anew"):
-        _ = Baked("a1", "twice", tmp_path).spec
+    (tmp_path / f"twice{RELEASED_SUFFIX}").write_bytes(spoilt)
+    with pytest.raises(UnknownExerciseError, match="Download the course again"):
+        _ = ReleasedItem("a1", "twice", tmp_path).spec
 
 
 def test_a_file_of_another_version(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(released, "VERSION", 2)
+    monkeypatch.setattr(content, "RELEASED_VERSION", 2)
     with pytest.raises(UnknownExerciseError, match="another version of kmha"):
-        _ = Baked("a1", "twice", folder).spec
+        _ = ReleasedItem("a1", "twice", folder).spec

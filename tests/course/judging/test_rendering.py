@@ -6,17 +6,16 @@ import pytest
 
 from kmha.course.exercises.exercise import Check
 from kmha.course.judging import rendering
-from kmha.course.judging.marking import Grade, Outcome, Shown
-from kmha.course.judging.naming import Named
+from kmha.course.judging.marking import Grade, NamedMistake, Outcome, SmallestCase
 
 CHECKS = [Check("values", says, points, lambda rng: {}) for says, points in (("the <values>", 4), ("the edge", 2))]
 RIGHT = Grade("a1.f", tuple(Outcome(check, check.points, None) for check in CHECKS))
 WRONG = Grade(
     "a1.f",
     (Outcome(CHECKS[0], 0, "1 of 6 elements differ & more."), Outcome(CHECKS[1], 2, None)),
-    named=Named("swapped", "<b>T</b> and S are swapped.", "a thread"),
+    mistake=NamedMistake("swapped", "<b>T</b> and S are swapped.", "a thread"),
     printed="<script>alert(1)</script>\n",
-    shown=Shown({"query": np.array([[1.0, 2.5]]), "heads": 2}, (np.array([3, 4]), "<i>")),
+    case=SmallestCase({"query": np.array([[1.0, 2.5]]), "heads": 2}, (np.array([3, 4]), "<i>")),
 )
 BROKEN = Grade(
     "a1.f",
@@ -37,12 +36,12 @@ def test_a_failure_in_words():
     assert "The mistake:\n  <b>T</b> and S are swapped.\n" in said
     assert "The smallest case that shows it:\n  query (1, 2) = [[1.  2.5]]\n  heads = 2\n" in said
     assert "\n  your result[0] (2,) = [3 4]\n  your result[1] = '<i>'\n" in said
-    assert "It printed:\n  <script>alert(1)</script>\n" in said
+    assert "Your code printed:\n  <script>alert(1)</script>\n" in said
 
 
 def test_what_could_not_be_run_in_words():
     said = rendering.text("The title", BROKEN, 7)
-    assert "It could not be checked:\n  SyntaxError: invalid <syntax> (line 3: def f(:)\n" in said
+    assert "Your code could not be checked:\n  SyntaxError: invalid <syntax> (line 3: def f(:)\n" in said
     assert "not reached" not in said
 
 
@@ -83,7 +82,7 @@ def test_values(value, said):
 
 
 def test_what_does_not_fit_into_a_line_goes_below_its_name():
-    shown = Shown({"mask": np.eye(2, dtype=int)}, {"scores": [np.ones((1, 1, 2))], "none": []})
+    shown = SmallestCase({"mask": np.eye(2, dtype=int)}, {"scores": [np.ones((1, 1, 2))], "none": []})
     assert rendering.case_text(shown).splitlines() == [
         "mask (2, 2) =",
         "    [[1 0]",
@@ -94,9 +93,9 @@ def test_what_does_not_fit_into_a_line_goes_below_its_name():
 
 
 def test_where_it_differs():
-    shown = Shown({"heads": 2}, np.eye(2), ("result[0]", np.array([[True, False], [True, True]])))
+    shown = SmallestCase({"heads": 2}, np.eye(2), ("result[0]", np.array([[True, False], [True, True]])))
     assert rendering.case_text(shown).splitlines()[-3:] == ["where result[0] differs (■):", "    ■ ·", "    ■ ■"]
-    grade = dataclasses.replace(WRONG, shown=shown)
+    grade = dataclasses.replace(WRONG, case=shown)
     assert rendering.as_dict(grade)["case"]["differs"] == {"in": "result[0]", "at": [[True, False], [True, True]]}
 
 

@@ -1,11 +1,11 @@
 import pytest
 
 from kmha.course.exercises import content
-from kmha.course.judging.questions import plan
+from kmha.course.judging.planning import plan
 from kmha.course.learner import checking, workspace
-from kmha.course.learner.checking import check, dependencies, first_open, fresh_seed, next_open
+from kmha.course.learner.checking import check, first_open, fresh_seed, next_open
 from kmha.course.learner.progress import Record, WorkspaceError
-from kmha.sandbox.pool import Pool
+from kmha.sandbox.sandbox import Pool
 
 RIGHT = "def twice(array):\n    return 2 * array\n"
 WRONG = "def twice(array):\n    return 3 * array\n"
@@ -32,7 +32,7 @@ def test_check_is_recorded(doubling, mine, pool):
     assert mine.progress.records() == {}
     mine.path(item).write_text(WRONG)
     found = check(item, mine, pool)
-    assert found.grade.named.id == "thrice-as-much"
+    assert found.grade.mistake.id == "thrice-as-much"
     assert (found.is_starter, found.not_passed) == (False, ())
     mine.path(item).write_text(RIGHT)
     found = check(item, mine, pool)
@@ -62,7 +62,7 @@ def test_confirm_uses_a_second_seed(doubling, mine, pool, monkeypatch):
     """Check an answer that recognizes the inputs of one seed."""
     item = doubling.items[0]
     monkeypatch.setattr(checking, "fresh_seed", lambda: 6)
-    known = {question["inputs"]["array"].shape for question in plan(item.spec, 5).asked[1:]}
+    known = {call.inputs["array"].shape for call in plan(item.spec.checks, 5).calls[1:]}
     mine.path(item).write_text(f"def twice(array):\n    return array * (2 if array.shape in {known} else 3)\n")
     assert check(item, mine, pool, 5).grade.passed
     found = check(item, mine, pool, 5, confirm=True)
@@ -84,9 +84,3 @@ def test_next_exercise(doubling, mine):
     assert next_open({}, twice).id == again.id
     assert next_open({again.id: passed}, again).id == twice.id
     assert next_open({twice.id: passed, again.id: passed}, again) is None
-
-
-def test_dependencies(doubling):
-    twice, again = doubling.items
-    assert [item.id for item in dependencies(again)] == [twice.id]
-    assert dependencies(twice) == []

@@ -45,7 +45,7 @@ def test_check_uses_the_last_definition(cells):
 def test_mistake_is_named(cells):
     cells("factor = 3", RIGHT)
     found = check("twice", seed=3)
-    assert (found.passed, found.grade.named.id, found.seed) == (False, "thrice-as-much", 3)
+    assert (found.passed, found.grade.mistake.id, found.seed) == (False, "thrice-as-much", 3)
 
 
 def test_exercise_that_uses_another(cells):

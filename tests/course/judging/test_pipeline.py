@@ -6,11 +6,11 @@ import pytest
 
 from kmha.course.exercises import content
 from kmha.course.judging.comparing import same
-from kmha.course.judging.judging import judge
-from kmha.course.judging.marking import judged
-from kmha.course.judging.questions import plan
-from kmha.course.judging.running import run_solution
-from kmha.sandbox.sandbox import Answer
+from kmha.course.judging.marking import problem
+from kmha.course.judging.pipeline import judge
+from kmha.course.judging.planning import plan
+from kmha.course.judging.running import Runner
+from kmha.sandbox.sandbox import CallResult
 from kmha.verify.chains.attention import ImpossibleError
 
 SEED = 201
@@ -50,42 +50,42 @@ def _twice(line):
 def test_the_solution(doubling, sandbox):
     grade = _judge(doubling, sandbox, doubling.items[0].master.solution)
     assert (grade.points, grade.possible, grade.passed) == (32, 32, True)
-    assert (grade.named, grade.shown, grade.error, grade.printed) == (None, None, None, "")
+    assert (grade.mistake, grade.case, grade.error, grade.printed) == (None, None, None, "")
 
 
 def test_the_starter(doubling, sandbox):
     grade = _judge(doubling, sandbox, doubling.items[0].master.starter)
     assert grade.points == 0
-    assert grade.outcomes[1].says.startswith("NotImplementedError: write this part (line ")
+    assert grade.outcomes[1].problem.startswith("NotImplementedError: write this part (line ")
 
 
 def test_a_known_mistake(doubling, sandbox):
     grade = _judge(doubling, sandbox, _twice("print('three'); return array + array + array"))
-    assert grade.named.id == "thrice-as-much"
+    assert grade.mistake.id == "thrice-as-much"
     assert grade.printed == "three\n"
     assert 0 < grade.points < grade.possible
-    assert grade.shown.inputs["array"].size <= 9
-    assert (abs(grade.shown.result - 3 * grade.shown.inputs["array"]) < 1e-12).all()
+    assert grade.case.inputs["array"].size <= 9
+    assert (abs(grade.case.result - 3 * grade.case.inputs["array"]) < 1e-12).all()
 
 
 def test_a_mistake_that_is_not_known(doubling, sandbox):
     grade = _judge(doubling, sandbox, _twice("return array * 4"))
-    assert grade.named is None
-    assert grade.shown is not None
+    assert grade.mistake is None
+    assert grade.case is not None
 
 
 def test_without_explanations(doubling, sandbox):
-    grade = _judge(doubling, sandbox, _twice("return array * 3"), explain=False)
-    assert (grade.named, grade.shown) == (None, None)
+    grade = _judge(doubling, sandbox, _twice("return array * 3"), explained=False)
+    assert (grade.mistake, grade.case) == (None, None)
     assert not grade.passed
 
 
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("import torch\n", "it imports torch in line 1"),
+        ("import torch\n", "you import torch in line 1"),
         ("def twice(:\n", "invalid syntax"),
-        ("def other(): pass\n", "there is no `twice` in twice.py"),
+        ("def other(): pass\n", "twice.py does not define `twice`"),
         ("1 / 0\n", "division by zero"),
     ],
 )
@@ -93,7 +93,7 @@ def test_what_cannot_be_run(doubling, sandbox, code, says):
     grade = _judge(doubling, sandbox, code)
     assert says in grade.error["says"]
     assert grade.points == 0
-    assert {outcome.says for outcome in grade.outcomes} == {"not reached"}
+    assert {outcome.problem for outcome in grade.outcomes} == {"not reached"}
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_what_a_mistake_costs(doubling, sandbox, line, lost):
 def test_the_learners_own_files(doubling, sandbox):
     code = "from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n"
     right, wrong = _twice("return 2 * array"), _twice("return 3 * array")
-    assert _judge(doubling, sandbox, code, 1, more={"twice.py": right}).passed
-    assert not _judge(doubling, sandbox, code, 1, more={"twice.py": wrong}).passed
+    assert _judge(doubling, sandbox, code, 1, files={"twice.py": right}).passed
+    assert not _judge(doubling, sandbox, code, 1, files={"twice.py": wrong}).passed
     assert _judge(doubling, sandbox, code, 1).error["kind"] == "ModuleNotFoundError"
 
 
 def test_the_time_that_it_may_take(doubling, sandbox):
-    grade = _judge(doubling, sandbox, _twice("while True: pass"), seconds=0.6, explain=False)
-    assert "it took longer than 0.6 seconds" in grade.outcomes[1].says
+    grade = _judge(doubling, sandbox, _twice("while True: pass"), seconds=0.6, explained=False)
+    assert "your code took longer than 0.6 seconds" in grade.outcomes[1].problem
 
 
 def _spoilt(result, *, zeros):
@@ -138,16 +138,16 @@ def test_nan_passes_no_judge(sandbox, id):
     """Every comparison with NaN is false, also that an answer is too far off."""
     (item,) = content.find(id, content.installed())
     checks = [check for check in item.spec.checks if check.layer not in ("signature", "shape", "unchanged")]
-    questions = plan(item.spec, SEED, checks)
-    right = run_solution(item, sandbox, questions).answers
+    calls = plan(checks, SEED)
+    right = Runner(item, sandbox, SEED).run_solution(calls)
     spoilt = 0
-    for check, of in zip(checks, questions.of, strict=True):
+    for check, of in zip(checks, calls.indices, strict=True):
         for index, zeros in product(of, (False, True)):
-            expected = right[index].result
+            expected = right[index].value
             result = _spoilt(expected, zeros=zeros)
             if not same(result, expected):
                 spoilt += 1
-                assert judged(check, questions.inputs(index), Answer(result), expected), check.says
+                assert problem(check, calls.inputs(index), CallResult(result), expected), check.says
     assert spoilt
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
 from kmha.course.exercises.content import Item
-from kmha.course.judging import naming
-from kmha.course.judging.naming import Named, name
-from kmha.course.judging.questions import plan
-from kmha.course.judging.running import run, solution
-from kmha.sandbox.results import Answer
+from kmha.course.judging import explaining
+from kmha.course.judging.explaining import named_mistake
+from kmha.course.judging.marking import NamedMistake
+from kmha.course.judging.running import Answer, Runner
+from kmha.sandbox.sandbox import CallResult
 from kmha.verify.chains.attention import Trial
 
 SEED = 301
@@ -27,14 +27,13 @@ def _named(doubling, sandbox, code):
 
 
 def _named_in(item, sandbox, code):
-    questions = plan(item.spec, SEED)
-    answers = run(item, code, questions, sandbox).answers
-    return name(item, questions, answers, solution(item, sandbox, SEED).answers, sandbox, SEED)
+    runner = Runner(item, sandbox, SEED)
+    return named_mistake(runner, runner.run(Answer(code)).results, runner.expected())
 
 
 def test_a_wrong_answer_is_known_by_its_results(doubling, sandbox):
     found = _named(doubling, sandbox, "def twice(array):\n    return sum([array] * 3)\n")
-    assert found == Named("thrice-as-much", "The factor is 3.", "a thread")
+    assert found == NamedMistake("thrice-as-much", "The factor is 3.", "a thread")
 
 
 def test_others_are_not(doubling, sandbox):
@@ -43,12 +42,12 @@ def test_others_are_not(doubling, sandbox):
 
 
 def test_errors_are_alike_by_their_kind():
-    one, other, third = (Answer(error={"kind": kind, "says": says}) for kind, says in ("Aa", "Ab", "Ba"))
+    one, other, third = (CallResult(error={"kind": kind, "says": says}) for kind, says in ("Aa", "Ab", "Ba"))
     near = [1e-6]
-    assert not naming._alike([one], [third], near)
-    assert naming._alike([one], [other], near)
-    assert not naming._alike([one], [Answer(3)], near)
-    assert not naming._alike([Answer(3, changed=("a",))], [Answer(3)], near)
+    assert not explaining._all_equal([one], [third], near)
+    assert explaining._all_equal([one], [other], near)
+    assert not explaining._all_equal([one], [CallResult(3)], near)
+    assert not explaining._all_equal([CallResult(3, changed=("a",))], [CallResult(3)], near)
 
 
 def test_errors_alone_name_nothing(doubling, sandbox):
@@ -88,15 +87,15 @@ def test_mistakes_of_the_bank(power, id):
 
     item = Item("a0", "f", None)
     vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), (), bank=bank)
-    questions = plan(item.spec, SEED)
-    sizes_of = [question["inputs"]["query"].shape[-1] for question in questions.asked]
-    answers = [Answer(_attend(questions.inputs(i), size**power)) for i, size in enumerate(sizes_of)]
-    expected = [Answer(_attend(questions.inputs(i), size**-0.5)) for i, size in enumerate(sizes_of)]
-    found = name(item, questions, answers, expected, None, SEED)
+    runner = Runner(item, None, SEED)
+    inputs = [call.inputs for call in runner.plan.calls]
+    results = [CallResult(_attend(each, each["query"].shape[-1] ** power)) for each in inputs]
+    expected = [CallResult(_attend(each, each["query"].shape[-1] ** -0.5)) for each in inputs]
+    found = named_mistake(runner, results, expected)
     assert (found and found.id) == id
 
 
 def test_without_a_bank_there_is_nothing():
     item = Item("a0", "f", None)
     vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), ())
-    assert list(naming._of_bank(item, plan(item.spec, 1))) == []
+    assert list(explaining._bank_outputs(Runner(item, None, 1))) == []

@@ -1,0 +1,151 @@
+"""Explain a grade: name the mistake in an answer, and find the smallest case that shows it.
+
+The mistake is that of the first wrong answer of the exercise that gives the same results. For an exercise that is
+attention itself, every mistake in the bank of `kmha.verify` is compared too.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.course.exercises.exercise import Check
+from kmha.course.exercises.master import STUB
+from kmha.course.exercises.seeds import spelled
+from kmha.course.judging.comparing import same, where
+from kmha.course.judging.locked_cache import LockedCache
+from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, problem
+from kmha.course.judging.running import Answer, Runner
+from kmha.sandbox.sandbox import SIGNATURE, CallResult
+
+TOLERANCE = 1e-6  # relative; results this close are the same
+_BANK = LockedCache(64)
+Results = Sequence[CallResult]
+
+
+def explain(grade: Grade, runner: Runner, answer: Answer, results: Results, expected: Results) -> Grade:
+    """Return a grade with the mistake's name and a small case, if they can be found.
+
+    Args:
+        grade: The grade.
+        runner: The runner of the exercise.
+        answer: The answer.
+        results: Its results.
+        expected: The solution's results.
+    """
+    if _is_unwritten(results):
+        return grade
+    check = _first_failed(grade, runner, results)
+    return dataclasses.replace(
+        grade,
+        mistake=named_mistake(runner, results, expected),
+        case=None if check is None else _smallest_case(runner, answer, check),
+    )
+
+
+def _is_unwritten(results: Results) -> bool:
+    """Return whether the last call raised the stub's error, or was never reached: then there is nothing to explain."""
+    error = (results[-1].error if results else None) or {}
+    kind, says = error.get("kind"), str(error.get("says"))
+    return kind == "" or (kind == "NotImplementedError" and says in STUB)
+
+
+def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
+    """Return the first known mistake that gives the same results for every call; `None` if there is none."""
+    tolerances = _tolerances(runner)
+    pairs = zip(results, runner.plan.calls, strict=True)
+    has_values = any(result.error is None and call.function != SIGNATURE for result, call in pairs)
+    for wrong in runner.spec.wrong:
+        ran = runner.wrong(wrong)
+        if ran.error is not None or _all_equal(ran.results, expected, [TOLERANCE] * len(tolerances)):
+            continue
+        # Two answers that only raise errors look alike whatever the cause, unless the messages are the same.
+        if _all_equal(results, ran.results, tolerances) and (
+            has_values or _messages(results) == _messages(ran.results)
+        ):
+            return NamedMistake(wrong.id, wrong.says, spelled(wrong.source))
+    for mistake, outputs in _BANK.get((runner.item, runner.seed), lambda: list(_bank_outputs(runner))):
+        places = [index for index, output in enumerate(outputs) if output is not None]
+        if places and all(_gives(results[index], outputs[index], tolerances[index]) for index in places):
+            return NamedMistake(mistake.id, mistake.says, spelled(mistake.source))
+    return None
+
+
+def _tolerances(runner: Runner) -> list[float]:
+    """Return for each call the largest tolerance of its checks, since equal mistakes can round differently."""
+    found = [TOLERANCE] * len(runner.plan.calls)
+    for check, indices in zip(runner.spec.checks, runner.plan.indices, strict=True):
+        for index in indices:
+            found[index] = max(found[index], check.tolerance)
+    return found
+
+
+def _all_equal(results: Results, others: Results, tolerances: Sequence[float]) -> bool:
+    return all(_equal(*each) for each in zip(results, others, tolerances, strict=True))
+
+
+def _equal(one: CallResult, other: CallResult, tolerance: float) -> bool:
+    if one.error is not None or other.error is not None:
+        # The same mistake in other code can raise another message, so only the exception's class counts.
+        return (one.error or {}).get("kind") == (other.error or {}).get("kind")
+    return one.changed == other.changed and same(one.value, other.value, tolerance)
+
+
+def _messages(results: Results) -> list[str]:
+    return [str((result.error or {}).get("says")) for result in results]
+
+
+def _gives(result: CallResult, value: Any, tolerance: float) -> bool:
+    return result.error is None and same(result.value, value, tolerance)
+
+
+def _bank_outputs(runner: Runner) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield each mistake of the bank with its output for each call, `None` for calls that are not plain."""
+    spec = runner.spec
+    if spec.bank is None:
+        return
+    from kmha.verify.chains.attention import ImpossibleError, run
+    from kmha.verify.mistakes import BANK
+
+    calls = runner.plan.calls
+    trials = [None if call.function is not None else spec.bank(call.inputs) for call in calls]
+    right = [None if trial is None else spec.bank_result(run(trial)) for trial in trials]
+    for mistake in BANK.values():
+        if "attention" not in mistake.chains():
+            continue
+        try:
+            outputs = [None if trial is None else spec.bank_result(run(trial, [mistake.changes])) for trial in trials]
+        except ImpossibleError:
+            continue
+        if not all(same(one, other) for one, other in zip(outputs, right, strict=True)):
+            yield mistake, outputs
+
+
+def _first_failed(grade: Grade, runner: Runner, results: Results) -> Check | None:
+    """Return the first check whose values failed, if it makes plain calls and one of them returned a value."""
+    for outcome, indices in zip(grade.outcomes, runner.plan.indices, strict=True):
+        check = outcome.check
+        if outcome.problem and check.draw and check.layer not in FORM:
+            has_values = any(results[index].error is None for index in indices)
+            return check if check.ask is None and has_values else None
+    return None
+
+
+def _smallest_case(runner: Runner, answer: Answer, check: Check) -> SmallestCase | None:
+    """Return the smallest case of a check that the answer fails."""
+    cases, expected = runner.smallest(check)
+    if expected is None:
+        return None
+    for index, result in enumerate(runner.run(answer, cases).results):
+        inputs, right = cases.inputs(index), expected[index].value
+        if result.error is None and problem(check, inputs, result, right) is not None:
+            return SmallestCase(inputs, result.value, _where(result.value, right, check.tolerance))
+    return None
+
+
+def _where(result: Any, right: Any, tolerance: float) -> tuple[str, np.ndarray] | None:
+    with contextlib.suppress(Exception):  # an untrusted result can be anything
+        return where(result, right, tolerance)
+    return None

@@ -1,0 +1,47 @@
+"""From an answer to its grade: run it, compare it with the solution, mark it, and explain what is wrong."""
+
+from collections.abc import Mapping
+
+from kmha.course.exercises.content import Item, ReleasedItem
+from kmha.course.judging.explaining import explain
+from kmha.course.judging.marking import Grade, mark
+from kmha.course.judging.policy import violation
+from kmha.course.judging.released import NO_CHECKS, ReleasedRunner
+from kmha.course.judging.running import Answer, Runner, needed_files
+from kmha.sandbox.sandbox import Sandbox, TaskResult
+from kmha.sandbox.worker import error_record
+
+
+def judge(
+    item: Item,
+    code: str,
+    sandbox: Sandbox,
+    *,
+    seed: int,
+    files: Mapping[str, str] | None = None,
+    explained: bool = True,
+    seconds: float | None = None,
+) -> Grade:
+    """Grade an answer.
+
+    Args:
+        item: The exercise. An exercise of a released course is graded on its recorded inputs.
+        code: Text of the answer.
+        sandbox: A sandbox that imports the libraries of the exercise.
+        seed: Seed of the inputs.
+        files: The learner's other files, by their names. The answer can import those that the exercise needs.
+        explained: Whether to name the mistake and look for a small case that shows it.
+        seconds: Time limit. Default: the exercise's own.
+
+    Raises:
+        BrokenExerciseError: The exercise's own solution fails.
+    """
+    runner = ReleasedRunner(item, sandbox) if isinstance(item, ReleasedItem) else Runner(item, sandbox, seed)
+    spec, answer = runner.spec, Answer(code, needed_files(item, files or {}), seconds)
+    reason = NO_CHECKS if item.released and not spec.checks else violation(code, spec)
+    ran = runner.run(answer) if reason is None else TaskResult(error_record(reason), ())
+    expected = runner.expected() if ran.error is None else ()
+    grade = mark(item.id, spec, runner.plan, ran, expected)
+    if grade.passed or grade.error is not None or item.released or not explained:
+        return grade
+    return explain(grade, runner, answer, ran.results, expected)

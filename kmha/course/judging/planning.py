@@ -1,0 +1,67 @@
+"""Plan the calls to an answer. Checks that look at the same call share it."""
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.course.exercises.exercise import Check, Inputs, small
+from kmha.sandbox.sandbox import SIGNATURE, Call
+from kmha.sandbox.worker import arrays
+
+# The largest size in each case of `plan_smallest`; `None` for small sizes that are all different.
+SMALLEST = (*[1] * 2, *[2] * 8, *[None] * 3)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plan:
+    """The calls to an answer, and the checks that look at them.
+
+    Attributes:
+        calls: The calls, for `kmha.sandbox`.
+        indices: For each check, the indices of its calls.
+    """
+
+    calls: tuple[Call, ...]
+    indices: tuple[tuple[int, ...], ...]
+
+    def inputs(self, index: int) -> Inputs:
+        """Return the inputs of a call."""
+        return self.calls[index].inputs
+
+
+def plan(checks: Sequence[Check], seed: int) -> Plan:
+    """Plan the calls that some checks need. The same seed draws the same inputs."""
+    calls: list[Call] = []
+    places: dict[Any, tuple[int, ...]] = {}
+    indices = []
+    for check in checks:
+        key = SIGNATURE if check.layer == "signature" else (check.draw, check.ask)
+        known = places.get(key, ())
+        for time in range(len(known), 1 if key == SIGNATURE else check.times):
+            known = (*known, len(calls))
+            # Each draw has a seed of its own, so that adding a check does not change the inputs of the others.
+            calls.append(_call(check, np.random.default_rng([seed, len(places) - (key in places), time])))
+        places[key] = known
+        indices.append(known[: check.times])
+    return Plan(tuple(calls), tuple(indices))
+
+
+def plan_smallest(check: Check, seed: int) -> Plan:
+    """Plan calls with small sizes for a check, the smallest first."""
+    found = []
+    for time, largest in enumerate(SMALLEST):
+        with small(largest):
+            found.append(_call(check, np.random.default_rng([seed, 1 << 20, time])))
+    found.sort(key=lambda call: sum(array.size for array in arrays(call.inputs)))
+    return Plan(tuple(found), (tuple(range(len(found))),))
+
+
+def _call(check: Check, rng: np.random.Generator) -> Call:
+    if check.draw is None:
+        return Call({}, SIGNATURE)
+    source = None if check.ask is None else textwrap.dedent(inspect.getsource(check.ask))
+    return Call(check.draw(rng), source)
