@@ -1,9 +1,19 @@
-"""Multi-head attention in float64 NumPy, as loops, to be read against Vaswani et al. 2017, section 3.2.
+"""Multi-head attention in float64 NumPy, written as loops, to be read beside Vaswani et al. 2017, section 3.2.
 
-It imports NumPy alone: a reference that shared code with what it checks would prove nothing. It is slow on purpose.
+Each function below is one step. b runs over the batch, t over query positions, s over key and value positions, and h
+over heads; b is left out of the equations.
 
-Letters: b runs over the batch, t over query positions, s over key and value positions, h over heads. A projection's
-kernel is (H, I, O), one (I, O) matrix W_h per head; the output kernel is (H, O, E), one (O, E) block of W^O per head.
+| step | equation | shapes |
+| --- | --- | --- |
+| project | q_th = x_t W_h + b_h; k_sh and v_sh alike, with their own kernels | (B, T, I), (H, I, O) → (B, T, H, O) |
+| scores | p_hts = softmax over s of (q_th · k_sh / √O), among the s that t may attend to | → (B, H, T, S) |
+| mix | m_th = Σ_s p_hts v_sh | (B, H, T, S), (B, S, H, O) → (B, T, H, O) |
+| merge | y_t = Σ_h m_th W^O_h + b^O | (B, T, H, O), (H, O, E) → (B, T, E) |
+
+The gradients follow from these equations by the chain rule, step by step in reverse.
+
+This module imports NumPy alone: a reference that shared code with what it checks would prove nothing. It is slow on
+purpose.
 """
 
 import math
@@ -17,15 +27,16 @@ Arrays = dict[str, Any]
 def attention(
     query: Any, key: Any, value: Any, weights: Arrays, allowed: Any = None, kept: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Multi-head attention: the output (B, T, E) and the scores (B, H, T, S).
+    """Return the output (B, T, E) and the scores (B, H, T, S) of multi-head attention.
 
     Args:
-        query: (B, T, I).
-        key: (B, S, I).
-        value: (B, S, I).
-        weights: arrays by name, as `kmha.interchange.canonical` lists them; gate and biases may be missing.
-        allowed: boolean (B, H, T, S): whether t may attend to s; `None` means it may. A row without any gives zeros.
-        kept: what dropout multiplies the scores by, (B, H, T, S), 0 or 1 / (1 - rate); `None` means 1.
+        query: Queries, (B, T, I).
+        key: Keys, (B, S, I).
+        value: Values, (B, S, I).
+        weights: Arrays by name, as `kmha.interchange.canonical` lists them. Gate and biases are optional.
+        allowed: Boolean (B, H, T, S), True where t may attend to s; `None` for everywhere. A row without any True
+            gives zeros.
+        kept: Factors by which dropout multiplies the scores, (B, H, T, S), 0 or 1 / (1 - rate); `None` for no dropout.
     """
     steps = _forward(query, key, value, weights, allowed, kept)
     return steps["output"], steps["scores"]
@@ -34,10 +45,7 @@ def attention(
 def gradients(
     upstream: Any, query: Any, key: Any, value: Any, weights: Arrays, allowed: Any = None, kept: Any = None
 ) -> Arrays:
-    """The gradient of Σ output · upstream with respect to "query", "key", "value" and every one of `weights`.
-
-    Each step of `attention` is gone back through in turn, by the chain rule, element by element.
-    """
+    """Return the gradients of Σ output · upstream with respect to "query", "key", "value" and each of `weights`."""
     steps = _forward(query, key, value, weights, allowed, kept)
     result = {name: np.zeros(np.shape(array)) for name, array in weights.items()}
     dmixed = dgated = _merge_back(np.asarray(upstream, "float64"), steps["gated"], weights, result)
@@ -45,7 +53,7 @@ def gradients(
     if "gate" in steps:
         gate = steps["gate"]
         dmixed = dgated * gate
-        dgate = dgated * steps["mixed"] * gate * (1 - gate)  # the sigmoid's derivative is σ (1 - σ)
+        dgate = dgated * steps["mixed"] * gate * (1 - gate)  # the derivative of a sigmoid σ is σ (1 - σ)
         result["query"] += _project_back("gate", dgate, query, weights, result)
     dq, dk, dv = _attend_back(dmixed, steps)
     result["query"] += _project_back("query", dq, query, weights, result)
@@ -55,7 +63,7 @@ def gradients(
 
 
 def _forward(query: Any, key: Any, value: Any, weights: Arrays, allowed: Any, kept: Any) -> Arrays:
-    """Every step's result, by name."""
+    """Return the result of every step, by name."""
     steps: Arrays = {
         "q": _project("query", query, weights),
         "k": _project("key", key, weights),
@@ -74,7 +82,7 @@ def _forward(query: Any, key: Any, value: Any, weights: Arrays, allowed: Any, ke
 
 
 def _project(role: str, x: Any, weights: Arrays) -> np.ndarray:
-    """x_p W_h + b_h for every position p and head h: (B, P, I) to (B, P, H, O)."""
+    """Return x_p W_h + b_h for every position p and head h: (B, P, I) → (B, P, H, O)."""
     x, kernel = np.asarray(x, "float64"), np.asarray(weights[f"{role}/kernel"], "float64")
     bias = weights.get(f"{role}/bias", np.zeros((kernel.shape[0], kernel.shape[2])))
     heads = np.zeros((*x.shape[:2], kernel.shape[0], kernel.shape[2]))
@@ -84,12 +92,12 @@ def _project(role: str, x: Any, weights: Arrays) -> np.ndarray:
 
 
 def _scores(q: np.ndarray, k: np.ndarray, allowed: Any) -> np.ndarray:
-    """softmax over s of q_t · k_s / √O (equation 1), among the s that t may attend to."""
+    """Return softmax_s(q_th · k_sh / √O) among the s that t may attend to (equation 1): (B, H, T, S)."""
     (batch, rows, heads, size), columns = q.shape, k.shape[1]
     scores = np.zeros((batch, heads, rows, columns))
     for b, h, t in np.ndindex(batch, heads, rows):
         logits = {s: q[b, t, h] @ k[b, s, h] / math.sqrt(size) for s in range(columns) if allowed[b, h, t, s]}
-        largest = max(logits.values(), default=0.0)  # taken off every logit, so that no exp overflows
+        largest = max(logits.values(), default=0.0)  # subtracted from every logit, so that no exp overflows
         total = sum(math.exp(logit - largest) for logit in logits.values())
         for s, logit in logits.items():
             scores[b, h, t, s] = math.exp(logit - largest) / total
@@ -97,7 +105,7 @@ def _scores(q: np.ndarray, k: np.ndarray, allowed: Any) -> np.ndarray:
 
 
 def _mix(scores: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Σ_s score_ts · v_s in every head: (B, H, T, S) and (B, S, H, O) to (B, T, H, O)."""
+    """Return Σ_s p_hts v_sh: (B, H, T, S), (B, S, H, O) → (B, T, H, O)."""
     batch, heads, rows, columns = scores.shape
     mixed = np.zeros((batch, rows, heads, v.shape[-1]))
     for b, h, t, s in np.ndindex(batch, heads, rows, columns):
@@ -106,7 +114,7 @@ def _mix(scores: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _merge(mixed: np.ndarray, weights: Arrays) -> np.ndarray:
-    """Concat(head_1, …, head_H) W^O, which is Σ_h head_h W^O_h: (B, T, H, O) to (B, T, E)."""
+    """Return Concat(m_t1, …, m_tH) W^O + b^O, which is Σ_h m_th W^O_h + b^O: (B, T, H, O) → (B, T, E)."""
     kernel = np.asarray(weights["attention_output/kernel"], "float64")
     output = np.zeros((*mixed.shape[:2], kernel.shape[-1]))
     for b, t in np.ndindex(*mixed.shape[:2]):
@@ -117,7 +125,7 @@ def _merge(mixed: np.ndarray, weights: Arrays) -> np.ndarray:
 
 
 def _merge_back(upstream: np.ndarray, gated: np.ndarray, weights: Arrays, result: Arrays) -> np.ndarray:
-    """The gradient of what was merged; those of the output kernel and bias go into `result`."""
+    """Return the gradient of the merge's input (B, T, H, O), and add those of W^O and b^O to `result`."""
     kernel = np.asarray(weights["attention_output/kernel"], "float64")
     back = np.zeros(gated.shape)
     for b, t, h in np.ndindex(*gated.shape[:3]):
@@ -129,7 +137,7 @@ def _merge_back(upstream: np.ndarray, gated: np.ndarray, weights: Arrays, result
 
 
 def _attend_back(dmixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradients dq, dk and dv, given that of what was mixed."""
+    """Return the gradients dq (B, T, H, O), dk and dv (B, S, H, O), given that of the mixed values."""
     q, k, v, scores, kept = (steps[name] for name in ("q", "k", "v", "scores", "kept"))
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
     batch, heads, rows, columns = scores.shape
@@ -138,7 +146,7 @@ def _attend_back(dmixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndar
         for s in range(columns):
             dscore[s] = kept[b, h, t, s] * (dmixed[b, t, h] @ v[b, s, h])
             dv[b, s, h] += scores[b, h, t, s] * kept[b, h, t, s] * dmixed[b, t, h]
-        # A softmax p of logits z: dz_s = p_s (dp_s - Σ_r p_r dp_r).
+        # For a softmax p of logits z: dz_s = p_s (dp_s - Σ_r p_r dp_r).
         mean = scores[b, h, t] @ dscore
         for s in range(columns):
             dlogit = scores[b, h, t, s] * (dscore[s] - mean) / math.sqrt(q.shape[-1])
@@ -148,7 +156,7 @@ def _attend_back(dmixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndar
 
 
 def _project_back(role: str, heads: np.ndarray, x: Any, weights: Arrays, result: Arrays) -> np.ndarray:
-    """The gradient of a projection's input; those of its kernel and bias go into `result`."""
+    """Return the gradient of a projection's input (B, P, I), and add those of its kernel and bias to `result`."""
     x, kernel = np.asarray(x, "float64"), np.asarray(weights[f"{role}/kernel"], "float64")
     back = np.zeros(x.shape)
     for b, p, h in np.ndindex(*heads.shape[:3]):

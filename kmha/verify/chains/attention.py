@@ -1,30 +1,32 @@
-"""Attention as a chain of named steps, in NumPy, so that one step can be changed and the rest stays.
+"""Scaled dot-product and multi-head attention as a chain of named steps, in NumPy (Vaswani et al. 2017, section 3.2).
 
-| step | what it makes |
-| --- | --- |
-| `inputs` | by role ("query", "key", "value"), what its projection receives: (B, P, I) |
-| `weights` | the weights that are used, by their canonical names |
-| `projected` | by role, the input times the kernel: (B, P, H, O) |
-| `biased` | the same with the bias |
-| `heads` | by role: (B, H, P, O) |
-| `scale` | what the logits are multiplied by |
-| `logits` | query · key: (B, H, T, S) |
-| `scaled` | logits times scale |
-| `allowed` | who may attend to whom: boolean, (B or 1, H or 1, T, S); (1, 1, 1, 1) without any mask |
-| `masked` | the scaled logits, -inf where nobody may attend |
-| `scores` | their softmax over s; a row with nothing to attend to is zeros |
-| `dropped` | the scores after dropout, in training |
-| `mixed` | scores · value: (B, H, T, O) |
-| `joined` | the heads side by side: (B, T, H·O) |
-| `merged` | joined times the output kernel: (B, T, E) |
-| `output` | merged with the output bias |
-| `returned` | the scores that the caller gets |
-| `untouched` | whether the inputs are as they were |
+Each step is a line of its own, so that one can be changed while the rest stays as it is. The steps run in this order:
 
-Positions P are T for the query and S for key and value. A trial without weights is of the four steps alone (scaled
-dot-product attention): its inputs are (B, H, P, O) already, and its output is `mixed`.
+| step | equation | result |
+| --- | --- | --- |
+| `inputs` | x^Q, x^K and x^V | by role ("query", "key", "value"): (B, P, I) |
+| `weights` | | kernels and biases by their canonical names |
+| `projected` | x W, with a kernel (H, I, O) for each role | by role: (B, P, H, O) |
+| `biased` | x W + b | by role: (B, P, H, O) |
+| `heads` | q, k and v: the same, with the heads before the positions | by role: (B, H, P, O) |
+| `scale` | 1/√O | a number |
+| `logits` | q · k | (B, H, T, S) |
+| `scaled` | q · k / √O | (B, H, T, S) |
+| `allowed` | True where t may attend to s | boolean (B or 1, H or 1, T, S); (1, 1, 1, 1) without masks |
+| `masked` | the scaled logits, and -∞ where t may not attend to s | (B, H, T, S) |
+| `scores` | softmax over s; zeros in a row with nothing to attend to | (B, H, T, S) |
+| `dropped` | the scores after dropout, in training | (B, H, T, S) |
+| `mixed` | Σ_s score_ts v_s | (B, H, T, O) |
+| `joined` | Concat(head_1, …, head_H) | (B, T, H·O) |
+| `merged` | Concat(head_1, …, head_H) W^O | (B, T, E) |
+| `output` | Concat(head_1, …, head_H) W^O + b^O | (B, T, E) |
+| `returned` | the scores that the caller gets | (B, H, T, S) |
+| `untouched` | | whether the inputs are still as they were |
 
-A *change* of a step is a function of what has been computed so far and of the right step: it may call that one, or not.
+The positions P are T for the query, and S for key and value. A trial without weights is scaled dot-product attention
+alone, called the core here: its inputs are (B, H, P, O) already, and its output is `mixed`.
+
+A *change* of a step is a function of the results so far and of the right step, which it may call.
 """
 
 import dataclasses
@@ -42,26 +44,27 @@ Change = Callable[[State, Step], Any]
 
 
 class ImpossibleError(ValueError):
-    """A mistake cannot be made with these sizes: the code that makes it would raise."""
+    """A mistake is impossible with these sizes: the code that makes it would raise."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """One call: what goes in, and the weights.
+    """One call: its inputs, weights and masks.
 
     Attributes:
-        name: of the trial, such as "cross, padding".
-        query, key, value: (B, P, I), or (B, H, P, O) where there are no weights.
-        weights: by their canonical names; empty for scaled dot-product attention alone.
-        mask: boolean (B, T, S), True where t may attend to s, or `None`.
-        causal: whether t may attend only to s ≤ t.
-        key_mask, query_mask: boolean (B, S) and (B, T), False at padding, or `None`. The second hides nothing from
-            attention: it is there for layers that use it wrongly.
-        training, rate, kept: dropout; `kept` is what it multiplies the scores by, (B, H, T, S).
-        dtype: what the candidate computes in.
-        fill: what stands in place of the logits that the mask hides, or is `added` to them: it shows where a mistake
-            leaves a softmax nothing else.
-        more: what a chain of blocks needs besides.
+        name: Name of the trial, such as "cross, padding".
+        query, key, value: Inputs (B, P, I), or (B, H, P, O) without weights.
+        weights: Weights by their canonical names; empty for scaled dot-product attention alone.
+        mask: Boolean (B, T, S), True where t may attend to s, or `None`.
+        causal: Whether t may attend only to s ≤ t.
+        key_mask, query_mask: Boolean (B, S) and (B, T), False at padding, or `None`. Attention ignores the second;
+            it serves to find layers that use it wrongly.
+        training, rate, kept: Dropout; `kept`, (B, H, T, S), holds its factors of the scores.
+        dtype: Dtype that the candidate computes in.
+        fill: Number that replaces hidden logits, or is `added` to them. It matters where a mistake leaves a softmax
+            nothing but hidden logits.
+        chain: Name of the chain, one of `CHAINS`.
+        more: Further settings of other chains.
     """
 
     name: str
@@ -84,7 +87,7 @@ class Trial:
 
     @property
     def core(self) -> bool:
-        """Whether it is of the four steps alone."""
+        """Whether the trial is of scaled dot-product attention alone."""
         return not self.weights
 
     @property
@@ -92,14 +95,14 @@ class Trial:
         return self.mask is not None or self.causal or self.key_mask is not None
 
     def with_inputs(self, of: Callable[[np.ndarray], np.ndarray], **changes: Any) -> "Trial":
-        """With what `of` makes of each input, and other changes; inputs that are one array stay one."""
+        """Return a trial with `of` applied to each input and with other changes; inputs that are one array stay one."""
         arrays = {id(array): array for array in (self.query, self.key, self.value)}
         made = {key: of(array) for key, array in arrays.items()}
         inputs: dict[str, Any] = {role: made[id(getattr(self, role))] for role in ROLES}
         return dataclasses.replace(self, **inputs, **changes)
 
     def allowed(self) -> np.ndarray:
-        """Who may attend to whom: boolean, (B, T, S)."""
+        """Return where t may attend to s: boolean (B, T, S)."""
         batch, rows, columns = self.query.shape[0], self.query.shape[-2], self.key.shape[-2]
         allowed = np.ones((batch, rows, columns), bool)
         if self.mask is not None:
@@ -111,13 +114,13 @@ class Trial:
         return allowed
 
     def empty_rows(self) -> np.ndarray:
-        """The rows with nothing to attend to, or of padding: boolean, (B, T)."""
+        """Return which rows are padding or have nothing to attend to: boolean (B, T)."""
         empty = np.logical_not(self.allowed().any(axis=-1))
         return empty if self.query_mask is None else empty | ~self.query_mask
 
 
 def causal(rows: int, columns: int) -> np.ndarray:
-    """Boolean (T, S), True where s ≤ t.
+    """Return a boolean (T, S), True where s ≤ t.
 
     >>> causal(2, 3).astype(int)
     array([[1, 0, 0],
@@ -127,7 +130,7 @@ def causal(rows: int, columns: int) -> np.ndarray:
 
 
 def softmax(logits: np.ndarray, axis: Any = -1) -> np.ndarray:
-    """Along `axis`, stable; zeros where all logits are -inf."""
+    """Return exp(z_s) / Σ_r exp(z_r) along `axis`, or zeros where all logits are -∞."""
     largest = np.max(logits, axis=axis, keepdims=True)
     powers = np.exp(logits - np.where(np.isfinite(largest), largest, 0.0))
     total = np.sum(powers, axis=axis, keepdims=True)
@@ -135,9 +138,9 @@ def softmax(logits: np.ndarray, axis: Any = -1) -> np.ndarray:
 
 
 def project(array: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """BPI,HIO->BPHO."""
+    """Return x W_h for every position and head, BPI,HIO->BPHO."""
     if array.shape[-1] != kernel.shape[1]:
-        raise ImpossibleError(f"{array.shape[-1]} features, and a kernel for {kernel.shape[1]}")
+        raise ImpossibleError(f"the input has {array.shape[-1]} features, the kernel {kernel.shape[1]}")
     heads, features, size = kernel.shape
     flat = array @ np.swapaxes(kernel, 0, 1).reshape(features, heads * size)
     return flat.reshape(*array.shape[:-1], heads, size)
@@ -150,7 +153,7 @@ def _projected(state: State) -> dict[str, np.ndarray]:
 
 
 def _allowed(state: State) -> np.ndarray:
-    # Without a mask there is none that another number of positions would not fit.
+    # Without masks, keep an array that fits any number of positions: a mistake may change it.
     return state["trial"].allowed()[:, None] if state["trial"].masked else np.ones((1, 1, 1, 1), bool)
 
 
@@ -177,9 +180,9 @@ def _merged(state: State) -> np.ndarray:
 
 
 def matmul(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The product, or an `ImpossibleError`."""
+    """Return the product, or raise `ImpossibleError` if the shapes do not fit."""
     if left.shape[-1] != right.shape[-2]:
-        raise ImpossibleError(f"a product of {left.shape} and {right.shape}")
+        raise ImpossibleError(f"the shapes {left.shape} and {right.shape} have no product")
     return left @ right
 
 
@@ -206,15 +209,19 @@ ATTENTION: dict[str, Step] = {
     "untouched": lambda state: True,
 }
 
-# A chain by the name that a trial gives; `chain_blocks` adds the blocks.
+# The chains by name; `blocks` and `embedding` add theirs.
 CHAINS: dict[str, dict[str, Step]] = {"attention": ATTENTION}
 
 
 def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
-    """All steps' results by name, with the changes made, those that come first inside those that follow.
+    """Run a trial's chain with changes, and return the results of all steps by name.
+
+    Args:
+        trial: The call.
+        changes: Changes by step name. Where two change one step, the earlier one is the later one's right step.
 
     Raises:
-        ImpossibleError: the changed steps cannot be computed with these sizes.
+        ImpossibleError: The changed steps cannot be computed with these sizes.
 
     >>> rng = np.random.default_rng(0)
     >>> trial = Trial("plain", *(rng.normal(size=(2, 3, size, 7)) for size in (4, 5, 5)))
@@ -229,8 +236,8 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
 
 
 def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping[str, Change]]) -> State:
-    """Goes through `steps` in their order and fills `state`."""
-    with np.errstate(all="ignore"):  # wrong numbers are what this is for
+    """Run `steps` in order, and put each result into `state`."""
+    with np.errstate(all="ignore"):  # mistakes produce infinities and NaN
         for name, right in steps.items():
             step = right
             for change in changes:
@@ -240,7 +247,7 @@ def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping
                 state[name] = step(state)
             except ImpossibleError:
                 raise
-            except (ValueError, IndexError, np.exceptions.AxisError) as error:  # shapes that do not fit
+            except (ValueError, IndexError, np.exceptions.AxisError) as error:  # the shapes do not fit
                 raise ImpossibleError(str(error)) from None
     return state
 

@@ -1,51 +1,49 @@
 """Encoder and decoder layers as chains of named steps, around the attention of `kmha.verify.chains.attention`.
 
-Chains "encoder" and "decoder"; what has a 2 in its name is of the decoder alone:
+Names with a 2 are steps of decoders only. E are the block's features.
 
-| step | what it makes |
+| step | result |
 | --- | --- |
-| `block_weights` | the weights that are used, by their canonical names |
+| `block_weights` | the weights by their canonical names |
 | `norm_place` | "after" (post-norm: norm(x + sublayer(x))) or "before" (pre-norm: x + sublayer(norm(x))) |
-| `norm_axes`, `epsilon` | of the normalizations |
-| `centre`, `variance`, `deviation`, `affine` | functions, of which `normalize` is made |
-| `normalize` | a function of x, gamma and beta |
-| `norm1`, `norm2`, `last_norm` | functions of x: the normalization of each attention, and of the feed-forward network |
-| `add` | a function: the residual connection |
-| `activation` | a function: that of the feed-forward network |
-| `start` | x: (B, T, E) |
-| `input1` | what the first attention gets: x, or with pre-norm norm1(x) |
-| `call1` | the first attention's call: a `Trial`, whose query, key and value are `input1` |
-| `inside1` | the state of that attention's own chain |
-| `attention1`, `scores1` | its output (B, T, E), and the scores that it returns |
+| `norm_axes`, `epsilon` | the axes and the epsilon of the normalizations |
+| `centre`, `variance`, `deviation`, `affine` | the functions that make up `normalize` |
+| `normalize` | a function: (x - mean) / √(variance + epsilon) · gamma + beta |
+| `norm1`, `norm2`, `last_norm` | functions of x: the normalizations of the attentions and the feed-forward network |
+| `add` | a function: the residual connection x + sublayer(x) |
+| `activation` | a function: the activation of the feed-forward network |
+| `start` | the block's input x, (B, T, E) |
+| `input1` | the first attention's input: x, or norm1(x) in pre-norm |
+| `call1` | the first attention's call: a `Trial` with `input1` as query, key and value |
+| `inside1` | the results of that attention's own chain |
+| `attention1`, `scores1` | its output (B, T, E) and the scores that it returns |
 | `residual1` | x + `attention1` |
-| `after1` | norm1(`residual1`), or with pre-norm `residual1`: block 1's output |
+| `after1` | block 1's output: norm1(`residual1`), or `residual1` in pre-norm |
 | `query2`, `memory2` | the second attention's query, and its key and value |
-| `call2`, `inside2`, `attention2`, `scores2`, `residual2`, `after2` | as for the first |
-| `last_input` | what the feed-forward network gets |
-| `inner`, `activated`, `feed_forward` | its first layer, the activation of that, its second layer |
+| `call2`, `inside2`, `attention2`, `scores2`, `residual2`, `after2` | as for the first attention |
+| `last_input` | the feed-forward network's input |
+| `inner`, `activated`, `feed_forward` | its first layer, the activation, and its second layer |
 | `last_residual`, `after_last` | as for the attentions |
-| `finished` | the same; it is also what is found under "output" |
-| `untouched` | whether the inputs are as they were |
+| `finished` | the block's output, which is also stored under "output" |
+| `untouched` | whether the inputs are still as they were |
 
-Attentions run with the same changes as the block, so that a mistake of the attention's steps is made in both, as in
-code that both use; `within` makes one for one of them alone. No step of a block has the name of a step of the
-attention, but for `untouched`.
+Both attentions run with the same changes as the block, as in code where both call the same function. A change of
+`inside1` or `inside2` affects one of them alone. Block and attention share no step name except `untouched`.
 
-A trial gives x as `query`, and to a decoder the encoder's output (B, S, E) as `key` and `value`. `key_mask` is of the
-padding in x for an encoder; for a decoder it is of the padding in the encoder's output (the second attention hides it),
-and `query_mask` of that in x (the first one hides it); `causal` is for self-attention. `more` may hold "norm_first",
-"epsilon" and "activation".
+A trial gives x as `query`, and gives a decoder the encoder's output (B, S, E) as `key` and `value`. In an encoder,
+`key_mask` is the padding of x. In a decoder, `key_mask` is the padding of the encoder's output, which the second
+attention hides, and `query_mask` is the padding of x, which the first one hides. `causal` is for self-attention.
+`more` may hold "norm_first", "epsilon" and "activation".
 
-Weights, where E are the features of the block, F those in between in the feed-forward network, and D those of the
-encoder's output:
+The weights, where F is the width of the feed-forward network and D that of the encoder's output:
 
 | name | shape |
 | --- | --- |
-| mha/… of an encoder, mha1/…, mha2/… of a decoder | as of an attention: …/query/kernel (H, E, O), … |
+| mha/… of an encoder, mha1/…, mha2/… of a decoder | as in an attention: …/query/kernel (H, E, O), … |
 | mha2/key/kernel, mha2/value/kernel | (H, D, O) |
 | ffn/dense1/kernel, ffn/dense1/bias | (E, F), (F,) |
 | ffn/dense2/kernel, ffn/dense2/bias | (F, E), (E,) |
-| layernorm1/gamma, layernorm1/beta, layernorm2/…, layernorm3/… | (E,); the last of them is the feed-forward network's |
+| layernorm1/gamma, layernorm1/beta, layernorm2/…, layernorm3/… | (E,); the last is the feed-forward network's |
 """
 
 import math
@@ -56,7 +54,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import CHAINS, State, Step, Trial, matmul, run
 
-EPSILON = 1e-6  # of the normalizations, unless a trial says otherwise
+EPSILON = 1e-6  # the default epsilon of the normalizations
 NORMS = {"encoder": ("layernorm1", "", "layernorm2"), "decoder": ("layernorm1", "layernorm2", "layernorm3")}
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -71,7 +69,7 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def weights_of(weights: Mapping[str, np.ndarray], layer: str) -> dict[str, np.ndarray]:
-    """Those of one sublayer, by their names in it.
+    """Return the weights of one sublayer, by their names in it.
 
     >>> sorted(weights_of({"mha/query/kernel": 1, "layernorm1/beta": 2}, "mha"))
     ['query/kernel']
@@ -109,7 +107,7 @@ NORM: dict[str, Step] = {
 
 
 def _sublayer(residual: str, after: str, x: str, output: str, norm: str) -> dict[str, Step]:
-    """The steps of these names: the residual connection around a sublayer and, where the norm stands after it, that."""
+    """Return the two steps after a sublayer: the residual connection, and in post-norm the normalization."""
 
     def add(state: State) -> np.ndarray:
         place = state["norm_place"]
@@ -124,7 +122,7 @@ def _sublayer(residual: str, after: str, x: str, output: str, norm: str) -> dict
 
 
 def _before(x: str, norm: str) -> Step:
-    """What a sublayer gets."""
+    """Return the step that makes a sublayer's input."""
     return lambda state: state[norm](state[x]) if state["norm_place"] in ("before", "both", "replaced") else state[x]
 
 
@@ -159,13 +157,13 @@ def _cross_masks(trial: Trial) -> dict[str, Any]:
 
 
 def dense(state: State, x: np.ndarray, layer: str) -> np.ndarray:
-    """x times the kernel of ffn/`layer`, and its bias if it has one."""
+    """Return x times the kernel of ffn/`layer`, plus its bias if it has one."""
     weights = weights_of(state["block_weights"], f"ffn/{layer}")
     return matmul(x, weights["kernel"]) + weights.get("bias", 0.0)
 
 
 def _finished(last: str) -> Step:
-    """A step "output" would be changed by the attention's mistakes of that name."""
+    """Return the last step, which stores "output" itself: the attention's changes of "output" must not apply here."""
 
     def step(state: State) -> np.ndarray:
         state["output"] = state[last]

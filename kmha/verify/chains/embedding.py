@@ -1,23 +1,23 @@
 """Token ids to vectors with positions, as a chain of named steps (Vaswani et al. 2017, sections 3.4 and 3.5).
 
-| step | what it makes |
+| step | result |
 | --- | --- |
-| `ids` | token ids: (B, T) |
-| `table` | the vectors of all tokens: (V, d) |
-| `looked_up` | those of the ids: (B, T, d) |
+| `ids` | token ids, (B, T) |
+| `table` | the vectors of all tokens, (V, d) |
+| `looked_up` | the vectors of the ids, (B, T, d) |
 | `factor` | √d |
-| `embedded` | the vectors times it |
-| `places` | the positions 0, 1, …: (T,) |
+| `embedded` | `looked_up` · √d |
+| `places` | the positions 0, 1, …, (T,) |
 | `base` | 10000 |
-| `exponents` | 2i / d, the same for features 2i and 2i + 1: (d,) |
-| `angles` | place / base^exponent: (T, d) |
-| `encoded` | their sines at even features, their cosines at odd ones |
+| `exponents` | 2i / d, the same for features 2i and 2i + 1, (d,) |
+| `angles` | position / base^exponent, (T, d) |
+| `encoded` | sines of the angles at even features, cosines at odd ones, (T, d) |
 | `added` | `embedded` + `encoded` |
-| `finished` | the same; it is also what is found under "output" |
-| `untouched` | whether the inputs are as they were |
+| `finished` | the same, which is also stored under "output" |
+| `untouched` | whether the inputs are still as they were |
 
-A trial gives the ids in `more["ids"]`; its `query` has the output's shape and says no more. The one weight is
-"embedding/embeddings", (V, d). `more["pad_id"]` is the token id of padding.
+A trial gives the ids in `more["ids"]` and the id of padding in `more["pad_id"]`. Its `query` only has the output's
+shape. The only weight is "embedding/embeddings", (V, d).
 """
 
 import math
@@ -28,13 +28,13 @@ from kmha.verify.chains.attention import CHAINS, State, Step
 
 
 def interleaved(angles: np.ndarray) -> np.ndarray:
-    """Sines of the even features' angles, cosines of the odd ones'."""
+    """Return the sines of the even features' angles and the cosines of the odd ones'."""
     even = np.arange(angles.shape[-1]) % 2 == 0
     return np.where(even, np.sin(angles), np.cos(angles))
 
 
 def _finished(state: State) -> np.ndarray:
-    """As in a block, where a step "output" would be changed by the attention's mistakes of that name."""
+    """Store "output" itself, as a block does: the attention's changes of "output" must not apply here."""
     state["output"] = state["added"]
     return state["added"]
 

@@ -1,1 +1,1 @@
-"""What `kmha.verify.probe` is made of: a call's inputs, the call, the properties that it may have, and the table."""
+"""The parts of `kmha.verify.probe`: reading a call's inputs, calling, trying properties, and the table of results."""

@@ -1,4 +1,4 @@
-"""What the properties are tried on: the call as it was given, and how far another one departs from it."""
+"""The unchanged call, against which every property is measured."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.probing import scores as attention_scores
-from kmha.verify.probing.calls import Outputs, Subject
+from kmha.verify.probing.calls import Callee, Outputs
 from kmha.verify.probing.inputs import CannotTry, Inputs
 from kmha.verify.probing.report import Property
 from kmha.verify.wording import error_text
@@ -17,33 +17,33 @@ Keep = Callable[[np.ndarray], np.ndarray | None]
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """How much something changed, relative to the largest element of the output, and the first place that shows it."""
+    """The size of a change, relative to the output's largest element, and the first place that shows it."""
 
     size: float = 0.0
     where: str = ""
 
 
 class Baseline:
-    """What the properties are tried on.
+    """The unchanged call and its outputs.
 
     Args:
-        subject: what is called.
-        inputs: with what.
-        tolerance: the largest effect that counts as none.
-        rng: of the changes.
-        causal: whether the future must not change the past: of all inputs, or of those of these names; `None`: it may.
+        callee: The layer, model or function under test.
+        inputs: Its inputs.
+        tolerance: Largest effect that counts as none.
+        rng: Random generator for the changes.
+        causal: Whether the future must not change the past, or the names of the inputs for which; `None` if it may.
     """
 
     def __init__(
         self,
-        subject: Subject,
+        callee: Callee,
         inputs: Inputs,
         tolerance: float,
         rng: np.random.Generator,
         causal: bool | tuple[str, ...] | None = None,
     ) -> None:
-        self.subject, self.inputs, self.tolerance, self.rng, self.causal = subject, inputs, tolerance, rng, causal
-        self.results = subject.run(inputs)
+        self.callee, self.inputs, self.tolerance, self.rng, self.causal = callee, inputs, tolerance, rng, causal
+        self.results = callee.run(inputs)
         self.scores = attention_scores.among(self.results, inputs)
         self.base = self.outputs(self.results, inputs)
         again = self.run(inputs)
@@ -51,20 +51,20 @@ class Baseline:
         self.repeats = True
 
     def outputs(self, results: Outputs, inputs: Inputs) -> Outputs:
-        """Those results that are compared: with a batch axis, and no scores."""
+        """Return the results to compare: those with a batch axis, without scores."""
         batched = {name: x for name, x in results.items() if x.ndim and x.shape[0] == inputs.batch}
         return {name: x for name, x in batched.items() if name not in self.scores and x.dtype.kind in "iufVb"}
 
     def run(self, inputs: Inputs, **options: Any) -> Outputs:
-        return self.outputs(self.subject.run(inputs, **options), inputs)
+        return self.outputs(self.callee.run(inputs, **options), inputs)
 
     def effect(self, changed: Outputs, base: Outputs, keep: Keep | None = None) -> Effect:
-        """The largest change of any output.
+        """Return the largest change of any output.
 
         Args:
-            changed: the outputs after a change.
-            base: those before.
-            keep: says for an output which positions (B, T) or items (B,) are compared; `None` for none of it.
+            changed: Outputs after a change.
+            base: Outputs before it.
+            keep: Function that returns the positions (B, T) or items (B,) of an output to compare; `None` for none.
         """
         worst = Effect()
         for name, old in base.items():
@@ -77,22 +77,22 @@ class Baseline:
     def row(
         self, name: str, attempt: Callable[[], tuple[Effect, str]], expected: bool | None = True, varied: bool = False
     ) -> Property:
-        """The row of a property.
+        """Try a property, and return its row.
 
         Args:
-            name: of the property.
-            attempt: gives the effect, and what has it, or a remark.
-            expected: whether it should hold.
-            varied: whether the attempt's calls have other shapes, or another order, so that not even the same random
-                state would have them drop the same.
+            name: Name of the property.
+            attempt: Function that returns the effect, and its cause or a remark.
+            expected: Whether the property should hold.
+            varied: Whether the attempt's calls have other shapes or another order. Dropout then differs even from the
+                same random state.
         """
         if not (self.steady and (self.repeats or not varied)):
-            return Property(name, None, None, "two calls differ by themselves", expected)
+            return Property(name, None, None, "two identical calls give different results", expected)
         try:
             effect, because = attempt()
         except CannotTry as reason:
             return Property(name, None, None, str(reason), expected)
-        except Exception as error:  # of the layer's own, which need not take what it is given here
+        except Exception as error:  # from the layer, which may not accept this change
             return Property(name, None, None, f"the call raised {shortened(error_text(error))}", expected)
         where = f"{effect.where} changes {because}" if effect.where else because
         return Property(name, effect.size <= self.tolerance, effect.size, where, expected)
@@ -112,27 +112,27 @@ class Baseline:
         return Effect(float(relative.max(initial=0.0)), where)
 
 
-def real(inputs: Inputs) -> Callable[[np.ndarray], np.ndarray]:
-    """Keeps tokens, where an output has an axis of positions, and everything elsewhere."""
+def keep_tokens(inputs: Inputs) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a filter that keeps tokens if an output has an axis of positions, and everything otherwise."""
     known = set(inputs.lengths().values())
 
     def keep(x: np.ndarray) -> np.ndarray:
-        return inputs.real(x.shape[1]) if x.ndim > 1 and x.shape[1] in known else np.ones(len(x), bool)
+        return inputs.token_mask(x.shape[1]) if x.ndim > 1 and x.shape[1] in known else np.ones(len(x), bool)
 
     return keep
 
 
-def positions(inputs: Inputs, which: Callable[[np.ndarray], np.ndarray]) -> Keep:
-    """Keeps those tokens whose positions are `which`, of outputs with an axis of positions, and nothing elsewhere."""
+def keep_positions(inputs: Inputs, which: Callable[[np.ndarray], np.ndarray]) -> Keep:
+    """Return a filter that keeps tokens at the positions `which` if an output has positions, else nothing."""
 
     def keep(x: np.ndarray) -> np.ndarray | None:
-        return which(np.arange(x.shape[1])) & inputs.real(x.shape[1]) if x.ndim > 2 else None
+        return which(np.arange(x.shape[1])) & inputs.token_mask(x.shape[1]) if x.ndim > 2 else None
 
     return keep
 
 
 def shortened(text: str, length: int = 160) -> str:
-    """One line of at most so many characters.
+    """Join `text` into one line, and truncate it to `length` characters.
 
     >>> shortened("too long", 5)
     'too …'

@@ -1,4 +1,4 @@
-"""Calls what is probed: always from the same random state, its outputs as arrays, or those of a layer within it."""
+"""Calls of the layer, model or function under test, each from the same random state."""
 
 import importlib
 import inspect
@@ -21,18 +21,18 @@ SCORES = "return_attention_scores"
 
 
 class NotCalled(ValueError):
-    """The layer that is to be looked at was not called."""
+    """A call of the model does not call the chosen layer."""
 
 
-class Subject:
-    """A layer, a model or a function, and which layer of it is looked at.
+class Callee:
+    """A layer, model or function under test, and the layer of it whose outputs are examined.
 
     Args:
-        thing: what is called.
-        layer: the layer within it whose outputs are looked at, or its name; `None` means the thing itself.
+        thing: Layer, model or function to call.
+        layer: Layer within it whose outputs are examined, or its name; `None` for the thing itself.
 
     Raises:
-        ValueError: it cannot be called, or there is no such layer.
+        ValueError: The thing cannot be called, or has no such layer.
     """
 
     def __init__(self, thing: Any, layer: Any = None) -> None:
@@ -45,22 +45,22 @@ class Subject:
 
     @property
     def weights(self) -> list[Any]:
-        """What is trained, of the layer that is looked at."""
-        whole = self.thing if self.layer is None else self.layer
-        return list(whole.trainable_weights) if is_keras(whole) else []
+        """The trainable weights of the examined layer."""
+        examined = self.thing if self.layer is None else self.layer
+        return list(examined.trainable_weights) if is_keras(examined) else []
 
     @property
     def trains(self) -> bool:
-        """Whether it can be told `training`."""
+        """Whether the call takes `training`."""
         return is_keras(self.thing) or "training" in parameters_of(self.thing)
 
     @property
     def dtypes(self) -> set[str]:
-        """What its layers compute in."""
+        """The dtypes that its layers compute in."""
         return {layer.compute_dtype for layer in layers_of(self.thing)}
 
     def remember(self) -> None:
-        """Takes the present state, that of random numbers among it, for the one that every call starts from."""
+        """Remember the present state, with that of its random numbers, as the start of every call."""
         if is_keras(self.thing):
             variables = [x for x in self.thing.non_trainable_variables if x.dtype != "string"]
             self._start = [(variable, ops.convert_to_numpy(variable).copy()) for variable in variables]
@@ -70,7 +70,7 @@ class Subject:
             variable.assign(value)
 
     def call(self, inputs: Inputs, training: bool = False) -> Any:
-        """What it returns, or what its layer does: a list of that of each call."""
+        """Return the result; with a `layer`, return that layer's result, or a list if it is called more than once."""
         args, kwargs = inputs.filled(self._tensor)
         if self.trains:
             kwargs["training"] = training
@@ -89,19 +89,21 @@ class Subject:
         return seen[0] if len(seen) == 1 else seen
 
     def run(self, inputs: Inputs, training: bool = False, again: bool = False) -> Outputs:
-        """The outputs as arrays, by name; `again` goes on from the random state that the last call left."""
+        """Return the outputs as arrays, by name; `again` continues from the random state that the last call left."""
         if not again:
             self.restore()
         return {name: array(x) for name, x in leaves(self.call(inputs, training)).items()}
 
     def scores(self, inputs: Inputs) -> Outputs:
-        """The attention scores of the innermost layers that can return them, by layer.
+        """Return the attention scores of the innermost layers that can return them, by layer.
 
-        Each is called a second time, when it is called, and asked for its scores.
+        Each time such a layer is called, it is called once more and asked for its scores.
         """
-        whole = self.thing if self.layer is None else self.layer
-        able = [layer for layer in layers_of(whole) if SCORES in parameters_of(layer)]
-        innermost = [x for x in able if not any(other is not x and other in able for other in x._flatten_layers())]
+        examined = self.thing if self.layer is None else self.layer
+        askable = [layer for layer in layers_of(examined) if SCORES in parameters_of(layer)]
+        innermost = [
+            x for x in askable if not any(other is not x and other in askable for other in x._flatten_layers())
+        ]
         found: Outputs = {}
         problems: list[Exception] = []
         names = {id(each): name for name, each in paths(self.thing)}
@@ -126,7 +128,7 @@ class Subject:
         return found
 
     def with_other_padding(self, inputs: Inputs, rng: np.random.Generator) -> tuple[Outputs, int]:
-        """The outputs when what padding is embedded as is noise, and in how many layers it was."""
+        """Return the outputs with noise as the embedding of padding, and the number of layers that gave it."""
         marked = [(x, slot.pad) for slot, x in inputs.pairs() if slot.pad is not None]
         count = 0
 
@@ -145,11 +147,11 @@ class Subject:
         return outputs, count
 
     def gradients(self, inputs: Inputs, upstream: Outputs) -> list[np.ndarray]:
-        """Of Σ output · upstream, by weight; zeros where a weight is not reached."""
+        """Return the gradients of Σ output · upstream, by weight; zeros where none arrives."""
         dtype = "float64" if "float64" in self.dtypes else "float32"
 
         def call(_: Any) -> tuple[Any]:
-            outputs = leaves(Subject(self.thing).call(inputs))
+            outputs = leaves(Callee(self.thing).call(inputs))
             flat = [ops.reshape(ops.cast(outputs[name], dtype), (-1,)) for name in upstream]
             return (ops.concatenate(flat),)
 
@@ -174,7 +176,7 @@ class Subject:
 
 
 def leaves(result: Any, name: str = "output") -> dict[str, Any]:
-    """The numeric arrays of a nested result, by name."""
+    """Return the numeric arrays of a nested result, by name."""
     if isinstance(result, Mapping):
         parts = [(f"{name}[{key!r}]", item) for key, item in result.items()]
     elif isinstance(result, list | tuple):
@@ -185,14 +187,14 @@ def leaves(result: Any, name: str = "output") -> dict[str, Any]:
 
 
 def array(x: Any) -> np.ndarray:
-    """Any framework's tensor as an array."""
+    """Convert any framework's tensor to an array."""
     if ops.is_tensor(x):
         return ops.convert_to_numpy(x)
     return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """`name`, with a number if it is taken."""
+    """Return `name`, with a number if it is taken."""
     number = 1
     while (result := name if number == 1 else f"{name} ({number})") in taken:
         number += 1
@@ -200,7 +202,7 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def _disturbed(x: Any, where: np.ndarray, rng: np.random.Generator) -> Any:
-    """`x` (B, T, I) with noise at the positions `where` (B, T), carrying the mask that it carries."""
+    """Return `x` (B, T, I) with noise at the positions `where` (B, T), and with the mask that `x` carries."""
     noise = 3 * rng.normal(size=tuple(x.shape)) * (float(np.std(array(x).astype("float64"))) or 1.0)
     where = where.reshape(*where.shape, *[1] * (len(x.shape) - 2))
     disturbed = ops.where(ops.convert_to_tensor(where), ops.cast(ops.convert_to_tensor(noise), x.dtype), x)
@@ -210,7 +212,7 @@ def _disturbed(x: Any, where: np.ndarray, rng: np.random.Generator) -> Any:
 
 
 def _as_of(framework: str, given: np.ndarray) -> Any:
-    """An array as the framework's that it came from."""
+    """Convert an array to a tensor of the framework that it came from."""
     if framework == "numpy":
         return given
     module = importlib.import_module({"jax": "jax.numpy"}.get(framework, framework))

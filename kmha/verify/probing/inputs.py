@@ -1,4 +1,4 @@
-"""The inputs of a call that is probed, changed in one respect at a time."""
+"""The inputs of a call, and copies of them with one thing changed."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -8,16 +8,16 @@ import numpy as np
 
 from kmha.verify.probing import masks
 
-FEW = 2  # the least number of ids among which a token can be changed
+MIN_IDS = 2  # minimum size of the vocabulary for changing a token
 
 
 class CannotTry(Exception):
-    """Why a property could not be tried."""
+    """The reason why a property could not be tried."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where in the call an array stands: the number of its slot."""
+    """The place of an array in the call: the number of its slot."""
 
     index: int
 
@@ -27,13 +27,13 @@ class Slot:
     """One array of the call.
 
     Attributes:
-        names: of the arguments that it is passed as: several if one array is query and value.
-        role: "input" for what is changed, "mask", or "other".
-        batched: whether its first axis is B.
-        framework: whose array it was: "numpy", "tensorflow", "torch" or "jax".
-        pad: the token id, or the number, that is padding; `None` if nothing is.
-        assumed: whether nothing but the custom says that this id is padding.
-        vocabulary: how many token ids there are, as far as is known.
+        names: Names of the arguments that receive it, several if one array is query and value.
+        role: "input" if probes change it, "mask", or "other".
+        batched: Whether its first axis is B.
+        framework: Framework of the array: "numpy", "tensorflow", "torch" or "jax".
+        pad: Token id or number of padding; `None` without padding.
+        assumed: Whether this id is padding by convention only.
+        vocabulary: Number of token ids, as far as it is known.
     """
 
     names: tuple[str, ...]
@@ -51,13 +51,13 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """The arrays of a call, and where they stand in it.
+    """The arrays of a call, and their places in it.
 
     Attributes:
         tree: (positional arguments, keyword arguments), with a `Place` for every array.
-        slots: what the arrays are.
-        arrays: by slot.
-        carried: by slot, the padding mask (B, T) that the tensor carries, True at tokens; `None` if it carries none.
+        slots: Descriptions of the arrays.
+        arrays: Arrays, by slot.
+        carried: Padding mask (B, T) that each tensor carries, True at tokens, by slot; `None` if it carries none.
     """
 
     tree: Any
@@ -67,14 +67,14 @@ class Inputs:
 
     @property
     def batch(self) -> int:
-        """B."""
+        """The batch size B."""
         return next((array.shape[0] for slot, array in self.pairs() if slot.batched), 1)
 
     def pairs(self) -> list[tuple[Slot, np.ndarray]]:
         return list(zip(self.slots, self.arrays, strict=True))
 
     def lengths(self) -> dict[int, int]:
-        """T of the sequences, by slot: of token ids (B, T), and of numbers (B, T, I)."""
+        """Return the length T of each sequence, of token ids (B, T) or numbers (B, T, I), by slot."""
         return {
             index: array.shape[1]
             for index, (slot, array) in enumerate(self.pairs())
@@ -82,7 +82,7 @@ class Inputs:
         }
 
     def tokens(self, index: int) -> np.ndarray | None:
-        """(B, T), False where a sequence is padded; `None` if nothing tells."""
+        """Return (B, T), False where a sequence is padded, or `None` if nothing tells."""
         array, pad = self.arrays[index], self.slots[index].pad
         known = [self.carried[index]]
         if pad is not None:
@@ -93,8 +93,8 @@ class Inputs:
         found = [mask for mask in known if mask is not None]
         return np.logical_and.reduce(found) if found else None
 
-    def real(self, length: int) -> np.ndarray:
-        """(B, T), False where a sequence of this length is padded."""
+    def token_mask(self, length: int) -> np.ndarray:
+        """Return (B, T), False where a sequence of this length is padded."""
         real = np.ones((self.batch, length), bool)
         for index, has in self.lengths().items():
             tokens = self.tokens(index)
@@ -103,19 +103,19 @@ class Inputs:
         return real
 
     def changed(self, index: int, where: np.ndarray, rng: np.random.Generator) -> "Inputs":
-        """Other tokens, or other numbers, at the positions `where` (B, T) of a sequence."""
+        """Replace the tokens, or numbers, at the positions `where` (B, T) of a sequence."""
         array = self.arrays[index].copy()
         array[where] = self._others(index, rng)[where]
         return self._with({index: array})
 
     def reordered(self, order: list[int]) -> "Inputs":
-        """The batch's items `order`: all in another order, or some of them."""
+        """Take the batch's items `order`: all of them in another order, or some of them."""
         arrays = {index: array[order] for index, (slot, array) in enumerate(self.pairs()) if slot.batched}
         carried = tuple(None if mask is None else mask[order] for mask in self.carried)
         return dataclasses.replace(self._with(arrays), carried=carried)
 
     def carrying(self, which: list[int]) -> "Inputs":
-        """Those sequences with a mask, all tokens, where they have none."""
+        """Give those sequences that have no mask a mask of all True."""
         carried = list(self.carried)
         for index in which:
             if carried[index] is None:
@@ -123,7 +123,7 @@ class Inputs:
         return dataclasses.replace(self, carried=tuple(carried))
 
     def padded(self, which: list[int]) -> "Inputs":
-        """The last third of those sequences turned into padding, but for the batch's last item."""
+        """Turn the last third of these sequences into padding, except in the batch's last item."""
         carried, arrays = list(self.carried), {}
         for index in which:
             array, mask, pad = self.arrays[index], carried[index], self.slots[index].pad
@@ -140,7 +140,7 @@ class Inputs:
         return dataclasses.replace(self._with(arrays), carried=tuple(carried))
 
     def lengthened(self, which: list[int], more: int, rng: np.random.Generator) -> "Inputs":
-        """`more` padded positions after each of those sequences, and columns of the masks that hide them."""
+        """Add `more` padded positions to the end of these sequences, and columns to the masks that hide them."""
         arrays, carried, lengths = {}, list(self.carried), self.lengths()
         for index in which:
             mask, pad = carried[index], self.slots[index].pad
@@ -157,7 +157,7 @@ class Inputs:
         return dataclasses.replace(self._with(arrays), carried=tuple(carried))
 
     def filled(self, convert: Callable[[Slot, np.ndarray, np.ndarray | None], Any]) -> Any:
-        """(positional arguments, keyword arguments); an array that stands in two places is one tensor in both."""
+        """Return (positional arguments, keyword arguments); an array in two places is one tensor in both."""
         return _filled(self.tree, [convert(*each) for each in zip(self.slots, self.arrays, self.carried, strict=True)])
 
     def _with(self, arrays: Mapping[int, np.ndarray]) -> "Inputs":
@@ -165,25 +165,25 @@ class Inputs:
         return dataclasses.replace(self, arrays=replaced)
 
     def _others(self, index: int, rng: np.random.Generator) -> np.ndarray:
-        """An array of the same shape with another token, or another number, in every place."""
+        """Return an array of the same shape with another token, or another number, in every place."""
         array = self.arrays[index]
         if not is_ids(array):
             spread = 2 * float(np.std(array.astype("float64"))) or 1.0
             return (array.astype("float64") + spread * rng.normal(size=array.shape)).astype(array.dtype)
         slot = self.slots[index]
-        # Where a mask was given, id 0 may be padding, and no token may become it.
+        # If there is a mask, id 0 may be padding, so no token may become 0.
         pad = [] if slot.pad is None and self.carried[index] is None else [slot.pad or 0]
-        known = np.setdiff1d(array, np.array(pad, array.dtype))  # ids that the layer is known to take
-        if len(known) < FEW:
+        known = np.setdiff1d(array, np.array(pad, array.dtype))  # the ids that the layer is known to take
+        if len(known) < MIN_IDS:
             known = np.setdiff1d(np.arange(slot.vocabulary), np.array(pad or [0]))
-        if len(known) < FEW:
-            raise CannotTry(f"no other token id is known to change those of {slot.name} to")
+        if len(known) < MIN_IDS:
+            raise CannotTry(f"the tokens of {slot.name} cannot be changed: no other token id is known")
         steps = rng.integers(1, len(known), size=array.shape)
         return known[(np.searchsorted(known, array) + steps) % len(known)].astype(array.dtype)
 
 
 def is_ids(array: np.ndarray) -> bool:
-    """Whether an array holds token ids."""
+    """Return whether an array holds token ids."""
     return array.dtype.kind in "iu"
 
 

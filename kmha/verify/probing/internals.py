@@ -1,4 +1,4 @@
-"""What an output does not show: whether rows of scores sum to one, and whether gradient reaches every weight."""
+"""The properties that outputs do not show: sums of scores, and gradients of weights."""
 
 from typing import Any
 
@@ -7,26 +7,26 @@ from keras import ops
 
 from kmha.verify.probing import scores
 from kmha.verify.probing.baseline import Baseline, shortened
-from kmha.verify.probing.calls import Subject
+from kmha.verify.probing.calls import Callee
 from kmha.verify.probing.inputs import CannotTry
 from kmha.verify.probing.report import Property
 from kmha.verify.probing.sublayers import is_keras, paths
 
-NAMED = 3  # weights that are named, at most
+MAX_NAMED = 3  # maximum number of weights to name
 
 
 def rows(baseline: Baseline) -> list[Property]:
-    """Scores of attention are not negative, and each query's sum to one."""
+    """Check that the attention scores are not negative, and that each query's scores sum to one."""
     found = {name: baseline.results[name] for name in baseline.scores}
     try:
-        found |= baseline.subject.scores(baseline.inputs)
+        found |= baseline.callee.scores(baseline.inputs)
     except CannotTry as reason:
         if not found:
             return [Property("rows", None, None, shortened(str(reason)))]
     if not found:
-        why = "no scores are returned, and no layer within takes `return_attention_scores`"
+        why = "it returns no scores, and none of its layers takes `return_attention_scores`"
         return [Property("rows", None, None, why)]
-    thing = baseline.subject.thing
+    thing = baseline.callee.thing
     axes = {name or layer.name: _attended(layer) for name, layer in paths(thing)}
     axes |= dict.fromkeys(baseline.scores, _attended(thing))
     worst, where = 0.0, ""
@@ -40,19 +40,20 @@ def rows(baseline: Baseline) -> list[Property]:
 
 
 def _attended(layer: Any) -> int:
-    """How many axes of keys the scores of a layer have."""
+    """Return the number of key axes in a layer's scores."""
     axes = getattr(layer, "attention_axes", None) or getattr(layer, "_attention_axes", None)
     return len(axes) if isinstance(axes, list | tuple) else 1
 
 
 def gradient(baseline: Baseline) -> list[Property]:
-    """Every trained weight has a gradient that is not zero; but for key biases, whose gradient has to be."""
-    weights = baseline.subject.weights
+    """Check that every trained weight has a nonzero gradient, except key biases, whose gradient must be zero."""
+    weights = baseline.callee.weights
     if not weights:
-        what = "nothing in it is trained" if is_keras(baseline.subject.thing) else "a function's weights are not known"
-        return [Property("gradient", None, None, what)]
+        known = is_keras(baseline.callee.thing)
+        why = "it has no trainable weights" if known else "the weights of a function are unknown"
+        return [Property("gradient", None, None, why)]
     try:
-        gradients = baseline.subject.gradients(baseline.inputs, _upstream(baseline))
+        gradients = baseline.callee.gradients(baseline.inputs, _upstream(baseline))
     except Exception as error:
         return [Property("gradient", None, None, shortened(f"{type(error).__name__}: {error}"))]
     sizes = [float(np.max(np.abs(x), initial=0.0)) for x in gradients]
@@ -71,28 +72,28 @@ def gradient(baseline: Baseline) -> list[Property]:
             missing.append(weight.path if size == 0 else f"{weight.path} (NaN)")
             size = 0.0
         smallest = min(smallest, size / largest)
-    note = f"but {_listed(excused)}: no softmax depends on it" if excused else ""
-    where = f"not {_listed(missing)}" if missing else note
+    note = f"except {_listed(excused)}: no softmax depends on it" if excused else ""
+    where = f"no gradient for {_listed(missing)}" if missing else note
     return [Property("gradient", not missing, smallest, where)]
 
 
 def _upstream(baseline: Baseline) -> dict[str, np.ndarray]:
-    """What the outputs of the whole are multiplied by: random numbers, and zeros at padding."""
+    """Return the factors of the outputs: random numbers, with zeros at padding."""
     inputs = baseline.inputs
-    results = baseline.results if baseline.subject.layer is None else Subject(baseline.subject.thing).run(inputs)
+    results = baseline.results if baseline.callee.layer is None else Callee(baseline.callee.thing).run(inputs)
     known, upstream = set(inputs.lengths().values()), {}
     for name, x in results.items():
         if x.dtype.kind in "fV":
             upstream[name] = baseline.rng.normal(size=x.shape)
             if name not in baseline.scores and x.ndim > 1 and x.shape[0] == inputs.batch and x.shape[1] in known:
-                upstream[name][~inputs.real(x.shape[1])] = 0
+                upstream[name][~inputs.token_mask(x.shape[1])] = 0
     if not upstream:
-        raise ValueError("no output is of floating point numbers")
+        raise ValueError("no output has floating-point numbers")
     return upstream
 
 
 def _changes_nothing(baseline: Baseline, weight: Any) -> bool:
-    """Whether the outputs are the same with another weight."""
+    """Return whether the outputs stay the same when a weight changes."""
     before = ops.convert_to_numpy(weight).copy()
     try:
         weight.assign(before + baseline.rng.normal(size=before.shape).astype(before.dtype))
@@ -102,5 +103,5 @@ def _changes_nothing(baseline: Baseline, weight: Any) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more

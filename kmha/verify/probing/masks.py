@@ -1,6 +1,6 @@
-"""Masks among a call's arguments: whose positions they hide, and what they become when a sequence grows.
+"""The masks among a call's arguments: which positions they hide, and how they grow with a sequence.
 
-True, or 1, means attend; a mask of floats that has negative numbers is one that is added to the logits.
+True, or 1, means attend. A mask of floats with negative numbers is added to the logits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,37 +8,37 @@ from typing import Any
 
 import numpy as np
 
-HIDES = -1e3  # what is added to the logit of a position that is hidden is below this
-BETWEEN = ("attention_mask", "look_ahead_mask")  # with two axes (T, S), where other masks are (B, S)
+HIDDEN_BELOW = -1e3  # a smaller number, added to a logit, hides its position
+QUERY_KEY_MASKS = ("attention_mask", "look_ahead_mask")  # these have axes (T, S) where other masks have (B, S)
 
 
 def is_batched(name: str, mask: np.ndarray, batch: int | None) -> bool:
-    """Whether the first axis is B.
+    """Return whether the first axis is B.
 
     >>> is_batched("attention_mask", np.ones((3, 3)), 3), is_batched("mask", np.ones((3, 5)), 3)
     (False, True)
     """
-    if mask.ndim == 2 and name in BETWEEN and mask.shape[0] == mask.shape[1]:
+    if mask.ndim == 2 and name in QUERY_KEY_MASKS and mask.shape[0] == mask.shape[1]:
         return False
     return mask.ndim >= 2 and mask.shape[0] == batch
 
 
 def visible(mask: np.ndarray) -> np.ndarray:
-    """`mask` as booleans, True where it hides nothing.
+    """Return `mask` as booleans, True where it hides nothing.
 
     >>> visible(np.array([0.0, -1e9])), visible(np.array([0, 1]))
     (array([ True, False]), array([False,  True]))
     """
-    return mask > HIDES if is_added(mask) else mask != 0
+    return mask > HIDDEN_BELOW if is_added(mask) else mask != 0
 
 
 def is_added(mask: np.ndarray) -> bool:
-    """Whether it is added to the logits."""
+    """Return whether the mask is added to the logits."""
     return mask.dtype.kind in "fV" and bool((mask.astype("float64") < 0).any())
 
 
 def columns(mask: np.ndarray, batched: bool, batch: int) -> np.ndarray | None:
-    """(B, S), False at keys to which no query may attend; `None` if the last axis is of size 1.
+    """Return (B, S), False at keys that no query may attend to, or `None` if the last axis has size 1.
 
     >>> columns(np.array([[[1, 0], [1, 0]], [[0, 1], [1, 1]]]), True, 2)
     array([[ True, False],
@@ -53,16 +53,16 @@ def columns(mask: np.ndarray, batched: bool, batch: int) -> np.ndarray | None:
 
 
 def hides(names: Sequence[str], mask: np.ndarray, slots: Sequence[Any], lengths: Mapping[int, int]) -> list[int]:
-    """Which sequences' positions a mask's columns are.
+    """Return the sequences whose positions are the mask's columns.
 
-    A mask `value_mask` is that of `value`; any other is that of the one sequence of its length, and where there are
-    several, an `attention_mask` is that of the keys.
+    The mask `value_mask` belongs to `value`. Any other mask belongs to the one sequence of its length; if there are
+    several, an `attention_mask` belongs to the keys.
 
     Args:
-        names: of the mask.
-        mask: (..., S).
-        slots: the call's, by number.
-        lengths: of the sequences, by slot.
+        names: Names of the mask.
+        mask: The mask, (..., S).
+        slots: The call's slots, by number.
+        lengths: Lengths of the sequences, by slot.
     """
     named = [index for index in lengths for name in slots[index].names if f"{name}_mask" in names]
     fitting = [index for index, length in lengths.items() if mask.shape[-1] == length]
@@ -75,7 +75,7 @@ def hides(names: Sequence[str], mask: np.ndarray, slots: Sequence[Any], lengths:
 
 
 def lengthened(mask: np.ndarray, batched: bool, lengths: set[int], more: int) -> np.ndarray:
-    """`mask` with `more` hidden columns, and as many rows like the last, where its axes have one of `lengths`.
+    """Return `mask` with `more` hidden columns, and with copies of its last row, on axes that have one of `lengths`.
 
     >>> lengthened(np.array([[1, 0], [1, 1]]), False, {2}, 1)
     array([[1, 0, 0],

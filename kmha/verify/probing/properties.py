@@ -1,23 +1,23 @@
-"""The properties: each changes the inputs in one respect, calls again, and measures what else has changed."""
+"""The properties. Each changes one thing in the inputs, calls again, and measures what else changes."""
 
 import dataclasses
 
 import numpy as np
 
-from kmha.verify.probing.baseline import Baseline, Effect, positions, real
+from kmha.verify.probing.baseline import Baseline, Effect, keep_positions, keep_tokens
 from kmha.verify.probing.calls import Outputs
 from kmha.verify.probing.inputs import CannotTry, Inputs
 from kmha.verify.probing.report import Property
 from kmha.verify.probing.sublayers import is_functional, is_keras, parameters_of
 
-CUTS = 8  # positions after which the future is changed, at most
-ALONE = 4  # items that are run alone, at most
-MORE = 3  # positions of further padding
+MAX_CUTS = 8  # maximum number of positions from which the future is changed
+MAX_ALONE = 4  # maximum number of items that are run alone
+EXTRA = 3  # positions of further padding
 
 
 def finite(baseline: Baseline) -> list[Property]:
-    """No NaN and no infinity, but at padding."""
-    keep = real(baseline.inputs)
+    """Check that the output has no NaN or infinity, except at padding."""
+    keep = keep_tokens(baseline.inputs)
     for name, x in baseline.base.items():
         kept = np.expand_dims(keep(x), tuple(range(np.ndim(keep(x)), x.ndim)))
         bad = np.argwhere(~np.isfinite(x.astype("float64")) & kept)
@@ -28,14 +28,14 @@ def finite(baseline: Baseline) -> list[Property]:
 
 
 def repeats(baseline: Baseline) -> list[Property]:
-    """Two calls with training=False, one after the other, are the same; training=True may differ, which is said."""
-    baseline.subject.restore()
+    """Check that two calls with training=False agree, and report whether training=True differs."""
+    baseline.callee.restore()
     first = baseline.run(baseline.inputs, again=True)
     effect = baseline.effect(baseline.run(baseline.inputs, again=True), first)
     baseline.repeats = effect.size <= baseline.tolerance
     where = f"{effect.where} changes with a second call"
     if baseline.repeats:
-        where = _training(baseline) if baseline.subject.trains else ""
+        where = _training(baseline) if baseline.callee.trains else ""
     return [Property("repeats", baseline.repeats, effect.size, where)]
 
 
@@ -45,12 +45,13 @@ def _training(baseline: Baseline) -> str:
     except Exception as error:
         return f"training=True raises {type(error).__name__}"
     finally:
-        baseline.subject.restore()
-    return f"training=True changes it by {effect.size:.2g}" if effect.size > baseline.tolerance else "training=True too"
+        baseline.callee.restore()
+    differs = effect.size > baseline.tolerance
+    return f"training=True changes it by {effect.size:.2g}" if differs else "the same with training=True"
 
 
 def causal(baseline: Baseline) -> list[Property]:
-    """Other tokens from a position on leave the outputs before it as they are; a row for each sequence."""
+    """Check that other tokens from a position on leave the outputs before it as they are; one row per sequence."""
     inputs, lengths = baseline.inputs, baseline.inputs.lengths()
     named = set(baseline.causal) if isinstance(baseline.causal, tuple) else set()
     outputs = {x.shape[1] for x in baseline.base.values() if x.ndim > 2}
@@ -76,21 +77,21 @@ def _causal(baseline: Baseline, index: int) -> tuple[Effect, str]:
         raise CannotTry(f"{name} has one position; give two or more")
     tokens = np.ones((inputs.batch, length), bool) if tokens is None else tokens
     worst, after = (Effect(), ""), 0.0
-    for cut in sorted({round(x) for x in np.linspace(1, length - 1, CUTS)}):
+    for cut in sorted({round(x) for x in np.linspace(1, length - 1, MAX_CUTS)}):
         changed = baseline.run(inputs.changed(index, tokens & (np.arange(length) >= cut), baseline.rng))
-        future = baseline.effect(changed, baseline.base, positions(inputs, lambda t, cut=cut: t >= cut))  # type: ignore[misc]
-        past = baseline.effect(changed, baseline.base, positions(inputs, lambda t, cut=cut: t < cut))  # type: ignore[misc]
+        future = baseline.effect(changed, baseline.base, keep_positions(inputs, lambda t, cut=cut: t >= cut))  # type: ignore[misc]
+        past = baseline.effect(changed, baseline.base, keep_positions(inputs, lambda t, cut=cut: t < cut))  # type: ignore[misc]
         after = max(after, future.size, past.size)
-        if past.where or not worst[1]:  # the last cut tells most: how far back a single token of the future is seen
+        if past.where or not worst[1]:  # the last cut tells most: how far back a single future token has an effect
             size = max(past.size, worst[0].size)
             worst = Effect(size, past.where), f"with {name}[:, {cut}:]" if past.where else ""
     if after == 0:
-        raise CannotTry(f"changing {name} changes no output at all")
+        raise CannotTry(f"no output depends on {name}")
     return worst
 
 
 def padding(baseline: Baseline) -> list[Property]:
-    """Other numbers, or other embeddings, at padded positions leave the outputs at tokens as they are."""
+    """Check that other numbers, or other embeddings, at padded positions leave the outputs at tokens as they are."""
     return [baseline.row("padding", lambda: _padding(baseline), _should_ignore(baseline))]
 
 
@@ -99,7 +100,7 @@ def _padding(baseline: Baseline) -> tuple[Effect, str]:
     if not any((tokens := inputs.tokens(i)) is not None and not tokens.all() for i in inputs.lengths()):
         inputs, which, note = _markable(baseline)
         if max(inputs.lengths()[i] for i in which) < 2:
-            raise CannotTry("there is one position, which cannot be padding; give two or more")
+            raise CannotTry("a single position cannot be padding; give two or more")
         inputs = inputs.padded(which)
     base = baseline.run(inputs)
     changed, embedded, names = inputs, False, []
@@ -112,19 +113,19 @@ def _padding(baseline: Baseline) -> tuple[Effect, str]:
         else:
             changed = changed.changed(index, ~tokens, baseline.rng)
             names.append(slot.name)
-    effect = baseline.effect(baseline.run(changed), base, real(inputs)) if names else Effect()
+    effect = baseline.effect(baseline.run(changed), base, keep_tokens(inputs)) if names else Effect()
     because = f"with padded positions of {', '.join(names)}"
     if embedded:
-        outputs, count = baseline.subject.with_other_padding(changed, baseline.rng)
+        outputs, count = baseline.callee.with_other_padding(changed, baseline.rng)
         if not count:
-            raise CannotTry("no Embedding gets these ids, so that there is nothing of the padding to change but its id")
-        effect = baseline.effect(baseline.outputs(outputs, inputs), base, real(inputs))
-        because = "with what padding is embedded as"
+            raise CannotTry("no Embedding receives these ids, so only the id of the padding could be changed")
+        effect = baseline.effect(baseline.outputs(outputs, inputs), base, keep_tokens(inputs))
+        because = "with the embedding of padding"
     return effect, because if effect.where else note
 
 
 def _hidden_by_masks(inputs: Inputs, index: int) -> bool:
-    """Whether masks, other than the id of padding, hide the padded positions."""
+    """Return whether masks hide the padded positions, not only the id of padding."""
     pad = inputs.arrays[index] != inputs.slots[index].pad
     slots = list(inputs.slots)
     slots[index] = dataclasses.replace(slots[index], pad=None)
@@ -133,7 +134,7 @@ def _hidden_by_masks(inputs: Inputs, index: int) -> bool:
 
 
 def padding_length(baseline: Baseline) -> list[Property]:
-    """The same tokens with more padding after them have the same outputs."""
+    """Check that more padding after the same tokens leaves the outputs as they are."""
     return [baseline.row("padding_length", lambda: _padding_length(baseline), _should_ignore(baseline), varied=True)]
 
 
@@ -144,38 +145,38 @@ def _padding_length(baseline: Baseline) -> tuple[Effect, str]:
         inputs, which, note = _markable(baseline)
     base = baseline.run(inputs)
     grown = {inputs.lengths()[i] for i in which}
-    longer = inputs.lengthened(which, MORE, baseline.rng)
+    longer = inputs.lengthened(which, EXTRA, baseline.rng)
     try:
-        baseline.subject.run(longer)
-    except Exception:  # sequences that go side by side, such as token ids and segment ids, have to be of one length
+        baseline.callee.run(longer)
+    except Exception:  # sequences that belong together, such as token ids and segment ids, must have the same length
         side_by_side = [i for i, length in inputs.lengths().items() if length in grown]
-        longer = inputs.lengthened(side_by_side, MORE, baseline.rng)
+        longer = inputs.lengthened(side_by_side, EXTRA, baseline.rng)
     changed = {
         name: x[:, : base[name].shape[1]] if base[name].ndim > 1 and base[name].shape[1] in grown else x
-        for name, x in baseline.outputs(baseline.subject.run(longer), longer).items()
+        for name, x in baseline.outputs(baseline.callee.run(longer), longer).items()
     }
-    effect = baseline.effect(changed, base, real(inputs))
-    return effect, f"with {MORE} more padded positions" if effect.where else note
+    effect = baseline.effect(changed, base, keep_tokens(inputs))
+    return effect, f"with {EXTRA} more padded positions" if effect.where else note
 
 
 def _markable(baseline: Baseline) -> tuple[Inputs, list[int], str]:
-    """The inputs with a mask for each sequence, if need be one made here; the sequences; and a remark."""
+    """Return the inputs with a mask for each sequence, made here if necessary; the sequences; and a remark."""
     inputs = baseline.inputs
     which = [i for i in inputs.lengths() if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
     if which:
         assumed = any(inputs.slots[i].assumed for i in which)
-        return inputs, which, "id 0 was taken for padding" if assumed else ""
+        return inputs, which, "id 0 is assumed to be padding" if assumed else ""
     if not inputs.lengths():
         raise CannotTry("there is no sequence: (B, T, I), or token ids (B, T)")
     if _takes_mask(baseline) is False:
-        raise CannotTry("nothing says what is padded: give mask=…, boolean (B, T), True at tokens")
+        raise CannotTry("nothing marks the padding: give mask=…, boolean (B, T), True at tokens")
     which = list(inputs.lengths())
-    return inputs.carrying(which), which, "with a mask made for it"
+    return inputs.carrying(which), which, "with a mask made by probe"
 
 
 def _takes_mask(baseline: Baseline) -> bool | None:
-    """Whether a mask that the tensors carry gets to the layer; `None` if it may."""
-    thing, parameters = baseline.subject.thing, parameters_of(baseline.subject.thing)
+    """Return whether a mask that the tensors carry reaches the layer; `None` if it may."""
+    thing, parameters = baseline.callee.thing, parameters_of(baseline.callee.thing)
     if not is_keras(thing):
         return False
     tensors = [slot for slot in baseline.inputs.slots if slot.role == "input"]
@@ -188,18 +189,18 @@ def _takes_mask(baseline: Baseline) -> bool | None:
 
 
 def _should_ignore(baseline: Baseline) -> bool | None:
-    """Whether padding should change nothing: it should where it is known what is padding, and that it was said."""
+    """Return whether padding should change nothing: it should if the padding is known and the layer was told."""
     inputs = baseline.inputs
     tokens = {i: found for i in inputs.lengths() if (found := inputs.tokens(i)) is not None}
-    said = [i for i in tokens if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
-    marked = {*said, *(i for i, found in tokens.items() if not found.all())}
+    declared = [i for i in tokens if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
+    marked = {*declared, *(i for i, found in tokens.items() if not found.all())}
     if marked:
         return True if any(not inputs.slots[i].assumed for i in marked) else None
     return _takes_mask(baseline) or None
 
 
 def batch_order(baseline: Baseline) -> list[Property]:
-    """The items in another order have the same outputs, in that order."""
+    """Check that the items in another order have the same outputs, in that order."""
 
     def attempt() -> tuple[Effect, str]:
         batch, worst = _several(baseline), Effect()
@@ -212,13 +213,13 @@ def batch_order(baseline: Baseline) -> list[Property]:
 
 
 def batch_size(baseline: Baseline) -> list[Property]:
-    """An item alone has the outputs that it has among others."""
+    """Check that an item alone has the same outputs as among others."""
 
     def attempt() -> tuple[Effect, str]:
         worst, because = Effect(), ""
-        for item in range(min(ALONE, _several(baseline))):
+        for item in range(min(MAX_ALONE, _several(baseline))):
             alone = baseline.inputs.reordered([item])
-            effect = _items(baseline, [item], baseline.outputs(baseline.subject.run(alone), alone))
+            effect = _items(baseline, [item], baseline.outputs(baseline.callee.run(alone), alone))
             if effect.size > worst.size:
                 worst, because = effect, f"when item {item} is alone" if effect.where else ""
         return worst, because
@@ -228,11 +229,11 @@ def batch_size(baseline: Baseline) -> list[Property]:
 
 def _several(baseline: Baseline) -> int:
     if baseline.inputs.batch < 2:
-        raise CannotTry("there is one item in the batch; give two or more")
+        raise CannotTry("the batch has one item; give two or more")
     return baseline.inputs.batch
 
 
 def _items(baseline: Baseline, order: list[int], changed: Outputs) -> Effect:
-    """The effect on the batch's items `order`."""
+    """Return the effect on the batch's items `order`."""
     inputs = baseline.inputs.reordered(order)
-    return baseline.effect(changed, {name: x[order] for name, x in baseline.base.items()}, real(inputs))
+    return baseline.effect(changed, {name: x[order] for name, x in baseline.base.items()}, keep_tokens(inputs))

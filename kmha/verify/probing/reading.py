@@ -1,4 +1,4 @@
-"""From what a user passes to `kmha.verify.probe` to the inputs of a call."""
+"""Reading what a user passes to `kmha.verify.probe` into the inputs of a call."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,29 +11,28 @@ from kmha.verify.probing import masks
 from kmha.verify.probing.inputs import Inputs, Place, Slot, is_ids
 from kmha.verify.probing.sublayers import describe, is_keras, layers_of, parameters_of
 
-SIZES = 3, 7  # B and T of what is made where they are left open
-OPEN = 5  # any other size that is left open
-VOCABULARY = 10  # token ids, where no embedding says how many there are
+SIZES = 3, 7  # B and T of generated arrays, where the shape leaves them open
+OPEN_SIZE = 5  # any other size that the shape leaves open
+VOCABULARY = 10  # number of token ids, if no embedding tells
 PAD = 0  # the usual id of padding
-NOT_TOKENS = ("segment", "position", "type")  # integers of which 0 is no padding
+NOT_TOKENS = ("segment", "position", "type")  # arguments of integers in which 0 is not padding
 
 
 def read(
     thing: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], mask: Any, pad_id: int | None, rng: Any
 ) -> Inputs:
-    """The inputs of a call.
+    """Read the inputs of a call.
 
     Args:
-        thing: what is called.
-        args: arrays, nested lists, tuples and dicts of them, shapes, or `keras.Input`; none for a model that has its
-            own.
-        kwargs: further arguments, of which arrays are taken up.
-        mask: the padding mask, (B, T) or with axes of size 1 in between, or a dict of them by input.
-        pad_id: the id of padding; `None`: what the thing says, or else 0.
-        rng: what arrays are made with.
+        thing: Layer, model or function under test.
+        args: Arrays; nested lists, tuples and dicts of them; shapes; or `keras.Input`. None for a model with its own.
+        kwargs: Further arguments, whose arrays become inputs too.
+        mask: Padding mask, (B, T) or with axes of size 1 in between, or a dict of them by input.
+        pad_id: Token id of padding. `None` takes what the thing says, or else 0.
+        rng: Random generator for new arrays.
 
     Raises:
-        ValueError: there are no inputs, a mask does not fit, or cannot be passed.
+        ValueError: There are no inputs, or a mask does not fit or cannot be passed.
     """
     if "training" in kwargs:
         raise ValueError("probe sets `training` itself: it calls with training=False, and once with training=True.")
@@ -42,23 +41,23 @@ def read(
         kwargs["mask"], mask = _array(mask), None
         if "mask" not in parameters:
             raise ValueError(
-                f"{describe(thing)} takes no argument `mask`. Pass its mask by the name that it has there, such as "
-                "probe(layer, x, attention_mask=…); a mask (B, T) for a Keras layer may travel with the tensor."
+                f"{describe(thing)} takes no argument `mask`. Pass the mask by its name there, such as "
+                "probe(layer, x, attention_mask=…). A Keras layer also reads a mask (B, T) from the tensor."
             )
     elif mask is not None and "mask" in parameters and len(args) > 1 and not isinstance(mask, Mapping):
-        kwargs["mask"] = _array(mask)  # Keras fills the argument in where there is one tensor only
+        kwargs["mask"] = _array(mask)  # Keras fills in the argument if there is only one tensor
     inputs = _slots(thing, args or _own_inputs(thing, kwargs), kwargs, parameters, rng)
     _check_masks(inputs)
     return _with_masks(thing, _with_pads(thing, inputs, pad_id), mask)
 
 
 def _structure(thing: Any) -> Any:
-    """The `keras.Input` of a model, or the list or dict of them; `None` if it is made otherwise."""
+    """Return the `keras.Input` of a model, or the list or dict of them; `None` for any other thing."""
     return getattr(getattr(thing, "_functional", None) or thing, "_inputs_struct", None)
 
 
 def _rename(reader: "_Reader", tree: tuple[Any, ...], structure: Any) -> None:
-    """Gives the arrays of a model of `keras.Input` the names that those have."""
+    """Give the arrays of a model of `keras.Input` the names of its inputs."""
     places, tensors = keras.tree.flatten(tree), keras.tree.flatten(structure)
     if structure is None or isinstance(structure, Mapping) or len(places) != len(tensors):
         return
@@ -68,16 +67,16 @@ def _rename(reader: "_Reader", tree: tuple[Any, ...], structure: Any) -> None:
 
 
 def _own_inputs(thing: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The `keras.Input`s of a model."""
+    """Return the `keras.Input`s of a model."""
     structure = _structure(thing)
     if structure is not None:
         return (structure,)
     if any(hasattr(value, "shape") for value in kwargs.values()):
         return ()
     raise ValueError(
-        f"the inputs of {describe(thing)} are not known. Give what it is called with: arrays, probe(layer, x); shapes "
-        "of random numbers, probe(layer, (3, 7, 16)); or specifications, "
-        'probe(model, keras.Input((7,), dtype="int32")).'
+        f"the inputs of {describe(thing)} are not known. Give the inputs of a call: arrays, probe(layer, x); "
+        "shapes of random numbers, probe(layer, (3, 7, 16)); or specifications, probe(model, "
+        'keras.Input((7,), dtype="int32")).'
     )
 
 
@@ -106,19 +105,19 @@ def _slots(thing: Any, args: tuple[Any, ...], kwargs: dict[str, Any], parameters
 def _check_masks(inputs: Inputs) -> None:
     sizes = {1, *inputs.lengths().values()}
     for slot, mask in inputs.pairs():
-        padding = slot.role == "mask" and mask.ndim == 2 and slot.name not in masks.BETWEEN
+        padding = slot.role == "mask" and mask.ndim == 2 and slot.name not in masks.QUERY_KEY_MASKS
         if padding and len(sizes) > 1 and mask.shape[-1] not in sizes:
             raise ValueError(_no_fit(slot.name, mask, inputs))
 
 
 def _with_pads(thing: Any, inputs: Inputs, pad_id: int | None) -> Inputs:
-    """Which id, or which number, is padding."""
+    """Return the id or the number that is padding."""
     found = layers_of(thing)
     zero = any(isinstance(layer, keras.layers.Embedding) and layer.mask_zero for layer in found)
-    said = [layer.pad_id for layer in found if isinstance(getattr(layer, "pad_id", None), int)]
+    declared = [layer.pad_id for layer in found if isinstance(getattr(layer, "pad_id", None), int)]
     numbers = [layer.mask_value for layer in found if isinstance(layer, keras.layers.Masking)]
-    known = pad_id is not None or zero or bool(said)
-    pad = pad_id if pad_id is not None else [0, *said][not zero] if known else PAD
+    known = pad_id is not None or zero or bool(declared)
+    pad = pad_id if pad_id is not None else [0, *declared][not zero] if known else PAD
     slots = list(inputs.slots)
     for index in inputs.lengths():
         slot, array = slots[index], inputs.arrays[index]
@@ -131,7 +130,7 @@ def _with_pads(thing: Any, inputs: Inputs, pad_id: int | None) -> Inputs:
 
 
 def _with_masks(thing: Any, inputs: Inputs, mask: Any) -> Inputs:
-    """Padding masks for the tensors to carry, but for those that say what the ids say."""
+    """Let the tensors carry the padding masks, except those that say the same as the ids."""
     if mask is None:
         return inputs
     slots, carried, tree = list(inputs.slots), list(inputs.carried), inputs.tree
@@ -139,7 +138,7 @@ def _with_masks(thing: Any, inputs: Inputs, mask: Any) -> Inputs:
     for name, given in (mask if isinstance(mask, Mapping) else {"": mask}).items():
         array = _array(given)
         if name and name not in names:
-            raise ValueError(f"mask: there is no sequence {name!r}. There are: {', '.join(names) or 'none'}.")
+            raise ValueError(f"mask: there is no sequence {name!r}. The sequences are: {', '.join(names) or 'none'}.")
         which = [names[name]] if name else list(inputs.lengths())
         which = [index for index in which if inputs.arrays[index].shape[:2] == array.shape]
         if not which:
@@ -159,14 +158,14 @@ def _with_masks(thing: Any, inputs: Inputs, mask: Any) -> Inputs:
 def _no_fit(name: str, mask: np.ndarray, inputs: Inputs) -> str:
     sequences = [f"{inputs.slots[index].name} {inputs.arrays[index].shape}" for index in inputs.lengths()]
     return (
-        f"{name} must be a padding mask (B, T), True at tokens, with the first axes of a sequence: "
-        f"{', '.join(sequences) or 'there is none'}. Received: {mask.shape}. A mask of who attends to whom goes in the "
-        "layer's own argument, such as attention_mask=…"
+        f"{name} must be a padding mask (B, T), True at tokens, with the first two axes of a sequence: "
+        f"{', '.join(sequences) or 'there is none'}. Received: {mask.shape}. Pass a mask of queries and keys "
+        "in the layer's own argument, such as attention_mask=…"
     )
 
 
 class _Reader:
-    """Takes the arrays out of a nested structure; an array that is met twice gets one slot with two names."""
+    """Takes the arrays out of a nested structure; an array in two places gets one slot with two names."""
 
     def __init__(self, rng: np.random.Generator, embeddings: list[Any]) -> None:
         self.rng, self.embeddings = rng, embeddings
@@ -187,7 +186,7 @@ class _Reader:
         return value
 
     def _slot(self, value: Any, name: str) -> Place:
-        # Two equal shapes may be one object, and are two arrays all the same.
+        # Two equal shapes may be one object, but they stand for two arrays.
         index = len(self.arrays) if _is_shape(value) else self._seen.setdefault(id(value), len(self.arrays))
         if index == len(self.arrays):
             framework = type(value).__module__.partition(".")[0].removesuffix("lib")
@@ -200,15 +199,15 @@ class _Reader:
         return Place(index)
 
     def _vocabulary(self, value: Any) -> int:
-        """How many token ids there are: of the embedding that gets them, or of the smallest."""
-        its = [x.input_dim for x in self.embeddings if any(each is value for each in _symbolic_inputs(x))]
-        return min(its or [layer.input_dim for layer in self.embeddings], default=VOCABULARY)
+        """Return the number of token ids of the embedding that receives them, or of the smallest embedding."""
+        sizes = [x.input_dim for x in self.embeddings if any(each is value for each in _symbolic_inputs(x))]
+        return min(sizes or [layer.input_dim for layer in self.embeddings], default=VOCABULARY)
 
     def _made(self, value: Any, name: str) -> np.ndarray:
         shape, dtype = value, keras.config.floatx()
         if isinstance(value, keras.KerasTensor):
             shape, dtype = value.shape, keras.backend.standardize_dtype(value.dtype)
-        sizes = [*SIZES, *[OPEN] * len(shape)]
+        sizes = [*SIZES, *[OPEN_SIZE] * len(shape)]
         shape = [default if size is None else size for size, default in zip(shape, sizes, strict=False)]
         if dtype == "bool" or name.endswith("mask"):
             return np.ones(shape, dtype)
@@ -219,7 +218,7 @@ class _Reader:
 
 
 def _symbolic_inputs(layer: Any) -> list[Any]:
-    """The tensors with which a layer of a model of `keras.Input` was called."""
+    """Return the tensors with which a layer of a model of `keras.Input` was called."""
     return [x for node in layer._inbound_nodes for x in node.input_tensors]
 
 
@@ -228,12 +227,12 @@ def _is_specification(value: Any) -> bool:
 
 
 def _is_shape(value: Any) -> bool:
-    """Whether it is a tuple of sizes, such as (3, None, 16)."""
+    """Return whether `value` is a tuple of sizes, such as (3, None, 16)."""
     return isinstance(value, tuple) and len(value) > 1 and all(x is None or type(x) is int for x in value)
 
 
 def _is_nested_list(value: Any) -> bool:
-    """Whether it is an array, (B, T) or more, written as lists."""
+    """Return whether `value` is an array, (B, T) or more, written as lists."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], list) and np.asarray(value).ndim > 1
 
 

@@ -1,4 +1,4 @@
-"""What probes found: a row for each property, as a table and as a dict."""
+"""The results of probes: a row for each property, as a table and as a dict."""
 
 import dataclasses
 import math
@@ -6,12 +6,12 @@ from typing import Any
 
 TEXTS = {
     "finite": "the output is finite",
-    "repeats": "training=False repeats",
+    "repeats": "two calls with training=False agree",
     "causal": "the future does not change the past",
     "padding": "padded tokens change nothing",
     "padding_length": "more padding changes nothing",
-    "batch_order": "the batch's order changes nothing",
-    "batch_size": "the batch's other items change nothing",
+    "batch_order": "the order of the batch changes nothing",
+    "batch_size": "the other items of the batch change nothing",
     "rows": "rows of scores sum to one",
     "gradient": "gradient reaches every weight",
 }
@@ -19,15 +19,15 @@ TEXTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Property:
-    """One row.
+    """The result of one property.
 
     Attributes:
-        name: a key of `TEXTS`; "causal: NAME" where several inputs could be causal.
-        holds: whether it holds; `None` if it could not be tried.
-        effect: the largest change, relative to the largest element of the output. Of "rows", the largest distance of a
-            sum from one; of "gradient", the smallest gradient of a weight relative to the largest.
-        where: the first place that shows it; why it could not be tried; or what else there is to say.
-        expected: whether it should hold; `None` if that is for the user to say.
+        name: A key of `TEXTS`, or "causal: NAME" where several inputs could be causal.
+        holds: Whether it holds; `None` if it could not be tried.
+        effect: Largest change, relative to the largest element of the output. For "rows", the largest distance of a sum
+            from one; for "gradient", the smallest gradient of a weight relative to the largest.
+        where: The first place that shows it, the reason why it could not be tried, or a remark.
+        expected: Whether it should hold; `None` if that is for the user to judge.
     """
 
     name: str
@@ -48,19 +48,19 @@ class Property:
 
     @property
     def fails(self) -> bool:
-        """Whether it should hold, and does not."""
+        """Whether the property should hold but does not."""
         return self.expected is True and self.holds is False
 
 
 @dataclasses.dataclass(frozen=True)
 class Probes:
-    """What `kmha.verify.probe` found; `print` shows it as a table.
+    """The results of `kmha.verify.probe`; `print` shows them as a table.
 
     Attributes:
-        subject: what was probed, and on which inputs.
+        subject: Description of what was probed, and on which inputs.
         backend: Keras' backend.
-        tolerance: the largest effect that counts as none.
-        rows: the properties.
+        tolerance: Largest effect that counts as none.
+        rows: Results of the properties.
     """
 
     subject: str
@@ -69,19 +69,19 @@ class Probes:
     rows: tuple[Property, ...]
 
     def __getitem__(self, name: str) -> Property:
-        """The row of that name.
+        """Return the row of that name.
 
         Raises:
-            KeyError: there is none; the message lists those that there are.
+            KeyError: There is none. The message lists the names.
         """
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(f"{name!r}; there are {', '.join(row.name for row in self.rows)}")
+        raise KeyError(f"there is no property {name!r}. The properties are {', '.join(row.name for row in self.rows)}")
 
     @property
     def passed(self) -> bool:
-        """Whether no property fails that should hold; one that could not be tried does not fail."""
+        """Whether every property that should hold does; one that could not be tried counts as holding."""
         return not any(row.fails for row in self.rows)
 
     def __str__(self) -> str:
@@ -96,12 +96,14 @@ class Probes:
             for one, two, three, four in cells
         ]
         failing = [row.name for row in self.rows if row.fails]
-        last = f"! not as it should be: {', '.join(failing)}" if failing else "nothing is other than it should be"
-        head = f"{self.subject}; {self.backend}, an effect is above {self.tolerance:g}"
+        last = "every property that should hold does"
+        if failing:
+            last = f"! should hold but does not: {', '.join(failing)}"
+        head = f"{self.subject}; {self.backend}; effects up to {self.tolerance:g} count as none"
         return "\n".join([head, *lines, last])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as numbers and strings, for JSON; an effect that is infinite is `None`."""
+        """Return everything as numbers and strings for JSON, with `None` for an infinite effect."""
         rows = [dataclasses.asdict(row) for row in self.rows]
         for row in rows:
             row["effect"] = row["effect"] if row["effect"] is None or math.isfinite(row["effect"]) else None

@@ -1,4 +1,4 @@
-"""Whether rows of attention scores sum to one, of the scores that are returned and those that layers are asked for."""
+"""Attention scores among a layer's results, and the sums of their rows."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from kmha.verify.probing.inputs import Inputs
 
-ROUNDING = 0.01  # what a softmax in bfloat16 may be above 1
+ROUNDING = 0.01  # excess of a softmax in bfloat16 over 1
 
 
 def among(results: Mapping[str, np.ndarray], inputs: Inputs) -> set[str]:
-    """Which results are scores: but for the first, those (B, H, T, S), and those (B, T, S) that lie between 0 and 1."""
+    """Return the results that are scores: any but the first, (B, H, T, S), or (B, T, S) with numbers from 0 to 1."""
     lengths = {*inputs.lengths().values(), *(x.shape[1] for x in list(results.values())[:1] if x.ndim > 2)}
     found = set()
     for name, x in list(results.items())[1:]:
@@ -21,11 +21,11 @@ def among(results: Mapping[str, np.ndarray], inputs: Inputs) -> set[str]:
 
 
 def distance(scores: np.ndarray, axes: int = 1) -> tuple[float, str]:
-    """How far the sum of a row is from one, at most, and where; rows of zeros attend to nothing, and do not count.
+    """Return the largest distance of a row's sum from one, and its place. Rows of zeros are skipped.
 
     Args:
-        scores: (..., T, S).
-        axes: how many axes S is.
+        scores: Scores (..., T, S).
+        axes: Number of axes that S is.
 
     >>> distance(np.array([[0.5, 0.5], [0.5, 0.25]]))
     (0.25, '[1] sums to 0.75')
@@ -41,12 +41,12 @@ def distance(scores: np.ndarray, axes: int = 1) -> tuple[float, str]:
 
 
 def sums_along(scores: np.ndarray, tolerance: float) -> str:
-    """Along which other axis the sums are one, in words; "" if along none.
+    """Say along which other axis the sums are one; "" if along none.
 
     >>> sums_along(np.array([[0.75, 0.5], [0.25, 0.5]]), 1e-6)
     'along axis -2, the queries, they sum to one'
     """
-    for axis, what in ((-2, "the queries"), (-3, "the heads")):
+    for axis, name in ((-2, "the queries"), (-3, "the heads")):
         if scores.ndim >= -axis and np.abs(scores.astype("float64").sum(axis=axis) - 1).max() <= tolerance:
-            return f"along axis {axis}, {what}, they sum to one"
+            return f"along axis {axis}, {name}, they sum to one"
     return ""

@@ -1,4 +1,4 @@
-"""What a layer says of itself, the layers within it, their paths, and a look at their calls."""
+"""Keras layers within a thing: their descriptions, paths and calls."""
 
 import contextlib
 import inspect
@@ -9,12 +9,12 @@ import keras
 
 
 def is_keras(thing: Any) -> bool:
-    """Whether it is a Keras layer, as models are too."""
+    """Return whether `thing` is a Keras layer; models are too."""
     return isinstance(thing, keras.layers.Layer)
 
 
 def describe(thing: Any) -> str:
-    """What a thing is called in a report.
+    """Return the name of a thing in a report.
 
     >>> describe(keras.layers.Dense(3, name="last"))
     "Dense 'last'"
@@ -25,7 +25,7 @@ def describe(thing: Any) -> str:
 
 
 def parameters_of(thing: Any) -> dict[str, Any]:
-    """The parameters of a layer's call, or of a function, by name; none if they cannot be known."""
+    """Return the parameters of a layer's call, or of a function, by name; none if they are unknown."""
     try:
         return dict(inspect.signature(thing.call if is_keras(thing) else thing).parameters)
     except (TypeError, ValueError):
@@ -33,17 +33,17 @@ def parameters_of(thing: Any) -> dict[str, Any]:
 
 
 def is_functional(thing: Any) -> bool:
-    """Whether it is a model made of `keras.Input`, which hands on any mask that its inputs carry."""
+    """Return whether `thing` is a model of `keras.Input`, which passes on any mask that its inputs carry."""
     return isinstance(thing, keras.Sequential) or hasattr(thing, "_inputs_struct")
 
 
 def layers_of(thing: Any) -> list[Any]:
-    """The layer itself, and all within it; none of a function."""
+    """Return the layer itself and all layers within it; none for a function."""
     return list(thing._flatten_layers()) if is_keras(thing) else []
 
 
 def paths(thing: Any, path: str = "") -> list[tuple[str, Any]]:
-    """All layers with their paths, the thing itself with ""; a layer that stands in two places counts once.
+    """Return all layers with their paths, starting with "" for the thing itself; a layer in two places counts once.
 
     >>> import kmha
     >>> [path for path, _ in paths(kmha.layers.FeedForward(5, 3))]
@@ -59,10 +59,10 @@ def paths(thing: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def find(thing: Any, layer: Any) -> Any:
-    """The layer within `thing` of that name, or of that path, such as "encoder/layer1/mha"; or the layer itself.
+    """Return the layer within `thing` of that name or path, such as "encoder/layer1/mha", or the layer itself.
 
     Raises:
-        ValueError: there is none, or more than one.
+        ValueError: There is none, or more than one.
     """
     known = paths(thing)
     if isinstance(layer, str):
@@ -75,12 +75,12 @@ def find(thing: Any, layer: Any) -> Any:
     listed = ", ".join(path for path, _ in (found or known) if path) or "none"
     if found:
         raise ValueError(f"layer: {name!r} is the name of {len(found)} layers. Give more of the path: {listed}.")
-    raise ValueError(f"layer: there is no layer {name!r} in what is probed. There are: {listed}.")
+    raise ValueError(f"layer: {describe(thing)} has no layer {name!r}. Its layers are: {listed}.")
 
 
 @contextlib.contextmanager
 def wrapped(layers: list[Any], wrapper: Callable[[Any, Callable[..., Any], Any, Any], Any]) -> Iterator[None]:
-    """Has every call of `layers` go through `wrapper(layer, call, args, kwargs)`, masks filled in by Keras."""
+    """Route each call of `layers` through `wrapper(layer, call, args, kwargs)`, after Keras has filled in masks."""
     before = [vars(layer).get("call") for layer in layers]
     for layer in layers:
         vars(layer)["call"] = _through(wrapper, layer, layer.call)

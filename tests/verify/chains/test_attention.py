@@ -140,7 +140,7 @@ def test_project():
     rng = np.random.default_rng(1)
     array, kernel = rng.normal(size=(2, 5, 7)), rng.normal(size=(3, 7, 4))
     np.testing.assert_allclose(project(array, kernel), np.einsum("bpi,hio->bpho", array, kernel))
-    with pytest.raises(ImpossibleError, match="7 features, and a kernel for 4"):
+    with pytest.raises(ImpossibleError, match="the input has 7 features, the kernel 4"):
         project(array, kernel.swapaxes(1, 2))
 
 

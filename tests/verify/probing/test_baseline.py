@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from kmha.verify.probing.baseline import Baseline, positions, real, shortened
-from kmha.verify.probing.calls import Subject
+from kmha.verify.probing.baseline import Baseline, keep_positions, keep_tokens, shortened
+from kmha.verify.probing.calls import Callee
 from kmha.verify.probing.inputs import CannotTry
 from kmha.verify.probing.reading import read
 
@@ -14,7 +14,7 @@ def baseline(x):
     """The identity."""
     thing = lambda x: x  # noqa: E731
     rng = np.random.default_rng(0)
-    return Baseline(Subject(thing), read(thing, (x,), {}, None, None, rng), TOLERANCE, rng)
+    return Baseline(Callee(thing), read(thing, (x,), {}, None, None, rng), TOLERANCE, rng)
 
 
 def test_effect(baseline, x):
@@ -40,10 +40,10 @@ def test_effect_of_another_shape_or_no_number(baseline, x):
 def test_positions(baseline, tokens, x):
     inputs = baseline.inputs.carrying([0])
     inputs.carried[0][:] = tokens
-    np.testing.assert_array_equal(real(inputs)(x), tokens)
-    assert real(inputs)(x[:, 0]).all()
-    np.testing.assert_array_equal(positions(inputs, lambda t: t < 5)(x), tokens & (np.arange(7) < 5))
-    assert positions(inputs, lambda t: t < 5)(x[:, 0]) is None
+    np.testing.assert_array_equal(keep_tokens(inputs)(x), tokens)
+    assert keep_tokens(inputs)(x[:, 0]).all()
+    np.testing.assert_array_equal(keep_positions(inputs, lambda t: t < 5)(x), tokens & (np.arange(7) < 5))
+    assert keep_positions(inputs, lambda t: t < 5)(x[:, 0]) is None
 
 
 @pytest.mark.parametrize("error", [CannotTry("too short"), ValueError("too short")])

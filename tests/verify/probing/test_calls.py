@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import kmha
-from kmha.verify.probing.calls import NotCalled, Subject, leaves
+from kmha.verify.probing.calls import Callee, NotCalled, leaves
 from kmha.verify.probing.inputs import CannotTry
 from kmha.verify.probing.reading import read
 
@@ -15,21 +15,21 @@ def reading(thing, *args, mask=None, **kwargs):
 def test_every_call_starts_from_the_same_state(x, attention):
     layer = attention("dropout left on")
     inputs = reading(layer, x)
-    subject = Subject(layer)
-    subject.run(inputs)
-    subject.remember()
-    first, again = subject.run(inputs)["output"], subject.run(inputs, again=True)["output"]
+    callee = Callee(layer)
+    callee.run(inputs)
+    callee.remember()
+    first, again = callee.run(inputs)["output"], callee.run(inputs, again=True)["output"]
     assert not np.array_equal(first, again)
-    np.testing.assert_array_equal(subject.run(inputs)["output"], first)
+    np.testing.assert_array_equal(callee.run(inputs)["output"], first)
 
 
 def test_a_layer_within(x):
     layer = kmha.layers.EncoderLayer(8, 2, 9)
     inputs = reading(layer, x)
-    inner = Subject(layer, "mha").run(inputs)["output"]
+    inner = Callee(layer, "mha").run(inputs)["output"]
     expected = layer.mha(x, x)
     np.testing.assert_array_equal(inner, keras.ops.convert_to_numpy(expected))
-    assert [weight.path for weight in Subject(layer, "mha").weights] == [w.path for w in layer.mha.weights]
+    assert [weight.path for weight in Callee(layer, "mha").weights] == [w.path for w in layer.mha.weights]
 
 
 def test_a_layer_that_is_not_called(x):
@@ -43,14 +43,14 @@ def test_a_layer_that_is_not_called(x):
 
     layer = Idle()
     with pytest.raises(NotCalled, match="'inner' is not called when 'idle' is"):
-        Subject(layer, "inner").run(reading(layer, x))
+        Callee(layer, "inner").run(reading(layer, x))
 
 
 def test_scores_of_the_innermost_layers(x):
     layer = kmha.layers.DecoderLayer(8, 2, 9)
     memory = x[:, :5] * 2
     inputs = reading(layer, x, memory)
-    found = Subject(layer).scores(inputs)
+    found = Callee(layer).scores(inputs)
     _, *expected = layer(x, memory)
     assert list(found) == ["mha1", "mha2"]
     for one, other in zip(found.values(), expected, strict=True):
@@ -61,7 +61,7 @@ def test_scores_of_a_layer_called_twice(x):
     layer = kmha.MultiHeadAttention(2, 3, name="mha")
     given = keras.Input((7, 8))
     model = keras.Model(given, layer(layer(given, given), given))
-    found = Subject(model).scores(reading(model, x))
+    found = Callee(model).scores(reading(model, x))
     assert list(found) == ["mha", "mha (2)"]
     assert not np.allclose(*found.values())
 
@@ -79,7 +79,7 @@ def test_scores_that_a_layer_refuses(x):
     layer = Refusing(2, 3)
     inputs = reading(layer, x, x)
     with pytest.raises(CannotTry, match="the layer raised ValueError: none here"):
-        Subject(layer).scores(inputs)
+        Callee(layer).scores(inputs)
 
 
 @pytest.mark.parametrize("mask_zero", [True, False])
@@ -91,9 +91,9 @@ def test_other_padding_stays_padding(mask_zero):
     positions = keras.ops.cumsum(keras.ops.ones_like(given), axis=1) - 1
     model = keras.Model(given, tokens + keras.layers.Embedding(4, 8)(positions))
     inputs = reading(model, ids)
-    subject = Subject(model)
-    before = subject.run(inputs)["output"]
-    after, count = subject.with_other_padding(inputs, np.random.default_rng(0))
+    callee = Callee(model)
+    before = callee.run(inputs)["output"]
+    after, count = callee.with_other_padding(inputs, np.random.default_rng(0))
     assert count == 1
     differs = (before != after["output"]).all(axis=-1)
     np.testing.assert_array_equal(differs, ids == 0)
@@ -103,9 +103,9 @@ def test_other_padding_stays_padding(mask_zero):
 def test_gradients(x):
     layer = keras.layers.Dense(5)
     inputs = reading(layer, x)
-    output = Subject(layer).run(inputs)["output"]
+    output = Callee(layer).run(inputs)["output"]
     upstream = np.random.default_rng(1).normal(size=output.shape)
-    kernel, bias = Subject(layer).gradients(inputs, {"output": upstream})
+    kernel, bias = Callee(layer).gradients(inputs, {"output": upstream})
     np.testing.assert_allclose(kernel, np.einsum("bti,bto->io", x, upstream), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(bias, upstream.sum((0, 1)), rtol=1e-4, atol=1e-4)
 

@@ -21,8 +21,8 @@ def test_what_is_known_of_them(inputs):
     assert inputs.lengths() == {0: T, 1: S}
     np.testing.assert_array_equal(inputs.tokens(0), inputs.carried[0])
     np.testing.assert_array_equal(inputs.tokens(1), inputs.arrays[1] != 0)
-    np.testing.assert_array_equal(inputs.real(T), inputs.carried[0])
-    assert inputs.real(9).all()
+    np.testing.assert_array_equal(inputs.token_mask(T), inputs.carried[0])
+    assert inputs.token_mask(9).all()
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -49,7 +49,7 @@ def test_one_id_alone_is_changed_within_the_vocabulary(rng, vocabulary, possible
     if possible:
         assert not (np.isin(inputs.changed(0, where, rng).arrays[0], (0, 1))).any()
     else:
-        with pytest.raises(CannotTry, match="no other token id is known to change those of ids to"):
+        with pytest.raises(CannotTry, match="the tokens of ids cannot be changed: no other token id is known"):
             inputs.changed(0, where, rng)
 
 

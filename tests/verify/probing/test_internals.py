@@ -19,12 +19,12 @@ def test_scores_with_two_axes_of_keys():
 def test_no_scores(x):
     found = probe(keras.layers.Dense(3), x)
     assert found["rows"].holds is None
-    assert "no scores are returned" in found["rows"].where
+    assert "it returns no scores" in found["rows"].where
     assert found["gradient"].holds
 
 
 @pytest.mark.parametrize(
-    ("layer", "why"), [(keras.layers.Softmax(), "nothing in it is trained"), (np.tanh, "function")]
+    ("layer", "why"), [(keras.layers.Softmax(), "it has no trainable weights"), (np.tanh, "function")]
 )
 def test_nothing_to_train(x, layer, why):
     found = probe(layer, x)["gradient"]
@@ -51,7 +51,7 @@ def test_what_has_no_gradient_at_first(x):
     """That it changes nothing either does not excuse a bias, if its name is not that of a key."""
     found = probe(Gated(), x)["gradient"]
     assert not found.holds
-    assert found.where == "not gated/dense/kernel, gated/dense/bias"
+    assert found.where == "no gradient for gated/dense/kernel, gated/dense/bias"
     assert found.effect == 0
 
 
@@ -81,5 +81,5 @@ def test_key_biases_of_any_name(x):
 
     found = probe(Named(), x)["gradient"]
     assert found.holds
-    assert found.where == "but named/dense_1/bias: no softmax depends on it"
+    assert found.where == "except named/dense_1/bias: no softmax depends on it"
     assert found.effect > 1e-3

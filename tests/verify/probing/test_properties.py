@@ -26,8 +26,8 @@ WRONG = [
     ("number of positions", True, {"padding_length": ""}),
     ("over queries", True, {"causal": "", "padding": "", "padding_length": "", "rows": "along axis -2, the queries"}),
     ("not renormalised", True, {"causal": "", "padding": "", "padding_length": "", "rows": "sums to 0."}),
-    ("unused weight", True, {"gradient": "not attention/unused"}),
-    ("stopped", True, {"gradient": "not attention/value/kernel, attention/value/bias"}),
+    ("unused weight", True, {"gradient": "no gradient for attention/unused"}),
+    ("stopped", True, {"gradient": "no gradient for attention/value/kernel, attention/value/bias"}),
     ("NaN", True, {"finite": " is nan", "gradient": "(NaN)"}),
 ]
 VARIED = {"padding_length", "batch_order", "batch_size"}
@@ -80,7 +80,7 @@ def test_dropout_left_on(attention, x, tokens):
     assert found["repeats"].where.startswith("output[0, ")
     assert found["repeats"].where.endswith(" changes with a second call")
     assert not_tried(found) == VARIED
-    assert found["batch_order"].where == "two calls differ by themselves"
+    assert found["batch_order"].where == "two identical calls give different results"
 
 
 def test_random_numbers_of_its_own(x):
@@ -99,7 +99,7 @@ def test_padding_hidden_by_the_causal_mask_alone(attention, x, tokens):
 
 
 def test_a_mask_is_made_where_the_layer_takes_one(attention, x):
-    assert probe(attention(causal=False), x)["padding"].where == "with a mask made for it"
+    assert probe(attention(causal=False), x)["padding"].where == "with a mask made by probe"
     assert broken(probe(attention("padding ignored", causal=False), x)) == {"causal", "padding", "padding_length"}
 
 
@@ -107,7 +107,7 @@ def test_an_input_that_changes_nothing(x):
     """A yes would say nothing of a layer that does not look at its input."""
     found = probe(lambda x: np.ones_like(x), x)
     assert found["causal"].holds is None
-    assert found["causal"].where == "changing x changes no output at all"
+    assert found["causal"].where == "no output depends on x"
 
 
 @pytest.mark.tensorflow  # JAX would compile for minutes

@@ -6,19 +6,19 @@ ROWS = (
     Property("finite", True),
     Property("causal: source", False, 0.25, "output[0, 2] changes with source[:, 6:]", expected=None),
     Property("batch_size", False, float("inf"), "output[0, 1] changes when item 0 is alone"),
-    Property("rows", None, None, "no scores are returned"),
+    Property("rows", None, None, "it returns no scores"),
 )
 
 
 def test_table():
     assert str(Probes("Attention 'mha' on x (3, 7, 8) float32", "tensorflow", 2e-5, ROWS)).splitlines() == [
-        "Attention 'mha' on x (3, 7, 8) float32; tensorflow, an effect is above 2e-05",
+        "Attention 'mha' on x (3, 7, 8) float32; tensorflow; effects up to 2e-05 count as none",
         "property                                      holds      effect  where",
         "the output is finite                          yes",
         "the future does not change the past (source)  no           0.25  output[0, 2] changes with source[:, 6:]",
-        "the batch's other items change nothing        no !          inf  output[0, 1] changes when item 0 is alone",
-        "rows of scores sum to one                     not tried          no scores are returned",
-        "! not as it should be: batch_size",
+        "the other items of the batch change nothing   no !          inf  output[0, 1] changes when item 0 is alone",
+        "rows of scores sum to one                     not tried          it returns no scores",
+        "! should hold but does not: batch_size",
     ]
 
 
@@ -26,13 +26,15 @@ def test_passed():
     assert not Probes("", "", 0, ROWS).passed
     right = Probes("", "", 0, ROWS[:2])
     assert right.passed
-    assert str(right).endswith("nothing is other than it should be")
+    assert str(right).endswith("every property that should hold does")
 
 
 def test_rows_by_name():
     found = Probes("", "", 0, ROWS)
     assert found["causal: source"].effect == 0.25
-    with pytest.raises(KeyError, match="'causal'; there are finite, causal: source, batch_size, rows"):
+    with pytest.raises(
+        KeyError, match="there is no property 'causal'. The properties are finite, causal: source, batch_size, rows"
+    ):
         found["causal"]
 
 

@@ -30,8 +30,8 @@ def test_find(model):
     ("name", "message"),
     [
         ("mha", "'mha' is the name of 2 layers. Give more of the path: encoder/layer1/mha, encoder/layer2/mha"),
-        ("ha", "there is no layer 'ha' in what is probed. There are: encoder, "),
-        (keras.layers.Dense(3, name="other"), "there is no layer 'other'"),
+        ("ha", "has no layer 'ha'. Its layers are: encoder, "),
+        (keras.layers.Dense(3, name="other"), "has no layer 'other'"),
     ],
 )
 def test_not_found(model, name, message):
