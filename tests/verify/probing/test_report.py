@@ -32,9 +32,8 @@ def test_passed():
 def test_rows_by_name():
     found = Probes("", "", 0, ROWS)
     assert found["causal: source"].effect == 0.25
-    with pytest.raises(
-        KeyError, match="there is no property 'causal'. The properties are finite, causal: source, batch_size, rows"
-    ):
+    message = r"no property 'causal'\. The properties are finite, causal: source, batch_size, rows"
+    with pytest.raises(KeyError, match=message):
         found["causal"]
 
 
