@@ -10,7 +10,7 @@
 #
 # **The shapes.** In: (B, T, H, O). Kernel (H, O, E), bias (E,). Out: (B, T, E).
 #
-# **One line, worked.** H = 2 heads with O = 1: [[2], [3]]. Kernel [[[10]], [[100]]], bias [1]: 2·10 + 3·100 + 1 =
+# **Worked example.** H = 2 heads with O = 1: [[2], [3]]. Kernel [[[10]], [[100]]], bias [1]: 2·10 + 3·100 + 1 =
 # 321.
 
 # %%

@@ -12,7 +12,7 @@
 # **The shapes.** The input is (B, T, I). The kernel is (H, I, O): a matrix from I features to O for each of H heads.
 # The bias is (H, O). The result is (B, T, H, O). As an equation: `BTI,HIO->BTHO`, plus the bias.
 #
-# **One line, worked.** One position with I = 2, x = [1, 2]; H = 2 heads with O = 1. The kernel [[[3], [10]], [[0],
+# **Worked example.** One position with I = 2, x = [1, 2]; H = 2 heads with O = 1. The kernel [[[3], [10]], [[0],
 # [1]]] gives 1·3 + 2·10 = 23 for head 0 and 1·0 + 2·1 = 2 for head 1. With the bias [[1], [5]] these are 24 and 7.
 
 # %%

@@ -13,7 +13,7 @@
 # **The shapes.** The query is (B, T, I), and value and key are (B, S, J). The output is (B, T, I), as wide as the
 # query.
 #
-# **One line, worked.** Take T = S = 3, a causal mask, and a padding mask that hides position 0. Query 0 may attend to
+# **Worked example.** Take T = S = 3, a causal mask, and a padding mask that hides position 0. Query 0 may attend to
 # nothing, query 1 to position 1, and query 2 to positions 1 and 2. The mix is zeros for query 0, so its output is the
 # merge's bias. (The built-in layer does this only if it returns scores or has dropout. Otherwise it averages all
 # values there.)

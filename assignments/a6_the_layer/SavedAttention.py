@@ -15,7 +15,7 @@
 # **The shapes.** `value_mask` and `key_mask` are (B, S), True at words. As a mask of keys this is (B, 1, S), to be
 # combined with `attention_mask`, which is (B, T, S) or (B, H, T, S). For the latter it must be (B, 1, 1, S).
 #
-# **One line, worked.** The value ids [[4, 9, 0]] give the value mask [[True, True, False]]: no query attends to the
+# **Worked example.** The value ids [[4, 9, 0]] give the value mask [[True, True, False]]: no query attends to the
 # third position, whatever `attention_mask` says. The query ids [[7, 0]] give the output the mask [[True, False]].
 
 # %%

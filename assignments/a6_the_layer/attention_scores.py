@@ -14,7 +14,7 @@
 # (B, H, T, S): `BTHO,BSHO->BHTS`. A mask of three axes broadcasts to (B, T, S) and needs an axis for the heads, (B,
 # 1, T, S). A mask of four axes broadcasts to (B, H, T, S) as it is.
 #
-# **One line, worked.** O = 4, one head, query [2, 0, 0, 0], keys [1, 0, 0, 0] and [0, 1, 0, 0]: the logits are 2 and
+# **Worked example.** O = 4, one head, query [2, 0, 0, 0], keys [1, 0, 0, 0] and [0, 1, 0, 0]: the logits are 2 and
 # 0, divided by √4 they are 1 and 0, and the scores are 0.731 and 0.269. With the second key hidden they are 1 and 0.
 # With both hidden they are 0 and 0.
 

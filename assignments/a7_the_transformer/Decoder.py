@@ -12,7 +12,7 @@
 # **The shapes.** Target ids are (B, T), `enc_output` is (B, S, D), and the output is (B, T, D). The dict has two
 # entries for each layer, (B, H, T, T) and (B, H, T, S).
 #
-# **One line, worked.** A decoder of one layer returns x and {"decoder_layer1_block1_self_att": …,
+# **Worked example.** A decoder of one layer returns x and {"decoder_layer1_block1_self_att": …,
 # "decoder_layer1_block2_decenc_att": …}. These names count layers from 1.
 
 # %%

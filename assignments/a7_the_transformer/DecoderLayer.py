@@ -14,7 +14,7 @@
 # block 2 are (B, H, T, S). So the look-ahead mask is (1, T, T), or (B, T, T) with the target's padding, and the
 # padding mask is (B, 1, S).
 #
-# **One line, worked.** The source has 5 tokens, of which the last 2 are padding, and the target has 3. Target
+# **Worked example.** The source has 5 tokens, of which the last 2 are padding, and the target has 3. Target
 # position 0 attends to 1 position in block 1 (itself), and to 3 positions in block 2, the source's words.
 
 # %%

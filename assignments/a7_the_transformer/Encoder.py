@@ -13,7 +13,7 @@
 # **The shapes.** Ids are (B, S), and the embedding is (B, S, D). The table of positions is (1, P, D) with P ≥ S; add
 # its first S positions. The result is (B, S, D).
 #
-# **One line, worked.** D = 4, and the first token's embedding is [0.1, 0.2, 0.3, 0.4]. Times √4 it is [0.2, 0.4, 0.6,
+# **Worked example.** D = 4, and the first token's embedding is [0.1, 0.2, 0.3, 0.4]. Times √4 it is [0.2, 0.4, 0.6,
 # 0.8], and with position 0, [0, 1, 0, 1], it is [0.2, 1.4, 0.6, 1.8].
 
 # %%

@@ -13,7 +13,7 @@
 # means *attend*. `mha(x, x, x, mask)` does *not* use it, because the fourth argument of Keras' layer is a different
 # mask. Pass it by name.
 #
-# **One line, worked.** D = 2, x = [1, 3], and the attention gives [2, -2]. The sum [3, 1] has the mean 2 and the
+# **Worked example.** D = 2, x = [1, 3], and the attention gives [2, -2]. The sum [3, 1] has the mean 2 and the
 # deviation 1, so its normalization is [1, -1] (before gain and bias). The second sum starts from this, not from [1,
 # 3].
 

@@ -14,7 +14,7 @@
 # **The shapes.** Source ids are (B, S), target ids (B, T) and probabilities (B, T, V). The probabilities of a
 # position sum to 1. The masks are (B, 1, S), (1, T, T) and (B, 1, S).
 #
-# **One line, worked.** V = 2 and the logits [0, log 3] at a position: the probabilities are [1/4, 3/4].
+# **Worked example.** V = 2 and the logits [0, log 3] at a position: the probabilities are [1/4, 3/4].
 
 # %%
 import keras

@@ -11,7 +11,7 @@
 # **The shapes.** Queries and keys are the same sentence, so the mask is (1, T, T). Rows are queries and columns are
 # keys. The 1 is for the batch, since the mask is the same for all sentences. It is boolean, and True means *attend*.
 #
-# **One line, worked.** Length 3: row 0 is [True, False, False], row 1 is [True, True, False], row 2 is [True, True,
+# **Worked example.** Length 3: row 0 is [True, False, False], row 1 is [True, True, False], row 2 is [True, True,
 # True]. The True values fill the lower left with the diagonal, 6 of 9. For length T there are T(T + 1)/2.
 
 # %%

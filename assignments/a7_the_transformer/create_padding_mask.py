@@ -14,7 +14,7 @@
 # more axis, for the heads, and 1 at padding. Its later version has this shape, and 1.0 at words. Keras' layer adds
 # the axis of the heads itself.)
 #
-# **One line, worked.** ids = [[7, 6, 0, 0], [1, 2, 3, 0]] gives [[[True, True, False, False]], [[True, True, True,
+# **Worked example.** ids = [[7, 6, 0, 0], [1, 2, 3, 0]] gives [[[True, True, False, False]], [[True, True, True,
 # False]]], of shape (2, 1, 4).
 
 # %%

@@ -11,7 +11,7 @@
 # **The shapes.** (B, T, D) → (B, T, F) → (B, T, D), where D is `embedding_dim` and F is `fully_connected_dim`. In the
 # paper they are 512 and 2048. The weights, in this order, are (D, F), (F,), (F, D), (D,).
 #
-# **One line, worked.** D = F = 1, x = 2, kernels -3 and 5, biases 1 and 4. The first layer gives 2·(-3) + 1 = -5,
+# **Worked example.** D = F = 1, x = 2, kernels -3 and 5, biases 1 and 4. The first layer gives 2·(-3) + 1 = -5,
 # relu turns it into 0, and the second layer gives 0·5 + 4 = 4.
 
 # %%

@@ -12,7 +12,7 @@
 # **The shapes.** `positions` is a column (P, 1) and `k` a row (1, K), so that dividing one by a function of the other
 # gives a table (P, K) without a loop. `d` is the number of features of the embedding; `k` may hold only some of them.
 #
-# **One line, worked.** Position 5, d = 4, feature k = 3: its pair is i = 3 // 2 = 1, the power is 10000^(2·1/4) =
+# **Worked example.** Position 5, d = 4, feature k = 3: its pair is i = 3 // 2 = 1, the power is 10000^(2·1/4) =
 # 100, and the angle is 5/100 = 0.05. Feature 2 is in the same pair and gets 0.05 too.
 
 # %%

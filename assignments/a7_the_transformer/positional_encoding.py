@@ -13,7 +13,7 @@
 # **The shapes.** The table is (1, P, d). The 1 is for the batch, so that you can add the table to embeddings (B, P,
 # d). d may be odd; then the last feature is a sine without a cosine.
 #
-# **One line, worked.** All angles of position 0 are 0, so its row is sin 0, cos 0, sin 0, cos 0, that is 0, 1, 0, 1.
+# **Worked example.** All angles of position 0 are 0, so its row is sin 0, cos 0, sin 0, cos 0, that is 0, 1, 0, 1.
 # With d = 4, position 1 has the angles 1, 1, 0.01, 0.01 and the row 0.841, 0.540, 0.010, 1.000.
 
 # %%

@@ -18,7 +18,7 @@
 # weights are (B, T, S). `mask` is boolean and broadcasts to (B, T, S), as the masks of the two previous exercises do.
 # True means *attend*.
 #
-# **One line, worked.** One query [2, 0, 0, 0] and the keys [1, 0, 0, 0] and [0, 1, 0, 0]: the logits are 2 and 0,
+# **Worked example.** One query [2, 0, 0, 0] and the keys [1, 0, 0, 0] and [0, 1, 0, 0]: the logits are 2 and 0,
 # divided by √4 they are 1 and 0, and the weights are e/(e + 1) = 0.731 and 0.269. With the second key hidden they are
 # 1 and 0.
 

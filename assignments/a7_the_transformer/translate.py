@@ -14,7 +14,7 @@
 # probabilities are (B, n + 1, V), of which only the last position's are new. Return (B, `max_length`): without the
 # start token, with the end token, and with zeros after it.
 #
-# **One line, worked.** Start token 1, end token 2, `max_length` 4, and a model that writes 5, 7, 2 and then anything:
+# **Worked example.** Start token 1, end token 2, `max_length` 4, and a model that writes 5, 7, 2 and then anything:
 # the result is [[5, 7, 2, 0]].
 #
 # The last check trains *your* Transformer, from random weights, for 200 steps on a thousand dates ("3 may 1984" and

@@ -21,7 +21,7 @@
 # boolean mask (B, T, S), in which True means *attend*, or `None`. It returns the output (B, H, T, O) and the scores
 # (B, H, T, S). The logits are divided by √O. A row that may attend to nothing gives zeros.
 #
-# **One line, worked.** With `T = S = O = 4` and no mask, an implementation that exchanges T and S passes every test that
+# **Worked example.** With `T = S = O = 4` and no mask, an implementation that exchanges T and S passes every test that
 # checks only shapes.
 
 # %%

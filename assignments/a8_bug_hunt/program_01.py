@@ -11,7 +11,7 @@
 # key and value are (H, I, O), and the output kernel is (H, O, E): B sentences, T and S positions, H heads, I and E
 # features, O features per head.
 #
-# **One line, worked.** The program gets this case right: one head, O = 4, a projected query (2, 0, 0, 0) and a
+# **Worked example.** The program gets this case right: one head, O = 4, a projected query (2, 0, 0, 0) and a
 # projected key (3, 0, 0, 0). Their product is 6, and the logit that goes into the softmax is 3.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -10,7 +10,7 @@
 # **The shapes.** The query is (T, B, H, O), key and value are (S, B, H, O), and the scores are (T, S, B, H): T and S
 # positions, B sentences, H heads, O features per head.
 #
-# **One line, worked.** The program gets this case right: T = S = 2, and all elements of query and key are 0. Every
+# **Worked example.** The program gets this case right: T = S = 2, and all elements of query and key are 0. Every
 # score is 1/2, and the output for the values 4 and 8 is 6.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -10,7 +10,7 @@
 # **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), and the mask is (B, T, S): B sentences, H
 # heads, T and S positions, O features per head.
 #
-# **One line, worked.** The program gets this case right: S = 2, and both keys have the value 5. Whichever of the two
+# **Worked example.** The program gets this case right: S = 2, and both keys have the value 5. Whichever of the two
 # is hidden, the output is 5.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

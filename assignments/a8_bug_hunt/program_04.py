@@ -10,7 +10,7 @@
 # **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), and the mask is (B, T, S): B sentences, H
 # heads, T and S positions, O features per head. The loop goes over all B·H pairs.
 #
-# **One line, worked.** The program gets this case right: four keys, nothing hidden, and a query of zeros. Every score
+# **Worked example.** The program gets this case right: four keys, nothing hidden, and a query of zeros. Every score
 # is 1/4, and the output is the mean of the four values.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

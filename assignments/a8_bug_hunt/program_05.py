@@ -11,7 +11,7 @@
 # **The shapes.** The query is (B, T, H·O), and key and value are (B, S, H·O); folded, they are (B·H, T, O) and (B·H,
 # S, O). The mask is (B, T, S): B sentences, T and S positions, H heads, O features per head.
 #
-# **One line, worked.** The program gets this case right: B = 1, H = 2. The one sentence's mask is there twice, once
+# **Worked example.** The program gets this case right: B = 1, H = 2. The one sentence's mask is there twice, once
 # for each head.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

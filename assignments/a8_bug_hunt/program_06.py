@@ -10,7 +10,7 @@
 # **The shapes.** Query, key and value are (B, H, T, O): B sentences, H heads, T positions, O features per head. The
 # array of hidden positions is (T, T), the same for all.
 #
-# **One line, worked.** The program gets this case right: all positions have the value (5, 7). Then every output is
+# **Worked example.** The program gets this case right: all positions have the value (5, 7). Then every output is
 # (5, 7) whatever the scores are, because the rows sum to one.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -12,7 +12,7 @@
 # **The shapes.** The query is (B, H, T, O), and key and value are (B, H, S, O): B sentences, H heads, T and S
 # positions, O features per head. T may be smaller or larger than S.
 #
-# **One line, worked.** The program gets this case right: T = S = 3. The queries see one, two and three keys.
+# **Worked example.** The program gets this case right: T = S = 3. The queries see one, two and three keys.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:

@@ -12,7 +12,7 @@
 # order, are one array (3, H, I, O): B sentences, T positions, H heads, I features, O features per head. The logits
 # are (B, H, T, S) with S = T.
 #
-# **One line, worked.** The program gets this case right: a mask without any False hides nothing, along whichever
+# **Worked example.** The program gets this case right: a mask without any False hides nothing, along whichever
 # axis.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -12,7 +12,7 @@
 # key and value are (I, H·O), and the output kernel is (H·O, E): B sentences, T and S positions, H heads, I and E
 # features, O features per head.
 #
-# **One line, worked.** The program gets this case right: one token, T = S = 1. There is one score, 1, and the output
+# **Worked example.** The program gets this case right: one token, T = S = 1. There is one score, 1, and the output
 # is the projected value times the output kernel.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -11,7 +11,7 @@
 # lists of H matrices (I, O), given as arrays (H, I, O). The output kernel is (H·O, E): B sentences, T and S
 # positions, H heads, I and E features, O features per head.
 #
-# **One line, worked.** The program gets this case right: T = 1. Two heads with the results 1, 2 and 3, 4 give the row
+# **Worked example.** The program gets this case right: T = 1. Two heads with the results 1, 2 and 3, 4 give the row
 # 1, 2, 3, 4.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

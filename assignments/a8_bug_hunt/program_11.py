@@ -12,7 +12,7 @@
 # key's, then the value's, each with head 0 first. The output kernel is (H·O, E): B sentences, T positions, I and E
 # features, H heads, O features per head.
 #
-# **One line, worked.** The program gets this case right: key and value have the same columns in the packed kernel.
+# **Worked example.** The program gets this case right: key and value have the same columns in the packed kernel.
 # Then it does not matter which is which.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -11,7 +11,7 @@
 # **The shapes.** The query is (B, H, T, O), key and value are (B, H, S, O), and `keep` is (B, H, T, S): B sentences,
 # H heads, T and S positions, O features per head. The rate is a number from 0 up to, but not including, 1.
 #
-# **One line, worked.** The program gets this case right: in training, with the rate 0.5, the scores 0.5, 0.5, of
+# **Worked example.** The program gets this case right: in training, with the rate 0.5, the scores 0.5, 0.5, of
 # which the first is kept, become 1, 0.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -11,7 +11,7 @@
 # **The shapes.** The inputs and the attention's output are (B, E, T): B sentences, E features, T positions. Gain and
 # bias are (E,).
 #
-# **One line, worked.** The program gets this case right: E = T = 2, and the sum of input and attention is ((1, 3),
+# **Worked example.** The program gets this case right: E = T = 2, and the sum of input and attention is ((1, 3),
 # (3, 1)). Either way the mean is 2 and the deviation 1: ((-1, 1), (1, -1)).
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,

@@ -11,7 +11,7 @@
 # **The shapes.** The inputs are (B, T, E). The attention's kernels are (E, E), the feed-forward network's are (E, F)
 # and (F, E): B sentences, T positions, E and F features.
 #
-# **One line, worked.** The program gets this case right: the value kernel is zeros, and each position's features have
+# **Worked example.** The program gets this case right: the value kernel is zeros, and each position's features have
 # the mean 0 and the variance 1. Then the attention part gives back the inputs themselves (except for the epsilon),
 # and it does not matter which of the two is added.
 #

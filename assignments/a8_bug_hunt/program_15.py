@@ -11,7 +11,7 @@
 # **The shapes.** The ids are (B, T), the table is (V, d), and the result is (B, T, d): B sentences, T positions, V
 # tokens, d features (an even number).
 #
-# **One line, worked.** The program gets this case right: feature 0 of position 3 gets sin 3 = 0.141 on top of the
+# **Worked example.** The program gets this case right: feature 0 of position 3 gets sin 3 = 0.141 on top of the
 # embedding. All features of position 0 are right as well: 0 at the sines, 1 at the cosines.
 #
 # **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
