@@ -66,7 +66,7 @@ class Request:
     flash: bool | None = None
 
 
-class Plan(NamedTuple):
+class PathChoice(NamedTuple):
     """A path, and the reason to take it."""
 
     path: str
@@ -80,7 +80,7 @@ class Tiling(NamedTuple):
     parallel: int
 
 
-def choose(request: Request) -> Plan:
+def choose(request: Request) -> PathChoice:
     """Return the path for a request: the first line that fits. `flash_attention` comes before the environment.
 
     | when | path |
@@ -114,13 +114,13 @@ def choose(request: Request) -> Plan:
     'blocked'
     """
     if request.return_scores:
-        return Plan("steps", "the scores are returned")
+        return PathChoice("steps", "the scores are returned")
     if request.backend != "tensorflow":
         return _fused_or_steps(request)
     if request.flash is not None:
-        return Plan("blocked" if request.flash else "direct", f"flash_attention={request.flash}")
+        return PathChoice("blocked" if request.flash else "direct", f"flash_attention={request.flash}")
     path, _ = from_environment(request.backend)
-    return Plan(path, f"{VARIABLE} is set") if path else _fastest(request)
+    return PathChoice(path, f"{VARIABLE} is set") if path else _fastest(request)
 
 
 def fusable(backend: str, dtype: str, head_size: int, value_size: int, flash: bool | None) -> bool:
@@ -166,29 +166,29 @@ def environment_path(path: str) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _fused_or_steps(request: Request) -> Plan:
+def _fused_or_steps(request: Request) -> PathChoice:
     """Return the path on JAX and torch."""
     if not request.fusable:
-        return Plan("steps", "no fused kernel gives the same numbers")
+        return PathChoice("steps", "no fused kernel gives the same numbers")
     if request.dropout:
-        return Plan("steps", "the fused kernel has no dropout")
+        return PathChoice("steps", "the fused kernel has no dropout")
     if request.flash is not None:
-        return Plan("fused" if request.flash else "steps", f"flash_attention={request.flash}")
+        return PathChoice("fused" if request.flash else "steps", f"flash_attention={request.flash}")
     if from_environment(request.backend)[0] == "steps":
-        return Plan("steps", f"{VARIABLE} is set")
-    return Plan("fused", "the backend's own kernel")
+        return PathChoice("steps", f"{VARIABLE} is set")
+    return PathChoice("fused", "the backend's own kernel")
 
 
-def _fastest(request: Request) -> Plan:
+def _fastest(request: Request) -> PathChoice:
     """Return the fastest path on TensorFlow that memory allows."""
     if request.rows is None or request.columns is None:
-        return Plan("direct", "the length is unknown; flash_attention=True asks for blocks")
+        return PathChoice("direct", "the length is unknown; flash_attention=True asks for blocks")
     skips = request.causal or (request.window is not None and request.window < request.rows)
     if skips and not request.dropout and min(request.rows, request.columns) >= SHORTEST_SKIPPED:
-        return Plan("blocked", f"the mask lets blocks skip keys, at {SHORTEST_SKIPPED} positions or more")
+        return PathChoice("blocked", f"the mask lets blocks skip keys, at {SHORTEST_SKIPPED} positions or more")
     if scores_bytes(request) > MOST_SCORES:
-        return Plan("blocked", f"the scores would take more than {MOST_SCORES} bytes")
-    return Plan("direct", "the scores are small enough to be kept")
+        return PathChoice("blocked", f"the scores would take more than {MOST_SCORES} bytes")
+    return PathChoice("direct", "the scores are small enough to be kept")
 
 
 def scores_bytes(request: Request) -> int:

@@ -6,13 +6,12 @@ True
 """
 
 from kmha.layers import addons
+from kmha.layers.blocks import FeedForward, LayerNormalization
 from kmha.layers.decoder import Decoder, DecoderLayer
 from kmha.layers.embedding import PositionalEncoding, TiedLogits, TokenEmbedding
 from kmha.layers.encoder import Encoder, EncoderLayer
-from kmha.layers.feed_forward import FeedForward
-from kmha.layers.mask_makers import create_look_ahead_mask, create_padding_mask
+from kmha.layers.masking import create_look_ahead_mask, create_padding_mask
 from kmha.layers.multi_head_attention import MultiHeadAttention
-from kmha.layers.normalization import LayerNormalization
 from kmha.layers.projections import HeadMerge, HeadProjection
 from kmha.layers.transformer import Transformer
 

@@ -1,11 +1,11 @@
 """`MultiHeadAttention` with the signature, weights and call form of TensorFlow Addons' layer.
 
-TensorFlow Addons, at its end of life since May 2024, had a layer with (heads, in, head size) kernels that takes a list
+TensorFlow Addons, at its end of life since May 2024, has a layer with (heads, in, head size) kernels that takes a list
 `[query, key, value]`. Its users change one import:
 
     from kmha.layers.addons import MultiHeadAttention   # was: from tensorflow_addons.layers import MultiHeadAttention
 
-The mathematics is that of `kmha.MultiHeadAttention` (`kmha.core`); here are only other names and another call.
+The mathematics is that of `kmha.MultiHeadAttention` (`kmha.core`). Only the names and the call differ.
 """
 
 from typing import Any
@@ -16,44 +16,47 @@ from keras import constraints, initializers, ops, regularizers
 from kmha.core.attention import Dropout, attend
 from kmha.core.folding import Folding
 from kmha.core.projection import merge_heads, project_heads
-from kmha.layers import arguments, calls, masking
+from kmha.core.tensors import Tensor
+from kmha.layers import checks, masking
 
 
 @keras.saving.register_keras_serializable("kmha.addons", name="MultiHeadAttention")
-class MultiHeadAttention(calls.TeachingLayer):
-    """Multi-head attention over a list `[query, key, value]`, as `tensorflow_addons.layers.MultiHeadAttention`.
+class MultiHeadAttention(checks.CheckedLayer):
+    """Multi-head attention over a list `[query, key, value]`, like `tensorflow_addons.layers.MultiHeadAttention`.
 
     Weights, by name and in order: `query_kernel` (H, I, O), `key_kernel` (H, I, O), `value_kernel` (H, I, O),
     `projection_kernel` (H, O, E), and `projection_bias` (E,). The projections of query, key and value have no biases.
-    Kernels are drawn straight into these shapes, as Addons draws them, which gives "glorot_uniform" a smaller scale
-    than it has in `kmha.MultiHeadAttention`.
+    Kernels are drawn directly into these shapes, as Addons does, which gives "glorot_uniform" a smaller scale than it
+    has in `kmha.MultiHeadAttention`.
 
     Args:
-        head_size: O.
-        num_heads: H.
-        output_size: E; `None` means the value's width.
-        dropout: the probability with which a coefficient is dropped in training.
-        use_projection_bias: whether the output projection adds a bias.
-        return_attn_coef: whether the coefficients (the scores, taken before the dropout) are returned too.
-        kernel_initializer: of all kernels.
-        kernel_regularizer: of all kernels.
-        kernel_constraint: of all kernels.
-        bias_initializer: of the bias.
-        bias_regularizer: of the bias.
-        bias_constraint: of the bias.
-        **kwargs: those of `keras.layers.Layer`, such as `name` and `dtype`.
+        head_size: Head size (O).
+        num_heads: Number of heads (H).
+        output_size: Output features (E); `None` means the value's width.
+        dropout: Probability with which a coefficient is dropped in training.
+        use_projection_bias: Add a bias in the output projection.
+        return_attn_coef: Also return the coefficients (the scores, as they are before the dropout).
+        kernel_initializer: Initializer of all kernels.
+        kernel_regularizer: Regularizer of all kernels.
+        kernel_constraint: Constraint of all kernels.
+        bias_initializer: Initializer of the bias.
+        bias_regularizer: Regularizer of the bias.
+        bias_constraint: Constraint of the bias.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: `[query, key]` or `[query, key, value]`: (…, T, I), (…, S, I) and (…, S, I), each of a width of its own,
-            with any number of batch axes, also none. Without value, the key is the value.
-        training: whether coefficients are dropped.
+        inputs: `[query, key]` or `[query, key, value]`: (…, T, I), (…, S, I) and (…, S, I), each with its own number of
+            features, and with any number of batch axes, including none. Without a value, the key is the value.
+        training: Drop coefficients.
         mask: True (or 1) means attend: (T, S), (B, T, S) or (B, H, T, S); (T, S) or (H, T, S) for inputs without a
-            batch axis. Without one, the masks that the inputs carry are used (Addons fails on them).
+            batch axis. Without a mask, the layer uses the masks that the inputs carry (Addons fails on them).
 
     Returns:
-        (…, T, E), and with `return_attn_coef` the coefficients (…, H, T, S), of the compute dtype. Two things differ
-        from Addons: a row with nothing to attend to gives zeros, where Addons averages all values; and
-        `compute_output_shape` says the coefficients' true shape, where Addons says (…, S, S).
+        (…, T, E), and with `return_attn_coef` also the coefficients (…, H, T, S), of the compute dtype. Two things
+        differ from Addons. A row with nothing to attend to gives zeros, where Addons averages all values. And
+        `compute_output_shape` returns the true shape of the coefficients, where Addons returns (…, S, S).
+
+    Example:
 
     >>> import keras
     >>> layer = MultiHeadAttention(head_size=5, num_heads=3, output_size=11)
@@ -79,18 +82,18 @@ class MultiHeadAttention(calls.TeachingLayer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        with arguments.naming_unknown(MultiHeadAttention):
+        with checks.naming_unknown(MultiHeadAttention):
             super().__init__(**kwargs)
         self.supports_masking = True
         layer = type(self).__name__
-        self.head_size = arguments.size(layer, "head_size", head_size, "O", "64 is usual.")
-        self.num_heads = arguments.size(layer, "num_heads", num_heads, "H", "8 is usual.")
+        self.head_size = checks.size(layer, "head_size", head_size, "O", "64 is common.")
+        self.num_heads = checks.size(layer, "num_heads", num_heads, "H", "8 is common.")
         self.output_size = output_size
         if output_size is not None:
-            self.output_size = arguments.size(layer, "output_size", output_size, "E", "None means the value's width.")
-        self._dropout_rate = arguments.rate(layer, "dropout", dropout)
-        self.use_projection_bias = arguments.flag(layer, "use_projection_bias", use_projection_bias)
-        self.return_attn_coef = arguments.flag(layer, "return_attn_coef", return_attn_coef)
+            self.output_size = checks.size(layer, "output_size", output_size, "E", "None means the value's width.")
+        self._dropout_rate = checks.rate(layer, "dropout", dropout)
+        self.use_projection_bias = checks.flag(layer, "use_projection_bias", use_projection_bias)
+        self.return_attn_coef = checks.flag(layer, "return_attn_coef", return_attn_coef)
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.kernel_constraint = constraints.get(kernel_constraint)
@@ -141,7 +144,7 @@ class MultiHeadAttention(calls.TeachingLayer):
         return (output, folding.unfold_scores(coefficients, query, key)) if self.return_attn_coef else output
 
     def _call_without_batch(self, tensors: Any, training: bool | None, mask: Any) -> Any:
-        """Adds a batch axis of one, and takes it off again; a mask (H, T, S) would else be taken for (B, T, S)."""
+        """Add a batch axis of size one, and remove it again. A mask (H, T, S) gets one, so as not to mean (B, T, S)."""
         if _is_carried(mask):
             mask = [None if padding is None else ops.expand_dims(padding, 0) for padding in mask]
         elif mask is not None and len(mask.shape) == 3:
@@ -149,16 +152,16 @@ class MultiHeadAttention(calls.TeachingLayer):
         outputs = self.call([ops.expand_dims(x, 0) for x in tensors], training, mask)
         return tuple(x[0] for x in outputs) if self.return_attn_coef else outputs[0]
 
-    def _joined(self, mask: Any, folding: Folding, query: Any, key: Any) -> Any:
-        """The mask for `attend`: what was given, or else what Keras passes of the tensors' own, in a list."""
+    def _joined(self, mask: Any, folding: Folding, query: Tensor, key: Tensor) -> Tensor:
+        """Return the mask for `attend`: the given mask, or the list of masks that the tensors carry."""
         masks = {"attention_mask": mask, "name": "mask"}
         if _is_carried(mask):
             masks = dict(zip(("query_mask", "key_mask", "value_mask"), mask, strict=False))
-        joined = masking.joined(self.name, folding, query, key, self.num_heads, **masks)
+        joined = masking.join(self.name, folding, query, key, self.num_heads, **masks)
         return None if joined is None else folding.fold_mask(joined, query, key)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """The query's own mask goes on with the output."""
+        """Return the mask that the query carries: the output carries it too."""
         return masking.carried(inputs[0])
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -194,28 +197,28 @@ class MultiHeadAttention(calls.TeachingLayer):
             constraint=self.kernel_constraint,
         )
 
-    def _three(self, inputs: Any, what: str) -> tuple[Any, Any, Any]:
-        """Query, key and value of a list of two or three; a value of `None` is as good as none."""
+    def _three(self, inputs: Any, kind: str) -> tuple[Any, Any, Any]:
+        """Return query, key and value of a list of two or three. A value of `None` means the key."""
         is_list = isinstance(inputs, (list, tuple)) and len(inputs) in (2, 3)
         if not is_list or isinstance(inputs[0], int | None) or inputs[1] is None:
             raise ValueError(
-                f"{self.name}: expected a list of two or three {what}, [query, key] or [query, key, value]. Received: "
-                f"{inputs!r}. For separate arguments, (query, value, key), use `kmha.MultiHeadAttention`."
+                f"{self.name}: expected a list of two or three {kind}, [query, key] or [query, key, value]. Received: "
+                f"{inputs!r}. `kmha.MultiHeadAttention` takes separate arguments, (query, value, key)."
             )
         query, key, *value = inputs
         return query, key, key if not value or value[0] is None else value[0]
 
-    def _folding(self, query: Any, key: Any, value: Any) -> Folding:
-        """All axes but the last two are the batch."""
-        calls.check_floating(self.name, query=query, key=key, value=value)
-        shapes = calls.shapes_of(self.name, query.shape, value.shape, key.shape)
+    def _folding(self, query: Tensor, key: Tensor, value: Tensor) -> Folding:
+        """Check the inputs, and fold all axes but the last two into the batch."""
+        checks.check_floating(self.name, query=query, key=key, value=value)
+        shapes = checks.shapes_of(self.name, query.shape, value.shape, key.shape)
         folding = Folding.of(len(shapes[0]), (-2,))
-        calls.check_batch_axes(self.name, folding, *shapes)
+        checks.check_batch_axes(self.name, folding, *shapes)
         built = tuple(kernel.shape[1] for kernel in (self.query_kernel, self.value_kernel, self.key_kernel))
-        calls.check_widths(self.name, built, *shapes)
+        checks.check_widths(self.name, built, *shapes)
         return folding
 
 
 def _is_carried(mask: Any) -> bool:
-    """Whether `mask` is Keras' list of the inputs' own masks, and no list of numbers."""
+    """Tell whether `mask` is Keras' list of the masks that the inputs carry, and not a list of numbers."""
     return isinstance(mask, (list, tuple)) and all(x is None or len(getattr(x, "shape", ())) > 0 for x in mask)

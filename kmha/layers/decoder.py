@@ -1,53 +1,56 @@
-"""`DecoderLayer` and `Decoder`, as in Vaswani et al. 2017, section 3.1, and with the names of the course."""
+"""`DecoderLayer` and `Decoder` (Vaswani et al. 2017, section 3.1), with the names of the course."""
 
 from typing import Any
 
 import keras
 
-from kmha.layers.block import Block, as_attention_mask
+from kmha.core.tensors import Tensor
+from kmha.layers import masking
+from kmha.layers.blocks import BlockStack, TransformerBlock
 from kmha.layers.embedding import TokenEmbedding
-from kmha.layers.stack import Stack
 
 
 @keras.saving.register_keras_serializable("kmha")
-class DecoderLayer(Block):
+class DecoderLayer(TransformerBlock):
     """Causal self-attention, attention to the encoder's output, and a feed-forward network.
 
     1. Block 1 is self-attention over the target, and sees no future position.
-    2. Block 2 takes its query from block 1, and `key = value = enc_output`. That names the *inputs* of the projections:
-       the layer multiplies `enc_output` by its own key and value kernels, so K = `enc_output` W_K and V = `enc_output`
-       W_V are different tensors, and belong to this layer and not to the encoder.
+    2. Block 2 takes its query from block 1, and `key = value = enc_output`. These names are those of the *inputs* of
+       the projections: the layer multiplies `enc_output` by its own key and value kernels. So K = `enc_output` W_K and
+       V = `enc_output` W_V are different tensors, and they belong to this layer and not to the encoder.
     3. The feed-forward network.
 
     Each has a residual connection and a layer normalization.
 
     Args:
-        embedding_dim: D, the features of input and output.
-        num_heads: H.
-        fully_connected_dim: the features in between in the feed-forward network.
-        dropout_rate: of the scores, and of what the feed-forward network gives.
-        layernorm_eps: of the normalizations.
-        key_dim: as in `EncoderLayer`, like `norm`, `activation`, `residual_dropout_rate` and `attention`.
-        **kwargs: those of `keras.layers.Layer`.
+        embedding_dim: Features of input and output (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Hidden features of the feed-forward network.
+        dropout_rate: Dropout rate of the scores and of the feed-forward network's output.
+        layernorm_eps: Epsilon of the normalizations.
+        key_dim: As in `EncoderLayer`, like `norm`, `activation`, `residual_dropout_rate` and `attention`.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: (B, T, D), the target.
-        enc_output: (B, S, I), what the encoder gave.
-        training: whether anything is dropped.
-        look_ahead_mask: for block 1, True (or 1) means attend; broadcasts to (B, T, T) or (B, H, T, T).
-        padding_mask: for block 2, of the source: (B, S) or (B, 1, S), or what broadcasts to (B, T, S) or (B, H, T, S)
-            and has three or four axes: two always mean padding.
-        return_attention_scores: whether the scores are returned; without them memory grows less with T and S, and the
-            output is the same.
-        use_causal_mask: whether block 1 hides the future, besides what `look_ahead_mask` hides; `None` means that it
-            does if there is no `look_ahead_mask`.
+        x: Target (B, T, D).
+        enc_output: Output of the encoder (B, S, I).
+        training: Apply dropout.
+        look_ahead_mask: Mask of block 1; True (or 1) means attend; broadcasts to (B, T, T) or (B, H, T, T).
+        padding_mask: Mask of block 2, made from the source. Either padding (B, S) or (B, 1, S), or three or four axes
+            that broadcast to (B, T, S) or (B, H, T, S). Two axes always mean padding.
+        return_attention_scores: Also return the scores. Without them the output is the same, and memory grows more
+            slowly with T and S.
+        use_causal_mask: Block 1 hides the future, in addition to what `look_ahead_mask` hides. `None` means that it
+            does so if there is no `look_ahead_mask`.
 
     Returns:
-        ((B, T, D), attn_weights_block1 (B, H, T, T), attn_weights_block2 (B, H, T, S)), of the compute dtype; without
-        `return_attention_scores` the first alone.
+        ((B, T, D), attn_weights_block1 (B, H, T, T), attn_weights_block2 (B, H, T, S)), of the compute dtype. Without
+        `return_attention_scores`, only the first.
 
     Raises:
-        ValueError: an argument or a shape does not fit; the message says how to mend it.
+        ValueError: If an argument or a shape does not fit. The message says how to fix it.
+
+    Example:
 
     >>> import keras
     >>> layer = DecoderLayer(embedding_dim=6, num_heads=3, fully_connected_dim=7)
@@ -79,29 +82,29 @@ class DecoderLayer(Block):
 
     def call(
         self,
-        x: Any,
-        enc_output: Any,
+        x: Tensor,
+        enc_output: Tensor,
         training: Any = None,
-        look_ahead_mask: Any = None,
-        padding_mask: Any = None,
+        look_ahead_mask: Tensor = None,
+        padding_mask: Tensor = None,
         return_attention_scores: bool = True,
         use_causal_mask: bool | None = None,
     ) -> Any:
         causal = look_ahead_mask is None if use_causal_mask is None else use_causal_mask
-        padding_mask = as_attention_mask(self.name, "padding_mask", padding_mask, x)
+        padding_mask = masking.with_query_axis(self.name, "padding_mask", padding_mask, x)
         options = {"training": training, "return_attention_scores": return_attention_scores}
 
-        def block1(query: Any) -> Any:
+        def block1(query: Tensor) -> Any:
             return self.mha1(query, query, attention_mask=look_ahead_mask, use_causal_mask=causal, **options)
 
-        def block2(query: Any) -> Any:
+        def block2(query: Tensor) -> Any:
             return self.mha2(query, key=enc_output, value=enc_output, attention_mask=padding_mask, **options)
 
         outputs = self._through(x, block1, block2, training)
         return outputs if return_attention_scores else outputs[0]
 
-    def _through(self, x: Any, block1: Any, block2: Any, training: Any) -> tuple[Any, ...]:
-        """x through the three sublayers, and what the two blocks gave besides their outputs."""
+    def _through(self, x: Tensor, block1: Any, block2: Any, training: Any) -> tuple[Any, ...]:
+        """Pass x through the three sublayers; return it, and what the two blocks return besides their outputs."""
         x, *more1 = self._residual(x, block1, self.layernorm1, self.dropout_mha1, training)
         x, *more2 = self._residual(x, block2, self.layernorm2, self.dropout_mha2, training)
         (x,) = self._residual(x, self.ffn, self.layernorm3, self.dropout_ffn, training)
@@ -109,35 +112,38 @@ class DecoderLayer(Block):
 
 
 @keras.saving.register_keras_serializable("kmha")
-class Decoder(Stack):
+class Decoder(BlockStack):
     """Embeds token ids, adds positions, and runs `num_layers` decoder layers.
 
     Args:
-        num_layers: N.
-        embedding_dim: D.
-        num_heads: H.
-        fully_connected_dim: the features in between in the feed-forward networks.
-        target_vocab_size: how many token ids there are.
-        maximum_position_encoding: how many positions there may be.
-        dropout_rate: of the embeddings, the scores, and what the feed-forward networks give.
-        layernorm_eps: of the normalizations.
-        pad_id: the token id that nothing attends to where no `look_ahead_mask` is given; `None`: there is none.
-        embeddings_initializer: of the embedding.
-        embedding: a `TokenEmbedding` to share, in place of one of its own.
-        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`; those
-            of `keras.layers.Layer`.
+        num_layers: Number of decoder layers (N).
+        embedding_dim: Features of embedding and output (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Hidden features of the feed-forward networks.
+        target_vocab_size: Number of token ids.
+        maximum_position_encoding: Largest number of positions.
+        dropout_rate: Dropout rate of the embeddings, the scores and the feed-forward networks' outputs.
+        layernorm_eps: Epsilon of the normalizations.
+        pad_id: Token id that nothing attends to if no `look_ahead_mask` is given; `None` means no such id.
+        embeddings_initializer: Initializer of the embedding.
+        embedding: A `TokenEmbedding` to share, instead of one of its own.
+        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: token ids (B, T), integer.
-        enc_output: (B, S, D), of the encoder.
-        training: whether anything is dropped.
-        look_ahead_mask: as in `DecoderLayer`; `None` hides the future, and padding as the ids show it.
-        padding_mask: as in `DecoderLayer`; `None` hides nothing: the source ids, which tell, are not at hand here.
-        return_attention_scores: whether the scores are returned.
+        x: Token ids (B, T), integers.
+        enc_output: Output of the encoder (B, S, D).
+        training: Apply dropout.
+        look_ahead_mask: As in `DecoderLayer`; `None` hides the future and the padding in the ids.
+        padding_mask: As in `DecoderLayer`; `None` hides nothing, because the decoder does not see the source ids.
+        return_attention_scores: Also return the scores.
 
     Returns:
-        ((B, T, D), dict of scores by name), i from 1: `decoder_layer{i}_block1_self_att` (B, H, T, T) and
-        `decoder_layer{i}_block2_decenc_att` (B, H, T, S); without `return_attention_scores` the first alone.
+        ((B, T, D), dict of scores by name): `decoder_layer{i}_block1_self_att` (B, H, T, T) and
+        `decoder_layer{i}_block2_decenc_att` (B, H, T, S), with i from 1. Without `return_attention_scores`, only the
+        first.
+
+    Example:
 
     >>> import keras
     >>> decoder = Decoder(1, 6, 3, 7, target_vocab_size=11, maximum_position_encoding=13)
@@ -182,19 +188,19 @@ class Decoder(Stack):
         )
 
     def build(self, x_shape: Any = None, enc_output_shape: Any = None) -> None:
-        """Makes the weights; only the width of `enc_output` matters, and is D where it is not given."""
+        """Make the weights. Only the width of `enc_output` matters; it is D if no shape is given."""
         self._build(*(() if enc_output_shape is None else ((None, None, enc_output_shape[-1]),)))
 
-    def compute_output_spec(self, x: Any, enc_output: Any, return_attention_scores: bool = True, **_: Any) -> Any:
+    def compute_output_spec(self, x: Tensor, enc_output: Tensor, return_attention_scores: bool = True, **_: Any) -> Any:
         return self._spec(x, [x.shape[1], enc_output.shape[1]], return_attention_scores)
 
     def call(
         self,
-        x: Any,
-        enc_output: Any,
+        x: Tensor,
+        enc_output: Tensor,
         training: Any = None,
-        look_ahead_mask: Any = None,
-        padding_mask: Any = None,
+        look_ahead_mask: Tensor = None,
+        padding_mask: Tensor = None,
         return_attention_scores: bool = True,
     ) -> Any:
         causal = look_ahead_mask is None

@@ -1,4 +1,4 @@
-"""Tokens and their positions as vectors, and vectors as logits over the tokens."""
+"""Token ids and positions to vectors, and vectors to logits over the tokens."""
 
 import math
 from typing import Any
@@ -7,7 +7,8 @@ import keras
 from keras import ops
 
 from kmha.core import positions
-from kmha.layers import arguments
+from kmha.core.tensors import Tensor
+from kmha.layers import checks
 
 
 @keras.saving.register_keras_serializable("kmha")
@@ -15,12 +16,12 @@ class TokenEmbedding(keras.layers.Embedding):
     """`keras.layers.Embedding` times √d, so that the positions added to it do not drown it (Vaswani et al. 2017, 3.4).
 
     Args:
-        input_dim: V, the size of the vocabulary.
-        output_dim: d, the features.
-        **kwargs: those of `keras.layers.Embedding`.
+        input_dim: Size of the vocabulary (V).
+        output_dim: Number of features (d).
+        **kwargs: Arguments of `keras.layers.Embedding`.
 
     Call arguments:
-        inputs: token ids (B, T), integer, 0 ≤ id < V.
+        inputs: Token ids (B, T), integers, 0 ≤ id < V.
 
     Returns:
         (B, T, d), of the compute dtype.
@@ -30,7 +31,7 @@ class TokenEmbedding(keras.layers.Embedding):
     2.0
     """
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Tensor) -> Tensor:
         return ops.multiply(super().call(inputs), math.sqrt(self.output_dim))
 
 
@@ -39,18 +40,18 @@ class PositionalEncoding(keras.layers.Layer):
     """Adds the sines and cosines of `kmha.core.positions` to an embedding (Vaswani et al. 2017, section 3.5).
 
     Args:
-        max_length: how many positions there may be.
-        **kwargs: those of `keras.layers.Layer`.
+        max_length: Largest number of positions.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: (B, T, d), T ≤ `max_length`.
-        start: the position of the first of the T, an integer or a tensor of one.
+        start: Position of the first token, an integer or a scalar tensor.
 
     Returns:
         (B, T, d), of the compute dtype.
 
     Raises:
-        ValueError: T is larger than `max_length`.
+        ValueError: If T is larger than `max_length`.
 
     >>> encoded = PositionalEncoding(max_length=5)(keras.ops.zeros((1, 3, 4)))
     >>> print(keras.ops.convert_to_numpy(encoded[0, 1]).round(3))
@@ -58,22 +59,23 @@ class PositionalEncoding(keras.layers.Layer):
     """
 
     def __init__(self, max_length: int, **kwargs: Any) -> None:
-        with arguments.naming_unknown(PositionalEncoding):
+        with checks.naming_unknown(PositionalEncoding):
             super().__init__(**kwargs)
         self.supports_masking = True
-        self.max_length = arguments.size(type(self).__name__, "max_length", max_length, "positions", "512 is usual.")
+        self.max_length = checks.size(type(self).__name__, "max_length", max_length, "positions", "512 is common.")
 
     def build(self, x_shape: Any) -> None:
         self.encoding = positions.sinusoidal(self.max_length, x_shape[-1])
 
-    def call(self, x: Any, start: Any = 0) -> Any:
+    def call(self, x: Tensor, start: Any = 0) -> Tensor:
         length = ops.shape(x)[1]
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(
-                f"{self.name}: there are positions for sequences of up to {self.max_length} tokens. Received: "
-                f"x.shape={tuple(x.shape)}, {length} positions (T). Cut the sequences, or make the layer with a larger "
-                "`max_length` (in the layers around it `maximum_position_encoding`, `max_positional_encoding_input` or "
-                "`…_target`): positions have no weights, so that trained ones can be loaded all the same."
+                f"{self.name}: there are positions for sequences of at most {self.max_length} tokens. Received: "
+                f"x.shape={tuple(x.shape)}, {length} positions (T). Truncate the sequences, or make the layer with a "
+                "larger `max_length` (in the layers around it, `maximum_position_encoding`, "
+                "`max_positional_encoding_input` or `…_target`). Positions have no weights, so trained weights still "
+                "load."
             )
         encoding = ops.cast(self.encoding, x.dtype)
         return ops.add(x, ops.take(encoding, ops.add(start, ops.arange(length)), axis=0))
@@ -87,11 +89,11 @@ class PositionalEncoding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("kmha")
 class TiedLogits(keras.layers.Layer):
-    """Logits by the embedding's own matrix, and a bias (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
+    """Logits from the embedding's own matrix and a bias (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
 
     Args:
-        embedding: a `keras.layers.Embedding`, whose (V, d) matrix is used.
-        **kwargs: those of `keras.layers.Layer`.
+        embedding: The `keras.layers.Embedding` whose (V, d) matrix is used.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         features: (N, d).
@@ -113,7 +115,7 @@ class TiedLogits(keras.layers.Layer):
             self.embedding.build()
         self.bias = self.add_weight(name="bias", shape=(self.embedding.input_dim,), initializer="zeros")
 
-    def call(self, features: Any) -> Any:
+    def call(self, features: Tensor) -> Tensor:
         matrix = ops.cast(self.embedding.embeddings, features.dtype)
         return ops.add(ops.matmul(features, ops.transpose(matrix)), self.bias)
 

@@ -1,47 +1,50 @@
-"""`EncoderLayer` and `Encoder`, as in Vaswani et al. 2017, section 3.1, and with the names of the course."""
+"""`EncoderLayer` and `Encoder` (Vaswani et al. 2017, section 3.1), with the names of the course."""
 
 from typing import Any
 
 import keras
 
-from kmha.layers.block import Block, as_attention_mask
-from kmha.layers.stack import Stack
+from kmha.core.tensors import Tensor
+from kmha.layers import masking
+from kmha.layers.blocks import BlockStack, TransformerBlock
 
 
 @keras.saving.register_keras_serializable("kmha")
-class EncoderLayer(Block):
+class EncoderLayer(TransformerBlock):
     """Self-attention, then a feed-forward network, each with a residual connection and a layer normalization.
 
-    x = norm(x + attention(x, x, x)), then norm(x + ffn(x)); with `norm="pre"` x + attention(norm(x)), and so on.
+    x = norm(x + attention(x, x, x)), then norm(x + ffn(x)). With `norm="pre"`, x + attention(norm(x)), and so on.
 
     Args:
-        embedding_dim: D, the features of input and output.
-        num_heads: H.
-        fully_connected_dim: the features in between in the feed-forward network.
-        dropout_rate: of the scores, and of what the feed-forward network gives.
-        layernorm_eps: of the normalizations.
-        key_dim: O, the size of a head; `None` means `embedding_dim // num_heads`, as in the paper. The course passes
+        embedding_dim: Features of input and output (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Hidden features of the feed-forward network.
+        dropout_rate: Dropout rate of the scores and of the feed-forward network's output.
+        layernorm_eps: Epsilon of the normalizations.
+        key_dim: Head size (O); `None` means `embedding_dim // num_heads`, as in the paper. The course passes
             `key_dim=embedding_dim`, which makes every head as wide as the model and the attention H times as large.
-        norm: "post" normalizes after the residual connection, as the paper and the course do, "pre" before attention
-            and feed-forward.
-        activation: of the feed-forward network.
-        residual_dropout_rate: of what attention gives, before it is added; the paper has it (section 5.4), the course
-            does not.
-        attention: further arguments of `kmha.MultiHeadAttention`, such as {"use_bias": False, "sliding_window": 64}.
-        **kwargs: those of `keras.layers.Layer`.
+        norm: "post" normalizes after the residual connection, like the paper and the course. "pre" normalizes before
+            attention and feed-forward network.
+        activation: Activation of the feed-forward network.
+        residual_dropout_rate: Dropout rate of the attention's output, before the residual connection. The paper has
+            this dropout (section 5.4), the course does not.
+        attention: More arguments of `kmha.MultiHeadAttention`, such as {"use_bias": False, "sliding_window": 64}.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: (B, S, D).
-        training: whether anything is dropped.
-        mask: True (or 1) means attend; padding (B, S) or (B, 1, S), or what broadcasts to (B, S, S) or (B, H, S, S) and
-            has three or four axes: two always mean padding.
-        return_attention_scores: whether the scores are returned too.
+        training: Apply dropout.
+        mask: True (or 1) means attend. Either padding (B, S) or (B, 1, S), or three or four axes that broadcast to
+            (B, S, S) or (B, H, S, S). Two axes always mean padding.
+        return_attention_scores: Also return the scores.
 
     Returns:
-        (B, S, D), and with `return_attention_scores` the scores (B, H, S, S), of the compute dtype.
+        (B, S, D), and with `return_attention_scores` also the scores (B, H, S, S), of the compute dtype.
 
     Raises:
-        ValueError: an argument or a shape does not fit; the message says how to mend it.
+        ValueError: If an argument or a shape does not fit. The message says how to fix it.
+
+    Example:
 
     >>> import keras
     >>> layer = EncoderLayer(embedding_dim=6, num_heads=3, fully_connected_dim=7)
@@ -64,11 +67,11 @@ class EncoderLayer(Block):
         for layer in (self.ffn, self.layernorm1, self.layernorm2):
             layer.build(x_shape)
 
-    def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
-        mask = as_attention_mask(self.name, "mask", mask, x)
+    def call(self, x: Tensor, training: Any = None, mask: Tensor = None, return_attention_scores: bool = False) -> Any:
+        mask = masking.with_query_axis(self.name, "mask", mask, x)
         options = {"training": training, "return_attention_scores": return_attention_scores}
 
-        def attend(query: Any) -> Any:
+        def attend(query: Tensor) -> Any:
             return self.mha(query, query, attention_mask=mask, **options)
 
         x, *scores = self._residual(x, attend, self.layernorm1, self.dropout_mha, training)
@@ -77,32 +80,34 @@ class EncoderLayer(Block):
 
 
 @keras.saving.register_keras_serializable("kmha")
-class Encoder(Stack):
+class Encoder(BlockStack):
     """Embeds token ids, adds positions, and runs `num_layers` encoder layers.
 
     Args:
-        num_layers: N.
-        embedding_dim: D.
-        num_heads: H.
-        fully_connected_dim: the features in between in the feed-forward networks.
-        input_vocab_size: how many token ids there are.
-        maximum_position_encoding: how many positions there may be.
-        dropout_rate: of the embeddings, the scores, and what the feed-forward networks give.
-        layernorm_eps: of the normalizations.
-        pad_id: the token id that nothing attends to where no `mask` is given; `None`: there is none, as in the course.
-        embeddings_initializer: of the embedding.
-        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`; those
-            of `keras.layers.Layer`.
+        num_layers: Number of encoder layers (N).
+        embedding_dim: Features of embedding and output (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Hidden features of the feed-forward networks.
+        input_vocab_size: Number of token ids.
+        maximum_position_encoding: Largest number of positions.
+        dropout_rate: Dropout rate of the embeddings, the scores and the feed-forward networks' outputs.
+        layernorm_eps: Epsilon of the normalizations.
+        pad_id: Token id that nothing attends to if no `mask` is given; `None` means no such id, as in the course.
+        embeddings_initializer: Initializer of the embedding.
+        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: token ids (B, S), integer.
-        training: whether anything is dropped.
-        mask: as in `EncoderLayer`; `None` means that it is derived from the ids.
-        return_attention_scores: whether the scores are returned too.
+        x: Token ids (B, S), integers.
+        training: Apply dropout.
+        mask: As in `EncoderLayer`; `None` means that the layer derives it from the ids.
+        return_attention_scores: Also return the scores.
 
     Returns:
-        (B, S, D), and with `return_attention_scores` a dict of the scores (B, H, S, S) by name,
-        `encoder_layer{i}_self_att`, i from 1.
+        (B, S, D), and with `return_attention_scores` also a dict of the scores (B, H, S, S) by name,
+        `encoder_layer{i}_self_att`, with i from 1.
+
+    Example:
 
     >>> import keras
     >>> encoder = Encoder(2, 6, 3, 7, input_vocab_size=11, maximum_position_encoding=13)
@@ -144,9 +149,9 @@ class Encoder(Stack):
             **kwargs,
         )
 
-    def compute_output_spec(self, x: Any, return_attention_scores: bool = False, **_: Any) -> Any:
+    def compute_output_spec(self, x: Tensor, return_attention_scores: bool = False, **_: Any) -> Any:
         return self._spec(x, [x.shape[1]], return_attention_scores)
 
-    def call(self, x: Any, training: Any = None, mask: Any = None, return_attention_scores: bool = False) -> Any:
+    def call(self, x: Tensor, training: Any = None, mask: Tensor = None, return_attention_scores: bool = False) -> Any:
         mask = self.padding(x) if mask is None else mask
         return self._run(x, training, return_attention_scores, mask=mask)

@@ -1,4 +1,4 @@
-"""What a call of a layer would do, and what it would cost, without doing it."""
+"""The path and the costs of a call of `MultiHeadAttention`, computed from shapes alone."""
 
 import dataclasses
 import math
@@ -8,12 +8,11 @@ import keras
 
 from kmha.core import axes, planning
 from kmha.core.folding import Folding
-from kmha.layers import calls
+from kmha.layers import checks
+from kmha.layers.checks import Shape
 
-Shape = tuple[Any, ...]
-
-# Bytes of an element of the inputs and of what is computed from them; the scores take four at least.
-_ITEMS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+# Bytes of one element of inputs and outputs. The scores take four bytes at least.
+_ITEMSIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +27,13 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What `explain` says of a call; `print` shows it as text.
+    """The explanation of a call; `print` shows it as text.
 
     Attributes:
-        path: how attention is computed (`kmha.core.planning.choose`), and `reason`: why so.
-        reason: in a few words.
-        steps: the four equations.
-        parameters: how many numbers are trained.
+        path: The way to compute attention (`kmha.core.planning.choose`).
+        reason: The reason for this path, in a few words.
+        steps: The four equations.
+        parameters: Number of trainable parameters.
     """
 
     path: str
@@ -42,30 +41,30 @@ class Explanation:
     steps: tuple[Step, ...]
     parameters: int
     _request: planning.Request
-    _widths: tuple[int, int]  # bytes of what one query, and one key with its value, take in a forward pass
+    _widths: tuple[int, int]  # bytes that one query, and one key with its value, take in a forward pass
 
     @property
     def training(self) -> bool:
-        """Whether `peak_bytes` is that of a training step."""
+        """Tell whether `peak_bytes` is that of a training step."""
         return self._request.training
 
     @property
     def forward_flops(self) -> int:
-        """Of a forward pass; pairs of positions that a causal mask or a window hides do not count."""
+        """FLOPs of a forward pass. Pairs of positions that a causal mask or a window hides do not count."""
         return sum(step.flops for step in self.steps)
 
     @property
     def step_flops(self) -> int:
-        """Of forward and backward pass: each product has two gradients. Computing scores again does not count."""
+        """FLOPs of forward and backward pass: each product has two gradients. Recomputed scores do not count."""
         return 3 * self.forward_flops
 
     @property
     def peak_bytes(self) -> int:
-        """What the call takes over the inputs and weights, in about, on its path."""
+        """Approximate peak memory of the call on its path, beyond inputs and weights."""
         return self.bytes_on(self.path)
 
     def bytes_on(self, path: str, length: int | None = None) -> int:
-        """As `peak_bytes`, on another path, or with another T (and S, if it was the same)."""
+        """Return the `peak_bytes` of another path, or of another T (and S, if it equals T)."""
         request = self._request
         if length is not None:
             same = request.columns == request.rows
@@ -75,10 +74,13 @@ class Explanation:
         return linear * (3 if self.training else 1) + planning.working_bytes(request, path)
 
     def largest_length(self, memory: int) -> dict[str, int]:
-        """The largest T (and S, if it is the same) for which a call fits into `memory` bytes, on each path, in about.
+        """Return, for each path, the approximate largest T (and S, if it equals T) that fits into `memory`.
+
+        Args:
+            memory: Number of bytes.
 
         Raises:
-            ValueError: `memory` is no positive number.
+            ValueError: If `memory` is not a positive number.
         """
         if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
             raise ValueError(f"memory: expected a number of bytes above 0. Received: {memory!r}. 8 GiB are 8 * 2**30.")
@@ -100,31 +102,31 @@ class Explanation:
         for row in rows:
             *texts, number = (text.ljust(width) for text, width in zip(row, widths, strict=True))
             lines.append("  ".join([*texts, number.strip().rjust(widths[-1])]))
-        what = "training step" if self.training else "forward pass"
+        kind = "training step" if self.training else "forward pass"
         flops = self.step_flops if self.training else self.forward_flops
-        lines.append(f"{flops:,} FLOPs in a {what}, {self.parameters:,} parameters")
+        lines.append(f"{flops:,} FLOPs in a {kind}, {self.parameters:,} parameters")
         others = ", ".join(f"{path} {_readable(self.bytes_on(path))}" for path in planning.PATHS[self._request.backend])
-        lines.append(f"memory at the peak of a {what}, in about: {others}")
+        lines.append(f"approximate peak memory of a {kind}: {others}")
         return "\n".join(lines)
 
 
 def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, bool]) -> Explanation:
-    """See `MultiHeadAttention.explain`; `call` has `use_causal_mask`, `return_attention_scores` and `training`.
+    """Compute `MultiHeadAttention.explain`; `call` has `use_causal_mask`, `return_attention_scores` and `training`.
 
     Raises:
-        ValueError: T or S is not known.
+        ValueError: If the shapes do not fit, or T or S is unknown.
     """
     folding = Folding.of(len(query), layer.attention_axes)
-    calls.check_flash(layer.name, layer._flash, call["return_attention_scores"])
-    calls.check_widths_known(layer.name, query, value, key)
+    checks.check_flash(layer.name, layer._flash, call["return_attention_scores"])
+    checks.check_widths_known(layer.name, query, value, key)
     if layer.built:
-        calls.check_widths(layer.name, layer._widths, query, value, key)
-    calls.check_batch_axes(layer.name, folding, query, value, key)
+        checks.check_widths(layer.name, layer._widths, query, value, key)
+    checks.check_batch_axes(layer.name, folding, query, value, key)
     rows, columns = (math.prod(shape[axis] or 0 for axis in folding.attention_axes) for shape in (query, key))
     if not rows or not columns:
         raise ValueError(
             f"{layer.name}: explain needs the number of positions. Received: query_shape={query}, value_shape={value}. "
-            "Give numbers for T and S, such as (8, 512, 64); B may be None, and counts as one."
+            "Give numbers for T and S, such as (8, 512, 64). B may be None and then counts as one."
         )
     backend = keras.backend.backend()
     batches = [query[axis] for axis in folding.batch_axes]
@@ -132,7 +134,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
     request = planning.Request(
         *(batch, rows, columns, layer.num_heads),
         backend=backend,
-        itemsize=max(4, _ITEMS[layer.compute_dtype]),
+        itemsize=max(4, _ITEMSIZES[layer.compute_dtype]),
         causal=call["use_causal_mask"],
         window=layer._sliding_window,
         dropout=call["training"] and layer.dropout > 0,
@@ -141,8 +143,8 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         fusable=planning.fusable(backend, layer.compute_dtype, layer.key_dim, layer._value_dim, layer._flash),
         flash=layer._flash,
     )
-    # An override gets the causal mask as part of the mask.
-    choice = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._overrides))
+    # An override of `_compute_attention` gets causality as part of the mask.
+    plan = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._overrides))
     request = dataclasses.replace(request, batch=batch or 1)
     output = math.prod(layer.compute_output_shape(query, value, key)[len(query) - 1 :])
     inputs = [query[-1], key[-1], value[-1], *([query[-1]] if layer._use_gate else [])]
@@ -150,12 +152,13 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
     parameters = sum(heads * size * (width + layer.use_bias) for width, size in zip(inputs, sizes, strict=False))
     parameters += output * (heads * layer._value_dim + layer.use_bias)
     head = heads * (layer.key_dim + layer._value_dim)
-    widths = _ITEMS[layer.compute_dtype] * (head + output), _ITEMS[layer.compute_dtype] * head
+    widths = _ITEMSIZES[layer.compute_dtype] * (head + output), _ITEMSIZES[layer.compute_dtype] * head
     steps = _steps(request, inputs, layer.key_dim, layer._value_dim, output)
-    return Explanation(choice.path, choice.reason, steps, parameters, request, widths)
+    return Explanation(plan.path, plan.reason, steps, parameters, request, widths)
 
 
 def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim: int, output: int) -> tuple[Step, ...]:
+    """Return the four equations with sizes and FLOPs; one projection for each width in `inputs`."""
     batch, rows, columns, heads = request.batch or 1, request.rows or 0, request.columns or 0, request.heads
     pairs = planning.visible_pairs(rows, columns, request.causal, request.window)
     lengths, sizes = [rows, columns, columns, rows], [key_dim, key_dim, value_dim, value_dim]
@@ -173,7 +176,7 @@ def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim
 
 
 def _readable(size: int) -> str:
-    """Bytes in words.
+    """Return a number of bytes with its unit.
 
     >>> _readable(3 * 2**30)
     '3.0 GiB'

@@ -1,5 +1,9 @@
-"""Where a layer's mask comes from: checks what was given, and joins it with what the tensors carry."""
+"""Masks of the layers: given by the caller, carried by tensors, or made as the course makes them.
 
+True means *attend*, everywhere. Where your course's masks have 1 for what is hidden, pass `mask == 0` to the layers.
+"""
+
+import math
 import warnings
 from typing import Any
 
@@ -7,133 +11,193 @@ import keras
 import numpy as np
 from keras import ops
 
-# Keras has no public name for these; an attribute of the tensor would not do, since JAX arrays take none.
+# Keras has no public name for these. An attribute of the tensor would not do, since JAX arrays take none.
 from keras.src.backend import get_keras_mask, set_keras_mask
 
+from kmha.core import masks
 from kmha.core.folding import Folding
-from kmha.core.masks import combine
+from kmha.core.tensors import Tensor
 
 
-def carried(x: Any) -> Any:
-    """The mask that Keras has attached to `x`, for instance by `Embedding(mask_zero=True)`; `None` if there is none."""
+def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
+    """Return a boolean mask (B, 1, S) for token ids (B, S), False at padding. It broadcasts over the queries.
+
+    Make the mask of the encoder from the *source* ids, and the decoder's `padding_mask` too: both attend to the source.
+
+    >>> import numpy as np
+    >>> print(np.array(create_padding_mask(np.array([[7, 6, 0]]))))
+    [[[ True  True False]]]
+    """
+    return masks.padding(token_ids, pad_id)
+
+
+def create_look_ahead_mask(sequence_length: int) -> Tensor:
+    """Return a boolean mask (T, T) in which position t attends to s ≤ t only.
+
+    >>> import numpy as np
+    >>> print(np.array(create_look_ahead_mask(3)).astype(int))
+    [[1 0 0]
+     [1 1 0]
+     [1 1 1]]
+    """
+    return masks.causal(sequence_length, sequence_length)
+
+
+def carried(x: Tensor) -> Tensor:
+    """Return the mask that Keras has attached to `x`, as `Embedding(mask_zero=True)` does; `None` if there is none."""
     return get_keras_mask(x)
 
 
-def carry(x: Any, mask: Any) -> None:
-    """Attaches `mask` to `x` for the layers that follow, as Keras' own layers do."""
+def carry(x: Tensor, mask: Tensor) -> None:
+    """Attach `mask` to `x` for the layers that follow, as Keras' own layers do."""
     set_keras_mask(x, mask)
 
 
-def positions(layer: str, name: str, mask: Any, x: Any, letter: str) -> Any:
-    """A padding mask over the positions of `x`, checked, boolean, and with all axes of `x` but the features.
+def join_with_carried(
+    layer: str, folding: Folding, query: Tensor, key: Tensor, num_heads: int, query_mask: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """Return `join` and the query's mask, each including the mask that the query carries.
 
-    Args:
-        layer: the layer's name, for errors.
-        name: the mask's, for errors.
-        mask: (B, T), or with as many axes of `x` as it likes from the left; or `None`.
-        x: (B, T, I), or with more axes.
-        letter: "T" or "S", what the positions of `x` are called.
-
-    Raises:
-        ValueError: the shape does not fit.
+    Keras itself passes what `value` and `key` carry, and what `query` carries only if there is no explicit mask.
     """
-    if mask is None:
-        return None
-    mask = _tensor(mask)
-    check_padding(layer, name, mask, x.shape, letter)
-    mask = _as_boolean(mask, name)
-    while len(mask.shape) < len(x.shape) - 1:
-        mask = ops.expand_dims(mask, -1)
-    return mask
-
-
-def of_query(layer: str, mask: Any, query: Any) -> Any:
-    """`query_mask` joined with what the query carries, which Keras itself passes where none was given."""
     attached = carried(query)
-    attached = None if attached is mask else attached
-    return combine(positions(layer, "query_mask", mask, query, "T"), positions(layer, "its mask", attached, query, "T"))
+    attached = None if attached is query_mask else attached
+    query_mask = masks.combine(
+        _padding(layer, "query_mask", query_mask, query, "T"), _padding(layer, "its mask", attached, query, "T")
+    )
+    return join(layer, folding, query, key, num_heads, query_mask, **options), query_mask
 
 
-def joined(
+def join(
     layer: str,
     folding: Folding,
-    query: Any,
-    key: Any,
+    query: Tensor,
+    key: Tensor,
     num_heads: int,
-    query_mask: Any = None,
-    value_mask: Any = None,
-    key_mask: Any = None,
-    attention_mask: Any = None,
+    query_mask: Tensor = None,
+    value_mask: Tensor = None,
+    key_mask: Tensor = None,
+    attention_mask: Tensor = None,
+    causal: bool = False,
+    window: int | None = None,
     name: str = "attention_mask",
-) -> Any:
-    """The one mask that all of them make, for scores without their H axis (with it, if `attention_mask` has it).
+) -> Tensor:
+    """Check all masks and join them into one, for scores without their H axis (with H, if `attention_mask` has it).
 
     Args:
-        layer: the layer's name, for errors.
-        folding: which axes are attended over.
+        layer: Name of the layer, for errors.
+        folding: Folding of the layer's attention axes.
         query: (B, T, I), or with more axes.
         key: (B, S, I), or with more axes.
-        num_heads: H.
-        query_mask: (B, T), the query's axes but the last; False leaves that row nothing to attend to.
+        num_heads: Number of heads (H).
+        query_mask: (B, T), the query's axes but the last. Where it is False, a query has nothing to attend to.
         value_mask: (B, S), the key's axes but the last.
         key_mask: (B, S), the key's axes but the last.
-        attention_mask: broadcasts to (B, H, T, S) or (B, T, S).
-        name: what the layer calls its `attention_mask`, for errors.
+        attention_mask: Mask that broadcasts to (B, H, T, S) or (B, T, S).
+        causal: Position t attends to s ≤ t only.
+        window: Position t attends to |t - s| < window only; `None` means no limit.
+        name: Name of the layer's `attention_mask`, for errors.
 
     Returns:
         A boolean mask, or `None` if nothing is masked.
 
     Raises:
-        ValueError: a mask's shape does not fit.
+        ValueError: If the shape of a mask does not fit.
     """
-    rows = positions(layer, "query_mask", query_mask, query, "T")
-    columns = combine(
-        positions(layer, "value_mask", value_mask, key, "S"), positions(layer, "key_mask", key_mask, key, "S")
+    rows = _padding(layer, "query_mask", query_mask, query, "T")
+    columns = masks.combine(
+        _padding(layer, "value_mask", value_mask, key, "S"), _padding(layer, "key_mask", key_mask, key, "S")
     )
-    padding = combine(folding.align_rows(rows), folding.align_columns(columns))
-    if attention_mask is None:
-        return padding
-    attention_mask = _tensor(attention_mask)
-    check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads, name)
-    attention_mask = _as_boolean(attention_mask, name)
-    if padding is None:
-        return attention_mask
-    # Both at the same rank, so that no axis is broadcast against another's place.
-    rank = max(len(attention_mask.shape), len(padding.shape))
-    return ops.logical_and(folding.with_missing_axes(attention_mask, rank), folding.with_missing_axes(padding, rank))
+    padding = masks.combine(folding.align_rows(rows), folding.align_columns(columns))
+    if attention_mask is not None:
+        attention_mask = _tensor(attention_mask)
+        _check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads, name)
+        attention_mask = _as_boolean(attention_mask, name)
+        if padding is not None:
+            # Both get the same rank, so that no axis is broadcast against a different one.
+            rank = max(len(attention_mask.shape), len(padding.shape))
+            attention_mask = folding.with_missing_axes(attention_mask, rank)
+            padding = folding.with_missing_axes(padding, rank)
+    lengths = math.prod(folding.positions(query)), math.prod(folding.positions(key))
+    structured = folding.align_pairs(masks.structured(*lengths, causal, window), query, key)
+    return masks.combine(attention_mask, padding, structured)
 
 
-def check_padding(layer: str, name: str, mask: Any, shape: Any, letter: str) -> None:
-    """Raises a ValueError unless `mask` has the first axes of `shape`, (B, T, I)."""
+def with_query_axis(layer: str, name: str, mask: Tensor, x: Tensor) -> Tensor:
+    """Return a mask for `attention_mask=`: one with two axes is padding (B, S), as Keras carries it, and gets axis T.
+
+    Raises:
+        ValueError: If the mask has two axes, and the first is not the batch of `x`.
+    """
+    if padding_or_none(mask) is None:
+        return mask
+    if mask.shape[0] is not None and x.shape[0] is not None and mask.shape[0] not in (1, x.shape[0]):
+        raise ValueError(
+            f"{layer}: a `{name}` with two axes is a padding mask (B, S), here with B={x.shape[0]}. Received: "
+            f"{name}.shape={tuple(mask.shape)}. A mask (T, S) for all sequences needs a batch axis: pass mask[None]."
+        )
+    return ops.expand_dims(mask, 1)
+
+
+def padding_or_none(mask: Tensor) -> Tensor:
+    """Return `mask` if it is a padding mask (B, S), which tensors can carry, else `None`.
+
+    Keras passes any argument named `mask` to `compute_mask` as if it were a padding mask.
+    """
+    return mask if mask is not None and len(mask.shape) == 2 else None
+
+
+def check(
+    layer: str,
+    folding: Folding,
+    query_shape: Any,
+    key_shape: Any,
+    num_heads: int,
+    query_mask: Tensor = None,
+    value_mask: Tensor = None,
+    key_mask: Tensor = None,
+    attention_mask: Tensor = None,
+) -> None:
+    """Raise a ValueError unless the shapes of the masks fit; for symbolic calls, where there is nothing to join yet."""
+    padding = ("query_mask", query_mask, query_shape, "T"), ("value_mask", value_mask, key_shape, "S")
+    for name, mask, shape, letter in (*padding, ("key_mask", key_mask, key_shape, "S")):
+        if mask is not None:
+            _check_padding(layer, name, mask, shape, letter)
+    if attention_mask is not None:
+        _check_attention_mask(layer, attention_mask, folding, query_shape, key_shape, num_heads)
+
+
+def _check_padding(layer: str, name: str, mask: Tensor, shape: Any, letter: str) -> None:
+    """Raise a ValueError unless `mask` has the first axes of `shape`, (B, T, I)."""
     axes, known = tuple(shape[:-1]), tuple(mask.shape)
     if not 2 <= len(known) <= len(axes) or not all(map(_broadcasts, known, axes)):
         raise ValueError(
-            f"{layer}: `{name}` must be a padding mask (B, {letter}) = {axes}, while a mask of who attends to whom "
-            f"goes in `attention_mask=`. Received: {name}.shape={known}. Note the order of the positional arguments: "
-            "(query, value, key, query_mask, value_mask, key_mask, attention_mask)."
+            f"{layer}: `{name}` must be a padding mask (B, {letter}) = {axes}. A mask of who attends to whom goes in "
+            f"`attention_mask=`. Received: {name}.shape={known}. The order of the positional arguments is (query, "
+            "value, key, query_mask, value_mask, key_mask, attention_mask)."
         )
 
 
-def check_attention_mask(
+def _check_attention_mask(
     layer: str,
-    mask: Any,
+    mask: Tensor,
     folding: Folding,
     query_shape: Any,
     key_shape: Any,
     num_heads: int,
     name: str = "attention_mask",
 ) -> None:
-    """Raises a ValueError unless `mask` broadcasts to the scores, with or without H and the axes before it."""
+    """Raise a ValueError unless `mask` broadcasts to the scores, with or without H and the axes before it."""
     attended = 2 * len(folding.attention_axes)
     full = folding.scores_shape(query_shape, key_shape, num_heads)
     rank = len(mask.shape)
     if attended <= rank <= len(full):
-        wanted = full[: rank - attended] + full[-attended:]  # as Keras: axes are missing before the attention axes
+        wanted = full[: rank - attended] + full[-attended:]  # as in Keras, axes are missing before the attention axes
         if all(map(_broadcasts, mask.shape, wanted)):
             return
     letters = "(T, S), (B, T, S), (B, 1, T, S) or (B, H, T, S)"
     if not folding.is_plain:
-        letters = f"{len(full)} axes (batch axes, H, query positions, key positions), or that without H"
+        letters = f"{len(full)} axes (batch axes, H, query positions, key positions), or the same without H"
     hint = ""
     if name == "attention_mask":
         hint = " A padding mask (B, S) goes in `value_mask` or `key_mask`, one (B, T) in `query_mask`."
@@ -144,18 +208,41 @@ def check_attention_mask(
     )
 
 
-def _broadcasts(has: int | None, wants: int | None) -> bool:
-    """Whether an axis of size `has` broadcasts to one of size `wants`, as far as they are known."""
-    return has in (1, None) or wants is None or has == wants
+def _padding(layer: str, name: str, mask: Tensor, x: Tensor, letter: str) -> Tensor:
+    """Check a padding mask of the positions of `x`, and return it as booleans with all axes of `x` but the last.
+
+    Args:
+        layer: Name of the layer, for errors.
+        name: Name of the mask, for errors.
+        mask: (B, T), or more of the first axes of `x`; or `None`.
+        x: (B, T, I), or with more axes.
+        letter: Letter of the positions, "T" or "S".
+
+    Raises:
+        ValueError: If the shape does not fit.
+    """
+    if mask is None:
+        return None
+    mask = _tensor(mask)
+    _check_padding(layer, name, mask, x.shape, letter)
+    mask = _as_boolean(mask, name)
+    while len(mask.shape) < len(x.shape) - 1:
+        mask = ops.expand_dims(mask, -1)
+    return mask
 
 
-def _tensor(mask: Any) -> Any:
-    """`mask` itself, or a tensor of a list of lists."""
+def _broadcasts(size: int | None, target: int | None) -> bool:
+    """Tell whether an axis of `size` broadcasts to `target`, as far as they are known."""
+    return size in (1, None) or target is None or size == target
+
+
+def _tensor(mask: Tensor) -> Tensor:
+    """Return `mask` itself, or a tensor of a list of lists."""
     return mask if hasattr(mask, "shape") else ops.convert_to_tensor(mask)
 
 
-def _as_boolean(mask: Any, name: str) -> Any:
-    """`mask` as booleans, True where it is not zero; refuses an additive mask, whose polarity is the other."""
+def _as_boolean(mask: Tensor, name: str) -> Tensor:
+    """Return `mask` as booleans, True where it is not zero; refuse an additive mask, where zero means *attend*."""
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":
         return mask
@@ -164,16 +251,16 @@ def _as_boolean(mask: Any, name: str) -> Any:
     return ops.cast(mask, "bool")
 
 
-def _refuse_additive(mask: Any, name: str, dtype: str) -> None:
-    """Raises a ValueError for numbers other than 0 and 1; warns where a graph is being traced and has none yet."""
-    advice = f"True means attend; pass a boolean mask, for instance `{name} == 0` for an additive one."
+def _refuse_additive(mask: Tensor, name: str, dtype: str) -> None:
+    """Raise a ValueError for numbers other than 0 and 1; warn while a graph is traced, where they are unknown."""
+    advice = f"True means attend; pass a boolean mask, for example `{name} == 0` for an additive one."
     try:
-        with warnings.catch_warnings(action="ignore"):  # NumPy's, of TensorFlow's, on the way to the error
+        with warnings.catch_warnings(action="ignore"):  # from NumPy, before TensorFlow raises its error
             values = np.asarray(ops.convert_to_numpy(mask))
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):
         warnings.warn(
-            f"`{name}` has dtype {dtype}: whatever is not zero is read as True, so that an additive mask (0 and -1e9) "
-            f"would be read the wrong way round. {advice}",
+            f"`{name}` has dtype {dtype}: everything that is not zero is read as True, so that an additive mask (0 and "
+            f"-1e9) would be read the wrong way round. {advice}",
             stacklevel=2,
         )
         return

@@ -1,26 +1,35 @@
 """`MultiHeadAttention`: `keras.layers.MultiHeadAttention` with kernels shaped (heads, in, head size)."""
 
 import inspect
-import math
 from typing import Any
 
 import keras
-from keras import ops
+from keras import constraints, dtype_policies, initializers, ops, regularizers
 
-from kmha.core import masks
 from kmha.core.attention import Dropout, attend
 from kmha.core.folding import Folding
-from kmha.layers import calls, masking
-from kmha.layers.attention_base import AttentionBase
+from kmha.core.tensors import Tensor
+from kmha.layers import checks, masking
+from kmha.layers.explanation import Explanation, explain
 from kmha.layers.projections import HeadMerge, HeadProjection
+
+# Methods of the built-in layer that kmha's layer does not have.
+_MISSING_METHODS = (
+    "_build_attention",
+    "_compute_attention_mask",
+    "_compute_causal_mask",
+    "_compute_sliding_window_mask",
+    "_make_output_dense",
+    "_masked_softmax",
+)
 
 
 @keras.saving.register_keras_serializable("kmha")
-class MultiHeadAttention(AttentionBase):
+class MultiHeadAttention(checks.CheckedLayer):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), a drop-in for `keras.layers.MultiHeadAttention`.
 
-    Query, key and value are each multiplied by a kernel of their own; every head then averages the projected values
-    with weights softmax(query · key / √O); the heads are concatenated and multiplied by the output kernel. So
+    Query, key and value are each multiplied by a kernel of their own. Every head then averages the projected values
+    with weights softmax(query · key / √O). The heads are concatenated and multiplied by the output kernel. So
     `key=enc_output` names the *input* of the key projection: K is `enc_output` times the key kernel.
 
     | step | equation | weights |
@@ -30,50 +39,54 @@ class MultiHeadAttention(AttentionBase):
     | mix | `BHTS,BSHO->BTHO` | |
     | merge | `BTHO,HOE->BTE` | kernel (H, O, E), bias (E,) |
 
+    B batch, T query positions, S key and value positions, H heads, I input features, O head size, E output features.
+
     Weights, in order: query, key, gate (with `use_gate`), value, attention_output. At the same seed they start from the
-    built-in's numbers, transposed. What differs from the built-in is listed in the README, "Where kmha differs".
+    built-in's numbers, transposed. The README lists all differences from the built-in under "Where kmha differs".
 
     Args:
-        num_heads: H.
-        key_dim: O of query and key.
-        value_dim: O of value; `None` means `key_dim`.
-        dropout: the probability with which a score is dropped in training.
-        use_bias: whether the projections add biases.
-        output_shape: E, or a tuple of several; `None` means the query's width.
-        attention_axes: the axes attended over, B being 0; `None` means all but the first and the last.
-        sliding_window: position t attends to |t - s| < sliding_window only; `None` is no limit.
-        flash_attention: `True` asks for a fused kernel (JAX, torch) or for blocks (TensorFlow), `False` forbids them,
+        num_heads: Number of heads (H).
+        key_dim: Head size of query and key (O).
+        value_dim: Head size of value (O); `None` means `key_dim`.
+        dropout: Probability with which a score is dropped in training.
+        use_bias: Add biases in the projections.
+        output_shape: Output features (E), or a tuple of several sizes; `None` means the query's width.
+        attention_axes: Axes to attend over, where the batch axis is 0; `None` means all but the first and the last.
+        sliding_window: Position t attends to |t - s| < sliding_window only; `None` means no limit.
+        flash_attention: `True` asks for a fused kernel (JAX, torch) or for blocks (TensorFlow). `False` forbids them.
             `None` leaves the choice to `kmha.core.planning`.
-        kernel_initializer: of all kernels; it draws in the built-in's shape, (I, H, O).
-        bias_initializer: of all biases.
-        kernel_regularizer: of all kernels.
-        bias_regularizer: of all biases.
-        activity_regularizer: of the projections' outputs.
-        kernel_constraint: of all kernels.
-        bias_constraint: of all biases.
-        use_gate: whether a sigmoid of a projection of the query multiplies the heads before they are merged
-            (Qiu et al. 2025, arXiv 2505.06708).
-        seed: of the dropout.
-        **kwargs: those of `keras.layers.Layer`, such as `name` and `dtype`.
+        kernel_initializer: Initializer of all kernels. It draws in the built-in's shape, (I, H, O).
+        bias_initializer: Initializer of all biases.
+        kernel_regularizer: Regularizer of all kernels.
+        bias_regularizer: Regularizer of all biases.
+        activity_regularizer: Regularizer of the projections' outputs.
+        kernel_constraint: Constraint of all kernels.
+        bias_constraint: Constraint of all biases.
+        use_gate: Multiply the heads, before they are merged, by a sigmoid of a projection of the query (Qiu et al.
+            2025, arXiv 2505.06708).
+        seed: Seed of the dropout.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         query: (B, T, I), or with more axes.
-        value: (B, S, I), of a width of its own.
-        key: (B, S, I), of a width of its own; `None` means `value`.
-        query_mask: boolean (B, T); joined with what `query` carries.
-        value_mask: boolean (B, S); `None` means what `value` carries.
-        key_mask: boolean (B, S); `None` means what `key` carries.
-        attention_mask: boolean, True means attend; broadcasts to (B, T, S) or (B, H, T, S).
-        return_attention_scores: whether the scores, taken before the dropout, are returned too.
-        training: whether scores are dropped.
-        use_causal_mask: position t attends to s ≤ t only, along the attention axes.
+        value: (B, S, I), with its own number of features.
+        key: (B, S, I), with its own number of features; `None` means `value`.
+        query_mask: Boolean (B, T), combined with the mask that `query` carries.
+        value_mask: Boolean (B, S); `None` means the mask that `value` carries.
+        key_mask: Boolean (B, S); `None` means the mask that `key` carries.
+        attention_mask: Boolean, True means attend; broadcasts to (B, T, S) or (B, H, T, S).
+        return_attention_scores: Also return the scores, as they are before the dropout.
+        training: Drop scores.
+        use_causal_mask: Position t attends to s ≤ t only, along the attention axes.
 
     Returns:
-        (B, T, E), and with `return_attention_scores` the scores (B, H, T, S), of the compute dtype. A position with
-        nothing to attend to gives zeros (plus the output bias).
+        (B, T, E), and with `return_attention_scores` also the scores (B, H, T, S), of the compute dtype. A position
+        with nothing to attend to gives zeros (plus the output bias).
 
     Raises:
-        ValueError: an argument, a shape or a mask does not fit; the message says how to mend it.
+        ValueError: If an argument, a shape or a mask does not fit. The message says how to fix it.
+
+    Example:
 
     >>> import keras, kmha
     >>> layer = kmha.MultiHeadAttention(num_heads=3, key_dim=5)
@@ -83,19 +96,89 @@ class MultiHeadAttention(AttentionBase):
     [(2, 7, 4), (2, 3, 7, 11), (3, 6, 5)]
     """
 
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        with checks.naming_unknown(MultiHeadAttention):
+            super().__init__(**kwargs)
+        self.supports_masking = True
+        self._projection_dtypes: dict[str, Any] = {}  # policies of projections that were quantized before saving
+        layer = type(self).__name__
+        self._num_heads = checks.size(layer, "num_heads", num_heads, "H", "8 is common.")
+        self._key_dim = checks.size(layer, "key_dim", key_dim, "O of query and key", "Try width // num_heads.")
+        self._value_dim = self._key_dim
+        if value_dim is not None:
+            self._value_dim = checks.size(layer, "value_dim", value_dim, "O of value", "None means `key_dim`.")
+        self._dropout = checks.rate(layer, "dropout", dropout)
+        self._use_bias = checks.flag(layer, "use_bias", use_bias)
+        self._use_gate = checks.flag(layer, "use_gate", use_gate)
+        self._output_shape = checks.output_shape(layer, output_shape)
+        self._attention_axes = checks.attention_axes(layer, attention_axes)
+        self._sliding_window = sliding_window
+        if sliding_window is not None:
+            fix = "None means no limit."
+            self._sliding_window = checks.size(layer, "sliding_window", sliding_window, "positions", fix)
+        self._flash_attention = checks.flag(layer, "flash_attention", flash_attention, optional=True)
+        if flash_attention and dropout > 0 and keras.backend.backend() != "tensorflow":
+            fix = "Dropout is not supported when flash attention is enabled. Please set dropout to 0.0."
+            raise checks.invalid(layer, "dropout", "0.0 with flash_attention=True", dropout, fix)
+        self._kernel_initializer = initializers.get(kernel_initializer)
+        self._bias_initializer = initializers.get(bias_initializer)
+        self._kernel_regularizer = regularizers.get(kernel_regularizer)
+        self._bias_regularizer = regularizers.get(bias_regularizer)
+        self._activity_regularizer = regularizers.get(activity_regularizer)
+        self._kernel_constraint = constraints.get(kernel_constraint)
+        self._bias_constraint = constraints.get(bias_constraint)
+        self.seed = checks.seed(layer, seed)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse overrides of the built-in's methods that nothing here would call."""
+        super().__init_subclass__(**kwargs)
+        ignored = [name for name in _MISSING_METHODS if name in vars(cls)]
+        if ignored:
+            raise TypeError(
+                f"{cls.__name__} overrides {', '.join(ignored)}, which kmha's layer does not have and would not call. "
+                "Override `_compute_attention(query, key, value, attention_mask, …)` instead."
+            )
+
     _folding: Any = None  # a Folding, once the layer is built
+
+    num_heads = property(lambda self: self._num_heads, doc="Number of heads (H).")
+    key_dim = property(lambda self: self._key_dim, doc="Head size of query and key (O).")
+    value_dim = property(lambda self: self._value_dim, doc="Head size of value (O).")
+    dropout = property(lambda self: self._dropout, doc="Probability with which a score is dropped in training.")
+    use_bias = property(lambda self: self._use_bias, doc="Whether the projections add biases.")
     attention_axes = property(lambda self: self._folding.attention_axes if self._folding else self._attention_axes)
-    query_dense = property(lambda self: self._built("_query_dense"))
-    key_dense = property(lambda self: self._built("_key_dense"))
-    value_dense = property(lambda self: self._built("_value_dense"))
-    output_dense = property(lambda self: self._built("_output_dense"))
+    query_dense = property(lambda self: self._sublayer("_query_dense"))
+    key_dense = property(lambda self: self._sublayer("_key_dense"))
+    value_dense = property(lambda self: self._sublayer("_value_dense"))
+    output_dense = property(lambda self: self._sublayer("_output_dense"))
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        """Makes the weights, in the built-in's order, for these shapes; only ranks and widths matter."""
-        query, value, key = calls.shapes_of(self.name, query_shape, value_shape, key_shape)
-        calls.check_widths_known(self.name, query, value, key)
+        """Make the weights, in the built-in's order. Only the ranks and widths of the shapes matter."""
+        query, value, key = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
+        checks.check_widths_known(self.name, query, value, key)
         self._folding = Folding.of(len(query), self._attention_axes)
-        calls.check_batch_axes(self.name, self._folding, query, value, key)
+        checks.check_batch_axes(self.name, self._folding, query, value, key)
         self._widths = query[-1], value[-1], key[-1]
         self._query_dense = self._projection("query", query, self._key_dim)
         self._key_dense = self._projection("key", key, self._key_dim)
@@ -110,53 +193,56 @@ class MultiHeadAttention(AttentionBase):
 
     def call(
         self,
-        query: Any,
-        value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor = None,
+        query_mask: Tensor = None,
+        value_mask: Tensor = None,
+        key_mask: Tensor = None,
+        attention_mask: Tensor = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Any:
         self._check(query, value, key, return_attention_scores)
-        calls.check_flag(self.name, "use_causal_mask", use_causal_mask)
+        checks.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
-        query_mask = masking.of_query(self.name, query_mask, query)
-        given = query_mask, value_mask, key_mask, attention_mask
-        mask = masking.joined(self.name, self._folding, query, key, self._num_heads, *given)
-        mask, structure = self._structure(mask, query, key, use_causal_mask)
-        gate = self._gate_dense(query) if self._use_gate else None
-        heads = self._query_dense(query), self._key_dense(key), self._value_dense(value)
-        mixed, scores = self._compute_attention(*heads, mask, training, return_attention_scores, **structure)
-        output = self._output_dense(mixed if gate is None else ops.multiply(mixed, gate))
+        given = {"value_mask": value_mask, "key_mask": key_mask, "attention_mask": attention_mask}
+        causal = {"use_causal_mask": use_causal_mask}
+        if self._overrides:  # as in Keras, a subclass's own attention gets causality and the window in the mask
+            given, causal = {**given, "causal": use_causal_mask, "window": self._sliding_window}, {}
+        mask, query_mask = masking.join_with_carried(
+            self.name, self._folding, query, key, self._num_heads, query_mask, **given
+        )
+        gate = self._gate_dense(query) if self._use_gate else None  # (B, T, H, O)
+        heads = self._query_dense(query), self._key_dense(key), self._value_dense(value)  # (B, T or S, H, O)
+        mixed, scores = self._compute_attention(*heads, mask, training, return_attention_scores, **causal)
+        output = self._output_dense(mixed if gate is None else ops.multiply(mixed, gate))  # (B, T, E)
         if query_mask is not None:
             masking.carry(output, query_mask)
         return (output, scores) if return_attention_scores else output
 
     def _compute_attention(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
-        attention_mask: Any = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
         use_causal_mask: bool = False,
-    ) -> tuple[Any, Any]:
-        """Attention between heads; the method to override for another kind, as in the built-in layer.
+    ) -> tuple[Tensor, Tensor]:
+        """Compute attention between heads. Override this method for another kind, as in the built-in layer.
 
         Args:
             query: (B, T, H, O), or with more axes.
             key: (B, S, H, O).
             value: (B, S, H, O).
-            attention_mask: boolean, broadcasts to (B, T, S) or (B, H, T, S). It holds the causal mask and the window
-                too where this method is overridden.
-            training: whether scores are dropped.
-            return_attention_scores: whether the scores are wanted.
-            use_causal_mask: whether t attends to s ≤ t only.
+            attention_mask: Boolean, broadcasts to (B, T, S) or (B, H, T, S). If this method is overridden, the mask
+                includes the causal mask and the window.
+            training: Drop scores.
+            return_attention_scores: Return the scores too.
+            use_causal_mask: Position t attends to s ≤ t only.
 
         Returns:
             ((B, T, H, O), scores (B, H, T, S) or `None`).
@@ -178,28 +264,106 @@ class MultiHeadAttention(AttentionBase):
         return mixed, None if scores is None else self._folding.unfold_scores(scores, query, key)
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> tuple[Any, ...]:
-        """(B, T, E) for shapes of query, value and key."""
-        query, _, _ = calls.shapes_of(self.name, query_shape, value_shape, key_shape)
+        """Return (B, T, E) for shapes of query, value and key."""
+        query, _, _ = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
         return (*query[:-1], *self._output_shape) if self._output_shape else query
 
     def compute_output_spec(self, query: Any, value: Any, key: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Symbolic output, and scores (B, H, T, S) where they are asked for; checks what can be known by then."""
+        """Return the symbolic output, and scores (B, H, T, S) if they are asked for; check what is known by now."""
         given = inspect.signature(self.call).bind(query, value, key, *args, **kwargs).arguments
         with_scores = given.get("return_attention_scores", False)
         folding = self._check(query, value, key, with_scores)
         key = value if key is None else key
-        for name, x, letter in (("query_mask", query, "T"), ("value_mask", value, "S"), ("key_mask", key, "S")):
-            if hasattr(given.get(name), "shape"):
-                masking.check_padding(self.name, name, given[name], x.shape, letter)
-        if hasattr(given.get("attention_mask"), "shape"):
-            sizes = query.shape, key.shape, self._num_heads
-            masking.check_attention_mask(self.name, given["attention_mask"], folding, *sizes)
+        masks = {name: mask for name, mask in given.items() if name.endswith("_mask") and hasattr(mask, "shape")}
+        masking.check(self.name, folding, query.shape, key.shape, self._num_heads, **masks)
         shape = self.compute_output_shape(query.shape, value.shape, key.shape)
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not with_scores:
             return output
         scores = folding.scores_shape(query.shape, key.shape, self._num_heads)
         return output, keras.KerasTensor(scores, dtype=self.compute_dtype)
+
+    def explain(
+        self,
+        query_shape: Any,
+        value_shape: Any = None,
+        key_shape: Any = None,
+        *,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool = False,
+    ) -> Explanation:
+        """Explain a call with these shapes without making it: path and reason, equations, FLOPs, parameters, memory.
+
+        Args:
+            query_shape: (B, T, I), or with more axes; a B of `None` counts as one.
+            value_shape: (B, S, I); `None` means the query's.
+            key_shape: (B, S, I); `None` means the value's.
+            use_causal_mask: The call's `use_causal_mask`.
+            return_attention_scores: The call's `return_attention_scores`.
+            training: The call is part of a training step.
+
+        Raises:
+            ValueError: If the shapes do not fit each other, or T or S is unknown.
+
+        >>> import kmha
+        >>> explanation = kmha.MultiHeadAttention(8, 64).explain((1, 4096, 512), use_causal_mask=True, training=True)
+        >>> explanation.path, explanation.parameters, explanation.largest_length(2 * 2**30)["direct"] > 4096
+        ('blocked', 1050624, True)
+        """
+        value_shape = query_shape if value_shape is None else value_shape
+        shapes = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
+        flags = {"use_causal_mask": use_causal_mask, "return_attention_scores": return_attention_scores}
+        return explain(self, *shapes, {**flags, "training": training})
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "num_heads": self._num_heads,
+            "key_dim": self._key_dim,
+            "value_dim": self._value_dim,
+            "dropout": self._dropout,
+            "use_bias": self._use_bias,
+            "output_shape": self._output_shape,
+            "attention_axes": self._attention_axes,
+            "sliding_window": self._sliding_window,
+            "flash_attention": self._flash_attention,
+            "kernel_initializer": initializers.serialize(self._kernel_initializer),
+            "bias_initializer": initializers.serialize(self._bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self._kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self._bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
+            "kernel_constraint": constraints.serialize(self._kernel_constraint),
+            "bias_constraint": constraints.serialize(self._bias_constraint),
+            "use_gate": self._use_gate,
+            "seed": self.seed,
+        }
+        # `quantize` changes the policies of the projections, which the built-in's config forgets.
+        quantized = {layer.name: layer.dtype_policy for layer in self._layers if layer.quantization_mode is not None}
+        if quantized:
+            config["projection_dtypes"] = {name: dtype_policies.serialize(dtype) for name, dtype in quantized.items()}
+        return {**super().get_config(), **config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        config = dict(config)
+        dtypes = config.pop("projection_dtypes", {})
+        layer = cls(**config)
+        layer._projection_dtypes = {name: dtype_policies.deserialize(dtype) for name, dtype in dtypes.items()}
+        return layer
+
+    def set_weights(self, weights: Any) -> None:
+        """Set the weights as Keras does; weights of the built-in's layout, or before `build`, raise a ValueError."""
+        checks.check_weights(self, weights)
+        super().set_weights(weights)
+
+    def load_own_variables(self, store: Any) -> None:
+        checks.check_built(self)
+        super().load_own_variables(store)
+
+    def _sublayer(self, name: str) -> Any:
+        """Return the sublayer `name`, which `build` makes."""
+        checks.check_built(self)
+        return getattr(self, name)
 
     def _projection(self, name: str, shape: tuple[Any, ...], head_size: int, **kwargs: Any) -> HeadProjection:
         layer = HeadProjection(
@@ -208,35 +372,46 @@ class MultiHeadAttention(AttentionBase):
         layer.build(shape)
         return layer
 
-    def _check(self, query: Any, value: Any, key: Any, return_attention_scores: bool) -> Folding:
-        """Raises a ValueError if the layer cannot be called with these; returns how their axes are folded."""
-        calls.check_floating(self.name, query=query, value=value, key=key)
-        shapes = calls.shapes_of(self.name, query.shape, value.shape, None if key is None else key.shape)
-        folding = self._folding or Folding.of(len(shapes[0]), self._attention_axes)
-        calls.check_batch_axes(self.name, folding, *shapes)
-        if self.built:
-            calls.check_widths(self.name, self._widths, *shapes)
-        calls.check_flash(self.name, self._flash, return_attention_scores)
-        return folding
+    def _projection_arguments(self, name: str) -> dict[str, Any]:
+        """Return the arguments of a projection, with its own initializers: a shared one would draw the same twice."""
+        return {
+            "name": name,
+            "use_bias": self._use_bias,
+            "kernel_initializer": _copied(self._kernel_initializer),
+            "bias_initializer": _copied(self._bias_initializer),
+            "kernel_regularizer": self._kernel_regularizer,
+            "bias_regularizer": self._bias_regularizer,
+            "activity_regularizer": self._activity_regularizer,
+            "kernel_constraint": self._kernel_constraint,
+            "bias_constraint": self._bias_constraint,
+            "dtype": self._projection_dtypes.get(name, self.dtype_policy),
+        }
 
-    def _structure(self, mask: Any, query: Any, key: Any, causal: bool) -> tuple[Any, dict[str, bool]]:
-        """The mask and the keywords for `_compute_attention`: an override gets everything in the mask, as in Keras."""
-        if not self._overrides:
-            return mask, {"use_causal_mask": causal}
-        rows, columns = self._folding.positions(query), self._folding.positions(key)
-        shape = (1,) * len(self._folding.batch_axes) + (*rows, *columns)
-        rows, columns = math.prod(rows), math.prod(columns)
-        causal_mask = ops.reshape(masks.causal(rows, columns), shape) if causal else None
-        window = self._sliding_window
-        window_mask = None if window is None else ops.reshape(masks.window(rows, columns, window), shape)
-        return masks.combine(mask, causal_mask, window_mask), {}
+    def _check(self, query: Any, value: Any, key: Any, return_attention_scores: bool) -> Folding:
+        """Raise a ValueError if the layer cannot be called with these; return how their axes are folded."""
+        checks.check_floating(self.name, query=query, value=value, key=key)
+        shapes = checks.shapes_of(self.name, query.shape, value.shape, None if key is None else key.shape)
+        folding = self._folding or Folding.of(len(shapes[0]), self._attention_axes)
+        checks.check_batch_axes(self.name, folding, *shapes)
+        if self.built:
+            checks.check_widths(self.name, self._widths, *shapes)
+        checks.check_flash(self.name, self._flash, return_attention_scores)
+        return folding
 
     @property
     def _overrides(self) -> bool:
-        """Whether a subclass computes attention in a way of its own."""
+        """Whether a subclass overrides `_compute_attention`."""
         return type(self)._compute_attention is not MultiHeadAttention._compute_attention
 
     @property
     def _flash(self) -> bool | None:
+        """The layer's `flash_attention`, or else Keras' global setting."""
         given = self._flash_attention
         return keras.config.is_flash_attention_enabled() if given is None else given
+
+
+def _copied(initializer: Any) -> Any:
+    """Return a copy of the initializer, which draws its own seed; a plain function has none."""
+    if not isinstance(initializer, initializers.Initializer):
+        return initializer
+    return type(initializer).from_config(initializer.get_config())

@@ -1,7 +1,7 @@
-"""The two projections as sublayers: `HeadProjection` into heads, `HeadMerge` out of them.
+"""The projections as sublayers: `HeadProjection` from features to heads, and `HeadMerge` back.
 
-Both are `keras.layers.EinsumDense` with our kernels, so that LoRA, quantization and saving are Keras' own; only the
-floating point path is ours (`kmha.core.projection`).
+Both are `keras.layers.EinsumDense` with kernels of kmha's shape, so that LoRA, quantization and saving come from Keras.
+Only the floating point path is replaced (by `kmha.core.projection`).
 """
 
 from typing import Any
@@ -11,14 +11,15 @@ from keras import ops
 from keras.initializers import VarianceScaling
 
 from kmha.core import axes, projection
+from kmha.core.tensors import Tensor
 
-# These modes store the kernel as a matrix of rows and columns, and read rows and columns off its first and last axes:
-# they need the built-in's (I, H, O).
+# These modes store the kernel as a matrix, and read its numbers of rows and columns from the first and the last axis.
+# So they need the built-in's (I, H, O).
 MATRIX_MODES = ("int4", "gptq", "awq")
 
 
 class _FloatProjection(keras.layers.EinsumDense):
-    """What both share: an `EinsumDense` whose floating point path is a function of `kmha.core`."""
+    """An `EinsumDense` whose floating point path is a function of `kmha.core`."""
 
     _project: Any  # (inputs, kernel, bias) -> outputs
     equation: str
@@ -26,14 +27,14 @@ class _FloatProjection(keras.layers.EinsumDense):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.supports_masking = True  # a mask over positions means the same after it as before
+        self.supports_masking = True  # a mask of positions is valid for the outputs too
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         outputs = type(self)._project(inputs, ops.cast(self.kernel, inputs.dtype), self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
     def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
-        """As `EinsumDense.quantize`, which refuses subclasses for fear that they compute something else."""
+        """Quantize as `EinsumDense` does, which refuses subclasses because they might compute something else."""
         super().quantize(mode, type_check=False, config=config)
 
     def _own_config(self, **arguments: Any) -> dict[str, Any]:
@@ -45,21 +46,21 @@ class _FloatProjection(keras.layers.EinsumDense):
 
 @keras.saving.register_keras_serializable("kmha")
 class HeadProjection(_FloatProjection):
-    """`BTI,HIO->BTHO`: projects features into heads, with a kernel (H, I, O) and a bias (H, O).
+    """Projection of features to heads, `BTI,HIO->BTHO`, with a kernel (H, I, O) and a bias (H, O).
 
     The initial numbers are those that `keras.layers.MultiHeadAttention` draws at the same seed for its (I, H, O)
-    kernel, transposed: drawn straight into (H, I, O), "glorot_uniform" would take H for a convolution window and give
-    a smaller scale (at H=8, I=512, O=64 a standard deviation of 0.0208 in place of 0.0442).
+    kernel, transposed. Drawn directly into (H, I, O), "glorot_uniform" would treat H as a convolution window and give
+    a smaller scale (at H=8, I=512, O=64 a standard deviation of 0.0208 instead of 0.0442).
 
     Args:
-        num_heads: H.
-        head_size: O.
-        rank: how many axes the inputs have, B and I included.
-        use_bias: whether a bias is added.
-        **kwargs: those of `keras.layers.EinsumDense` and `keras.layers.Layer`.
+        num_heads: Number of heads (H).
+        head_size: Head size (O).
+        rank: Number of axes of the inputs, including B and I.
+        use_bias: Add a bias.
+        **kwargs: Arguments of `keras.layers.EinsumDense` and `keras.layers.Layer`.
 
     Call arguments:
-        inputs: (B, T, I), or (B, T, U, …, I) if `rank` says so.
+        inputs: (B, T, I), or (B, T, U, …, I) with `rank` axes.
 
     Returns:
         (B, T, H, O), of the compute dtype.
@@ -72,7 +73,7 @@ class HeadProjection(_FloatProjection):
     """
 
     _project = staticmethod(projection.project_heads)
-    _refusal = ""  # why weights were refused
+    _refusal = ""  # the error message after weights were refused
 
     def __init__(self, num_heads: int, head_size: int, rank: int = 3, use_bias: bool = True, **kwargs: Any) -> None:
         super().__init__(
@@ -84,22 +85,22 @@ class HeadProjection(_FloatProjection):
         self._arguments = {"num_heads": num_heads, "head_size": head_size, "rank": rank, "use_bias": use_bias}
 
     def build(self, input_shape: Any) -> None:
-        given = self.kernel_initializer
-        self.kernel_initializer = _heads_first(given)
+        initializer = self.kernel_initializer
+        self.kernel_initializer = _heads_first(initializer)
         super().build(input_shape)
-        self.kernel_initializer = given
+        self.kernel_initializer = initializer
 
     def enable_lora(
         self, rank: int, lora_alpha: int | None = None, a_initializer: Any = "he_uniform", b_initializer: Any = "zeros"
     ) -> None:
-        """As `EinsumDense.enable_lora`; A is (H, I, rank) and starts from the built-in's numbers, B is (rank, O)."""
+        """Enable LoRA as `EinsumDense` does. A (H, I, rank) starts from the built-in's numbers; B is (rank, O)."""
         a_initializer = keras.initializers.get(a_initializer)
         if not self._stores_input_first:
             a_initializer = _transposed(a_initializer)
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
 
     def load_own_variables(self, store: Any) -> None:
-        """As in Keras; the kernel of a built-in layer, (I, H, O), is refused with a remedy."""
+        """Load as Keras does; refuse the kernel of a built-in layer, (I, H, O), with a remedy."""
         if self.built and self.quantization_mode is None and "0" in store:
             heads, width, size = ours = tuple(self._kernel.shape)
             if tuple(store["0"].shape) == (width, heads, size) != ours:
@@ -108,7 +109,7 @@ class HeadProjection(_FloatProjection):
                     "built-in layer's (I, H, O). Load the file into the built-in layer, and copy its weights with "
                     "`kmha.interchange`."
                 )
-        if self._refusal:  # Keras comes again with an empty store after an error, and would report that one
+        if self._refusal:  # after an error, Keras tries again with an empty store, and would report the error of that
             raise ValueError(self._refusal)
         super().load_own_variables(store)
 
@@ -134,7 +135,7 @@ class HeadProjection(_FloatProjection):
         self.equation = self.equation.replace(",HIO->", ",IHO->")
 
     def _store_input_first(self) -> None:
-        """Lays the weights out as the built-in does, (I, H, O), which `MATRIX_MODES` take for granted."""
+        """Lay the weights out as the built-in does, (I, H, O), as `MATRIX_MODES` need them."""
         if self._stores_input_first:
             return
         self._use_input_first_equation()
@@ -153,16 +154,16 @@ class HeadProjection(_FloatProjection):
 
 @keras.saving.register_keras_serializable("kmha")
 class HeadMerge(_FloatProjection):
-    """`BTHO,HOE->BTE`: merges heads into features, with a kernel (H, O, E) and a bias (E,); both as in the built-in.
+    """Projection of heads to features, `BTHO,HOE->BTE`, with a kernel (H, O, E) and a bias (E,), as in the built-in.
 
     Args:
-        output_shape: E, or a tuple of several output sizes.
-        rank: how many axes the inputs have, B, H and O included.
-        use_bias: whether a bias is added.
-        **kwargs: those of `keras.layers.EinsumDense` and `keras.layers.Layer`.
+        output_shape: Output features (E), or a tuple of several sizes.
+        rank: Number of axes of the inputs, including B, H and O.
+        use_bias: Add a bias.
+        **kwargs: Arguments of `keras.layers.EinsumDense` and `keras.layers.Layer`.
 
     Call arguments:
-        inputs: (B, T, H, O), or (B, T, U, …, H, O) if `rank` says so.
+        inputs: (B, T, H, O), or (B, T, U, …, H, O) with `rank` axes.
 
     Returns:
         (B, T, E), of the compute dtype.
@@ -191,7 +192,7 @@ class HeadMerge(_FloatProjection):
 
 
 def _heads_first(initializer: Any) -> Any:
-    """An initializer of (H, I, O) that draws what `EinsumDense` draws for (I, H, O)."""
+    """Return an initializer of (H, I, O) that draws what `EinsumDense` draws for (I, H, O)."""
     if isinstance(initializer, VarianceScaling) and (initializer.input_axes is None or initializer.output_axes is None):
         config = initializer.get_config()
         config.update(seed=initializer.seed, input_axes=[0], output_axes=[1, 2])
@@ -200,7 +201,7 @@ def _heads_first(initializer: Any) -> Any:
 
 
 def _transposed(initializer: Any) -> Any:
-    """An initializer of (H, I, …) that draws (I, H, …) and exchanges the two."""
+    """Return an initializer of (H, I, …) that draws (I, H, …) and swaps the first two axes."""
 
     def draw(shape: tuple[int, ...], dtype: Any = None) -> Any:
         heads, width, size = shape

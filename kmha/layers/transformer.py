@@ -1,13 +1,13 @@
-"""`Transformer`: encoder, decoder and a last projection onto the vocabulary (Vaswani et al. 2017, figure 1)."""
+"""`Transformer`: encoder, decoder and a final projection to the vocabulary (Vaswani et al. 2017, figure 1)."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from kmha.core.tensors import at_least_float32
-from kmha.layers import arguments, cache
-from kmha.layers.block import OPTIONS
+from kmha.core.tensors import Tensor, at_least_float32
+from kmha.layers import cache, checks
+from kmha.layers.blocks import OPTIONS
 from kmha.layers.decoder import Decoder
 from kmha.layers.embedding import TiedLogits
 from kmha.layers.encoder import Encoder
@@ -15,44 +15,47 @@ from kmha.layers.encoder import Encoder
 
 @keras.saving.register_keras_serializable("kmha")
 class Transformer(keras.Model):
-    """Translates sequences of token ids into probabilities of the next target token at every position.
+    """An encoder-decoder model that predicts the probabilities of the next target token at every position.
 
     Args:
-        num_layers: N, of the encoder and of the decoder.
-        embedding_dim: D.
-        num_heads: H.
-        fully_connected_dim: the features in between in the feed-forward networks.
-        input_vocab_size: how many source token ids there are.
-        target_vocab_size: V, how many target token ids there are.
-        max_positional_encoding_input: how many source positions there may be.
-        max_positional_encoding_target: how many target positions there may be.
-        dropout_rate: of the embeddings, the scores, and what the feed-forward networks give.
-        layernorm_eps: of the normalizations.
-        tie_embeddings: "target" multiplies by the target embedding to get logits, "all" has source and target share it
-            too (Press & Wolf 2017; section 3.4 of the paper); `None` has three matrices, as the course does.
-        final_activation: "softmax" gives probabilities, `None` logits.
-        pad_id: the token id that is padding: nothing attends to it. `None`: there is none.
-        embeddings_initializer: of the embeddings.
-        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`; those
-            of `keras.Model`.
+        num_layers: Number of encoder layers and of decoder layers (N).
+        embedding_dim: Features of the embeddings (D).
+        num_heads: Number of heads (H).
+        fully_connected_dim: Hidden features of the feed-forward networks.
+        input_vocab_size: Number of source token ids.
+        target_vocab_size: Number of target token ids (V).
+        max_positional_encoding_input: Largest number of source positions.
+        max_positional_encoding_target: Largest number of target positions.
+        dropout_rate: Dropout rate of the embeddings, the scores and the feed-forward networks' outputs.
+        layernorm_eps: Epsilon of the normalizations.
+        tie_embeddings: "target" multiplies by the target embedding to get logits. "all" shares it with the source too
+            (Press & Wolf 2017; section 3.4 of the paper). `None` has three matrices, as the course does.
+        final_activation: "softmax" returns probabilities, `None` returns logits.
+        pad_id: Token id of padding, which nothing attends to; `None` means no such id.
+        embeddings_initializer: Initializer of the embeddings.
+        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
+            arguments of `keras.Model`.
 
     Call arguments:
-        input_sentence: source ids (B, S), integer; or the pair (source ids, target ids).
-        output_sentence: target ids (B, T), integer, of which position t may see those up to itself.
-        training: whether anything is dropped.
-        enc_padding_mask: of the encoder, as in `EncoderLayer`; `None` means that it is derived from the ids, here
-            in the model, so that an exported model does it too.
-        look_ahead_mask: of the decoder, as in `DecoderLayer`; `None` hides the future and padding.
-        dec_padding_mask: of the decoder's attention to the source; `None` means that it is derived from the ids.
-        return_attention_scores: whether the decoder's scores are returned; the output is the same without them, and
-            takes less memory.
+        input_sentence: Source ids (B, S), integers; or the pair (source ids, target ids).
+        output_sentence: Target ids (B, T), integers. Position t sees ids up to its own.
+        training: Apply dropout.
+        enc_padding_mask: Mask of the encoder, as in `EncoderLayer`. `None` means that the model derives it from the
+            ids, so that an exported model does so too.
+        look_ahead_mask: Mask of the decoder, as in `DecoderLayer`; `None` hides the future and padding.
+        dec_padding_mask: Mask of the decoder's attention to the source; `None` means that the model derives it from
+            the ids.
+        return_attention_scores: Also return the decoder's scores. Without them the output is the same, and takes less
+            memory.
 
     Returns:
-        ((B, T, V), dict of scores as `Decoder` returns it), of the compute dtype; without `return_attention_scores` the
-        first alone.
+        ((B, T, V), dict of scores as `Decoder` returns it), of the compute dtype. Without `return_attention_scores`,
+        only the first.
 
     Raises:
-        ValueError: an argument or a shape does not fit; the message says how to mend it.
+        ValueError: If an argument or a shape does not fit. The message says how to fix it.
+
+    Example:
 
     >>> import keras
     >>> model = Transformer(2, 6, 3, 7, 11, 12, max_positional_encoding_input=20, max_positional_encoding_target=21)
@@ -82,15 +85,15 @@ class Transformer(keras.Model):
         **kwargs: Any,
     ) -> None:
         options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
-        with arguments.naming_unknown(Transformer, *OPTIONS):
+        with checks.naming_unknown(Transformer, *OPTIONS):
             super().__init__(**kwargs)
         layer = type(self).__name__
-        self.tie_embeddings = arguments.choice(layer, "tie_embeddings", tie_embeddings, (None, "target", "all"))
-        self.final_activation = arguments.choice(layer, "final_activation", final_activation, ("softmax", None))
+        self.tie_embeddings = checks.choice(layer, "tie_embeddings", tie_embeddings, (None, "target", "all"))
+        self.final_activation = checks.choice(layer, "final_activation", final_activation, ("softmax", None))
         if tie_embeddings == "all" and input_vocab_size != target_vocab_size:
-            fix = 'Use one vocabulary for both languages, or tie_embeddings="target".'
+            fix = 'Use the same vocabulary for both languages, or tie_embeddings="target".'
             expected = f'input_vocab_size={input_vocab_size} with tie_embeddings="all"'
-            raise arguments.invalid(layer, "target_vocab_size", expected, target_vocab_size, fix)
+            raise checks.invalid(layer, "target_vocab_size", expected, target_vocab_size, fix)
         sizes = num_layers, embedding_dim, num_heads, fully_connected_dim
         shared = {"pad_id": pad_id, "embeddings_initializer": embeddings_initializer, **options}
         shared["dtype"] = self.dtype_policy
@@ -117,12 +120,12 @@ class Transformer(keras.Model):
             **options,
         }
 
-    # Keras exports a model with the shapes that `build` got, as one argument of the dtype that it computes in.
+    # Keras exports a model with one argument, of the shapes that `build` received and of the model's compute dtype.
     input_dtype = property(lambda self: "int32")
     _build_shapes_dict = property(lambda self: {"input_shape": ((None, None), (None, None))}, lambda self, shapes: None)
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the weights, whose shapes do not depend on the input's."""
+        """Make the weights, whose shapes do not depend on the input's."""
         if not self.built:
             self.encoder.build()
             self.decoder.build()
@@ -131,11 +134,11 @@ class Transformer(keras.Model):
     def call(
         self,
         input_sentence: Any,
-        output_sentence: Any = None,
+        output_sentence: Tensor = None,
         training: Any = None,
-        enc_padding_mask: Any = None,
-        look_ahead_mask: Any = None,
-        dec_padding_mask: Any = None,
+        enc_padding_mask: Tensor = None,
+        look_ahead_mask: Tensor = None,
+        dec_padding_mask: Tensor = None,
         return_attention_scores: bool = True,
     ) -> Any:
         source, target = self._pair(input_sentence, output_sentence)
@@ -156,54 +159,56 @@ class Transformer(keras.Model):
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         return (output, decoded[1]) if return_attention_scores else output
 
-    def features(self, inputs: tuple[Any, Any], training: Any = None) -> Any:
-        """What the last projection gets, (B, T, D), for a pair (source ids, target ids)."""
+    def features(self, inputs: tuple[Tensor, Tensor], training: Any = None) -> Tensor:
+        """Return the inputs of the final projection, (B, T, D), for a pair (source ids, target ids)."""
         self.build()
         return self._features(*self._pair(inputs), training)[0]
 
-    def logits(self, features: Any) -> Any:
-        """Logits (B, T, V) of features (B, T, D), or with other axes in front."""
-        rows = self.final_layer(ops.reshape(features, (-1, features.shape[-1])))  # folded, for the gradient's sake
+    def logits(self, features: Tensor) -> Tensor:
+        """Return logits (B, T, V) of features (B, T, D), or with other axes before D."""
+        rows = self.final_layer(
+            ops.reshape(features, (-1, features.shape[-1]))
+        )  # folded, so that the kernel's gradient is one product
         return ops.reshape(rows, (*ops.shape(features)[:-1], rows.shape[-1]))
 
     @property
-    def output_kernel(self) -> Any:
-        """What turns features into logits: (V, D) if embeddings are tied, else (D, V)."""
+    def output_kernel(self) -> Tensor:
+        """The kernel of the final projection: (V, D) if embeddings are tied, else (D, V)."""
         self.build()
         return self.decoder.embedding.embeddings if self.tie_embeddings else self.final_layer.kernel
 
     @property
-    def output_bias(self) -> Any:
-        """(V,), added to the logits."""
+    def output_bias(self) -> Tensor:
+        """The bias of the logits (V,)."""
         self.build()
         return self.final_layer.bias
 
     @property
     def output_kernel_is_transposed(self) -> bool:
-        """Whether `output_kernel` is (V, D), as an embedding is."""
+        """Tell whether `output_kernel` is (V, D), as an embedding is."""
         return self.tie_embeddings is not None
 
     def encode(
         self,
-        input_sentence: Any,
-        enc_padding_mask: Any = None,
+        input_sentence: Tensor,
+        enc_padding_mask: Tensor = None,
         training: Any = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """The encoder's output (B, S, D) for source ids (B, S); with its scores, if asked for, as `Encoder` does."""
+        """Return the encoder's output (B, S, D) for source ids (B, S), and its scores if they are asked for."""
         self.build()
         options = {"training": training, "return_attention_scores": return_attention_scores}
         return self.encoder(input_sentence, mask=enc_padding_mask, **options)
 
-    def start_cache(self, input_sentence: Any, beams: int = 1) -> cache.Cache:
-        """What `step` needs to know of source ids (B, S), to decode `beams` sequences for each of them."""
+    def start_cache(self, input_sentence: Tensor, beams: int = 1) -> cache.Cache:
+        """Return the cache for `step`, to decode `beams` sequences for each of the source sentences (B, S)."""
         state = cache.start(self.decoder, self.encode(input_sentence), self.encoder.padding(input_sentence), beams)
-        if self.tie_embeddings:  # (D, V), once and not at every step
+        if self.tie_embeddings:  # (D, V), transposed once instead of at every step
             state["final_kernel"] = ops.transpose(ops.cast(self.output_kernel, self.compute_dtype))
         return state
 
-    def step(self, ids: Any, state: cache.Cache) -> tuple[Any, cache.Cache]:
-        """The logits (N, V), in float32 at least, that follow after ids (N,), and the state of the next step.
+    def step(self, ids: Tensor, state: cache.Cache) -> tuple[Tensor, cache.Cache]:
+        """Return the logits (N, V) of the token after ids (N,), in float32 at least, and the cache of the next step.
 
         >>> import keras
         >>> model = Transformer(1, 6, 3, 7, 11, 12, 20, 21, tie_embeddings="target")
@@ -227,8 +232,13 @@ class Transformer(keras.Model):
         return cls(**config)
 
     def _features(
-        self, source: Any, target: Any, training: Any, masks: Any = (None, None, None), return_scores: bool = False
-    ) -> tuple[Any, dict[str, Any]]:
+        self,
+        source: Tensor,
+        target: Tensor,
+        training: Any,
+        masks: Any = (None, None, None),
+        return_scores: bool = False,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         encoder_mask, look_ahead_mask, decoder_mask = masks
         if decoder_mask is None:
             decoder_mask = self.encoder.padding(source)
@@ -237,13 +247,13 @@ class Transformer(keras.Model):
         decoded = self.decoder(target, enc_output, training=training, look_ahead_mask=look_ahead_mask, **options)
         return decoded if return_scores else (decoded, {})
 
-    def _pair(self, input_sentence: Any, output_sentence: Any = None) -> tuple[Any, Any]:
+    def _pair(self, input_sentence: Any, output_sentence: Tensor = None) -> tuple[Tensor, Tensor]:
         if output_sentence is None:
             if isinstance(input_sentence, (tuple, list)) and len(input_sentence) == 2:
                 return tuple(input_sentence)
             raise ValueError(
                 f"{self.name}: expected source and target ids, `model(source, target)` or `model((source, target))`. "
-                f"Received: {type(input_sentence).__name__} alone. In training the target is shifted by one: it starts "
-                "with the start token, and lacks the last token."
+                f"Received: only {type(input_sentence).__name__}. In training, shift the target by one: it starts with "
+                "the start token and lacks the last token."
             )
         return input_sentence, output_sentence

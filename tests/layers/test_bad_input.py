@@ -82,9 +82,9 @@ CALLS = {
     "torch's other name": (_call(X, X, attn_mask=MASK), ["`attention_mask=~attn_mask`"]),
     "mask as 3rd positional": (
         _call(X, X, ops.convert_to_tensor(MASK)),
-        ["`key` must be floating point", "A mask goes in `attention_mask=`"],
+        ["`key` must be floating point", "Pass a mask as `attention_mask=`"],
     ),
-    "mask as 2nd positional": (_call(X, np.ones((T, T), bool)), ["a mask goes in `attention_mask=`"]),
+    "mask as 2nd positional": (_call(X, np.ones((T, T), bool)), ["Pass a mask as `attention_mask=`"]),
     "mask as 4th positional, where the tensor carries one": (
         lambda: _layer()(*[_carrying()] * 3, ops.convert_to_tensor(MASK)),
         ["`query_mask` must be a padding mask (B, T) = (2, 3)", "`attention_mask=`"],
@@ -162,7 +162,7 @@ CALLS = {
         _call(QUERY, VALUE, _x(B, T, J)),
         ["`value` and `key`, except the last one, must be equal", "(query, value, key)"],
     ),
-    "query and key exchanged": (_call(VALUE, VALUE, QUERY), ["must be equal", "Were query and key exchanged?"]),
+    "query and key exchanged": (_call(VALUE, VALUE, QUERY), ["must be equal", "Did you swap query and key?"]),
     "no batch axis": (_call(_x(T, I), _x(S, J)), ["same number of axes, three or more", "x[None]"]),
     "different ranks": (_call(_x(B, T, I), _x(B, 1, S, J)), ["same number of axes", "value.shape=(2, 1, 5, 8)"]),
     "different batches": (_call(_x(B, T, I), _x(3, S, J)), ["same size in the batch (B)", "value.shape=(3, 5, 8)"]),
@@ -181,7 +181,7 @@ CALLS = {
     ),
     "key and value exchanged": (
         lambda: _exchanged()(QUERY, _x(B, S, 9), VALUE),
-        ["built for inputs with 8 features", "Key and value look exchanged"],
+        ["built for inputs with 8 features", "Key and value seem to be swapped"],
     ),
     "attention_axes of the batch": (
         lambda: _layer(attention_axes=0)(QUERY, VALUE),
@@ -209,7 +209,7 @@ CALLS = {
         ["(H, I, O) = (7, 6, 4)", "(I, H, O)", "kmha.interchange"],
     ),
     "unknown attribute": (lambda: kmha.MultiheadAttention, ["MultiheadAttention", "MultiHeadAttention"]),
-    "addons: a tensor in place of a list": (
+    "addons: a tensor instead of a list": (
         lambda: addons.MultiHeadAttention(4, 7)(X),
         ["expected a list of two or three", "kmha.MultiHeadAttention"],
     ),

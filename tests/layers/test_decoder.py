@@ -115,7 +115,7 @@ def test_config_round_trips():
     [
         (lambda: DecoderLayer(D, H, F)(_x(B, T, D)), "enc_output"),
         (lambda: DecoderLayer(D, H, F)(_x(B, T, D + 1), _x(B, S, I)), "must have 12 features"),
-        (lambda: Decoder(2, D, H, F, 11, 3)(np.ones((B, T), "int32"), _x(B, S, D)), "up to 3 tokens"),
+        (lambda: Decoder(2, D, H, F, 11, 3)(np.ones((B, T), "int32"), _x(B, S, D)), "at most 3 tokens"),
         (lambda: Decoder(2, D, H, F, -1, 3), "target_vocab_size"),
     ],
 )

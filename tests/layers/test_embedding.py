@@ -24,7 +24,7 @@ def test_positions_are_added_from_the_start_on():
     layer, table = PositionalEncoding(9), positions.sinusoidal(9, 5)
     np.testing.assert_allclose(ops.convert_to_numpy(layer(x)), x + table[:3], atol=1e-6)
     np.testing.assert_allclose(ops.convert_to_numpy(layer(x, start=4)), x + table[4:7], atol=1e-6)
-    with pytest.raises(ValueError, match=r"up to 2 tokens.*3 positions"):
+    with pytest.raises(ValueError, match=r"at most 2 tokens.*3 positions"):
         PositionalEncoding(2)(x)
     assert PositionalEncoding.from_config(layer.get_config()).max_length == 9
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_called_is_not_explained():
     with pytest.raises(ValueError, match="8"):
         layer.explain((1, 7, 9))
     for shape in (5, "abc"):
-        with pytest.raises(ValueError, match="a shape is a tuple of sizes"):
+        with pytest.raises(ValueError, match="expected a shape as a tuple of sizes"):
             layer.explain(shape)
     with pytest.raises(ValueError, match="must be known when the layer is built"):
         kmha.MultiHeadAttention(3, 5).explain((1, 7, None))

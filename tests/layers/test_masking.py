@@ -5,7 +5,7 @@ from keras import ops
 
 import kmha
 from kmha.core.folding import Folding
-from kmha.layers import masking
+from kmha.layers import create_look_ahead_mask, create_padding_mask, masking
 from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import is_close
 
@@ -214,4 +214,16 @@ def test_empty_rows_give_the_output_bias(dtype, return_scores, dropout):
 
 def test_joined_is_none_without_masks():
     x = np.ones((B, T, I))
-    assert masking.joined("layer", PLAIN, x, x, H) is None
+    assert masking.join("layer", PLAIN, x, x, H) is None
+
+
+def test_create_padding_mask():
+    ids = np.array([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]])
+    mask = ops.convert_to_numpy(create_padding_mask(ids))
+    assert mask.dtype == bool
+    np.testing.assert_array_equal(mask, (ids != 0)[:, None])
+    np.testing.assert_array_equal(ops.convert_to_numpy(create_padding_mask(ids, pad_id=3)), (ids != 3)[:, None])
+
+
+def test_create_look_ahead_mask():
+    np.testing.assert_array_equal(ops.convert_to_numpy(create_look_ahead_mask(4)), np.tril(np.ones((4, 4), bool)))

@@ -1,0 +1,333 @@
+"""The parts that encoder and decoder share: sublayers, one block of them, and a stack of blocks on an embedding."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from kmha.core import masks
+from kmha.core.normalization import normalize
+from kmha.core.tensors import Tensor
+from kmha.layers import checks, masking
+from kmha.layers.embedding import PositionalEncoding, TokenEmbedding
+from kmha.layers.multi_head_attention import MultiHeadAttention
+
+# The options that encoder and decoder pass on to each of their blocks.
+OPTIONS = ("key_dim", "norm", "activation", "residual_dropout_rate", "attention")
+
+
+@keras.saving.register_keras_serializable("kmha")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` with a faster gradient on TensorFlow.
+
+    The faster gradient (`kmha.core.normalization`) is used over the last axis and with both weights. Arguments, weights
+    and numbers are those of Keras.
+
+    >>> import numpy as np
+    >>> print(np.array(LayerNormalization(epsilon=1e-6)(np.array([[1.0, 3.0]]))).round(3))
+    [[-1.  1.]]
+    """
+
+    def call(self, inputs: Tensor) -> Tensor:
+        last = self.axis in (-1, len(inputs.shape) - 1, [-1], [len(inputs.shape) - 1])
+        plain = last and self.center and self.scale and not self.rms_scaling
+        if not plain or keras.backend.backend() != "tensorflow":
+            return super().call(inputs)
+        return normalize(inputs, self.gamma, self.beta, self.epsilon)
+
+
+@keras.saving.register_keras_serializable("kmha")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers at every position: max(0, x W₁ + b₁) W₂ + b₂ (Vaswani et al. 2017, section 3.3).
+
+    Both are `keras.layers.Dense`. They get (B, T) folded into one axis. Otherwise TensorFlow would compute each
+    kernel's gradient as B separate products and add them.
+
+    Args:
+        fully_connected_dim: Features between the two layers.
+        embedding_dim: Features of the output.
+        activation: Activation between the two layers.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: (B, T, I), or with other axes before I.
+
+    Returns:
+        (B, T, embedding_dim), of the compute dtype.
+
+    >>> layer = FeedForward(fully_connected_dim=7, embedding_dim=5)
+    >>> tuple(layer(keras.ops.ones((2, 3, 5))).shape)
+    (2, 3, 5)
+    """
+
+    def __init__(self, fully_connected_dim: int, embedding_dim: int, activation: Any = "relu", **kwargs: Any) -> None:
+        with checks.naming_unknown(FeedForward):
+            super().__init__(**kwargs)
+        layer = type(self).__name__
+        self.supports_masking = True
+        self.fully_connected_dim = _hidden_size(layer, fully_connected_dim)
+        self.embedding_dim = checks.size(layer, "embedding_dim", embedding_dim, "features", "The paper has 512.")
+        self.dense1 = keras.layers.Dense(fully_connected_dim, activation, dtype=self.dtype_policy, name="dense1")
+        self.dense2 = keras.layers.Dense(embedding_dim, dtype=self.dtype_policy, name="dense2")
+
+    def build(self, x_shape: Any) -> None:
+        self.dense1.build((None, x_shape[-1]))
+        self.dense2.build((None, self.fully_connected_dim))
+
+    def call(self, x: Tensor) -> Tensor:
+        rows = ops.reshape(x, (-1, x.shape[-1]))  # (B·T, I)
+        rows = self.dense2(self.dense1(rows))
+        return ops.reshape(rows, (*ops.shape(x)[:-1], self.embedding_dim))
+
+    def compute_output_shape(self, x_shape: Any) -> tuple[Any, ...]:
+        return (*x_shape[:-1], self.embedding_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "fully_connected_dim": self.fully_connected_dim,
+            "embedding_dim": self.embedding_dim,
+            "activation": keras.activations.serialize(self.dense1.activation),
+        }
+        return {**super().get_config(), **config}
+
+
+class TransformerBlock(checks.CheckedLayer):
+    """The base of `EncoderLayer` and `DecoderLayer`: sublayers, each with a residual connection and a normalization.
+
+    Subclasses make their sublayers with `_make_attention`, `_make_feed_forward`, `_make_norm` and `_make_dropout`, in
+    the order of the course.
+    """
+
+    def __init__(
+        self,
+        embedding_dim: int,
+        num_heads: int,
+        fully_connected_dim: int,
+        dropout_rate: float = 0.1,
+        layernorm_eps: float = 1e-6,
+        *,
+        key_dim: int | None = None,
+        norm: str = "post",
+        activation: Any = "relu",
+        residual_dropout_rate: float = 0.0,
+        attention: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        with checks.naming_unknown(TransformerBlock):
+            super().__init__(**kwargs)
+        layer = type(self).__name__
+        self.supports_masking = True
+        self.embedding_dim = checks.size(layer, "embedding_dim", embedding_dim, "D", "The paper has 512.")
+        self.num_heads = checks.size(layer, "num_heads", num_heads, "H", "8 is common.")
+        self.fully_connected_dim = _hidden_size(layer, fully_connected_dim)
+        self.dropout_rate = checks.rate(layer, "dropout_rate", dropout_rate)
+        self.layernorm_eps = layernorm_eps
+        self.key_dim = _head_size(layer, embedding_dim, num_heads, key_dim)
+        self.norm = checks.choice(layer, "norm", norm, ("post", "pre"))
+        self.activation = activation
+        self.residual_dropout_rate = checks.rate(layer, "residual_dropout_rate", residual_dropout_rate)
+        self.attention = dict(attention or {})
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "embedding_dim": self.embedding_dim,
+            "num_heads": self.num_heads,
+            "fully_connected_dim": self.fully_connected_dim,
+            "dropout_rate": self.dropout_rate,
+            "layernorm_eps": self.layernorm_eps,
+            "key_dim": self.key_dim,
+            "norm": self.norm,
+            "activation": keras.activations.serialize(self.ffn.dense1.activation),
+            "residual_dropout_rate": self.residual_dropout_rate,
+            "attention": self.attention,
+        }
+        return {**super().get_config(), **config}
+
+    def compute_mask(self, x: Tensor, previous_mask: Tensor) -> Tensor:
+        return masking.padding_or_none(previous_mask)
+
+    def _make_attention(self, name: str) -> MultiHeadAttention:
+        settings = {"num_heads": self.num_heads, "key_dim": self.key_dim, "dropout": self.dropout_rate}
+        return MultiHeadAttention(**{**settings, **self.attention}, name=name, dtype=self.dtype_policy)
+
+    def _make_feed_forward(self) -> FeedForward:
+        sizes = self.fully_connected_dim, self.embedding_dim
+        return FeedForward(*sizes, self.activation, name="ffn", dtype=self.dtype_policy)
+
+    def _make_norm(self, name: str) -> LayerNormalization:
+        return LayerNormalization(epsilon=self.layernorm_eps, name=name, dtype=self.dtype_policy)
+
+    def _make_dropout(self, name: str, rate: float) -> keras.layers.Dropout:
+        return keras.layers.Dropout(rate, name=name, dtype=self.dtype_policy)
+
+    def _residual(self, x: Tensor, sublayer: Any, norm: Any, dropout: Any, training: Any) -> tuple[Any, ...]:
+        """Return LayerNorm(x + Sublayer(x)), or with pre-norm (arXiv 2002.04745) x + Sublayer(LayerNorm(x)).
+
+        Args:
+            x: (B, T, D).
+            sublayer: Function that returns an output, or a tuple of an output and more.
+            norm: Normalization.
+            dropout: Dropout of the sublayer's output.
+            training: Apply the dropout.
+
+        Returns:
+            ((B, T, D), *what else the sublayer returned).
+        """
+        pre = self.norm == "pre"
+        outputs = sublayer(norm(x) if pre else x)
+        output, *more = outputs if isinstance(outputs, tuple) else (outputs,)
+        x = ops.add(x, dropout(output, training=training))
+        return x if pre else norm(x), *more
+
+    def _check_width(self, name: str, shape: Any) -> None:
+        """Raise a ValueError unless the residual connection can add the sublayers' outputs to the input."""
+        if shape[-1] != self.embedding_dim:
+            raise ValueError(
+                f"{self.name}: `{name}` must have {self.embedding_dim} features (D, `embedding_dim`), because the "
+                f"residual connection adds it to outputs with as many. Received: {name}.shape={tuple(shape)}. Embed "
+                "token ids first, or project it with a `Dense` layer."
+            )
+
+
+class BlockStack(checks.CheckedLayer):
+    """The base of `Encoder` and `Decoder`: embedding, positions, dropout, blocks, and with pre-norm a normalization."""
+
+    _layer_class: Any
+    _score_names: tuple[str, ...]  # names of the scores that a block returns, with {} for its number
+
+    def __init__(
+        self,
+        num_layers: int,
+        embedding_dim: int,
+        num_heads: int,
+        fully_connected_dim: int,
+        vocabulary: tuple[str, int],
+        maximum_position_encoding: int,
+        dropout_rate: float,
+        layernorm_eps: float,
+        pad_id: int | None,
+        embeddings_initializer: Any,
+        embedding: TokenEmbedding | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
+        with checks.naming_unknown(type(self), *OPTIONS):
+            super().__init__(**kwargs)
+        layer, (argument, size) = type(self).__name__, vocabulary
+        num_layers = checks.size(layer, "num_layers", num_layers, "layers", "The paper has 6.")
+        vocabulary_size = checks.size(layer, argument, size, "token ids", "Count padding too.")
+        self.supports_masking = True
+        self.embedding_dim = checks.size(layer, "embedding_dim", embedding_dim, "D", "The paper has 512.")
+        self.pad_id = pad_id
+        if isinstance(embeddings_initializer, keras.initializers.Initializer):
+            embeddings_initializer = embeddings_initializer.clone()  # one instance would draw the same for every table
+        self.embedding = embedding or TokenEmbedding(
+            vocabulary_size, embedding_dim, embeddings_initializer, name="embedding", dtype=self.dtype_policy
+        )
+        self.pos_encoding = PositionalEncoding(maximum_position_encoding, name="pos_encoding", dtype=self.dtype_policy)
+        sizes = embedding_dim, num_heads, fully_connected_dim, dropout_rate, layernorm_eps
+        self._blocks = [
+            self._layer_class(*sizes, **options, name=f"layer{number}", dtype=self.dtype_policy)
+            for number in range(1, num_layers + 1)
+        ]
+        self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self._last_norm = self._blocks[0]._make_norm("layernorm") if self._blocks[0].norm == "pre" else None
+        self._arguments = {
+            "num_layers": num_layers,
+            "embedding_dim": embedding_dim,
+            "num_heads": num_heads,
+            "fully_connected_dim": fully_connected_dim,
+            argument: vocabulary_size,
+            "maximum_position_encoding": maximum_position_encoding,
+            "dropout_rate": dropout_rate,
+            "layernorm_eps": layernorm_eps,
+            "pad_id": pad_id,
+            "embeddings_initializer": keras.initializers.serialize(self.embedding.embeddings_initializer),
+            **options,
+        }
+
+    def build(self, x_shape: Any = None) -> None:
+        """Make the weights, whose shapes do not depend on the input's."""
+        self._build()
+
+    def _build(self, *more: Any) -> None:
+        """Make the weights; the blocks are built for (B, T, D), and for inputs of the shapes `more`."""
+        features = None, None, self.embedding_dim
+        if not self.embedding.built:  # a shared embedding may be built already
+            self.embedding.build()
+        self.pos_encoding.build(features)
+        for layer in self._blocks:
+            layer.build(features, *more)
+        if self._last_norm is not None:
+            self._last_norm.build(features)
+
+    def _run(self, x: Tensor, training: Any, return_scores: bool, *more: Tensor, **options: Any) -> Any:
+        """Turn ids (B, T) into (B, T, D), and with `return_scores` the scores by name.
+
+        Each block is called with its input, `more` and `options`.
+        """
+        options |= {"training": training, "return_attention_scores": return_scores}
+        x = self._embed(x, training)
+        scores: dict[str, Tensor] = {}
+        for number, layer in enumerate(self._blocks, 1):
+            outputs = layer(x, *more, **options)
+            if return_scores:
+                outputs, *found = outputs
+                scores.update(zip(self._names(number), found, strict=True))
+            x = outputs
+        x = self._finish(x)
+        return (x, scores) if return_scores else x
+
+    def _spec(self, ids: Any, lengths: list[Any], return_scores: bool) -> Any:
+        """Return the symbolic outputs of `_run`, where a block's scores are (B, H, T, S) for each S of `lengths`.
+
+        Keras would call the layer to find out, with lengths of its own choice, which may exceed the positions.
+        """
+        checks.check_ids(self.name, ids)
+        batch, length = ids.shape
+        output = keras.KerasTensor((batch, length, self.embedding_dim), dtype=self.compute_dtype)
+        if not return_scores:
+            return output
+        scores = {}
+        for number in range(1, len(self._blocks) + 1):
+            for name, keys in zip(self._names(number), lengths, strict=True):
+                shape = batch, self._arguments["num_heads"], length, keys
+                scores[name] = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return output, scores
+
+    def _names(self, number: int) -> list[str]:
+        """Return the names of the scores of a block, counted from 1."""
+        return [name.format(number) for name in self._score_names]
+
+    def compute_mask(self, x: Tensor, previous_mask: Tensor) -> Tensor:
+        return masking.padding_or_none(previous_mask)
+
+    def padding(self, ids: Tensor) -> Tensor:
+        """Return a mask (B, 1, S), False at padding; `None` if no id means padding."""
+        return None if self.pad_id is None else masks.padding(ids, self.pad_id)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._arguments}
+
+    def _embed(self, ids: Tensor, training: Any, start: Any = 0) -> Tensor:
+        checks.check_ids(self.name, ids)
+        return self.dropout(self.pos_encoding(self.embedding(ids), start=start), training=training)
+
+    def _finish(self, x: Tensor) -> Tensor:
+        return x if self._last_norm is None else self._last_norm(x)
+
+
+def _hidden_size(layer: str, value: Any) -> int:
+    """Return the number of features between the two dense layers."""
+    fix = "4 times the width is common."
+    return checks.size(layer, "fully_connected_dim", value, "hidden features", fix)
+
+
+def _head_size(layer: str, embedding_dim: int, num_heads: int, key_dim: int | None) -> int:
+    """Return the head size (O), which is D / H unless it is given."""
+    if key_dim is not None:
+        return checks.size(layer, "key_dim", key_dim, "O", "None means embedding_dim // num_heads.")
+    if num_heads > embedding_dim:
+        fix = "Use fewer heads, or give their size as `key_dim`."
+        raise checks.invalid(layer, "num_heads", f"at most embedding_dim={embedding_dim}", num_heads, fix)
+    return embedding_dim // num_heads
