@@ -188,8 +188,8 @@ def test_it_trains_inside_a_functional_model():
         (lambda: _model()(SOURCE), "source and target ids"),
         (lambda: _model(tie_embeddings="both"), "None, 'target' or 'all'"),
         (lambda: _model(final_activation="relu"), "'softmax' or None"),
-        (lambda: Transformer(N, D, H, F, V, W, 20, 21, tie_embeddings="all"), "one vocabulary"),
-        (lambda: Transformer(N, D, H, F, V, W, 4, 21)(SOURCE, TARGET), "up to 4 tokens"),
+        (lambda: Transformer(N, D, H, F, V, W, 20, 21, tie_embeddings="all"), "the same vocabulary"),
+        (lambda: Transformer(N, D, H, F, V, W, 4, 21)(SOURCE, TARGET), "at most 4 tokens"),
         (lambda: Transformer(N, D, H, F, V, W, 20, 21, dropout=0.1), "Did you mean `dropout_rate`"),
     ],
 )
