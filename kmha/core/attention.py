@@ -165,8 +165,8 @@ def attend(
         return _fused(query, key, value, mask, scale, causal, window, flash), None
     if path == "steps":
         allowed = _allowed(query, key, mask, causal, window)
-        heads_first = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
-        mixed, scores = four_steps(*heads_first, allowed, bias, scale, dropout)
+        query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # heads first
+        mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout)
         return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None
     from kmha.core import blocked  # imports TensorFlow, which other backends do without
 
