@@ -41,13 +41,13 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
     except KeyboardInterrupt:
         return common.INTERRUPTED
     if json_file is not None:
-        files.write_json(json_file, {name: dataclasses.asdict(one) for name, one in found.items()})
+        files.write_json(json_file, {name: dataclasses.asdict(tally) for name, tally in found.items()})
     screen = common.screen()
     screen.print(_table(found, len(BANK)))
-    for name, one in found.items():
-        for missed in one.missed:
+    for name, tally in found.items():
+        for missed in tally.missed:
             screen.print(f"{name}: {missed}")
-    return int(any(one.share < _least(name) for name, one in found.items()))
+    return int(any(tally.share < _least(name) for name, tally in found.items()))
 
 
 def _advance(bar: Progress, task: Any, _: Any) -> None:
@@ -63,7 +63,13 @@ def _table(found: dict[str, Any], size: int) -> Table:
     table.add_column("mistakes made")
     for name in ("candidates", "named", "share", "required", "same function"):
         table.add_column(name, justify="right")
-    for name, one in found.items():
-        numbers = (f"{one.of:,}", f"{one.named:,}", f"{one.share:.2%}", f"{_least(name):.0%}", f"{one.listed:,}")
+    for name, tally in found.items():
+        numbers = (
+            f"{tally.of:,}",
+            f"{tally.named:,}",
+            f"{tally.share:.2%}",
+            f"{_least(name):.0%}",
+            f"{tally.listed:,}",
+        )
         table.add_row(name, *numbers)
     return table

@@ -165,7 +165,7 @@ def test_an_unknown_mistake():
     assert result.exit_code == 1
     text = _words(result)
     assert "scaled_by is wrong, and its mistake is not in the bank" in text
-    assert "The first wrong step: the path of the values" in text
+    assert "First wrong step: the path of the values" in text
     assert "It is 1.7 times the right output everywhere." in text
     assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
 

@@ -132,12 +132,12 @@ SAME = (
 
 
 def holds(condition: str, configuration: Configuration) -> bool:
-    """Return whether all flags hold, in at least one of the alternatives between bars.
+    """Return whether all flags of a condition hold.
 
-    >>> holds("causal | mask -core", Configuration(0, Accepts()))
+    >>> holds("mask -core", Configuration(0, Accepts()))
     True
     """
-    return any(all(_flag(flag, configuration) for flag in part.split()) for part in condition.split("|"))
+    return all(_flag(flag, configuration) for flag in condition.split())
 
 
 def _flag(flag: str, configuration: Configuration) -> bool:

@@ -44,12 +44,8 @@ class Tally:
 def total(tallies: Sequence[Tally]) -> Tally:
     """Return the sum of several tallies."""
     missed = tuple(name for tally in tallies for name in tally.missed)
-    return Tally(
-        sum(tally.named for tally in tallies),
-        sum(tally.of for tally in tallies),
-        missed,
-        sum(tally.listed for tally in tallies),
-    )
+    named, of, listed = (sum(getattr(tally, name) for tally in tallies) for name in ("named", "of", "listed"))
+    return Tally(named, of, missed, listed)
 
 
 def random_configuration(seed: int) -> Configuration:
@@ -72,7 +68,7 @@ def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
         return trial
     heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
     shape = (trial.query.shape[0], heads, trial.query.shape[-2], trial.key.shape[-2])
-    return matching.keeping(trial, (rng.random(shape) >= trial.rate) / (1 - trial.rate))
+    return matching.with_kept(trial, (rng.random(shape) >= trial.rate) / (1 - trial.rate))
 
 
 def simulate(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[TrialResult]:
@@ -156,9 +152,8 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
 
 def _need_two(results: Sequence[TrialResult]) -> bool:
     """Return whether no single mistake, nor the right computation, explains the answers."""
-    return not any(
-        matching.explains(results, each) for each in ((), *([one] for one in matching.mistakes_of("attention")))
-    )
+    singles = ([mistake] for mistake in matching.mistakes_of("attention"))
+    return not any(matching.explains(results, mistakes) for mistakes in ((), *singles))
 
 
 def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Tally:
@@ -168,9 +163,8 @@ def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: No
         way = right_layers.WAYS[number % len(right_layers.WAYS)]
         candidate = FunctionCandidate(right_layers.attention(way), ", ".join(way), {})
         rng = np.random.default_rng((seed, number))
-        results = [
-            TrialResult(trial, candidate.answer(trial)) for trial in candidate.draw(number, candidate.sizes(rng))
-        ]
+        drawn = candidate.draw(number, candidate.sizes(rng))
+        results = [TrialResult(trial, candidate.answer(trial)) for trial in drawn]
         if matching.explains(results):
             named += 1
         else:

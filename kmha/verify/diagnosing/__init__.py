@@ -3,7 +3,7 @@
 | step | modules |
 | --- | --- |
 | the entry point | `diagnosis` |
-| the candidate: a function, a layer or a block | `candidate`, `function_candidate`, `layer_candidate`, `block_candidate`, `layer_kinds` |
+| the candidate: a function, a layer or a block | `candidate`, `function_candidate`, `layer_candidate`, `block_candidate`, `layer_adapters` |
 | its calling convention, found by trying | `naming`, `calling`, `conventions`, `convention_search`, `frameworks` |
 | its weights | `weights` |
 | the calls that tell mistakes apart | `trials`, `block_trials` |

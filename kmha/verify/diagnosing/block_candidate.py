@@ -16,7 +16,7 @@ from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
 from kmha.verify.diagnosing import block_trials, frameworks
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
-from kmha.verify.diagnosing.calling import meant, values_by_role
+from kmha.verify.diagnosing.calling import to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.conventions import PADDING_SHAPES
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
@@ -32,9 +32,8 @@ class BlockCandidate(LayerCandidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         super().__init__(thing, name, given, meaning)
         self.chain = chain_of(self.constructor_roles, self.roles)
-        self.roles = (
-            roles_of(self.call_parameters) if self.chain == "decoder" else self.roles
-        )  # it has masks for two attentions
+        if self.chain == "decoder":  # it has masks for two attentions
+            self.roles = roles_of(self.call_parameters)
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         self.block_accepts = BlockAccepts(
@@ -70,10 +69,10 @@ class BlockCandidate(LayerCandidate):
             return usual
         try:
             with quietly():
-                found = self.kind.epsilons(self.make(trial)[0])
+                found = self.adapter.epsilons(self.make(trial)[0])
         except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
             return usual
-        return self.kind.epsilon if found == {self.kind.epsilon} else usual
+        return self.adapter.epsilon if found == {self.adapter.epsilon} else usual
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         """Yield a few small sizes."""
@@ -110,7 +109,7 @@ class BlockCandidate(LayerCandidate):
         arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():
             if role in self.roles and mask is not None:
-                arguments[self.roles[role]] = self.tensor(meant(self, mask, trial), trial)
+                arguments[self.roles[role]] = self.tensor(to_candidate_mask(self, mask, trial), trial)
         if "training" in self.roles:
             arguments[self.roles["training"]] = False
         if "causal" in self.roles and trial.causal:
@@ -151,8 +150,8 @@ class BlockCandidate(LayerCandidate):
     def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
         key = tuple((name, array.shape) for name, array in trial.weights.items())
         if (key, self.convention.dtype) not in self.cache:
-            layer = self.kind.new(self.layer_class, self._constructor(trial), self.convention.dtype)
-            self.kind.build(layer, self._arguments(trial), self.convention.dtype)
+            layer = self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
+            self.adapter.build(layer, self._arguments(trial), self.convention.dtype)
             self.cache[key, self.convention.dtype] = layer, self._parts(layer, trial)
         layer, parts = self.cache[key, self.convention.dtype]
         slots: list[Slot] = []
@@ -164,7 +163,7 @@ class BlockCandidate(LayerCandidate):
 
     def _parts(self, layer: Any, trial: Trial) -> dict[str, Any]:
         """Return the slots of each sublayer, by the prefix of its canonical weights."""
-        variables = self.kind.variables(layer)
+        variables = self.adapter.variables(layer)
         if self.chain == "embedding":
             shape = trial.weights["embedding/embeddings"].shape
             table = [variable for variable in variables if variable.shape == shape]
@@ -176,7 +175,7 @@ class BlockCandidate(LayerCandidate):
         for prefix in attentions(self.chain):
             weights = weights_of(trial.weights, prefix)
             parts[prefix] = arrangements(groups[prefix], letters(weights))[0]
-        parts["ffn"] = [PlainSlot(v, name, self.kind.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
+        parts["ffn"] = [PlainSlot(v, name, self.adapter.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
         for prefix in filter(None, NORMS[self.chain]):
             parts[prefix] = [PlainSlot(variable, name) for name, variable in groups[prefix]]
         return parts
@@ -234,8 +233,8 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
     blocks = _by_attribute(attention, len(attentions(chain)))
     if len(forward) != 4 or len(norms) not in (1, len(names)) or blocks is None:
         raise UnknownWeightsError(
-            f"expected the weights of {len(attentions(chain))} attentions, two dense layers with {inner} features in "
-            f"between, and {len(names)} normalizations of {width}. Received: {listed(variables)}."
+            f"expected the weights of {len(attentions(chain))} attentions, two dense layers with {inner} hidden "
+            f"features, and {len(names)} normalizations of {width} features. Received: {listed(variables)}."
         )
     found: dict[str, Any] = dict(zip(attentions(chain), blocks, strict=True))
     found["ffn"] = list(forward.items())

@@ -55,7 +55,7 @@ def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, A
     """Check that every argument without a default is known or given.
 
     Raises:
-        CandidateError: One is not. The message names the first.
+        CandidateError: An argument is neither. The message names it.
     """
     for name, parameter in found.items():
         if name in known or name in given or parameter.default is not EMPTY:
@@ -70,7 +70,7 @@ def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> Non
     """Check that every given argument exists.
 
     Raises:
-        CandidateError: One does not. The message names the first, and those that exist.
+        CandidateError: An argument does not exist. The message names it, and those that exist.
     """
     names = [name for each in found for name in each]
     for name in given:
@@ -168,17 +168,17 @@ def mask_of(candidate: Any, trial: Trial) -> np.ndarray | None:
     """Return the mask of a trial in the form that the candidate takes, without masks that have their own argument."""
     if trial.mask is None:
         return None
-    return meant(candidate, MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask)), trial)
+    return to_candidate_mask(candidate, MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask)), trial)
 
 
 def padding_of(candidate: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:
     """Return a padding mask (B, S) in the form that the candidate takes."""
     if mask is None:
         return None
-    return meant(candidate, PADDING_SHAPES[candidate.convention.padding_shape](np.asarray(mask)), trial)
+    return to_candidate_mask(candidate, PADDING_SHAPES[candidate.convention.padding_shape](np.asarray(mask)), trial)
 
 
-def meant(candidate: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
+def to_candidate_mask(candidate: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
     """Convert a mask in which True attends to the meaning and dtype that the candidate takes."""
     if candidate.meaning == "adds":
         least = -3e4 if trial.dtype == "float16" else HIDDEN

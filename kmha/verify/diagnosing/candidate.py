@@ -1,7 +1,7 @@
 """The common part of all candidates: the functions of arrays and the layers that are diagnosed.
 
-A candidate's *convention* (`kmha.verify.diagnosing.conventions`) is what cannot be read off its signature: the shape of
-its mask, the order of weights without names, the dtype that a helper casts to.
+A candidate's *convention* (`kmha.verify.diagnosing.conventions`) is everything that its signature does not show: the
+shape of its mask, the order of weights without names, the dtype that a helper casts to.
 """
 
 import contextlib
@@ -38,13 +38,13 @@ class Candidate:
         source: MODULE:NAME, if known.
         chain: Chain that it should compute: "attention", or a block's.
         core: Whether it is scaled dot-product attention alone, without weights.
-        accepts: What it can be called with.
+        accepts: Arguments that it takes.
         framework: Framework of the arrays that it takes.
         weights: Canonical weights that it holds and keeps, or `None` if they are set for each trial.
         meaning: Meaning of True (or 1) in a mask, one of `conventions.MASK_MEANINGS`.
         call_parameters: Parameters of its call by name.
         roles: Names of its arguments by role.
-        weights_error: Why its weights could not be read.
+        weights_error: Error from reading its weights, if any.
         convention: Calling convention that is being tried, or was found.
     """
 
@@ -74,9 +74,8 @@ class Candidate:
         if self.chain != "attention":
             yield from self.draw(seed, sizes)
             return
-        for trial in AttentionTrials(
-            np.random.default_rng(seed), self.accepts, sizes, self.weights, self.core
-        ).trials():
+        rng = np.random.default_rng(seed)
+        for trial in AttentionTrials(rng, self.accepts, sizes, self.weights, self.core).trials():
             yield trial
             if "scores" in self.roles and trial.name in WITHOUT_SCORES:
                 yield dataclasses.replace(trial, name=f"{trial.name}, without scores", more={"scores": False})
@@ -164,16 +163,13 @@ class Candidate:
                 output = frameworks.numeric_array(output)
                 dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
                 output = self._restore_axes(np.asarray(output, "float64"), trial.query.ndim)
-                found = (
-                    None
-                    if scores is None
-                    else self._scores_of_heads(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
-                )
+                if scores is not None:
+                    scores = self._scores_of_heads(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
         except CandidateError:
             raise
         except (Exception, SystemExit) as error:  # untrusted code may raise anything
             return Answer(error=error_line(error))
-        return Answer(output, found, untouched, dtype)
+        return Answer(output, scores, untouched, dtype)
 
     def _restore_axes(self, array: np.ndarray, axes: int) -> np.ndarray:
         """Restore the axes that the input layout leaves out: the batch, and in a core the heads."""

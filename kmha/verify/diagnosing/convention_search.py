@@ -133,7 +133,7 @@ def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn
         if running and running[0][0].dtype != option.dtype:
             continue  # float32 is only for candidates that cannot compute in float64
         candidate.use_convention(option)
-        answered = [one for one in map(candidate.evaluate, drawn) if not one.answer.error]
+        answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
         if not answered or not _has_right_rank(answered):
             continue
         if matching.explains(answered):
@@ -150,7 +150,8 @@ def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn
 
 def _has_right_rank(results: Sequence[TrialResult]) -> bool:
     """Return whether any output has the right rank. If none has, the mask was broadcast along new axes."""
-    return any(one.answer.output is not None and one.answer.output.ndim == one.trial.query.ndim for one in results)
+    outputs = ((result.answer.output, result.trial.query) for result in results)
+    return any(output is not None and output.ndim == query.ndim for output, query in outputs)
 
 
 def _same(results: Sequence[TrialResult], other: Sequence[TrialResult]) -> bool:

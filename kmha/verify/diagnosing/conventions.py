@@ -39,11 +39,8 @@ PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "S": lambda mask: mask[0],
 }
 MASK_DTYPES = ("bool", "float", "int32")
-MASK_MEANINGS = (
-    "attends",
-    "hides",
-    "adds",
-)  # what True (or 1) in a mask means; "adds": the mask is added to the logits
+# Meanings of True (or 1) in a mask. With "adds", the mask is added to the logits.
+MASK_MEANINGS = ("attends", "hides", "adds")
 HIDDEN = -1e9  # added to the logits
 
 

@@ -95,9 +95,8 @@ class Diagnosis:
     @property
     def wrong(self) -> dict[str, float]:
         """Distance from the right answer by trial name, for the trials that are wrong."""
-        return {
-            result.trial.name: result.distance for result in self.results if result.wrong and not result.answer.error
-        }
+        wrong = (result for result in self.results if result.wrong and not result.answer.error)
+        return {result.trial.name: result.distance for result in wrong}
 
 
 def diagnose(

@@ -26,7 +26,7 @@ from kmha.verify.diagnosing.calling import (
 )
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
-from kmha.verify.diagnosing.layer_kinds import kind_of, oriented
+from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.trials import Accepts, Sizes
@@ -49,11 +49,11 @@ class LayerCandidate(Candidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         is_class = isinstance(thing, type)
         self.layer_class = thing if is_class else type(thing)
-        self.kind = kind_of(self.layer_class)
-        self.thing = thing if is_class else self.kind.own(thing)
+        self.adapter = adapter_of(self.layer_class)
+        self.thing = thing if is_class else self.adapter.working_copy(thing)
         self.name, self.given, self.meaning = name, dict(given), meaning
-        self.framework = self.kind.framework()
-        self.call_parameters = parameters(getattr(self.layer_class, self.kind.method), skip=1)
+        self.framework = self.adapter.framework()
+        self.call_parameters = parameters(getattr(self.layer_class, self.adapter.method), skip=1)
         self.constructor_parameters = constructor(self.layer_class)
         self.call_given = {
             n: value for n, value in given.items() if n in self.call_parameters and n not in self.constructor_parameters
@@ -66,7 +66,7 @@ class LayerCandidate(Candidate):
         if is_class:
             check_given(f"{name}(…)", given, self.constructor_parameters, self.call_parameters)
             check_known(f"{name}(…)", self.constructor_parameters, self.constructor_roles.values(), self.given)
-        check_known(f"{name}'s {self.kind.method}()", self.call_parameters, self.roles.values(), self.call_given)
+        check_known(f"{name}'s {self.adapter.method}()", self.call_parameters, self.roles.values(), self.call_given)
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
         self.count = 1  # arrangements of the weights
@@ -80,8 +80,8 @@ class LayerCandidate(Candidate):
         is_class = isinstance(self.thing, type)
         if not {"query", "self", "ids"} & roles.keys():
             raise CandidateError(
-                f"{self.name}: its {self.kind.method}() has no argument for the input. Expected names such as `query`, "
-                f"`value`, `key` or `x`. Received: {', '.join(self.call_parameters) or 'no arguments'}."
+                f"{self.name}: its {self.adapter.method}() has no argument for the input. Expected names such as "
+                f"`query`, `value`, `key` or `x`. Received: {', '.join(self.call_parameters) or 'no arguments'}."
             )
         return Accepts(
             cross=("query" in roles and "key" in roles) or ("query" in roles and "value" in roles) or "memory" in roles,
@@ -93,7 +93,7 @@ class LayerCandidate(Candidate):
             # Trials in training have one head with few features, so that the draw of dropout can be found.
             training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
             wide="size" not in {**made, **self.fixed},
-            half=is_class and self.kind.half,
+            half=is_class and self.adapter.half,
         )
 
     def input_layouts(self) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ class LayerCandidate(Candidate):
         letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
         try:
             with quietly():
-                layer = self.kind.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
+                layer = self.adapter.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
         except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
             return 1
         return number_of_heads(layer, {}) or 1
@@ -171,7 +171,7 @@ class LayerCandidate(Candidate):
         if key not in self.cache:
             layer = self.thing
             if self.weights is None:
-                layer = self.kind.new(self.layer_class, self._constructor(trial), dtype)
+                layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
             self._build(layer, trial, dtype)
             try:
                 found = self._arranged(self._oriented(layer, trial, dtype), sizes)
@@ -187,11 +187,11 @@ class LayerCandidate(Candidate):
         """Build by a call without masks, or with masks if the layer cannot be called without."""
         plain = dataclasses.replace(trial, mask=None, key_mask=None, query_mask=None, causal=False)
         try:
-            self.kind.build(layer, self._arguments(plain), dtype)
+            self.adapter.build(layer, self._arguments(plain), dtype)
         except (Exception, SystemExit):  # untrusted code may raise anything
             if not trial.masked:
                 raise
-            self.kind.build(layer, self._arguments(trial), dtype)
+            self.adapter.build(layer, self._arguments(trial), dtype)
 
     def _arranged(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
         """Return what the variables can be: as in the first layer, whose sizes tell its axes apart."""
@@ -203,10 +203,10 @@ class LayerCandidate(Candidate):
         return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
 
     def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[Variable]:
-        variables, name = self.kind.variables(layer), self.constructor_roles.get("inputs")
+        variables, name = self.adapter.variables(layer), self.constructor_roles.get("inputs")
         if self.weights is not None or name is None:
             return variables
-        return oriented(variables, self.kind, self.layer_class, self._constructor(trial), name, dtype)
+        return oriented(variables, self.adapter, self.layer_class, self._constructor(trial), name, dtype)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         """Return the arguments of the constructor."""
@@ -245,11 +245,11 @@ class LayerCandidate(Candidate):
         layer, _ = self.make(trial)
         arguments = self._arguments(trial)
         copies = with_copies(arguments)
-        return self.kind.call(layer, arguments, trial.training), copies
+        return self.adapter.call(layer, arguments, trial.training), copies
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """Return the canonical weights of a built layer."""
-        variables = self.kind.variables(self.thing)
+        variables = self.adapter.variables(self.thing)
         weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention)
         return weights
 
@@ -264,7 +264,7 @@ class LayerCandidate(Candidate):
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         used = [slot for slot in slots if slot.variable.used]
         weights = [reproduction.literal(slot.variable.read()) for slot in used]
-        script = self.kind.script(f"{self.name}({made})", call, used, weights, self.dtype_of(trial))
+        script = self.adapter.script(f"{self.name}({made})", call, used, weights, self.dtype_of(trial))
         return [*head, *lines, *script, f"result = {call}"]
 
 

@@ -18,7 +18,7 @@ from kmha.verify.mistakes import BANK, Mistake
 
 Changes = Sequence[Mistake]
 
-FLOAT32_INSIDE = 1e-6
+FLOAT32_INSIDE = 1e-6  # limit for layers that compute a single step in float32
 FILL = -1e9  # many layers hide with it instead of -inf
 FEATURES_DROPPED = 0.8  # a larger share of zeros is no draw of dropout
 STEPS = 10.0  # adding a fill of up to 1e10 rounds the logits to about 1e-6
@@ -153,18 +153,18 @@ def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _distance_without_training(result: TrialResult, changes: Sequence) -> float:
-    """Compare a trial outside training. What a mistake keeps when it drops all the same is unknown."""
+    """Compare a trial outside of training. A mistake that drops all the same has a draw that is unknown."""
     state = run(result.trial, changes)
     far = distance_from_state(result, state)
     nothing = np.zeros((len(result.trial.query), 1, result.trial.query.shape[-2], result.trial.key.shape[-2]))
-    dropping = run(keeping(result.trial, nothing), changes)
+    dropping = run(with_kept(result.trial, nothing), changes)
     if far <= result.limit or np.array_equal(dropping["output"], state["output"], equal_nan=True):
         return far
     return _distance_with_dropout(result, changes)
 
 
-def keeping(trial: Trial, kept: np.ndarray) -> Trial:
-    """Return the trial with what dropout keeps in training, or what a mistake keeps that drops without it."""
+def with_kept(trial: Trial, kept: np.ndarray) -> Trial:
+    """Return the trial with the scores that dropout keeps, or that a mistake keeps outside of training."""
     if trial.training:
         return dataclasses.replace(trial, kept=kept)
     return dataclasses.replace(trial, more={**trial.more, "kept": kept})
@@ -174,7 +174,7 @@ def with_some_dropped(trial: Trial) -> Trial:
     """Return the trial with one possible draw of dropout: every other score is kept."""
     columns = trial.key.shape[-2]
     kept = np.where(np.arange(columns) % 2, 0.0, 1 / (1 - trial.rate))
-    return keeping(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
+    return with_kept(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
 
 
 def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
@@ -189,7 +189,7 @@ def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
         return float("inf")
     shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # no axis of T: a mistake may exchange T and S
     ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
-    states = [run(keeping(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
+    states = [run(with_kept(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
     # (2^S, B, T); the last way keeps everything.
     distances = np.stack([_row_distances(answer, state) for state in states])
     drawn = (distances[-1] > result.limit).any() or (distances <= result.limit).all()
@@ -198,7 +198,7 @@ def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
     if far <= result.limit or not 0.0 < zeros.mean() < FEATURES_DROPPED:
         return far
     features = np.where(zeros, 0.0, 1 / (1 - trial.rate))
-    states.append(run(keeping(trial, np.ones(shape)), changes))
+    states.append(run(with_kept(trial, np.ones(shape)), changes))
     distances = np.stack([_row_distances(answer, state, features) for state in states])
     return min(far, float(distances.min(axis=0).max()))
 
@@ -218,7 +218,7 @@ def _row_distances(answer: Answer, state: State, features: np.ndarray | None = N
             continue
         if actual.shape != np.shape(expected):
             return np.full(far.shape, np.inf)
-        if (actual.shape[0], actual.shape[-2]) != far.shape:  # its rows are not ours: compare the whole
+        if (actual.shape[0], actual.shape[-2]) != far.shape:  # the rows do not correspond, so compare whole arrays
             return far if np.allclose(actual, expected) else np.full(far.shape, np.inf)
         difference = np.abs(np.nan_to_num(actual - expected, nan=np.inf)) / max(float(np.abs(expected).max()), 1e-30)
         far = np.maximum(far, difference.max(-1) if actual.ndim == 3 else difference.max(axis=(1, -1)))
@@ -252,7 +252,7 @@ def judge(results: Sequence[TrialResult], mistakes: Changes = ()) -> Match:
 
 
 def explains(results: Iterable[TrialResult], mistakes: Changes = ()) -> bool:
-    """Return whether the mistakes give the answers of all trials to rounding. Stop at the first that they do not."""
+    """Return whether the mistakes give the answers of all trials, up to rounding."""
     return all(distance(result, mistakes) <= result.limit for result in results)
 
 
@@ -269,7 +269,7 @@ def singles(results: Sequence[TrialResult], chain: str) -> list[Match]:
 def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Match | None]:
     """Return the single mistakes that explain everything, and the best of those that do not.
 
-    Three of the calls that went wrong decide which mistakes are compared on all calls.
+    Three calls, wrong ones first, decide which mistakes are compared on all calls.
     """
     order = sorted(results, key=lambda result: (not result.wrong, result.trial.rate, result.trial.query.size))
     found: list[tuple[int, float, Mistake]] = []

@@ -30,7 +30,7 @@ class DifferenceMap:
 
 
 def distances(found: Diagnosis) -> list[dict[str, Any]]:
-    """Return how far each call is from right, from what was found, and from the next best; or the error that it raised.
+    """Return the distances of each call from right, from the mistakes found, and from the nearest others; or its error.
 
     `None` means infinitely far: another shape, or NaN where the other has none.
     """
@@ -50,16 +50,13 @@ def distances(found: Diagnosis) -> list[dict[str, Any]]:
 def table_rows(found: Diagnosis) -> list[dict[str, Any]]:
     """Return the same as texts for a table: the call and its distances."""
     return [
-        {
-            "call": row["call"],
-            "distances": ["raises" if row["raised"] else _distance_text(row[name]) for name in list(row)[2:]],
-        }
+        {"call": row["call"], "distances": [_distance_text(row[name], row["raised"]) for name in list(row)[2:]]}
         for row in distances(found)
     ]
 
 
-def _distance_text(far: float | None) -> str:
-    return "∞" if far is None else "0" if far == 0 else f"{far:.1e}"
+def _distance_text(far: float | None, error: str | None) -> str:
+    return "raises" if error else "∞" if far is None else "0" if far == 0 else f"{far:.1e}"
 
 
 def difference_map(found: Diagnosis) -> DifferenceMap | None:
@@ -102,7 +99,7 @@ def sizes_text(found: Diagnosis) -> str:
 
 
 def call_text(found: Diagnosis) -> str:
-    """Describe the calling convention, as far as the signature does not tell it."""
+    """Describe how the candidate was called, as far as its signature does not show it."""
     convention, accepts = found.convention, found.candidate.accepts
     entry = convention.entry if convention.entry != BATCH or not found.candidate.core else "(B, P, O)"
     parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.candidate.core else f"inputs {entry}"]
@@ -123,21 +120,21 @@ def notes(found: Diagnosis) -> list[str]:
         lines.append(f"With {made}, the reference gives the same numbers to {max(worst, 1e-16):.0e}.")
         others = [" and ".join(match.ids) for match in found.matches[1:]]
         if others:
-            lines.append(f"In the calls that it accepts, these give the same numbers: {'; '.join(others[:6])}.")
+            lines.append(f"For this candidate, these mistakes give the same numbers too: {'; '.join(others[:6])}.")
     if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict == UNKNOWN and found.clue:
-        lines.append(f"The first wrong step: {found.clue.step}.")
+        lines.append(f"First wrong step: {found.clue.step}.")
         lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
     if found.verdict == RAISES:
         return lines
     if found.candidate.chain == "attention":
         lines.append(call_text(found))
         if found.convention.causal:
-            lines.append("It is causal without being asked, and kmha assumes that you mean it to be.")
+            lines.append("It is causal without being asked. kmha assumes that this is intended.")
     epsilon = found.results[0].trial.more.get("epsilon", EPSILON)
     if epsilon != EPSILON:
-        lines.append(f"kmha assumes that you mean the epsilon of its normalizations, {epsilon:g}.")
+        lines.append(f"kmha assumes that the epsilon of its normalizations, {epsilon:g}, is intended.")
     if found.wrong_layout:
         lines.append(
             f"It also runs with inputs {found.wrong_layout}, and is wrong there. "

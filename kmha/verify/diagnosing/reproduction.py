@@ -37,7 +37,7 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
     Args:
         thing: A class, a function, or an object.
         framework: Framework of its arrays.
-        source: MODULE:NAME, if known. By default, a class or function says itself where it is.
+        source: MODULE:NAME, if known. By default, the module and name that the class or function states.
         name: Its name in the script.
     """
     lines = ["import keras"] if framework == "keras" else []

@@ -30,13 +30,13 @@ from kmha.verify.chains.attention import ROLES, Trial, causal, run
 # H and O, such that 1, H, O, √O, O², H·O and O/H are all different and each wrong scale is a different number.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
 LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # candidates for B, T and S
-RATE = 0.4  # of dropout
+RATE = 0.4  # dropout rate
 DROPPED = (4, 5)  # T and S in training, few because all 2^S draws are tried
-SPREAD = 3e4  # of the logits
+SPREAD = 3e4  # standard deviation of large logits
 CLOSE = 12.0  # a difference of two logits that rounding could change
 # Exponentials of such logits are infinite or zero in float32 and not in float64, so the same code gives two results.
 BETWEEN = (80.0, 760.0)
-DRAWS = 120
+DRAWS = 120  # at most
 HALF = 65504.0  # the largest float16
 HALF_CLOSE = 0.005 * HALF  # float16 rounds query, key and their kernels by 1/2048 of their size
 
@@ -310,7 +310,7 @@ class AttentionTrials:
         return dataclasses.replace(trial, key_mask=key_mask, query_mask=given, mask=drawn)
 
     def _real(self, positions: int) -> np.ndarray:
-        """Return (B, P), False at padding. The second item has no padding."""
+        """Return (B, P), False at padding. The second item has none."""
         batch = self.sizes.batch
         padding = np.arange(batch) * max(1, positions // batch) % positions
         padding[:2] = padding[:2][::-1]

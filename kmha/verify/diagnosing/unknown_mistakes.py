@@ -165,7 +165,7 @@ def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
 
 
 def _of_rows(output: np.ndarray, right: np.ndarray, result: TrialResult) -> Iterator[str]:
-    """Describe which positions t differ, and whether they are those from which something is hidden."""
+    """Describe at which positions t the output differs, and whether the mask hides something from exactly these."""
     far = np.abs(np.nan_to_num(output - right, nan=np.inf)).max(axis=(1, 3) if output.ndim == 4 else 2)  # (B, T)
     differs = far > CLOSE * np.abs(right).max()
     hidden = (~result.trial.allowed()).any(-1)

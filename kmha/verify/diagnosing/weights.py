@@ -219,7 +219,7 @@ def _fitted(
 ) -> list[Slot] | None:
     """Return a slot for each variable, or `None` if a shape does not fit.
 
-    `order` is the order in packed forms. `transposed` holds for variables that do not tell.
+    `order` is the order in packed forms. `transposed` is the orientation of variables whose own is unknown.
     """
     slots = []
     for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
@@ -299,10 +299,10 @@ def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
 
 
 def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
-    """Return the likely numbers of heads if nothing states it.
+    """Return the likely numbers of heads if neither an argument nor an attribute states it.
 
-    These are the axes of kernels with three axes. Without such kernels there is one head, unless some number of the
-    layer divides O: an unknown number of heads must not be guessed, or a right layer would be accused.
+    These are the sizes of the axes of kernels with three axes. Without such kernels there is one head, unless some
+    number of the layer divides O: an unknown number of heads must not be guessed, or a right layer would be accused.
     """
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     cubes = [number for shape in kernels if len(shape) == 3 for number in shape]

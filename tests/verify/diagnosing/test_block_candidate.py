@@ -60,7 +60,7 @@ class Told(Encoder):
 def test_whose_epsilon_is_right(block, arguments, ids, taken):
     found = diagnose(block, arguments=arguments)
     said = [note for note in notes(found) if "epsilon" in note]
-    assert said == ([f"kmha assumes that you mean the epsilon of its normalizations, {taken}."] if taken else [])
+    assert said == ([f"kmha assumes that the epsilon of its normalizations, {taken}, is intended."] if taken else [])
     assert found.ids == ids
     assert found.right == (not ids)
 

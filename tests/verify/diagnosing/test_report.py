@@ -90,14 +90,14 @@ def test_nan_has_no_colour(found):
         ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there"),
         ("strict", {}, "With this mistake, the reference gives the same numbers to"),
         ("pair_of_core", {}, "If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides."),
-        ("kernel_for_two", {}, "In the calls that it accepts, these give the same numbers: "),
-        ("cubed", {}, "The first wrong step: the logits"),
+        ("kernel_for_two", {}, "For this candidate, these mistakes give the same numbers too: "),
+        ("cubed", {}, "First wrong step: the logits"),
         (
             "raises_with_masks",
             {},
             "It raises an error (ValueError: no masks today) in these calls: mask; mask, equal lengths; ",
         ),
-        ("causal_unasked", {}, "It is causal without being asked, and kmha assumes that you mean it to be."),
+        ("causal_unasked", {}, "It is causal without being asked. kmha assumes that this is intended."),
     ],
 )
 def test_what_else_was_seen(found, name, options, sentence):

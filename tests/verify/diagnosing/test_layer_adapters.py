@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.layer_kinds import KerasKind, kind_of
+from kmha.verify.diagnosing.layer_adapters import KerasAdapter, adapter_of
 
 RIGHT = ("Linears", "Causal", "Parameters", "Cloned")
 WRONG = {
@@ -61,7 +61,7 @@ def test_torchs_own_layer_gives_nan_where_there_is_nothing_to_attend_to(options)
 
 def test_a_class_of_another_kind():
     with pytest.raises(ValueError, match=r"Fraction is neither a keras.Layer nor a torch.nn.Module"):
-        kind_of(__import__("fractions").Fraction)
+        adapter_of(__import__("fractions").Fraction)
 
 
 class _Deep(keras.layers.Layer):
@@ -77,7 +77,9 @@ class _Deep(keras.layers.Layer):
 def test_variables_are_called_by_the_attributes_that_lead_to_them():
     layer = _Deep()
     layer(np.ones((1, 7)))
-    kernels = {variable.path: variable.shape for variable in KerasKind().variables(layer) if len(variable.shape) == 2}
+    kernels = {
+        variable.path: variable.shape for variable in KerasAdapter().variables(layer) if len(variable.shape) == 2
+    }
     assert kernels == {
         "first.kernel": (7, 2),
         "rest.second.0.kernel": (2, 3),
@@ -88,7 +90,7 @@ def test_variables_are_called_by_the_attributes_that_lead_to_them():
 def test_a_variable_is_set_and_read():
     layer = keras.layers.Dense(2)
     layer.build((1, 3))
-    kernel = next(variable for variable in KerasKind().variables(layer) if len(variable.shape) == 2)
+    kernel = next(variable for variable in KerasAdapter().variables(layer) if len(variable.shape) == 2)
     kernel.assign(np.arange(6.0).reshape(3, 2))
     np.testing.assert_array_equal(layer.get_weights()[0], kernel.read())
     np.testing.assert_array_equal(kernel.read(), np.arange(6).reshape(3, 2))

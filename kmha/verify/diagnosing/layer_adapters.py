@@ -1,4 +1,4 @@
-"""Create, build and call Keras layers and torch modules, and find their weights."""
+"""Adapters that create, build and call Keras layers and torch modules, and find their weights."""
 
 import contextlib
 import copy
@@ -15,8 +15,8 @@ from kmha.verify.diagnosing.weights import Slot, Variable
 KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
 
 
-class KerasKind:
-    """Access to a `keras.Layer`."""
+class KerasAdapter:
+    """Adapter of a `keras.Layer`."""
 
     method = "call"
     transposed = False
@@ -29,13 +29,13 @@ class KerasKind:
     def framework(self) -> str:
         return "keras"
 
-    def own(self, layer: Any) -> Any:
+    def working_copy(self, layer: Any) -> Any:
         """Return the layer itself, because calls do not change it."""
         return layer
 
     @contextlib.contextmanager
     def _computing_in(self, dtype: str) -> Iterator[None]:
-        """Set the global policy, which sublayers take that a constructor makes."""
+        """Set the global policy, which applies to sublayers that a constructor makes."""
         import keras
 
         before = keras.config.dtype_policy()
@@ -105,8 +105,8 @@ class KerasKind:
         ]
 
 
-class TorchKind:
-    """Access to a `torch.nn.Module`."""
+class TorchAdapter:
+    """Adapter of a `torch.nn.Module`."""
 
     method = "forward"
     transposed = True
@@ -116,7 +116,7 @@ class TorchKind:
     def framework(self) -> str:
         return "torch"
 
-    def own(self, layer: Any) -> Any:
+    def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes its dtype and mode."""
         return copy.deepcopy(layer)
 
@@ -177,33 +177,33 @@ def _copy(parameter: Any, array: np.ndarray) -> None:
 
 
 def oriented(
-    variables: Sequence[Variable], kind: Any, layer_class: Any, arguments: Mapping[str, Any], name: str, dtype: str
+    variables: Sequence[Variable], adapter: Any, layer_class: Any, arguments: Mapping[str, Any], name: str, dtype: str
 ) -> list[Variable]:
-    """Return the variables of a layer, with orientations found from a second layer if square matrices leave them open.
+    """Return the variables of a layer, with the orientation of square matrices found from a second layer.
 
-    The second layer has one more input feature. `name` is the constructor's argument for their number.
+    The second layer has one more input feature. `name` is the constructor's argument for the number of input features.
     """
     if all(each.transposed is not None for each in variables):
         return list(variables)
     try:
-        other = kind.new(layer_class, {**arguments, name: arguments[name] + 1}, dtype)
+        other = adapter.new(layer_class, {**arguments, name: arguments[name] + 1}, dtype)
     except (Exception, SystemExit):  # untrusted code may raise anything
         return list(variables)
-    shapes = {each.path: each.shape for each in kind.variables(other)}
+    shapes = {each.path: each.shape for each in adapter.variables(other)}
     return [each.oriented_like(shapes.get(each.path, each.shape)) for each in variables]
 
 
-def kind_of(layer_class: type) -> Any:
-    """Return the access for a class, by its base classes.
+def adapter_of(layer_class: type) -> Any:
+    """Return the adapter for a class, by its base classes.
 
     Raises:
-        ValueError: The class is not a layer.
+        ValueError: The class is neither a Keras layer nor a torch module.
     """
     roots = {parent.__module__.split(".")[0] for parent in layer_class.__mro__}
     if "keras" in roots:
-        return KerasKind()
+        return KerasAdapter()
     if "torch" in roots:
-        return TorchKind()
+        return TorchAdapter()
     raise ValueError(
         f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module. For any other class, give a function "
         "that calls it."
