@@ -1,7 +1,4 @@
-"""For tests of the mistakes of attention: its steps in a line of einsum each, to put wrong ones together.
-
-And the candidates that a diagnosis is tried on.
-"""
+"""The steps of attention as one einsum each, from which the tests assemble wrong attention, and candidates to diagnose."""
 
 import dataclasses
 import functools
@@ -110,7 +107,7 @@ class Plain:
         return self.end(self.soft(self.logits(q, k), allowed), v)
 
     def wrong(self, identity, step="output"):
-        """What a mistake of the bank gives."""
+        """Return the output with a mistake of the bank."""
         return run(self.trial, [BANK[identity].changes])[step]
 
     def check(self, identity, expected, step="output"):

@@ -1,7 +1,7 @@
-"""Of attention that was published and wrong, `diagnose` names the mistake; what was only taken to be wrong is right.
+"""`diagnose` names the mistakes of published attention code, and does not accuse code that was right after all.
 
-The candidates are in `published/`, in own words, each with its thread: the decisive lines are as the thread tells them,
-the rest is as such code usually is.
+The candidates in `published/` are rewritten, each with its thread. The decisive lines follow the thread, and the rest
+is what such code usually looks like.
 """
 
 import importlib.util
@@ -87,7 +87,7 @@ RIGHT = {
 
 
 def _module(name):
-    """A module of `published/`, which is in no package."""
+    """Load a module of `published/`, which is not a package."""
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     full = f"published_{name}"
@@ -119,7 +119,7 @@ def test_what_is_right_is_not_accused(module, name):
 
 @pytest.mark.parametrize("module", [*WRONG, *RIGHT])
 def test_each_tells_its_thread_and_is_tried(module):
-    """Thread and mistake, in the docstring's first line."""
+    """Return thread and mistake from the docstring's first line."""
     names = {**WRONG, **RIGHT}[module]
     found = _module(module)
     made = {name: thing for name, thing in vars(found).items() if getattr(thing, "__module__", "") == found.__name__}

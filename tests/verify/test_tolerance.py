@@ -4,7 +4,7 @@ import pytest
 from kmha.verify import tolerance
 
 
-def test_relative_tolerances_are_those_of_the_issue():
+def test_relative_tolerances():
     assert tolerance.relative("float64") == 1e-10
     assert tolerance.relative("float32") == 2e-5
     assert tolerance.relative("mixed_float16") == tolerance.HALF_FACTOR * np.finfo("float16").eps
@@ -12,7 +12,7 @@ def test_relative_tolerances_are_those_of_the_issue():
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_what_is_not_finite_is_infinitely_far_off(wrong):
+def test_nan_and_infinity_are_infinitely_far_off(wrong):
     assert tolerance.difference(np.array([1.0, wrong]), np.array([1.0, 1.0])) == (np.inf, np.inf)
 
 

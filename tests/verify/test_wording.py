@@ -23,6 +23,6 @@ class Mute(ValueError):
         (Mute(), []),
     ],
 )
-def test_what_an_error_says(error, lines):
+def test_error_texts(error, lines):
     assert error_lines(error) == lines
     assert error_text(error) == f"{type(error).__name__}: {' '.join(lines)}"

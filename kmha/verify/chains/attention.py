@@ -23,7 +23,7 @@ Each step is a line of its own, so that one can be changed while the rest stays 
 | `returned` | the scores that the caller gets | (B, H, T, S) |
 | `untouched` | | whether the inputs are still as they were |
 
-The positions P are T for the query, and S for key and value. A trial without weights is scaled dot-product attention
+P stands for T in the query, and for S in key and value. A trial without weights is scaled dot-product attention
 alone, called the core here: its inputs are (B, H, P, O) already, and its output is `mixed`.
 
 A *change* of a step is a function of the results so far and of the right step, which it may call.
@@ -87,7 +87,7 @@ class Trial:
 
     @property
     def core(self) -> bool:
-        """Whether the trial is of scaled dot-product attention alone."""
+        """True for scaled dot-product attention alone."""
         return not self.weights
 
     @property

@@ -23,7 +23,7 @@ BUILTIN = keras.layers.MultiHeadAttention
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """What was tried, and the results of the built-in and of `kmha`."""
+    """One demonstration, and its results with the built-in and with `kmha`."""
 
     tried: str
     builtin: str

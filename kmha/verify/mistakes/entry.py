@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 from collections.abc import Mapping
+from typing import Any
 
 from kmha.verify.chains import CHAINS, Change
 
@@ -38,7 +39,7 @@ class Mistake:
 BANK: dict[str, Mistake] = {}
 
 
-def register(id: str, says: str, look: str, source: str, **changes: Change) -> None:
+def register(id: str, says: str, look: str, source: str, **changes: Any) -> None:
     """Put a mistake into the bank.
 
     Args:

@@ -34,7 +34,7 @@ def _side_by_side(mixed: np.ndarray) -> np.ndarray:
 
 
 def _everywhere(of: Callable[..., np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that puts one array (B, T, O), made from all heads, in the place of each."""
+    """Return a function that replaces every head by one array (B, T, O), made from all heads."""
     return lambda mixed: _side_by_side(np.broadcast_to(of(mixed, axis=1, keepdims=True), mixed.shape))
 
 

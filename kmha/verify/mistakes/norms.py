@@ -47,11 +47,11 @@ for _id, _says, _source, _to in (
         VASWANI,
         "both",
     ),
-    ("norm-never", "You left out all normalizations. Each sublayer has one.", VASWANI, "never"),
+    ("norm-never", "You left out all normalizations. Add one for each sublayer.", VASWANI, "never"),
     (
         "norm-inside-residual",
         "You normalized only the sublayer's output, before the residual connection: x + norm(sublayer(x)). "
-        "Move the normalization.",
+        "Normalize the sum instead (post-norm), or the sublayer's input (pre-norm).",
         "keitakurita/Practical_NLP_in_PyTorch#1, harvardnlp/annotated-transformer#110",
         "inside",
     ),
@@ -87,13 +87,13 @@ SHARED = "bentrevett/pytorch-seq2seq#100, allenai/OLMo#222, henry9zhr/QANet-pyto
 PLACES = {"norm1": (0, "self-attention"), "norm2": (1, "second attention"), "last_norm": (2, "feed-forward network")}
 
 
-def _taken(*taken: tuple[str, str]) -> Change:
+def _with_weights_of(*pairs: tuple[str, str]) -> Change:
     """Return a change of `block_weights`: for each pair (a, b), the normalization a gets the weights of b."""
 
     def change(state: State, right: Step) -> Any:
         weights, layers = right(state), NORMS[state["trial"].chain]
         new = {}
-        for one, other in taken:
+        for one, other in pairs:
             for part in ("gamma", "beta"):
                 new[f"{layers[PLACES[one][0]]}/{part}"] = weights[f"{layers[PLACES[other][0]]}/{part}"]
         return {**weights, **new}
@@ -123,7 +123,7 @@ for _step, (_, _which) in PLACES.items():
             f"You used the normalization of the {_whose} for the {_which} too. Each has gain and bias of its own.",
             WHICH,
             SHARED,
-            block_weights=_taken((_step, _other)),
+            block_weights=_with_weights_of((_step, _other)),
             **_and_norm2(_step, _other),
         )
 for _one, _other in (("norm1", "norm2"), ("norm1", "last_norm"), ("norm2", "last_norm")):
@@ -133,7 +133,7 @@ for _one, _other in (("norm1", "norm2"), ("norm1", "last_norm"), ("norm2", "last
         "its own place.",
         WHICH,
         SHARED,
-        block_weights=_taken((_one, _other), (_other, _one)),
+        block_weights=_with_weights_of((_one, _other), (_other, _one)),
         **_and_norm2(_one, _other),
     )
 
@@ -355,10 +355,4 @@ for _id, _says, _formula in (
         lambda right, n, gamma, beta: right(n, 1 / gamma, beta),
     ),
 ):
-    register(
-        _id,
-        _says,
-        GAIN,
-        BA,
-        affine=_affine(_formula),
-    )
+    register(_id, _says, GAIN, BA, affine=_affine(_formula))

@@ -9,10 +9,11 @@ from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, 
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.2"
+PARTS = ("kernel", "bias")
 CROSS = "Vaswani et al. 2017, section 3.2.3"
 
 
-def _taken(roles: Mapping[str, str]) -> Change:
+def _arrays_from(roles: Mapping[str, str]) -> Change:
     """Return a change that gives the role `a` the array of the role `roles[a]`."""
 
     def change(state: State, right: Step) -> Any:
@@ -22,14 +23,14 @@ def _taken(roles: Mapping[str, str]) -> Change:
     return change
 
 
-def _weights(roles: Mapping[str, str], what: tuple[str, ...] = ("kernel", "bias")) -> Change:
+def _weights_from(roles: Mapping[str, str]) -> Change:
     """Return a change of `weights` that gives the role `a` the kernel and bias of the role `roles[a]`."""
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)
         if state["trial"].core:
             raise ImpossibleError("nothing is projected")
-        taken = {f"{role}/{part}": weights.get(f"{other}/{part}") for role, other in roles.items() for part in what}
+        taken = {f"{role}/{part}": weights.get(f"{other}/{part}") for role, other in roles.items() for part in PARTS}
         return {**weights, **{name: array for name, array in taken.items() if array is not None}}
 
     return change
@@ -39,9 +40,9 @@ def _swap(one: str, other: str) -> dict[str, str]:
     return {one: other, other: one}
 
 
-def _given(roles: Mapping[str, str], core: bool) -> Change:
+def _inputs_from(roles: Mapping[str, str], core: bool) -> Change:
     """Return a change of `inputs`. Without projections, all but those in `CORE` equal a mistake in `products`."""
-    change = _taken(roles)
+    change = _arrays_from(roles)
 
     def changed(state: State, right: Step) -> Any:
         if state["trial"].core and not core:
@@ -105,7 +106,7 @@ for _id, _says, _source, _roles in (
         {"key": "query"},
     ),
 ):
-    register(_id, _says, INPUTS, _source, inputs=_given(_roles, _id in CORE))
+    register(_id, _says, INPUTS, _source, inputs=_inputs_from(_roles, _id in CORE))
 
 KERNELS = "the kernel that each role uses, or that you saved for it"
 for _id, _says, _source, _roles in (
@@ -164,7 +165,7 @@ for _id, _says, _source, _roles in (
         {"key": "query", "value": "query"},
     ),
 ):
-    register(_id, _says, KERNELS, _source, weights=_weights(_roles))
+    register(_id, _says, KERNELS, _source, weights=_weights_from(_roles))
 
 
 def _transposed(roles: tuple[str, ...]) -> Change:

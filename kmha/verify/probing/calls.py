@@ -51,7 +51,7 @@ class Callee:
 
     @property
     def trains(self) -> bool:
-        """Whether the call takes `training`."""
+        """True if the call takes `training`."""
         return is_keras(self.thing) or "training" in parameters_of(self.thing)
 
     @property

@@ -48,7 +48,7 @@ class Property:
 
     @property
     def fails(self) -> bool:
-        """Whether the property should hold but does not."""
+        """True if the property should hold but does not."""
         return self.expected is True and self.holds is False
 
 
@@ -81,7 +81,7 @@ class Probes:
 
     @property
     def passed(self) -> bool:
-        """Whether every property that should hold does; one that could not be tried counts as holding."""
+        """True if every property that should hold does; one that could not be tried counts as holding."""
         return not any(row.fails for row in self.rows)
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ def _by_loops(trial):
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_it_is_the_reference_s_attention(configuration, draw):
+def test_agrees_with_the_reference(configuration, draw):
     for trial in draw(configuration):
         state = run(trial)
         for found, expected in zip((state["output"], state["returned"]), _by_loops(trial), strict=True):
@@ -48,7 +48,7 @@ def test_it_is_the_reference_s_attention(configuration, draw):
 
 
 def test_the_core_is_the_reference_without_projections(draw):
-    """One-to-one projections: head h is the h-th part of the features."""
+    """Identity projections: head h is the h-th part of the features."""
     for trial in draw(Configuration(35, EVERYTHING, core=True)):
         heads, size = trial.query.shape[1], trial.query.shape[3]
         parts = np.eye(heads * size).reshape(heads * size, heads, size).transpose(1, 0, 2)
@@ -64,7 +64,7 @@ def test_the_core_is_the_reference_without_projections(draw):
         assert tolerance.is_close(state["output"], expected, "float64"), trial.name
 
 
-def test_every_step_is_kept_and_can_be_changed(draw):
+def test_every_step_is_stored_and_can_be_changed(draw):
     trial = draw(Configuration(36, Accepts()))[0]
     state = run(trial)
     assert state.keys() >= ATTENTION.keys()
@@ -75,7 +75,7 @@ def test_every_step_is_kept_and_can_be_changed(draw):
         np.testing.assert_array_equal(changed["output"], state["output"])
 
 
-def test_the_change_that_comes_first_is_inside(draw):
+def test_an_earlier_change_is_the_later_one_s_right_step(draw):
     trial = draw(Configuration(36, Accepts()))[0]
     plus = {"scaled": lambda state, right: right(state) + state["logits"]}
     times = {"scaled": lambda state, right: right(state) * 3}
@@ -95,7 +95,7 @@ def test_the_change_that_comes_first_is_inside(draw):
         {"mixed": lambda state, right: matmul(np.ones((2, 3)), np.ones((5, 7)))},
     ],
 )
-def test_what_does_not_fit_is_impossible(change, draw):
+def test_shapes_that_do_not_fit_are_impossible(change, draw):
     with pytest.raises(ImpossibleError):
         run(draw(Configuration(36, Accepts()))[0], [change])
 

@@ -32,7 +32,7 @@ def made(trial):
 
 
 def ours(layer, trial):
-    """Its numbers."""
+    """Return the layer's results."""
     for weight in layer.weights:
         weight.assign(trial.weights[weight.path.split("/", 1)[1]])
     if trial.chain == "encoder":
@@ -44,7 +44,7 @@ def ours(layer, trial):
 
 @pytest.mark.parametrize("chain", ["encoder", "decoder"])
 @pytest.mark.parametrize(("norm_first", "epsilon", "activation"), SETTINGS)
-def test_right_block_is_our_layer(chain, norm_first, epsilon, activation):
+def test_the_right_block_agrees_with_our_layer(chain, norm_first, epsilon, activation):
     accepts = BlockAccepts(chain, memory=True, norm_first=norm_first, epsilon=epsilon, activation=activation)
     trials = draw_block(3, accepts)
     layer = made(trials[0])
@@ -56,12 +56,12 @@ def test_right_block_is_our_layer(chain, norm_first, epsilon, activation):
 
 
 @pytest.mark.parametrize("steps", [ENCODER, DECODER])
-def test_no_step_is_named_like_one_of_the_attention(steps):
+def test_no_step_shares_a_name_with_the_attention(steps):
     assert set(steps) & set(ATTENTION) == {"untouched"}
 
 
 @pytest.mark.parametrize("chain", ["encoder", "decoder"])
-def test_chains_are_filled_in(chain):
+def test_chains_are_registered(chain):
     assert CHAINS[chain] is {"encoder": ENCODER, "decoder": DECODER}[chain]
 
 
@@ -79,7 +79,7 @@ def test_a_mistake_of_the_attention_is_made_in_both_or_in_one():
     assert not np.allclose(first["output"], second["output"])
 
 
-def test_look_ahead_and_paddings_reach_the_attention_that_they_are_for():
+def test_each_attention_gets_its_masks():
     trials = {trial.name: trial for trial in draw_block(1, BlockAccepts("decoder"))}
     trial = trials["look-ahead and both paddings"]
     state = run(trial)

@@ -8,7 +8,7 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_right_embedding_is_our_layers(seed):
+def test_the_right_embedding_agrees_with_our_layer(seed):
     for trial in draw_block(seed, BlockAccepts("embedding")):
         table = trial.weights["embedding/embeddings"]
         embedding = TokenEmbedding(*table.shape, dtype="float64")

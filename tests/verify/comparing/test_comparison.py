@@ -70,7 +70,7 @@ def test_ours_agrees_in_every_dtype(dtype):
 
 @pytest.mark.tensorflow
 def test_the_built_in_agrees_with_itself():
-    """With our names in its place: the weights are matched in its own layout."""
+    """The weights are matched in the built-in's own layout."""
     plain = [Case(seed=seed) for seed in range(3)]
     assert compare(keras.layers.MultiHeadAttention, plain).agrees
 
@@ -141,7 +141,7 @@ def test_bad_arguments(arguments, message):
         compare(kmha.MultiHeadAttention, **arguments)
 
 
-def test_a_layer_in_place_of_a_class():
+def test_a_layer_instead_of_a_class():
     with pytest.raises(ValueError, match="layer_class must be a class"):
         compare(kmha.MultiHeadAttention(4, 4))
 
@@ -166,7 +166,7 @@ GAPS = [
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("case", GAPS)
 def test_gaps_are_where_the_built_in_is_wrong(case):
-    """Each gap is one: there the built-in fails, or departs from the reference, which ours does not."""
+    """In each gap the built-in fails or differs from the reference, and our layer agrees with it."""
     assert builtin_gap(case)
     assert all(
         found.agrees and found.against == "reference" for found in measured(kmha.MultiHeadAttention, case, ["eager"])
@@ -190,7 +190,7 @@ class Twin(keras.layers.MultiHeadAttention):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("case", GAPS)
-def test_a_layer_that_errs_as_the_built_in_does_is_explained(case):
+def test_a_layer_with_the_built_in_s_faults_is_explained(case):
     report = compare(Twin, [case])
     assert report.agrees
     assert [row.feature for row in report.table()] == [AS_THE_BUILTIN]
@@ -224,7 +224,7 @@ class SaysAnotherShape(kmha.MultiHeadAttention):
         (SaysAnotherShape, Case(dtype=WIDE), "symbolic shape"),
     ],
 )
-def test_broken_promises_are_found(wrong, case, result):
+def test_wrong_metadata_is_found(wrong, case, result):
     found = {found.result for found in compare(wrong, [case]).failures}
     assert result in found
     assert found <= {result, f"symbolic {result}"}

@@ -1,4 +1,4 @@
-"""For tests of the mistakes in blocks: a block's parts in a few lines of NumPy, to put wrong blocks together."""
+"""The parts of a block in a few lines of NumPy, from which the tests assemble wrong blocks."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from kmha.verify.mistakes import BANK
 
 
 class Parts:
-    """Of one trial: x, enc_output, its attentions, normalizations and feed-forward network as functions."""
+    """The parts of one trial: x, enc_output, and functions for attention, normalization and feed-forward network."""
 
     def __init__(self, chain="encoder", name="plain", seed=11, **settings):
         self.trials = {trial.name: trial for trial in draw_block(seed, BlockAccepts(chain, **settings))}
@@ -22,7 +22,7 @@ class Parts:
         self.last = "layernorm2" if chain == "encoder" else "layernorm3"
 
     def attention(self, query, memory=None, number=1, **masks):
-        """The right one, which is tested against our layer elsewhere, for other inputs, masks or weights."""
+        """Compute the right attention, which is tested elsewhere, on other inputs, masks or weights."""
         memory = query if memory is None else memory
         call = dataclasses.replace(self.calls[number], query=query, key=memory, value=memory, **masks)
         return run(call)["output"]
@@ -52,7 +52,7 @@ class Parts:
         return self.norm(self.x + self.attention(self.x))
 
     def wrong(self, identity):
-        """What a mistake of the bank gives."""
+        """Return the output with a mistake of the bank."""
         return run(self.trial, [BANK[identity].changes])["output"]
 
 

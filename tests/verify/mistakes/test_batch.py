@@ -49,7 +49,7 @@ def test_others(make_plain, identity):
 
 
 def test_one_item_is_right(make_plain):
-    """These depend on the other items: without any, they show no more."""
+    """These mistakes depend on the other items, so a single item does not show them."""
     p = make_plain("equal lengths")
     arrays = {"query": p.x[:1], "key": p.y[:1], "value": p.z[:1]}
     one = dataclasses.replace(p.trial, **arrays)
@@ -72,7 +72,7 @@ def test_input_changed(make_plain):
 
 @pytest.mark.parametrize(("name", "times"), [("cross-attention", 1.0), ("self-attention", None)])
 def test_input_scaled(make_plain, name, times):
-    """Of a query that is an array of its own, the first result is right; of one that is the key too, it is not."""
+    """The first result is right if the query is a separate array, and wrong if it is the key too."""
     p = make_plain(name, core=True)
     times = p.O**-0.5 if times is None else times
     p.check("input-scaled", p.mix(p.soft(p.logits() * times), p.v * times))

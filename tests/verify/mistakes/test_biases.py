@@ -9,7 +9,7 @@ NONE = 0.0
 
 
 def _size_first(p, role):
-    """The numbers in the order in which they lie, read as (O, H)."""
+    """The numbers in memory order, read as (O, H)."""
     flat = p.bias(role).reshape(-1)
     return np.array([[flat[o * p.H + h] for o in range(p.O)] for h in range(p.H)])
 
@@ -65,7 +65,7 @@ def test_before_the_projection(make_plain):
 
 
 def test_the_key_s_bias_changes_no_scores(make_plain):
-    """Why there is no mistake of forgetting it."""
+    """So the bank has no mistake of leaving it out."""
     p = make_plain("mask")
     without = p.attend(k=p.project(p.y, "key", bias=0.0))
     np.testing.assert_allclose(without, p.end(p.scores()), rtol=1e-9, atol=1e-9)

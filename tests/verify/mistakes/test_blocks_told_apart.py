@@ -28,7 +28,7 @@ IMPOSSIBLE = {
 
 
 def _mistakes(chain):
-    """A chain's own: those of the attention inside it are tested there."""
+    """The mistakes of the chain itself; those of the attention inside are tested elsewhere."""
     return [one for one in BANK.values() if chain in one.chains() and not one.changes.keys() <= ATTENTION.keys()]
 
 
@@ -40,7 +40,7 @@ def _output(trial, *changes):
 
 
 def _alike(one, other):
-    """Whether all trials gave the same to both."""
+    """Return whether both have the same results in all trials."""
     for a, b in zip(one, other, strict=True):
         if a is None or b is None:
             if a is not b:
@@ -81,7 +81,7 @@ def test_there_are_many(chain, count):
     assert len(_mistakes(chain)) >= count
 
 
-def test_each_says_what_where_and_whence():
+def test_each_has_a_text_a_place_and_a_source():
     for chain in ("encoder", "decoder", "embedding"):
         for one in _mistakes(chain):
             assert one.says.startswith("You ")

@@ -7,7 +7,7 @@ from kmha.verify.mistakes import BANK
 
 
 def _end(parts, block1, cross):
-    """From block 1's output and the second attention's."""
+    """Finish the layer, given the outputs of block 1 and of the second attention."""
     return parts.end(parts.norm2(block1 + cross))
 
 

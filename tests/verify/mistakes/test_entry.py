@@ -7,7 +7,7 @@ from kmha.verify.mistakes import BANK, Mistake, register
 
 @pytest.fixture
 def unchanged():
-    """The bank is as it was, after the test."""
+    """Restore the bank after the test."""
     before = dict(BANK)
     yield
     BANK.clear()

@@ -8,7 +8,7 @@ ALL = ("q", "k", "v")
 
 
 def _chunks(array):
-    """Head h gets the h-th of H equal pieces of an item's numbers, in the order in which they lie: (B, P, H, O)."""
+    """Head h gets the h-th of H equal pieces of an item's numbers, in memory order: (B, P, H, O)."""
     batch, positions, count, size = array.shape
     flat = array.reshape(batch, -1)
     pieces = np.split(flat, count, axis=1)

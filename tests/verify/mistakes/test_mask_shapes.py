@@ -6,7 +6,7 @@ from kmha.verify.mistakes import mask_shapes
 
 
 def _by_heads(of):
-    """(B, H, T, S), from the mask of each item b and head h."""
+    """Build (B, H, T, S) from the mask of each item b and head h."""
     return lambda p, mask: np.array([[of(p, mask, b, h) for h in range(p.H)] for b in range(p.B)])
 
 
@@ -36,7 +36,7 @@ LENGTHS = {
 
 
 def _check(p, identity, allowed):
-    """Rows with something to attend to; the others give nothing."""
+    """Compare rows with something to attend to; the others are zeros."""
     allowed = np.broadcast_to(allowed, (p.B, p.H, p.T, p.S))
     some = allowed.any(-1)
     with np.errstate(invalid="ignore"):

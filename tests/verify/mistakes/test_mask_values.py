@@ -39,7 +39,7 @@ def test_logits(make_plain, identity, name):
 
 @pytest.mark.parametrize("identity", ["mask-adds-100", "mask-adds-10000", "mask-fills-100", "mask-fills-10000"])
 def test_large_logits_leak(make_plain, identity):
-    """These constants are large enough elsewhere."""
+    """With ordinary logits these constants are large enough."""
     for name, leaks in (("mask", False), ("large numbers, mask", True)):
         p = make_plain(name)
         assert (np.abs(p.wrong(identity) - p.end(p.scores())).max() > 0.1) == leaks
@@ -79,7 +79,7 @@ def test_after_the_softmax(make_plain):
 
 
 def test_renormalised(make_plain):
-    """Right, unless all that is allowed has underflowed."""
+    """This is right unless every allowed score underflows."""
     p = make_plain("mask")
     p.check("mask-after-softmax-renormalised", p.end(p.scores()))
     p = make_plain("large numbers, mask")
@@ -156,7 +156,7 @@ def test_logits_overflow(make_plain):
 
 @pytest.mark.parametrize("name", ["float16, mask", "float16, causal", "float16, padding"])
 def test_the_mask_times_infinity(make_plain, name):
-    """What numbers do: (1 - mask) · -1e9 in float16."""
+    """Compare with (1 - mask) · -1e9 computed in float16."""
     p = make_plain(name)
     hidden = 1 - np.broadcast_to(p.allowed, (p.B, p.H, p.T, p.S)).astype("float16")
     with np.errstate(all="ignore"):

@@ -38,7 +38,7 @@ ALLOWED = {
 
 
 def _some(p, allowed):
-    """Scores where a row has something to attend to, and where it has not."""
+    """Compare the scores in rows with and without something to attend to."""
     allowed = np.broadcast_to(allowed, (p.B, allowed.shape[1], p.T, p.S))
     some = np.broadcast_to(allowed.any(-1), (p.B, p.H, p.T))
     with np.errstate(invalid="ignore"):
@@ -73,8 +73,8 @@ def test_the_query_s_padding_must_fit_the_keys(make_plain):
         make_plain("padding").wrong("padding-of-query-for-keys")
 
 
-def test_fill_shows_in_rows_that_the_mistake_leaves_nothing(make_plain):
-    """Code that hides with a large number in place of -∞ attends to everything alike there."""
+def test_the_fill_shows_in_rows_with_nothing_to_attend_to(make_plain):
+    """Code that hides with a large number instead of -∞ attends to everything equally there."""
     p = make_plain("padding, equal lengths")
     filled = run(dataclasses.replace(p.trial, fill=-1e9), [BANK["padding-on-queries"].changes])["scores"]
     hidden = ~p.trial.key_mask

@@ -6,7 +6,7 @@ from kmha.verify.mistakes import merging
 
 
 def _flat(p, mixed):
-    """An item's numbers in the order in which they lie, cut into T rows."""
+    """An item's numbers in memory order, cut into T rows."""
     return np.stack(np.split(mixed.reshape(p.B, -1), p.T, axis=1), axis=1)
 
 

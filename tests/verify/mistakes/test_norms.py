@@ -8,7 +8,7 @@ from kmha.verify.mistakes import BANK
 
 
 def _same(part):
-    """An encoder layer of two parts alike, each a function of x, norm and sublayer."""
+    """An encoder layer whose two parts are the same function of x, norm and sublayer."""
     return lambda p: part(part(p.x, p.norm, p.attention), p.last_norm, p.forward)
 
 
@@ -39,7 +39,7 @@ def test_encoder_elementwise(make_parts, identity):
     np.testing.assert_allclose(parts.wrong(identity), POST[identity](parts), rtol=1e-9, atol=1e-9)
 
 
-def test_after_in_place_of_before(make_parts):
+def test_post_norm_instead_of_pre_norm(make_parts):
     parts = make_parts(norm_first=True)
     expected = parts.end(parts.block1())
     np.testing.assert_allclose(parts.wrong("norm-after"), expected, rtol=1e-9, atol=1e-9)
@@ -65,7 +65,7 @@ def test_decoder_elementwise(make_parts, identity, second, last):
 
 
 @pytest.mark.parametrize(("identity", "norm_first"), [("norm-before", True), ("norm-after", False)])
-def test_where_it_should_be_is_no_mistake(make_parts, identity, norm_first):
+def test_the_right_place_is_no_mistake(make_parts, identity, norm_first):
     with pytest.raises(ImpossibleError):
         run(make_parts(norm_first=norm_first).trial, [BANK[identity].changes])
 
@@ -76,7 +76,7 @@ EPSILON = 1e-6
 
 
 def _by_loops(x, axes, of, centre=True):
-    """Each element from all that it is normalized with: `of` its deviations gives what it is divided by."""
+    """Normalize element by element; `of` computes the divisor from the deviations."""
     output = np.empty_like(x)
     for index in np.ndindex(x.shape):
         chosen = x[tuple(slice(None) if axis in axes else i for axis, i in enumerate(index))].ravel()
@@ -150,13 +150,13 @@ def test_gain_and_bias(make_parts, identity, expected):
 
 
 @pytest.mark.parametrize(("identity", "epsilon"), [("norm-epsilon-1e-3", 1e-3), ("norm-epsilon-1e-6", 1e-6)])
-def test_an_epsilon_that_is_right_is_no_mistake(make_parts, identity, epsilon):
+def test_the_right_epsilon_is_no_mistake(make_parts, identity, epsilon):
     with pytest.raises(ImpossibleError):
         run(make_parts(epsilon=epsilon).trial, [BANK[identity].changes])
 
 
 def test_two_mistakes_of_the_formula_are_made_together(make_parts):
-    """As in the Annotated Transformer: the unbiased deviation, and the epsilon outside of the root."""
+    """The Annotated Transformer has both: the unbiased deviation, and the epsilon outside the root."""
     changes = [BANK[identity].changes for identity in ("norm-unbiased", "norm-epsilon-outside")]
     actual = run(make_parts().trial, changes)["normalize"](X, GAMMA, BETA)
     expected = (X - X.mean(-1, keepdims=True)) / (X.std(-1, keepdims=True, ddof=1) + EPSILON) * GAMMA + BETA

@@ -11,14 +11,14 @@ PADDED = "ids, padded"
 
 
 def _made(identity, name=PADDED, seed=7):
-    """What the mistake gives, the embedding alone, and the ids."""
+    """Return the result with the mistake, the embedding alone, and the ids."""
     trial = next(trial for trial in draw_block(seed, BlockAccepts("embedding")) if trial.name == name)
     table, ids = trial.weights["embedding/embeddings"], trial.more["ids"]
     return run(trial, [BANK[identity].changes])["output"], table[ids] * math.sqrt(table.shape[1]), ids
 
 
 def _added(embedded, of, ids):
-    """The embedding plus `of` each item b, position t, pair i, whether the feature is the odd one of it, and d."""
+    """Return the embedding plus `of(b, t, i, odd, d)`: item, position, pair, whether the feature is odd, and width."""
     result = embedded.copy()
     for b, t, j in np.ndindex(embedded.shape):
         result[b, t, j] += of(b=b, t=t, i=j // 2, odd=j % 2, j=j, d=embedded.shape[2], ids=ids)

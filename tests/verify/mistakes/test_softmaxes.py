@@ -83,7 +83,7 @@ def test_rectified(make_plain):
 
 
 def test_overflow_and_underflow(make_plain):
-    """The first item's logits are of tens of thousands; those of the second are of the order of one."""
+    """The first item's logits are tens of thousands; those of the second are around one."""
     p = make_plain("large numbers")
     overflow, underflow = (p.wrong(identity, "scores") for identity in ("softmax-overflow", "softmax-largest-of-all"))
     too_large = p.logits() > 710

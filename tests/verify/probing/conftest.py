@@ -1,4 +1,4 @@
-"""A student's attention layer, which is right, or wrong in one respect."""
+"""A student's attention layer, right or with one mistake."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ SIZES = B, T, I, O = 3, 7, 8, 5
 
 
 class Attention(keras.layers.Layer):
-    """Self-attention of one head, causal or not, with padding; `wrong` says what is wrong with it."""
+    """Self-attention with one head, causal or not, with padding; `wrong` names its mistake."""
 
     def __init__(self, wrong="", causal=True, **kwargs):
         super().__init__(**kwargs)

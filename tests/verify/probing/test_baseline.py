@@ -29,7 +29,7 @@ def test_effect(baseline, x):
     assert baseline.effect({"output": changed}, baseline.base, lambda _: None).size == 0
 
 
-def test_effect_of_another_shape_or_no_number(baseline, x):
+def test_effect_of_another_shape_or_nan(baseline, x):
     assert baseline.effect({"output": x[:, :4]}, baseline.base).size == np.inf
     changed = x.copy()
     changed[0, 0, 0] = np.nan
@@ -47,7 +47,7 @@ def test_positions(baseline, tokens, x):
 
 
 @pytest.mark.parametrize("error", [CannotTry("too short"), ValueError("too short")])
-def test_what_cannot_be_tried(baseline, error):
+def test_errors_become_reasons(baseline, error):
     def attempt():
         raise error
 

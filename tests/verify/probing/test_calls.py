@@ -84,7 +84,7 @@ def test_scores_that_a_layer_refuses(x):
 
 @pytest.mark.parametrize("mask_zero", [True, False])
 def test_other_padding_stays_padding(mask_zero):
-    """Only what the id is embedded as changes: position 0, which is embedded too, stays as it is."""
+    """Only the embedding of the id changes: that of position 0 stays as it is."""
     ids = np.array([[3, 4, 0, 0], [5, 6, 7, 0]])
     given = keras.Input((4,), dtype="int32")
     tokens = keras.layers.Embedding(11, 8, mask_zero=mask_zero)(given)

@@ -8,7 +8,7 @@ B, T, S, I = 3, 6, 5, 4
 
 @pytest.fixture
 def inputs(rng):
-    """Numbers with a mask that they carry, ids padded with 0, and the mask of both."""
+    """Numbers that carry a mask, ids padded with 0, and a mask of both."""
     ids = np.array([[3, 4, 5, 0, 0], [4, 4, 8, 3, 5], [8, 8, 0, 0, 0]])
     arrays = rng.normal(size=(B, T, I)), ids, np.tri(T, dtype=bool)
     slots = Slot(("x", "y")), Slot(("ids",), pad=0), Slot(("attention_mask",), "mask", False)
@@ -16,7 +16,7 @@ def inputs(rng):
     return Inputs(((Place(0), [Place(1), 7]), {"y": Place(0)}), slots, arrays, carried)
 
 
-def test_what_is_known_of_them(inputs):
+def test_lengths_and_padding(inputs):
     assert inputs.batch == B
     assert inputs.lengths() == {0: T, 1: S}
     np.testing.assert_array_equal(inputs.tokens(0), inputs.carried[0])
@@ -35,7 +35,7 @@ def test_changed_there_and_nowhere_else(inputs, rng, index):
     np.testing.assert_array_equal(changed.arrays[1 - index], inputs.arrays[1 - index])
 
 
-def test_ids_stay_ids_that_are_known_and_become_no_padding(inputs, rng):
+def test_changed_ids_are_known_ids_and_not_padding(inputs, rng):
     for _ in range(5):
         changed = inputs.changed(1, np.ones((B, S), bool), rng).arrays[1]
         assert set(changed.flat) <= {3, 4, 5, 8}

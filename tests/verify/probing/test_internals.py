@@ -47,8 +47,8 @@ class Gated(keras.layers.Layer):
         return x + self.gate * self.dense(x)
 
 
-def test_what_has_no_gradient_at_first(x):
-    """That it changes nothing either does not excuse a bias, if its name is not that of a key."""
+def test_weights_without_a_gradient_at_first(x):
+    """A bias that changes nothing is excused only if its name is that of a key."""
     found = probe(Gated(), x)["gradient"]
     assert not found.holds
     assert found.where == "no gradient for gated/dense/kernel, gated/dense/bias"
@@ -64,7 +64,7 @@ def test_weights_of_a_layer_within(x, attention):
 
 
 def test_key_biases_of_any_name(x):
-    """The gradient of a key bias is zero but for rounding, and other biases are not."""
+    """The gradient of a key bias is zero up to rounding; those of other biases are not."""
 
     class Named(keras.layers.Layer):
         def __init__(self):

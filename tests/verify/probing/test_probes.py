@@ -87,7 +87,7 @@ def test_decoder_layer():
 
 @pytest.mark.tensorflow  # JAX would compile for minutes
 def test_transformer():
-    """Source and target of one length: only by their names can it be known which may be seen."""
+    """Source and target have the same length, so only their names tell which one may be seen."""
     model = kmha.layers.Transformer(1, I, 2, 9, 11, 12, 20, 21, tie_embeddings="target")
     ids = [keras.Input((T,), dtype="int32", name=name) for name in ("source", "target")]
     found = probe(model, *ids, causal="target")
@@ -195,14 +195,14 @@ def test_function_of_arrays():
     assert holding(unmasked, *PADDING) == dict.fromkeys(PADDING, False)
 
 
-def test_a_function_that_is_told_no_mask():
+def test_a_function_without_a_mask():
     found = probe(lambda x: np.cumsum(x, axis=1), X, causal=True)
     assert found["causal"].holds
     assert holding(found, *PADDING) == dict.fromkeys(PADDING)
     assert "give mask=" in found["padding"].where
 
 
-def test_ids_of_a_function_are_padded_by_custom_only():
+def test_ids_of_a_function_are_padded_by_convention_only():
     table = numbers(11, 4)
     found = probe(lambda ids: np.cumsum(table[ids][:, ::-1], axis=1)[:, ::-1], IDS)
     assert (found["padding_length"].holds, found["padding_length"].expected) == (False, None)
@@ -230,7 +230,7 @@ def test_one_item_and_one_position():
     assert "one item" in found["batch_size"].where
 
 
-def test_the_same_seed_says_the_same():
+def test_the_same_seed_gives_the_same_results():
     layer = ours(2, 3)
     assert str(probe(layer, X, seed=3)) == str(probe(layer, X, seed=3)) != str(probe(layer, X, seed=4))
 

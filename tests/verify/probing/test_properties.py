@@ -1,4 +1,4 @@
-"""Each probe says no where a layer really breaks it, and yes of the same layer when it is right."""
+"""Each probe fails for a layer that breaks the property, and passes for the same layer when it is right."""
 
 import keras
 import numpy as np
@@ -63,7 +63,7 @@ def test_wrong(attention, x, tokens, wrong, causal, expected):
 @pytest.mark.tensorflow  # JAX would compile for minutes
 @pytest.mark.parametrize(("wrong", "causal", "expected"), WRONG, ids=[wrong for wrong, *_ in WRONG])
 def test_wrong_inside_a_model(attention, wrong, causal, expected):
-    """The same, of the layer within a model of token ids, and with a mask that comes of the ids."""
+    """The same for a layer within a model of token ids, with a mask from the ids."""
     ids = np.array([[1, 4, 2, 0, 0, 0], [3, 9, 5, 7, 8, 6], [9, 3, 3, 2, 0, 0]])
     given = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(11, 8, mask_zero=True)(given)
@@ -74,7 +74,7 @@ def test_wrong_inside_a_model(attention, wrong, causal, expected):
 
 
 def test_dropout_left_on(attention, x, tokens):
-    """Calls of one shape start from one random state; those of other shapes could not but differ."""
+    """Calls of one shape start from one random state; calls of other shapes always differ."""
     found = probe(attention("dropout left on"), x, mask=tokens, causal=True)
     assert broken(found) - {"rows"} == {"repeats"}
     assert found["repeats"].where.startswith("output[0, ")
@@ -84,7 +84,7 @@ def test_dropout_left_on(attention, x, tokens):
 
 
 def test_random_numbers_of_its_own(x):
-    """No state can be restored here, so that nothing can be said."""
+    """No random state can be restored here, so nothing can be concluded."""
     rng = np.random.default_rng(3)
     found = probe(lambda x: x + rng.normal(size=x.shape), x, causal=True, mask=None)
     assert broken(found) == {"repeats"}
@@ -92,26 +92,26 @@ def test_random_numbers_of_its_own(x):
 
 
 def test_padding_hidden_by_the_causal_mask_alone(attention, x, tokens):
-    """What ignores the mask is right all the same, where padding stands last and no token may see it."""
+    """A layer that ignores the mask is still right if padding comes last and no token may see it."""
     assert probe(attention("padding ignored"), x, mask=tokens, causal=True).passed
     left = probe(attention("padding ignored"), x, mask=tokens[:, ::-1], causal=True)
     assert broken(left) == {"padding"}
 
 
-def test_a_mask_is_made_where_the_layer_takes_one(attention, x):
+def test_a_layer_that_takes_a_mask_gets_one(attention, x):
     assert probe(attention(causal=False), x)["padding"].where == "with a mask made by probe"
     assert broken(probe(attention("padding ignored", causal=False), x)) == {"causal", "padding", "padding_length"}
 
 
 def test_an_input_that_changes_nothing(x):
-    """A yes would say nothing of a layer that does not look at its input."""
+    """Success would say nothing about a layer that ignores its input."""
     found = probe(lambda x: np.ones_like(x), x)
     assert found["causal"].holds is None
     assert found["causal"].where == "no output depends on x"
 
 
 @pytest.mark.tensorflow  # JAX would compile for minutes
-def test_causal_across_lengths_is_tried_where_it_is_asked_for(x):
+def test_causality_across_lengths_is_tried_when_asked_for(x):
     layer = keras.layers.MultiHeadAttention(2, 3)
     memory = x[:, :5]
     assert {row.name for row in probe(layer, x, memory).rows if "causal" in row.name} == {"causal: query"}
@@ -119,8 +119,8 @@ def test_causal_across_lengths_is_tried_where_it_is_asked_for(x):
     assert broken(probe(layer, x, memory, causal="value")) == {"causal: value"}
 
 
-def test_whether_padding_should_be_ignored_is_known_or_not(attention, x):
-    """A mask that hides no position at all says nothing of padding."""
+def test_whether_padding_should_be_ignored(attention, x):
+    """A mask that hides no position says nothing about padding."""
 
     class Told(keras.layers.Layer):
         def call(self, x, attention_mask):

@@ -12,7 +12,7 @@ def reading(thing, *args, mask=None, pad_id=None, **kwargs):
     return read(thing, args, kwargs, mask, pad_id, np.random.default_rng(0))
 
 
-def test_one_array_given_twice_is_one(x):
+def test_one_array_passed_twice_is_one(x):
     layer = kmha.MultiHeadAttention(2, 3)
     for inputs in (reading(layer, x, x), reading(layer, x), reading(layer, (3, 7, 8)), reading(layer, x, value=x)):
         assert [slot.names for slot in inputs.slots] == [("query", "value")]
@@ -35,7 +35,7 @@ def test_one_array_given_twice_is_one(x):
     ],
     ids=["shape", "open shape", "Input", "ids", "lists", "tensor"],
 )
-def test_what_arrays_are_made_of(given, shape, dtype):
+def test_generated_arrays(given, shape, dtype):
     given = given((2, 3, 4)) if given is keras.ops.ones else given() if callable(given) else given
     (array,) = reading(keras.layers.Dense(3), given).arrays
     assert (array.shape, str(array.dtype)) == (shape, dtype)
@@ -84,13 +84,13 @@ def test_the_id_of_padding_that_a_layer_has():
     assert (slot.pad, slot.assumed) == (7, False)
 
 
-def test_what_is_no_padding():
+def test_ids_that_are_not_padding():
     segments = np.array([[0, 0, 1], [0, 1, 1]])
     inputs = reading(lambda ids, segment_ids, zeros: None, IDS, segments, np.zeros((2, 3), int))
     assert [slot.pad for slot in inputs.slots] == [0, None, None]
 
 
-def test_a_mask_that_says_what_the_ids_say_is_not_carried():
+def test_a_mask_that_repeats_the_ids_is_not_carried():
     model = keras.Sequential([keras.layers.Embedding(11, 4)])
     same, other = reading(model, IDS, mask=IDS != 0), reading(model, IDS, mask=np.array([[1, 0, 0], [1, 1, 1]]))
     assert (same.carried, same.slots[0].pad, same.slots[0].assumed) == ((None,), 0, False)
@@ -106,7 +106,7 @@ def test_a_mask_with_further_axes_is_passed_as_it_is(x, tokens, axes):
     assert (inputs.carried[0] is None) == bool(axes)
 
 
-def test_where_keras_fills_no_mask_in(x, tokens):
+def test_where_keras_fills_in_no_mask(x, tokens):
     class Two(keras.layers.Layer):
         def call(self, x, memory, mask=None):
             return x
@@ -117,7 +117,7 @@ def test_where_keras_fills_no_mask_in(x, tokens):
 
 
 def test_parallel_inputs_of_a_model():
-    """As BERT has them: ids of the embedding that gets them, segments from 0 on, a mask that hides nothing."""
+    """As in BERT: ids within their embedding's range, segments from 0, and a mask that hides nothing."""
     names = ("token_ids", "segment_ids", "padding_mask")
     tokens, segments, mask = given = [keras.Input((None,), dtype="int32", name=name) for name in names]
     x = keras.layers.Embedding(50, 8)(tokens) + keras.layers.Embedding(2, 8)(segments)
