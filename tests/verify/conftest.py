@@ -1,4 +1,4 @@
-"""The steps of attention as one einsum each, from which the tests assemble wrong attention, and candidates to diagnose."""
+"""The steps of attention as one einsum each, to assemble wrong attention from, and candidates to diagnose."""
 
 import dataclasses
 import functools
