@@ -185,7 +185,7 @@ for _id, _says, _source, _of in (
     ),
     (
         "rounded",
-        "You rounded the exponent's factor: -log(10000) / d // 2 is a whole number. Write -log(10000) * 2 / d.",
+        "You rounded the exponent's factor: -log(10000) / d // 2 is a whole number. Divide without rounding.",
         "zju3dv/LoFTR#41",
         lambda j, d: -(j // 2 * 2) * (-math.log(10000.0) / d // 2) / math.log(10000.0),
     ),

@@ -115,44 +115,47 @@ _divided(
     lambda state: 1 / _sizes(state)[3],
 )
 _divided(
-    "You divided the logits by √(H·O), from the width of all heads together. Divide them by √O, from the size "
-    "of one head.",
+    "You divided the logits by √(H·O), where H·O is the width of all heads together. Divide them by √O, where "
+    "O is the size of one head.",
     "all-heads",
     "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
     lambda state: math.sqrt(_width(state)),
 )
 _divided(
-    "You divided the logits by H·O, the width of all heads together. Divide them by √O, from the size of one head.",
+    "You divided the logits by H·O, the width of all heads together. Divide them by √O, where O is the size of "
+    "one head.",
     "all-heads-without-root",
     PAPER,
     lambda state: _width(state),
 )
 _divided(
-    "You divided the logits by √I, from the number of input features. Divide them by √O, from the size of one head.",
+    "You divided the logits by √I, where I is the number of input features. Divide them by √O, where O is the "
+    "size of one head.",
     "features",
     "FareedKhan-dev/train-llm-from-scratch#3, karpathy/ng-video-lecture#6",
     lambda state: math.sqrt(_features(state)),
 )
 _divided(
-    "You divided the logits by I, the number of input features. Divide them by √O, from the size of one head.",
+    "You divided the logits by I, the number of input features. Divide them by √O, where O is the size of one head.",
     "features-without-root",
     PAPER,
     _features,
 )
 _divided(
-    "You divided the logits by √S, from the number of keys. Divide them by √O, from the size of one head.",
+    "You divided the logits by √S, where S is the number of keys. Divide them by √O, where O is the size of one head.",
     "keys",
     "asked in phlippe/uvadlc_notebooks#72",
     lambda state: math.sqrt(_sizes(state)[2]),
 )
 _divided(
-    "You divided the logits by √T, from the number of queries. Divide them by √O, from the size of one head.",
+    "You divided the logits by √T, where T is the number of queries. Divide them by √O, where O is the size of "
+    "one head.",
     "queries",
     "asked in phlippe/uvadlc_notebooks#72",
     lambda state: math.sqrt(_sizes(state)[1]),
 )
 _divided(
-    "You divided the logits by √H, from the number of heads. Divide them by √O, from the size of one head.",
+    "You divided the logits by √H, where H is the number of heads. Divide them by √O, where O is the size of one head.",
     "heads",
     PAPER,
     lambda state: math.sqrt(_sizes(state)[0]),
