@@ -1,6 +1,6 @@
-"""Measurements, side by side in one run: `kmha.MultiHeadAttention` against its peers, in time and in memory.
+"""Measure time and memory of `kmha.MultiHeadAttention` and of whole models beside their peers, in one process.
 
-Every contender gets the same numbers and has to give the same results, or nothing is measured. `cases` says what is
-measured, `contenders` (and `torch_contenders`) who runs, `timing` and `memory` how, `machine` where; `run` puts them
-together, `report` has the ratios, `table` and `plot` show them. All of it is in float32, on the processor.
+All contenders get the same inputs and must give the same results, or nothing is measured. Everything runs in float32 on
+the CPU. `cases` lists what can be measured, `attention_contenders` and `models` build the contenders, and `measuring`
+runs them.
 """

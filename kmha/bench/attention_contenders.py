@@ -12,24 +12,24 @@ from kmha.bench.contenders import Arrays, AttentionInputs, Contender, named, pad
 from kmha.interchange import canonical
 from kmha.interchange import keras as keras_layout
 
-# Score tensors (B, H, T, S) alive at once, forward and in a step, in contenders that hold them whole: as measured for
-# the built-in at T = 8192, rounded up, and one more for the einsums' transposes.
+# The number of score tensors (B, H, T, S) in memory at once, in a forward pass and in a step, for contenders that hold
+# all scores: measured for the built-in at T = 8192 and rounded up, and one more for the transposes of Addons' einsums.
 SCORE_TENSORS = {BUILTIN: (3, 5), "addons": (4, 6)}
 
 
 def reason_against(name: str, row: AttentionRow, memory: int | None) -> str | None:
-    """Why a contender cannot run a row, in so many bytes of memory; `None` if it can."""
+    """Return the reason why a contender cannot run a row in so many bytes of memory, or `None`."""
     if name in ("torch", "sdpa") and row.mode == "xla":
         return "torch runs eagerly here, not under XLA"
     score_bytes = 4 * row.batch * row.heads * row.length**2
     needed = score_bytes * SCORE_TENSORS.get(name, (0, 0))[row.step]
     if memory is not None and needed > memory:
-        return f"would take about {needed / 1e9:.0f} GB, and {memory / 1e9:.0f} GB are free"
+        return f"would take about {needed / 1e9:.0f} GB, but only {memory / 1e9:.0f} GB are free"
     return None
 
 
 def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
-    """A contender, built and traced, ready to run.
+    """Build and trace a contender.
 
     >>> from kmha.bench.contenders import draw_inputs
     >>> row = AttentionRow(2, 3, width=8, heads=2, step=True)
@@ -42,7 +42,7 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
 
         return torch_attention.build(name, row, given)
     call, variables, to_canonical = {BUILTIN: _builtin, OURS: _ours, "addons": _addons}[name](row, given.weights)
-    # A concrete function, so that TensorFlow does not warn of many traces: each row has to have its own.
+    # Each row needs a trace of its own; a concrete function keeps TensorFlow from warning about many traces.
     run = _in_mode(row, call, list(variables.values()), tf.constant(given.x), tf.constant(given.upstream))
 
     def results(tensors: list[Any]) -> Arrays:
@@ -56,7 +56,7 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
 
 
 def build_layer(layer_class: Any, row: AttentionRow) -> Any:
-    """A built layer for the row, of a class that has the built-in's arguments."""
+    """Return a built layer for the row, of a class with the built-in's arguments."""
     window = {"sliding_window": row.window} if row.kind == "windowed" else {}
     layer = layer_class(row.heads, row.head_size, dropout=row.dropout, dtype="float32", **window)
     layer.build(row.shape, row.shape)
@@ -103,7 +103,7 @@ def _addons(row: AttentionRow, weights: Arrays) -> tuple[Any, dict[str, Any], An
 
 
 def _mask(row: AttentionRow) -> Any:
-    """What Addons lets its users pass, 1 means attend: (T, S) or (B, T, S)."""
+    """Return the mask that Addons takes, (T, S) or (B, T, S); 1 means attend."""
     if row.kind == "padded":
         return tf.repeat(tf.constant(padding(row)[:, None], tf.float32), row.length, axis=1)
     if row.is_causal:

@@ -1,4 +1,4 @@
-"""The Transformer of Vaswani et al. 2017 out of Keras' own layers, or out of KerasHub's blocks."""
+"""The Transformer of Vaswani et al. 2017, assembled from Keras' own layers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from keras import layers, ops
 from kmha.bench.cases import ModelRow
 from kmha.core import positions
 
-EPSILON = 1e-6  # of the normalizations
+EPSILON = 1e-6  # of all normalizations
 
-Block = Callable[..., Any]  # of x and its mask; in the decoder of the encoder's output and its mask, too
+Block = Callable[..., Any]  # (x, mask), and in the decoder (x, mask, encoder's output, its mask)
 
 
-class Ends(layers.Layer):
-    """Both ends of a model: token ids to vectors times √D with positions added; with `reverse`, vectors to logits."""
+class TiedEmbedding(layers.Layer):
+    """The embedding of token ids, times √D and plus positions; with `reverse`, the logits of vectors."""
 
     def __init__(self, row: ModelRow) -> None:
         super().__init__()
@@ -35,8 +35,8 @@ class Ends(layers.Layer):
         return x + ops.take(self.encoding, start + ops.arange(ops.shape(inputs)[1]), axis=0)
 
 
-class Parts:
-    """The sublayers of one block, with `attentions` of one or two; drawn and built in the order of `kmha.layers`."""
+class BlockLayers:
+    """The sublayers of a block with one or two attentions, drawn and built in the order of `kmha.layers`."""
 
     def __init__(self, row: ModelRow, attentions: int) -> None:
         sizes = row.heads, row.width // row.heads
@@ -58,46 +58,46 @@ class Parts:
         return self.norms[-1](x + self.dropout(self.dense[1](self.dense[0](x))))
 
 
-class Assembled:
-    """A model of blocks: `whole` (source ids, target ids) to logits (B, T, V), and the pieces that decoding needs.
+class EncoderDecoder:
+    """A model of blocks: `whole` maps source and target ids to logits (B, T, V); decoding uses its parts.
 
     Args:
-        row: the sizes.
-        encoder: blocks, called with x and its mask.
-        decoder: blocks, called with x, its mask, the encoder's output and its mask.
-        dropouts: of the source's and of the target's embedding.
-        ends: shared by source, target and logits.
+        row: Sizes of the model.
+        encoder: Blocks of the encoder, called with x and its mask.
+        decoder: Blocks of the decoder, called with x, its mask, the encoder's output and its mask.
+        dropouts: Dropout layers after the source embedding and the target embedding.
+        embedding: Embedding that source, target and logits share.
     """
 
     def __init__(
-        self, row: ModelRow, encoder: Sequence[Block], decoder: Sequence[Block], dropouts: Any, ends: Ends
+        self, row: ModelRow, encoder: Sequence[Block], decoder: Sequence[Block], dropouts: Any, embedding: TiedEmbedding
     ) -> None:
-        self.ends = ends
+        self.embedding = embedding
         source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
-        memory, mask = dropouts[0](ends(source)), ops.not_equal(source, 0)
+        memory, mask = dropouts[0](embedding(source)), ops.not_equal(source, 0)
         for block in encoder:
             memory = block(memory, mask)
         self.encoder = keras.Model(source, memory)
-        given = keras.Input((None, row.width))
-        x = dropouts[1](ends(target))
+        encoded = keras.Input((None, row.width))
+        x = dropouts[1](embedding(target))
         for block in decoder:
-            x = block(x, ops.not_equal(target, 0), given, mask)
-        self.decoder = keras.Model([target, given, source], x)
+            x = block(x, ops.not_equal(target, 0), encoded, mask)
+        self.decoder = keras.Model([target, encoded, source], x)
         features = self.decoder([target, self.encoder(source), source])
-        self.whole = keras.Model([source, target], ends(features, reverse=True))
+        self.whole = keras.Model([source, target], embedding(features, reverse=True))
 
 
-def builtin(row: ModelRow) -> tuple[Assembled, list[Parts], list[Parts]]:
-    """Of Keras' own layers, and the sublayers of encoder and decoder."""
-    ends = Ends(row)
-    encoder, first = [Parts(row, 1) for _ in range(row.layers)], layers.Dropout(row.rate)
-    decoder, second = [Parts(row, 2) for _ in range(row.layers)], layers.Dropout(row.rate)
-    blocks = [parts.encode for parts in encoder], [parts.decode for parts in decoder]
-    return Assembled(row, *blocks, (first, second), ends), encoder, decoder
+def builtin(row: ModelRow) -> tuple[EncoderDecoder, list[BlockLayers], list[BlockLayers]]:
+    """Return a model of Keras' own layers, and the sublayers of its encoder and decoder blocks."""
+    embedding = TiedEmbedding(row)
+    encoder, first = [BlockLayers(row, 1) for _ in range(row.layers)], layers.Dropout(row.rate)
+    decoder, second = [BlockLayers(row, 2) for _ in range(row.layers)], layers.Dropout(row.rate)
+    blocks = [block.encode for block in encoder], [block.decode for block in decoder]
+    return EncoderDecoder(row, *blocks, (first, second), embedding), encoder, decoder
 
 
 def compiled(model: Any, row: ModelRow) -> Any:
-    """`model`, to be trained as Keras' users do it: one-hot labels for the smoothing, and padding weighed with zero."""
+    """Compile `model` as Keras' users do: one-hot labels for the smoothing, and a weight of zero for padding."""
 
     def loss(targets: Any, logits: Any) -> Any:
         labels, weights = ops.one_hot(targets, row.vocabulary), ops.cast(ops.not_equal(targets, 0), "float32")
@@ -109,15 +109,15 @@ def compiled(model: Any, row: ModelRow) -> Any:
     return model
 
 
-def recomputing(model: Assembled, row: ModelRow, start: int) -> Any:
-    """Greedy decoding that runs the decoder over the whole prefix for every token; the encoder runs once."""
+def recomputing(model: EncoderDecoder, row: ModelRow, start: int) -> Any:
+    """Return greedy decoding that runs the encoder once, and the decoder over the whole prefix for every token."""
 
     @tf.function(autograph=False)
     def decode(source: Any) -> Any:
         memory = model.encoder(source)
 
         def body(ids: Any) -> Any:
-            logits = model.ends(model.decoder([ids, memory, source])[:, -1], reverse=True)
+            logits = model.embedding(model.decoder([ids, memory, source])[:, -1], reverse=True)
             return [tf.concat([ids, tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]], axis=1)]
 
         ids = [tf.fill((row.batch, 1), start)]

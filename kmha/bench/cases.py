@@ -1,4 +1,4 @@
-"""Who and what is measured: contenders, sizes, kinds of attention, passes and modes, and the rows that they make."""
+"""The cases that can be measured: contenders, sizes, kinds of attention, passes, modes, and the rows of the table."""
 
 import dataclasses
 import importlib.util
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 Size = tuple[int, int]  # (B, T)
 
 BUILTIN, OURS = "builtin", "kmha"
-WIDTH, HEADS = 512, 8  # where no others are chosen
+WIDTH, HEADS = 512, 8  # defaults
 PEERS = ("addons", "torch", "sdpa")
-MODEL_PEERS = ("keras_hub", "torch")  # of a whole model
+MODEL_PEERS = ("keras_hub", "torch")  # for whole models
 ALL_PEERS = tuple(dict.fromkeys((*PEERS, *MODEL_PEERS)))
-PACKAGES = {"torch": "torch", "sdpa": "torch", "keras_hub": "keras_hub"}  # what contenders are made of
+PACKAGES = {"torch": "torch", "sdpa": "torch", "keras_hub": "keras_hub"}  # that contenders need
 
 SIZES: dict[str, tuple[Size, ...]] = {
     "short": ((32, 10), (8, 64), (1, 64)),
@@ -22,24 +22,24 @@ KINDS = ("plain", "causal", "windowed", "padded", "dropout")
 PASSES = ("forward", "step")
 MODES = ("eager", "graph", "xla")
 
-SERIES = tuple((1, 2**power) for power in range(6, 14))  # what a picture against T is drawn from: 64 … 8192
-LONG = 2048  # from here on masks and memory matter enough to be measured unasked
+SERIES = tuple((1, 2**power) for power in range(6, 14))  # of the picture against T: 64 … 8192
+LONG = 2048  # from this length, masks and memory are measured by default
 DROPOUT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRow:
-    """One line of the table: self-attention of (B, T, I) with H heads of I / H.
+    """A row of the table: self-attention of (B, T, I) with H heads of size I / H.
 
     Args:
-        batch: B.
-        length: T.
-        width: I, and E.
-        heads: H, which must divide I: `torch.nn.MultiheadAttention` has no other head size.
-        kind: one of `KINDS`; "windowed" is causal too, "padded" hides the last quarter of each row's keys.
-        step: forward and the gradients with respect to the input and all weights, or forward alone.
-        mode: one of `MODES`.
-        window: of "windowed": t attends to s with 0 ≤ t - s < window.
+        batch: Batch size (B).
+        length: Number of positions (T).
+        width: Input and output features (I = E).
+        heads: Number of heads (H). It must divide I, because `torch.nn.MultiheadAttention` has no other head size.
+        kind: One of `KINDS`; "windowed" is also causal, "padded" hides the last quarter of the keys.
+        step: True for a forward pass and the gradients of the input and all weights, False for a forward pass alone.
+        mode: One of `MODES`.
+        window: Window of "windowed": t attends to s with 0 ≤ t - s < window.
 
     >>> AttentionRow(4, 512).head_size, AttentionRow(4, 512, kind="windowed").is_causal
     (64, True)
@@ -57,12 +57,12 @@ class AttentionRow:
     def __post_init__(self) -> None:
         for name in ("batch", "length", "width", "heads", "window"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more. Received: {getattr(self, name)}.")
+                raise ValueError(f"{name} must be at least 1. Received: {getattr(self, name)}.")
         if self.width % self.heads:
             below, above = self.width // self.heads * self.heads, -(-self.width // self.heads) * self.heads
             raise ValueError(
-                f"the heads must divide the width, for every contender to have heads of one size. Received: width "
-                f"{self.width}, {self.heads} heads. Give a width of {below or above} or {above}, or other heads."
+                f"the number of heads must divide the width, because all contenders need heads of one size. Received: "
+                f"width {self.width}, {self.heads} heads. Give a width of {below or above} or {above}, or other heads."
             )
         for name, known in (("kind", KINDS), ("mode", MODES)):
             if getattr(self, name) not in known:
@@ -88,22 +88,22 @@ class AttentionRow:
 
     @property
     def comparable(self) -> bool:
-        """Whether contenders must give the same results: with dropout each draws for itself."""
+        """True if contenders must give the same results; with dropout, each draws its own numbers."""
         return not self.dropout
 
     @property
     def model(self) -> str:
-        """The layer in words, for the legend."""
+        """Description of the layer, for the legend."""
         return f"width {self.width}, {self.heads} heads"
 
     @property
     def is_training(self) -> bool:
-        """What the layers are told: a step is training, and so is whatever drops."""
+        """Value of the `training` argument: True for a step, and for dropout."""
         return self.step or self.dropout > 0
 
     @property
     def size(self) -> str:
-        """As the tables have it, "4 × 512"."""
+        """Text for the table, such as "4 × 512"."""
         return f"{self.batch} × {self.length}"
 
     @property
@@ -116,20 +116,20 @@ class AttentionRow:
 
 @dataclasses.dataclass(frozen=True)
 class ModelRow:
-    """One line of the table: an encoder and a decoder with post-norm, shared embeddings, and their logits.
+    """A row of the table: an encoder and a decoder with post-norm, shared embeddings, and logits.
 
     Args:
-        batch: B.
-        length: T; in decoding, how many tokens are decoded.
-        step: a training step, with Adam, of batches of B × T target tokens; else decoding.
-        source: S.
-        width: D.
-        heads: H, which divide D.
-        layers: of the encoder, and of the decoder.
-        feed_forward: the features in between.
-        vocabulary: V.
-        rate: of the dropout.
-        smoothing: of the labels.
+        batch: Batch size (B).
+        length: Number of target positions (T); in decoding, the number of tokens to decode.
+        step: True for a training step with Adam on B × T target tokens, False for decoding.
+        source: Number of source positions (S).
+        width: Width of the model (D).
+        heads: Number of heads (H); divides D.
+        layers: Number of layers in the encoder, and in the decoder.
+        feed_forward: Width of the feed-forward networks.
+        vocabulary: Size of the vocabulary (V).
+        rate: Dropout rate.
+        smoothing: Label smoothing.
 
     >>> str(ModelRow(256, 16)), str(ModelRow(32, 64, step=False))
     ('256 × 16 training step', '32 × 64 greedy decoding')
@@ -148,7 +148,7 @@ class ModelRow:
     smoothing: float = 0.1
 
     mode = "graph"
-    pass_name = "–"  # what it is stands in `kind`
+    pass_name = "–"  # `kind` says it
     comparable = True
 
     @property
@@ -157,12 +157,12 @@ class ModelRow:
 
     @property
     def size(self) -> str:
-        """As the tables have it, "256 × 16"."""
+        """Text for the table, such as "256 × 16"."""
         return f"{self.batch} × {self.length}"
 
     @property
     def model(self) -> str:
-        """The model in words, for the legend."""
+        """Description of the model, for the legend."""
         return (
             f"{self.layers}+{self.layers} layers, width {self.width}, {self.heads} heads, feed-forward "
             f"{self.feed_forward}, vocabulary {self.vocabulary:,}, {self.source} source positions"
@@ -170,12 +170,12 @@ class ModelRow:
 
     @property
     def flops(self) -> int | None:
-        """Of the products of matrices in a training step, each of which comes three times; `None` of decoding."""
+        """FLOPs of the matrix products in a training step (three times the forward pass); `None` for decoding."""
         if not self.step:
             return None
         source, target, width = self.batch * self.source, self.batch * self.length, self.width
         projections = self.layers * 4 * width**2 * (source + target)  # self-attention
-        projections += self.layers * 2 * width**2 * (source + target)  # of cross-attention
+        projections += self.layers * 2 * width**2 * (source + target)  # cross-attention
         pairs = source * self.source + target * self.length + target * self.source
         attention = self.layers * 2 * width * pairs
         feed_forward = self.layers * 2 * width * self.feed_forward * (source + target)
@@ -189,10 +189,10 @@ MODEL_ROWS = (ModelRow(256, 16), ModelRow(32, 64, step=False))
 
 
 def sizes(text: str) -> tuple[Size, ...]:
-    """The sizes of a name, or the one that is spelled out.
+    """Parse the name of a group of sizes, or a size such as 2x1000.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: The text is neither.
 
     >>> sizes("medium"), sizes("2x1000")
     (((4, 512), (1, 2048)), ((2, 1000),))
@@ -202,7 +202,7 @@ def sizes(text: str) -> tuple[Size, ...]:
     batch, cross, length = text.lower().replace("×", "x").partition("x")
     if not (cross and batch.isdecimal() and length.isdecimal() and int(batch) and int(length)):
         raise ValueError(
-            f"expected {', '.join(SIZES)} or BxT with a batch and a length of 1 or more, such as 2x1000. "
+            f"expected {', '.join(SIZES)} or BxT with a batch and a length of at least 1, such as 2x1000. "
             f"Received: {text!r}."
         )
     return ((int(batch), int(length)),)
@@ -216,15 +216,15 @@ def select(
     width: int = 512,
     heads: int = 8,
 ) -> list[AttentionRow]:
-    """All combinations, each size's rows together.
+    """Return the rows of all combinations, sorted by size.
 
     Args:
-        chosen: (B, T) each.
-        kinds: of `KINDS`; none means "plain", and all of them from `LONG` on.
-        passes: of `PASSES`.
-        modes: of `MODES`.
-        width: I.
-        heads: H.
+        chosen: Sizes (B, T).
+        kinds: Some of `KINDS`; none means "plain", and all kinds from `LONG` on.
+        passes: Some of `PASSES`.
+        modes: Some of `MODES`.
+        width: Input and output features (I = E).
+        heads: Number of heads (H).
 
     >>> [str(row) for row in select([(2, 3)], modes=("xla",))]
     ['2 × 3 plain forward xla', '2 × 3 plain step xla']
@@ -239,16 +239,16 @@ def select(
 
 
 def is_installed(name: str) -> bool:
-    """Whether what a contender is made of is there."""
+    """Return True if the package of a contender is installed."""
     return name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
 
 
 def check_series(rows: Sequence[AttentionRow]) -> None:
-    """Raises a ValueError unless the rows make one series against T, for a picture."""
+    """Raise a ValueError unless the rows make one series against T, for a picture."""
     for name in ("kind", "mode", "batch"):
         found = sorted({str(getattr(row, name)) for row in rows})
         if len(found) > 1:
-            raise ValueError(f"a picture shows one {name} only. Received: {', '.join(found)}. Choose one of them.")
+            raise ValueError(f"a picture shows only one {name}. Received: {', '.join(found)}. Choose one of them.")
     lengths = {row.length for row in rows}
     if len(lengths) < 2:
-        raise ValueError(f"a picture against T needs two lengths at least. Received: {[*lengths]}. Add another size.")
+        raise ValueError(f"a picture against T needs at least two lengths. Received: {[*lengths]}. Add another size.")

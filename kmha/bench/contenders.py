@@ -1,7 +1,7 @@
-"""What every contender of a benchmark gets, and what it must give.
+"""The interface of a contender, its inputs, and the check that contenders agree.
 
-All get the same weights, input and upstream gradient, and give the same results by the same names, so that a benchmark
-of wrong numbers does not come about.
+All contenders get the same weights, input and upstream gradient, and must give the same results under the same names,
+so that no wrong numbers are timed.
 """
 
 import dataclasses
@@ -17,17 +17,17 @@ Arrays = dict[str, np.ndarray]
 
 
 class ContendersDisagree(ValueError):
-    """Two contenders give different results for the same numbers."""
+    """Raised when two contenders give different results for the same inputs."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionInputs:
-    """What all contenders of a row get.
+    """The inputs of all contenders of a row.
 
     Args:
-        x: query, key and value, (B, T, I).
-        upstream: the gradient with respect to the output, (B, T, E).
-        weights: in the canonical layout; the biases of the projections into heads are zero, for Addons had none.
+        x: Query, key and value, (B, T, I).
+        upstream: Gradient with respect to the output, (B, T, E).
+        weights: Weights in the canonical layout. The input projections have zero biases, because Addons has none.
     """
 
     x: np.ndarray
@@ -37,12 +37,12 @@ class AttentionInputs:
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """One who runs.
+    """An implementation that is measured.
 
     Args:
-        name: of `BUILTIN`, `OURS` and `PEERS`.
-        run: one pass; returns the output, and in a step the gradients with respect to the input and all weights.
-        results: what `run` returned, as arrays by name, in the canonical layout.
+        name: Name of the contender, such as `BUILTIN`.
+        run: Runs one pass. Returns the output, and in a step the gradients of the input and all weights.
+        results: Converts the return value of `run` to arrays by name, in the canonical layout.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Contender:
 
 
 def draw_inputs(row: AttentionRow, seed: int = 0) -> AttentionInputs:
-    """Drawn at random; the same for the same row and seed."""
+    """Draw the inputs at random; the same row and seed give the same inputs."""
     generator = np.random.default_rng(seed)
 
     def normal(shape: tuple[int, ...], scale: float = 1.0) -> np.ndarray:
@@ -68,18 +68,18 @@ def draw_inputs(row: AttentionRow, seed: int = 0) -> AttentionInputs:
 
 
 def padding(row: AttentionRow) -> np.ndarray:
-    """(B, S), True means attend: the last quarter of each row's keys is hidden."""
+    """Return a mask (B, S) that hides the last quarter of the keys; True means attend."""
     visible = row.length - row.length // 4
     return np.tile(np.arange(row.length) < visible, (row.batch, 1))
 
 
 def named(output: np.ndarray, of_input: np.ndarray, of_weights: Mapping[str, np.ndarray]) -> Arrays:
-    """The results of a step by name."""
+    """Return the results of a step by name."""
     return {"output": output, "d input": of_input, **{f"d {name}": array for name, array in of_weights.items()}}
 
 
 def check_agreement(row: Any, name: str, results: Arrays, against: str, expected: Arrays) -> None:
-    """Raises `ContendersDisagree` if a result that both have differs; a gradient is relative to the largest of all."""
+    """Raise `ContendersDisagree` if a shared result differs; gradients are relative to the largest of all gradients."""
     gradients = [float(np.max(np.abs(array))) for key, array in expected.items() if key.startswith("d ")]
     for key in sorted((key for key in results if key in expected), key=lambda key: key.startswith("d ")):
         largest = max(gradients) if key.startswith("d ") else None
@@ -87,6 +87,6 @@ def check_agreement(row: Any, name: str, results: Arrays, against: str, expected
         if not relative <= tolerance.relative("float32"):
             raise ContendersDisagree(
                 f"{row}: `{key}` of {name} differs from that of {against} by {relative:.2g} of its largest element, "
-                f"and {tolerance.relative('float32'):.0e} is allowed. Times of wrong numbers mean nothing; "
+                f"and {tolerance.relative('float32'):.0e} is allowed. Times of wrong numbers mean nothing. "
                 "`kmha compare` shows what is wrong."
             )

@@ -1,4 +1,4 @@
-"""The model out of KerasHub's `TransformerEncoder` and `TransformerDecoder`; decoding with its cache and sampler."""
+"""The model of KerasHub's `TransformerEncoder` and `TransformerDecoder`, decoded with its cache and sampler."""
 
 from typing import Any
 
@@ -7,21 +7,23 @@ import keras_hub
 import tensorflow as tf
 from keras import ops
 
-from kmha.bench.builtin_model import EPSILON, Assembled, Ends, Parts
+from kmha.bench.builtin_model import EPSILON, BlockLayers, EncoderDecoder, TiedEmbedding
 from kmha.bench.cases import ModelRow
 
 
-class HubModel(Assembled):
-    """With the weights of a model of Keras' own layers."""
+class HubModel(EncoderDecoder):
+    """The model of KerasHub's blocks, with the weights of a model of Keras' own layers."""
 
-    def __init__(self, row: ModelRow, ends: Ends, encoder: list[Parts], decoder: list[Parts]) -> None:
+    def __init__(
+        self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
+    ) -> None:
         settings = {
             "intermediate_dim": row.feed_forward,
             "num_heads": row.heads,
             "dropout": row.rate,
             "layer_norm_epsilon": EPSILON,
         }
-        own = Ends(row)
+        own = TiedEmbedding(row)
         dropouts = [keras.layers.Dropout(row.rate) for _ in range(2)]
         self.encoders = [keras_hub.layers.TransformerEncoder(**settings) for _ in encoder]
         self.decoders = [keras_hub.layers.TransformerDecoder(**settings) for _ in decoder]
@@ -33,29 +35,29 @@ class HubModel(Assembled):
             for layer in self.decoders
         ]
         super().__init__(row, first, second, dropouts, own)
-        own.set_weights(ends.get_weights())
-        for layer, parts in zip((*self.encoders, *self.decoders), (*encoder, *decoder), strict=True):
-            layer.set_weights([array for part in _in_order(parts) for array in part.get_weights()])
+        own.set_weights(embedding.get_weights())
+        for layer, block in zip((*self.encoders, *self.decoders), (*encoder, *decoder), strict=True):
+            layer.set_weights([array for part in _in_order(block) for array in part.get_weights()])
 
 
-def _in_order(parts: Parts) -> list[Any]:
-    """The sublayers in the order of KerasHub's weights."""
-    if len(parts.attentions) == 1:
-        return [*parts.attentions, *parts.norms, *parts.dense]
-    (own, cross), norms = parts.attentions, parts.norms
-    return [own, norms[0], cross, norms[1], *parts.dense, norms[2]]
+def _in_order(block: BlockLayers) -> list[Any]:
+    """Return the sublayers in the order of KerasHub's weights."""
+    if len(block.attentions) == 1:
+        return [*block.attentions, *block.norms, *block.dense]
+    (own, cross), norms = block.attentions, block.norms
+    return [own, norms[0], cross, norms[1], *block.dense, norms[2]]
 
 
 def caching(model: HubModel, row: ModelRow, start: int) -> Any:
-    """Greedy decoding with KerasHub's cache and sampler."""
+    """Return greedy decoding with KerasHub's cache and sampler."""
     shape = row.batch, 2, row.length, row.heads, row.width // row.heads
 
     @tf.function(autograph=False)
     def decode(source: Any) -> Any:
         memory, mask = model.encoder(source), ops.not_equal(source, 0)
 
-        def run(ids: Any, own: list[Any], cross: list[Any], index: Any, cross_index: Any) -> Any:
-            x, caches = model.ends(ids, start=index), []
+        def decode_ids(ids: Any, own: list[Any], cross: list[Any], index: Any, cross_index: Any) -> Any:
+            x, caches = model.embedding(ids, start=index), []
             for layer, *both in zip(model.decoders, own, cross, strict=True):
                 x, *both = layer(
                     x,
@@ -67,16 +69,18 @@ def caching(model: HubModel, row: ModelRow, start: int) -> Any:
                     cross_attention_cache_update_index=cross_index,
                 )
                 caches.append(both)
-            return model.ends(x[:, 0], reverse=True), *map(list, zip(*caches, strict=True))
+            return model.embedding(x[:, 0], reverse=True), *map(list, zip(*caches, strict=True))
 
         own = [ops.zeros(shape) for _ in model.decoders]
         cross = [ops.zeros((*shape[:2], row.source, *shape[3:])) for _ in model.decoders]
         prompt = ops.concatenate([ops.full((row.batch, 1), start), ops.zeros((row.batch, row.length), "int32")], 1)
-        _, own, cross = run(prompt[:, :1], own, cross, 0, 0)  # what it gives for the first token is computed again
+        _, own, cross = decode_ids(
+            prompt[:, :1], own, cross, 0, 0
+        )  # fills the caches; the first token is computed again
 
         def following(prompt: Any, own: Any, index: Any) -> tuple[Any, Any, Any]:
             ids = ops.slice(prompt, (0, index - 1), (row.batch, 1))
-            logits, own, _ = run(ids, own, cross, index - 1, None)
+            logits, own, _ = decode_ids(ids, own, cross, index - 1, None)
             return logits, None, own
 
         return keras_hub.samplers.GreedySampler()(following, prompt, own, index=1)[:, 1:]

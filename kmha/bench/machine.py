@@ -1,4 +1,4 @@
-"""The machine: what it is, what is installed on it, and the product of matrices that tells how fast it is."""
+"""Describe the machine: processor, memory, installed packages, and the speed of a matrix product."""
 
 import importlib.metadata
 import os
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-CPUINFO, MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")  # on Linux
-CGROUP = Path("/sys/fs/cgroup")  # in a container
+CPUINFO, MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")  # Linux
+CGROUP = Path("/sys/fs/cgroup")  # containers
 GEMM_SIZE = 2048
 GEMM_FLOPS = 2 * GEMM_SIZE**3
 PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "kmha")
 
 
 def describe() -> dict[str, Any]:
-    """Processor, cores, memory in bytes, system, and versions of what is measured.
+    """Return processor, cores, memory in bytes, system, and versions of the measured packages.
 
     >>> sorted(describe())
     ['cores', 'memory', 'processor', 'python', 'system', 'versions']
@@ -31,12 +31,12 @@ def describe() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """Those that this process may use, as far as the system tells."""
+    """Return the number of cores that this process may use, as far as the system says."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_memory() -> int | None:
-    """Bytes that can be had without swapping; `None` where the system does not tell."""
+    """Return the bytes that are available without swapping; `None` if the system does not say."""
     try:
         lines = MEMINFO.read_text().splitlines()
         found = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
@@ -45,12 +45,12 @@ def available_memory() -> int | None:
     try:
         limit, taken = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
         return min(found, int(limit) - int(taken))
-    except (OSError, ValueError):  # no container, or one without a limit: "max"
+    except (OSError, ValueError):  # no container, or one without a limit ("max")
         return found
 
 
 def gemm(size: int = GEMM_SIZE) -> Callable[[], Any]:
-    """`tf.matmul` of two float32 matrices (size, size): the limit that all arithmetic is held against.
+    """Return a function that multiplies two float32 matrices (size, size) with `tf.matmul`, the reference for speed.
 
     >>> gemm(7)().shape
     TensorShape([7, 7])

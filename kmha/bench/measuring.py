@@ -1,4 +1,4 @@
-"""The whole measurement: for every row memory, agreement and times; what is interrupted keeps what is done."""
+"""Measure all rows: memory, agreement and times. An interruption keeps the rows that are done."""
 
 import gc
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from kmha.bench.report import Report, Result
 
 GEMM = "gemm"
 
-Progress = Callable[[int, str], Any]  # rows done, and what is being done
+Progress = Callable[[int, str], Any]  # called with the number of rows done and the current task
 
 
 def measure(
@@ -26,20 +26,20 @@ def measure(
     progress: Progress = lambda done, doing: None,
     translation: models.Translation | None = None,
 ) -> Report:
-    """Measures all rows.
+    """Measure all rows.
 
     Args:
-        rows: what to measure.
-        against: contenders besides the built-in and ours.
-        rounds: how many for each row.
-        seconds: about how long the rounds of a row may take.
-        with_memory: of every row and contender, or of none; `None` means of causal rows from `LONG` on, in graph mode,
-            the built-in's and ours, for a process takes seconds to start.
-        progress: is told how many rows are done, and what comes next.
-        translation: what rows of whole models need.
+        rows: Rows to measure.
+        against: Contenders besides the built-in and kmha.
+        rounds: Number of rounds for each row.
+        seconds: Approximate time for the rounds of a row.
+        with_memory: True for the memory of all rows and contenders, False for none. `None` means the built-in and kmha
+            in causal rows from `LONG` on in graph mode, because each measurement starts a process.
+        progress: Called with the number of rows done and the next task.
+        translation: Parts of `kmha.translation`, for rows of whole models.
 
     Raises:
-        ContendersDisagree: two contenders give different results.
+        ContendersDisagree: Two contenders give different results.
     """
     names = list(dict.fromkeys((BUILTIN, OURS, *against)))
     report = Report(machine.describe())
@@ -47,14 +47,14 @@ def measure(
         for done, row in enumerate(rows):
             result = Result(row)
             report.results.append(result)
-            able = list(names)
+            runnable = list(names)
             for name in names:
-                if not isinstance(row, ModelRow) and _remembers(with_memory, row, name):
+                if not isinstance(row, ModelRow) and _wants_memory(with_memory, row, name):
                     progress(done, f"{row}: memory of {name}")
                     if not _add_memory(result, row, name):
-                        able.remove(name)
+                        runnable.remove(name)
             progress(done, f"{row}: times")
-            _add_times(result, able, rounds, seconds, translation)
+            _add_times(result, runnable, rounds, seconds, translation)
         progress(len(rows), "done")
     except KeyboardInterrupt:
         report.interrupted = True
@@ -62,14 +62,14 @@ def measure(
     return report
 
 
-def _remembers(with_memory: bool | None, row: AttentionRow, name: str) -> bool:
+def _wants_memory(with_memory: bool | None, row: AttentionRow, name: str) -> bool:
     if with_memory is not None:
         return with_memory
     return row.length >= LONG and row.kind == "causal" and row.mode == "graph" and name in (BUILTIN, OURS)
 
 
 def _add_memory(result: Result, row: AttentionRow, name: str) -> bool:
-    """Whether it may run in this process too: what was killed for its memory would take us with it."""
+    """Measure the peak memory; return False if the process was killed, as this one would be too."""
     reason = attention_contenders.reason_against(name, row, machine.available_memory())
     if reason is None:
         try:
@@ -82,29 +82,29 @@ def _add_memory(result: Result, row: AttentionRow, name: str) -> bool:
 
 def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float, translation: Any) -> None:
     keras.backend.clear_session()
-    gc.collect()  # the row before this one
+    gc.collect()  # frees the previous row
     _explain(result)
     functions = {one.name: one.run for one in _agreeing(result, names, translation)}
     if not functions:
         return
-    # In turn with the others, for what else the machine does slows them all alike.
+    # In turn with the contenders, so that other load on the machine slows all of them alike.
     for measured in timing.rounds({**functions, GEMM: machine.gemm()}, rounds, seconds):
         result.gemm += [machine.GEMM_FLOPS / (milliseconds / 1000) for milliseconds in measured.pop(GEMM)]
         result.rounds.append(measured)
 
 
 def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Contender]:
-    """Those that can run, each of which gives what the first does, where that can be compared."""
+    """Return the contenders that can run, after checking that their results equal those of the first."""
     row = result.row
-    kind: Any = models if isinstance(row, ModelRow) else attention_contenders
+    room: Any = models if isinstance(row, ModelRow) else attention_contenders
     given = models.draw_inputs(row, translation) if isinstance(row, ModelRow) else contenders.draw_inputs(row)
     ready: list[Contender] = []
     expected: contenders.Arrays = {}
     for name in names:
-        reason = kind.reason_against(name, row, machine.available_memory())
+        reason = room.reason_against(name, row, machine.available_memory())
         try:
             if reason is None:
-                contender = kind.build(name, row, given)
+                contender = room.build(name, row, given)
                 results = contender.results(contender.run())
                 if not ready:
                     expected = results
@@ -113,7 +113,7 @@ def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Co
                 ready.append(contender)
         except ContendersDisagree:
             raise
-        except Exception as error:  # whatever it is, the other contenders can be measured without this one
+        except Exception as error:  # any error; the other contenders can still be measured
             reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         if reason is not None:
             result.notes[name] = reason
@@ -121,7 +121,7 @@ def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Co
 
 
 def _explain(result: Result) -> None:
-    """The path that our layer takes and what a pass is worth, from the layer itself."""
+    """Add the path that kmha's layer takes and the FLOPs of a pass, as the layer explains them."""
     row = result.row
     if isinstance(row, ModelRow):
         result.flops = row.flops

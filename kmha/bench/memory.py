@@ -1,4 +1,4 @@
-"""Peak memory of one forward pass or training step, each in a process of its own.
+"""Measure the peak memory of one forward pass or training step, in a process of its own.
 
 `measure_peak` starts `python -m kmha.bench.memory`, sends it a row as JSON and receives the bytes. The peak is the rise
 of the resident memory during the contender's first run; imports, building, tracing and the input do not count.
@@ -20,7 +20,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class NotMeasured(Exception):
-    """The process that was to measure failed, or was killed; the message is one line that says why."""
+    """Raised when the measuring process failed or was killed; the message is one line."""
 
     def __init__(self, message: str, killed: bool = False) -> None:
         super().__init__(message)
@@ -28,10 +28,10 @@ class NotMeasured(Exception):
 
 
 def measure_peak(contender: str, row: AttentionRow) -> int:
-    """Bytes at the peak over the start.
+    """Return the bytes at the peak, minus those at the start.
 
     Raises:
-        NotMeasured: the process failed, or was killed, for want of memory for one.
+        NotMeasured: The process failed, or was killed, for example because memory ran out.
     """
     task = json.dumps({"contender": contender, "row": dataclasses.asdict(row)})
     process = subprocess.run(
@@ -43,7 +43,9 @@ def measure_peak(contender: str, row: AttentionRow) -> int:
     )
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
-        raise NotMeasured(f"killed by {name}" + (", out of memory perhaps" if name == "SIGKILL" else ""), killed=True)
+        raise NotMeasured(
+            f"killed by {name}" + (", perhaps because memory ran out" if name == "SIGKILL" else ""), killed=True
+        )
     if process.returncode > 0:
         lines = process.stderr.strip().splitlines()
         raise NotMeasured(lines[-1] if lines else f"exit status {process.returncode}")
@@ -51,16 +53,16 @@ def measure_peak(contender: str, row: AttentionRow) -> int:
 
 
 def peak(function: Callable[[], Any]) -> int:
-    """By how many bytes the resident memory of this process rises at most while `function` runs.
+    """Return the largest rise in bytes of this process' resident memory while `function` runs.
 
     >>> peak(lambda: bytearray(50_000_000)) > 40_000_000
     True
     """
     try:
-        CLEAR.write_text("5")  # sets Linux' high-water mark back to what is resident now
+        CLEAR.write_text("5")  # resets Linux' high-water mark
         start = _status("VmRSS")
     except OSError:
-        start = _highest_ever()  # all that is left; right as long as nothing before took more
+        start = _highest_ever()  # right as long as nothing before took more
         function()
         return _highest_ever() - start
     function()
@@ -68,23 +70,23 @@ def peak(function: Callable[[], Any]) -> int:
 
 
 def _status(name: str) -> int:
-    """Bytes."""
+    """Return an entry of Linux' process status, in bytes."""
     lines = STATUS.read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def _highest_ever() -> int:
-    """Bytes."""
-    if STATUS.exists():  # Linux has `ru_maxrss` too, but there a process starts with its parent's
+    """Return the largest resident memory so far, in bytes."""
+    if STATUS.exists():  # on Linux, `ru_maxrss` starts at the parent's value
         return _status("VmHWM")
-    import resource  # Windows has none
+    import resource  # does not exist on Windows
 
     highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return highest if sys.platform == "darwin" else 1024 * highest  # macOS counts in bytes
 
 
 def main() -> None:
-    """Reads a task, writes its answer."""
+    """Read a task from standard input and write the result to standard output."""
     from kmha.bench.attention_contenders import build
     from kmha.bench.contenders import draw_inputs
 

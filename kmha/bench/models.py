@@ -1,7 +1,7 @@
-"""Whole models that run: a training step and greedy decoding, with Keras' own layers, ours, KerasHub's and torch's.
+"""The whole models that are measured: made of the layers of Keras, kmha, KerasHub and torch.
 
-All start from the same weights and get the same ids. Keras' own layers and ours draw the same numbers for dropout too,
-as they do at the same seed; so their losses in training must agree, and what an optimizer's step has made of them.
+All start from the same weights and get the same ids. At the same seed, the layers of Keras and kmha also draw the same
+numbers for dropout, so their training losses must agree, before and after a step of the optimizer.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from kmha.bench.contenders import Arrays, Contender
 from kmha.layers import Transformer
 
 SEED = 0
-START, FIRST = 1, 3  # padding, start and end have the ids before the first token's, as in `kmha.translation`
+START, FIRST = 1, 3  # the ids before `FIRST` are padding, start and end, as in `kmha.translation`
 
 
 class Translation(NamedTuple):
-    """What a row needs of `kmha.translation`, which this room does not import: the command line hands it over.
+    """The parts of `kmha.translation` that a model needs; the command line passes them, because bench cannot import it.
 
     Attributes:
-        task: of a `Transformer` and the smoothing of the labels, what is trained: a `keras.Model`.
-        greedy: of a `Transformer` and a number of tokens, what decodes: source ids (B, S) to hypotheses, B × 1.
+        task: Returns the `keras.Model` to train, from a `Transformer` and the label smoothing.
+        greedy: Returns a decoder of source ids (B, S) to hypotheses (B × 1), from a `Transformer` and a length.
     """
 
     task: Callable[[Any, float], Any]
@@ -33,7 +33,7 @@ class Translation(NamedTuple):
 
 
 class ModelInputs(NamedTuple):
-    """What all contenders of a row get: ids (B, S), (B, T) and (B, T), without padding."""
+    """The inputs of all contenders of a row: ids (B, S), (B, T) and (B, T), without padding."""
 
     source: np.ndarray
     target: np.ndarray
@@ -42,7 +42,7 @@ class ModelInputs(NamedTuple):
 
 
 def draw_inputs(row: ModelRow, translation: Translation, seed: int = SEED) -> ModelInputs:
-    """Drawn at random; the same for the same row and seed."""
+    """Draw the inputs at random; the same row and seed give the same inputs."""
     generator = np.random.default_rng(seed)
 
     def ids(length: int) -> np.ndarray:
@@ -52,26 +52,26 @@ def draw_inputs(row: ModelRow, translation: Translation, seed: int = SEED) -> Mo
 
 
 def reason_against(name: str, row: ModelRow, memory: int | None) -> str | None:
-    """Why a contender cannot run a row; `None` if it can."""
+    """Return the reason why a contender cannot run a row, or `None`."""
     if name == "torch" and not row.step:
         return "torch.nn has no decoder with a cache"
     return None
 
 
 def build(name: str, row: ModelRow, given: ModelInputs) -> Contender:
-    """A contender, built, ready to run."""
+    """Build a contender."""
     keras.utils.set_random_seed(SEED)
     if name == OURS:
         return _ours(row, given)
     model, *parts = builtin_model.builtin(row)
     if not row.step:
-        _silence(model.ends.bias)
+        _silence(model.embedding.bias)
     if name == "torch":
         return _torch(row, given, model, parts)
     if name == "keras_hub":
         from kmha.bench import keras_hub_model
 
-        model = keras_hub_model.HubModel(row, model.ends, *parts)
+        model = keras_hub_model.HubModel(row, model.embedding, *parts)
         decode = keras_hub_model.caching(model, row, START)
     else:
         decode = builtin_model.recomputing(model, row, START)
@@ -98,16 +98,16 @@ def _trained(name: str, model: Any, given: ModelInputs) -> Contender:
     x, y = [tf.constant(ids) for ids in (given.source, given.target)], tf.constant(given.following)
 
     def loss() -> float:
-        model.reset_metrics()  # or it would be the mean of all until now
-        found = model.test_on_batch(x, y, return_dict=True)["loss"]
+        model.reset_metrics()  # otherwise the loss is a mean over all calls
+        value = model.test_on_batch(x, y, return_dict=True)["loss"]
         model.reset_metrics()
-        return float(found)
+        return float(value)
 
     before = loss()
 
     def results(first: list[Any]) -> Arrays:
         found = {"loss": before}
-        if name in (BUILTIN, OURS):  # others drop more, and draw otherwise
+        if name in (BUILTIN, OURS):  # the others drop at more places and draw other numbers
             found |= {"loss in training": float(first[0]), "loss after a step": loss()}
         return {key: np.array(value) for key, value in found.items()}
 
@@ -117,14 +117,14 @@ def _trained(name: str, model: Any, given: ModelInputs) -> Contender:
 def _torch(row: ModelRow, given: ModelInputs, model: Any, parts: list[Any]) -> Contender:
     from kmha.bench import torch_model
 
-    theirs = torch_model.TorchModel(row, model.ends, *parts)
+    theirs = torch_model.TorchModel(row, model.embedding, *parts)
     batch = torch_model.batch(*given[:3])
     before = {"loss": np.array(theirs.evaluate(*batch))}
     return Contender("torch", lambda: [theirs.step(*batch)], lambda first: before)
 
 
 def _silence(bias: Any) -> None:
-    """So that nothing ends before the last token, and all contenders decode as many."""
+    """Make padding, start and end improbable, so that all contenders decode the same number of tokens."""
     bias.assign(np.where(np.arange(bias.shape[0]) < FIRST, -1e9, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""The picture: time and peak memory against the length, both axes logarithmic."""
+"""Plot time and peak memory against the length, on logarithmic axes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from kmha.bench.cases import BUILTIN, OURS
 from kmha.bench.report import Report, Result
 from kmha.bench.table import LABELS
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; the two that the picture is about are the thick ones.
+# Okabe and Ito's colours, which colour-blind readers can tell apart. The built-in and kmha have the thick lines.
 COLOURS = {BUILTIN: "#333333", OURS: "#D55E00", "addons": "#CC79A7", "torch": "#0072B2", "sdpa": "#56B4E9"}
 WIDTHS = {BUILTIN: 2.2, OURS: 2.8, "addons": 1.3, "torch": 1.3, "sdpa": 1.3}
 DASHES: dict[bool, Any] = {True: "-", False: (0, (3, 1.5))}
@@ -23,16 +23,16 @@ Value = Callable[[Result, str], float | None]
 
 
 def figure(report: Report) -> Figure:
-    """Two panels, a line for each contender and pass.
+    """Return a figure with two panels and a line for each contender and pass.
 
     Args:
-        report: of rows that make one series; see `kmha.bench.cases.check_series`.
+        report: Report of rows that make one series; see `kmha.bench.cases.check_series`.
     """
     figure = Figure(figsize=(11, 5.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.06), facecolor="white")
     panels = figure.subplots(1, 2)
     _draw(panels[0], report, lambda result, name: result.median(name), _milliseconds)
     _draw(panels[1], report, lambda result, name: result.memory.get(name), _bytes)
-    panels[0].set_title("Time of one pass, median", loc="left", fontsize=11.5)
+    panels[0].set_title("Median time of one pass", loc="left", fontsize=11.5)
     panels[1].set_title("Peak memory of one pass, over the start", loc="left", fontsize=11.5)
     row, machine = report.results[0].row, report.machine
     figure.suptitle(
@@ -45,7 +45,7 @@ def figure(report: Report) -> Figure:
 
 
 def _draw(axes: Any, report: Report, value: Value, text: Callable[[float], str]) -> None:
-    for name in reversed(report.contenders):  # the built-in and ours on top
+    for name in reversed(report.contenders):  # the built-in and kmha are drawn last, on top
         for step in DASHES:
             points = _points(report, value, name, step)
             lengths, found = [*points], [*points.values()]
@@ -66,11 +66,11 @@ def _draw(axes: Any, report: Report, value: Value, text: Callable[[float], str])
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.tick_params(which="both", color=GREY, labelsize=9.5)
-    _bracket(axes, report, value)
+    _draw_factor(axes, report, value)
 
 
 def _points(report: Report, value: Value, name: str, step: bool) -> dict[int, float]:
-    """By length, in order."""
+    """Return the values by length, in order."""
     results = sorted((r for r in report.results if r.row.step == step), key=lambda result: result.row.length)
     return {result.row.length: found for result in results if (found := value(result, name)) is not None}
 
@@ -81,8 +81,8 @@ def _style(name: str, step: bool) -> dict[str, Any]:
     return {"color": colour, "linewidth": width, "linestyle": DASHES[step], **marker}
 
 
-def _bracket(axes: Any, report: Report, value: Value) -> None:
-    """How far ours is below the built-in at the greatest length that both were measured at."""
+def _draw_factor(axes: Any, report: Report, value: Value) -> None:
+    """Draw the factor between the built-in and kmha at the largest length of both."""
     step = any(result.row.step for result in report.results)
     theirs, ours = (_points(report, value, name, step) for name in (BUILTIN, OURS))
     both = theirs.keys() & ours.keys()
@@ -101,7 +101,7 @@ def _bracket(axes: Any, report: Report, value: Value) -> None:
 
 
 def _handles(report: Report) -> list[Line2D]:
-    """For the legend: a colour for each contender, then a line style for each pass."""
+    """Return the legend: a colour for each contender, then a line style for each pass."""
     contenders = [Line2D([], [], **_style(name, True), label=LABELS[name]) for name in report.contenders]
     measured = {result.row.step for result in report.results}
     passes = [

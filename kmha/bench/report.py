@@ -1,4 +1,4 @@
-"""What was measured: medians, ratios to the built-in, and everything as a dict for JSON."""
+"""The results of a benchmark: medians, ratios to the built-in, and all numbers as a dict for JSON."""
 
 import dataclasses
 import datetime
@@ -13,16 +13,16 @@ CONTENDERS = (BUILTIN, OURS, *ALL_PEERS)
 
 @dataclasses.dataclass
 class Result:
-    """What was measured of a row.
+    """The measurements of a row.
 
     Args:
-        row: the row.
-        path: that our layer takes.
-        flops: of one pass, the useful ones alone.
-        rounds: each with the milliseconds of each run, by contender.
-        gemm: FLOP/s of the machine's own product of matrices, run in turn with the contenders.
-        memory: bytes at the peak, by contender.
-        notes: why something of a contender is missing.
+        row: The row.
+        path: Path that kmha's layer takes.
+        flops: FLOPs of one pass, without redundant work.
+        rounds: Milliseconds of each run by contender, for each round.
+        gemm: FLOP/s of `tf.matmul`, run in turn with the contenders.
+        memory: Bytes at the peak, by contender.
+        notes: Reason why a measurement is missing, by contender.
     """
 
     row: AttentionRow | ModelRow
@@ -34,16 +34,16 @@ class Result:
     notes: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def milliseconds(self, name: str) -> list[float]:
-        """Of all runs of a contender."""
+        """Return the milliseconds of all runs of a contender."""
         return [run for measured in self.rounds for run in measured.get(name, ())]
 
     def median(self, name: str) -> float | None:
-        """Milliseconds."""
+        """Return the median of the milliseconds."""
         runs = self.milliseconds(name)
         return statistics.median(runs) if runs else None
 
     def ratio(self, name: str) -> float | None:
-        """Of the medians, to the built-in's.
+        """Return the ratio of the medians of a contender and the built-in.
 
         >>> result = Result(AttentionRow(1, 2), rounds=[{"builtin": [4.0, 2.0, 3.0], "kmha": [1.5]}])
         >>> result.ratio("kmha")
@@ -53,7 +53,7 @@ class Result:
         return mine / theirs if mine is not None and theirs else None
 
     def quartiles(self, name: str) -> tuple[float, float] | None:
-        """The outer quartiles of the rounds' own ratios, which say how far to trust the ratio."""
+        """Return the outer quartiles of the ratios in each round, a measure of the noise."""
         if not self.milliseconds(name) or not self.milliseconds(BUILTIN):
             return None
         median = statistics.median
@@ -62,7 +62,7 @@ class Result:
         return lower, upper
 
     def share(self, name: str) -> float | None:
-        """How much of the arithmetic limit is reached: useful FLOPs over the GEMM rate times the time."""
+        """Return the FLOPs of the row, divided by those that `tf.matmul` computes in the same time."""
         median = self.median(name)
         return (
             self.flops / (statistics.median(self.gemm) * median / 1000) if self.flops and self.gemm and median else None
@@ -71,13 +71,13 @@ class Result:
 
 @dataclasses.dataclass
 class Report:
-    """All rows, and the machine that they were measured on.
+    """The results of all rows, and the machine that they were measured on.
 
     Args:
-        machine: see `kmha.bench.machine.describe`.
-        results: one for each row.
-        command: that measured it.
-        interrupted: whether it was stopped before the last row.
+        machine: Description of the machine; see `kmha.bench.machine.describe`.
+        results: Results of each row.
+        command: Command that measured them.
+        interrupted: True if the benchmark was interrupted before the last row.
     """
 
     machine: dict[str, Any]
@@ -87,18 +87,18 @@ class Report:
 
     @property
     def gemm_rate(self) -> float | None:
-        """FLOP/s; the median of all rows."""
+        """FLOP/s of `tf.matmul`, the median over all rows."""
         rates = [statistics.median(result.gemm) for result in self.results if result.gemm]
         return statistics.median(rates) if rates else None
 
     @property
     def contenders(self) -> list[str]:
-        """Those of whom anything was measured."""
+        """Contenders with at least one measurement."""
         return [name for name in CONTENDERS if any(r.milliseconds(name) or name in r.memory for r in self.results)]
 
     @property
     def notes(self) -> dict[tuple[str, str], list[AttentionRow | ModelRow]]:
-        """Why something is missing, (contender, reason), each with the rows that it holds for."""
+        """Rows with a missing measurement, by contender and reason."""
         found: dict[tuple[str, str], list[AttentionRow | ModelRow]] = {}
         for result in self.results:
             for named in result.notes.items():
@@ -106,7 +106,7 @@ class Report:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, every run of every round too, for JSON."""
+        """Return everything, every run of every round included, for JSON."""
         return {
             "command": self.command,
             "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""A report as text: the columns that the screen and Markdown share, the machine in a line, and numbers to be read."""
+"""Format a report as text: the columns of the table, the line about the machine, and the numbers."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -14,18 +14,18 @@ LABELS = {
     "sdpa": "torch SDPA",
     "keras_hub": "KerasHub",
 }
-BOTH = BUILTIN, OURS
+_COMPARED = BUILTIN, OURS
 NOTHING = "–"
-LEGEND = "An arrow leads from the built-in to kmha. Peak memory: over the start, each in a process of its own."
+LEGEND = "Arrows lead from the built-in to kmha. Peak memory: rise over the start, each in a process of its own."
 MODEL_LEGEND = (
-    "Built-in: the same model of Keras' own layers; as these have no cache, it decodes by running its decoder over the "
+    "Built-in: the same model of Keras' own layers. These have no cache, so it decodes by running its decoder over the "
     "whole prefix for every token."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """Of a table; `cell` gives its text."""
+    """A column of the table; `cell` returns its text for a result."""
 
     title: str
     cell: Callable[[Result], str]
@@ -33,19 +33,19 @@ class Column:
 
 
 def shown(report: Report, wide: bool) -> list[Column]:
-    """The columns that have anything to show; `wide` has minimum and maximum too."""
+    """Return the columns that are not empty; `wide` adds minimum and maximum."""
     columns = [
         Column("B × T", lambda result: result.row.size, is_text=True),
         Column("kind", lambda result: result.row.kind, is_text=True),
         Column("pass", lambda result: result.row.pass_name, is_text=True),
         Column("mode", lambda result: result.row.mode, is_text=True),
-        *(Column(f"{LABELS[name]}, ms", _time(name, wide)) for name in BOTH),
-        Column("ratio", lambda result: _two(result.ratio(OURS))),
+        *(Column(f"{LABELS[name]}, ms", _time(name, wide)) for name in _COMPARED),
+        Column("ratio", lambda result: _two_decimals(result.ratio(OURS))),
         Column("quartiles", lambda result: _span(result.quartiles(OURS))),
         Column("path", lambda result: result.path or NOTHING, is_text=True),
         *(Column(LABELS[name], _ratio(name)) for name in CONTENDERS[2:]),
-        Column("% of GEMM", lambda result: _arrow(_percent(result.share(name)) for name in BOTH)),
-        Column("peak memory", lambda result: _arrow(bytes_text(result.memory.get(name)) for name in BOTH)),
+        Column("% of GEMM", lambda result: _arrow(_percent(result.share(name)) for name in _COMPARED)),
+        Column("peak memory", lambda result: _arrow(bytes_text(result.memory.get(name)) for name in _COMPARED)),
     ]
     modes = {result.row.mode for result in report.results}
     return [
@@ -57,7 +57,7 @@ def shown(report: Report, wide: bool) -> list[Column]:
 
 
 def markdown(report: Report) -> str:
-    """A table for GitHub, and below it the machine and the command."""
+    """Return a Markdown table, followed by the command and the machine."""
     columns = shown(report, wide=True)
     lines = [[column.title for column in columns], [":--" if column.is_text else "--:" for column in columns]]
     lines += [[column.cell(result) for column in columns] for result in report.results]
@@ -68,7 +68,7 @@ def markdown(report: Report) -> str:
 
 
 def where(report: Report) -> str:
-    """The machine in a line."""
+    """Return a line about the machine."""
     machine = report.machine
     parts = [f"{machine['processor']}, {machine['cores']} cores"]
     parts += [f"{bytes_text(machine['memory'])} of memory"] if machine["memory"] else []
@@ -79,7 +79,7 @@ def where(report: Report) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Why cells are empty, a line for each reason."""
+    """Return the reasons for empty cells, one line each."""
     lines = []
     for (name, reason), rows in report.notes.items():
         more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
@@ -88,21 +88,21 @@ def notes(report: Report) -> list[str]:
 
 
 def legend(report: Report) -> str:
-    """What the columns mean, in a line or two."""
+    """Return an explanation of the columns."""
     rows = [result.row for result in report.results]
     modes = sorted({row.mode for row in rows})
     mode = f"{modes[0].replace('xla', 'XLA')} mode" if len(modes) == 1 else "modes as listed"
     models = "; ".join(sorted({row.model for row in rows}))
     more = MODEL_LEGEND if isinstance(rows[0], ModelRow) else LEGEND
     return (
-        f"Float32, {models}, {mode} (torch: eager); medians of rounds in turn. Ratios are to the built-in's median, "
-        f"below 1 is quicker; quartiles are those of the rounds' own ratios. {more} % of GEMM: the useful arithmetic "
-        "over what `tf.matmul` does in that time."
+        f"Float32, {models}, {mode} (torch: eager). Times are medians of rounds in turn. Ratios are to the built-in's "
+        f"median; below 1 is faster. Quartiles are those of the ratios in each round. {more} % of GEMM: FLOPs of the "
+        "row, relative to those of `tf.matmul` in the same time."
     )
 
 
 def bytes_text(count: int | None) -> str:
-    """Decimal units.
+    """Return a number of bytes in decimal units.
 
     >>> bytes_text(5_400_000_000), bytes_text(64_200_000), bytes_text(None)
     ('5.4 GB', '64 MB', '–')
@@ -113,7 +113,7 @@ def bytes_text(count: int | None) -> str:
 
 
 def milliseconds_text(milliseconds: float) -> str:
-    """Three digits or so.
+    """Return milliseconds with about three digits.
 
     >>> [milliseconds_text(x) for x in (0.314159, 3.14159, 31.4159, 3141.59)]
     ['0.314', '3.14', '31.4', '3,142']
@@ -134,10 +134,10 @@ def _time(name: str, wide: bool) -> Callable[[Result], str]:
 
 
 def _ratio(name: str) -> Callable[[Result], str]:
-    return lambda result: _two(result.ratio(name))
+    return lambda result: _two_decimals(result.ratio(name))
 
 
-def _two(value: float | None) -> str:
+def _two_decimals(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
 
 

@@ -1,10 +1,10 @@
-"""Times of several functions, taken in turn, so that what the machine does meanwhile falls on all of them alike."""
+"""Time several functions in turn, so that other load on the machine affects all of them alike."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-FEWEST_ROUNDS = 3  # of which there is a median, whatever the time limit says
+FEWEST_ROUNDS = 3  # are made even if the time is over
 MOST_RUNS = 200  # of one function in one round
 
 Round = dict[str, list[float]]
@@ -16,16 +16,16 @@ def rounds(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Round]:
-    """The milliseconds of each run, a round at a time.
+    """Yield the milliseconds of each run, one round at a time.
 
-    In a round every function runs a few times before the next one does, and the next round begins with another one.
-    Quick functions run more often, so that all have about the same share of the time.
+    In a round, every function runs a few times before the next one does, and each round begins with another function.
+    Quick functions run more often, so that all get about the same share of the time.
 
     Args:
-        functions: by name; each has run before, so that it is warm.
-        count: how many rounds.
-        seconds: about how long all rounds together may take; `FEWEST_ROUNDS` are always made.
-        clock: in seconds.
+        functions: Functions by name; each has run before, so that it is warm.
+        count: Number of rounds.
+        seconds: Approximate time for all rounds; `FEWEST_ROUNDS` are always made.
+        clock: Clock that returns seconds.
 
     >>> [[*times] for times in rounds({"a": int, "b": float}, count=3, seconds=0)]
     [['a', 'b'], ['b', 'a'], ['a', 'b']]
@@ -51,7 +51,7 @@ def _round(functions: Mapping[str, Callable[[], Any]], runs: Mapping[str, int], 
 
 
 def _fitting(share: float, measured: Round) -> dict[str, int]:
-    """How many runs of each function make up its share of the milliseconds."""
+    """Return how many runs of each function fill its share of the milliseconds."""
     return {name: max(1, min(MOST_RUNS, round(share / max(min(one), 1e-3)))) for name, one in measured.items()}
 
 

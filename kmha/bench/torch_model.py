@@ -1,4 +1,4 @@
-"""The model out of `torch.nn.TransformerEncoderLayer` and `TransformerDecoderLayer`, run eagerly."""
+"""The model of `torch.nn.TransformerEncoderLayer` and `TransformerDecoderLayer`, run eagerly."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from kmha.bench import machine
-from kmha.bench.builtin_model import EPSILON, Ends, Parts
+from kmha.bench.builtin_model import EPSILON, BlockLayers, TiedEmbedding
 from kmha.bench.cases import ModelRow
 from kmha.bench.torch_attention import stacked
 from kmha.core import positions
@@ -17,9 +17,11 @@ from kmha.interchange import keras as keras_layout
 
 
 class TorchModel(nn.Module):
-    """With the weights of a model of Keras' own layers."""
+    """The model of torch's layers, with the weights of a model of Keras' own layers."""
 
-    def __init__(self, row: ModelRow, ends: Ends, encoder: list[Parts], decoder: list[Parts]) -> None:
+    def __init__(
+        self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
+    ) -> None:
         super().__init__()
         torch.set_num_threads(machine.cores())
         self.smoothing, self.scale = row.smoothing, row.width**0.5
@@ -27,18 +29,18 @@ class TorchModel(nn.Module):
         options = {"layer_norm_eps": EPSILON, "batch_first": True}
         self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(*sizes, **options) for _ in encoder)
         self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(*sizes, **options) for _ in decoder)
-        table, bias = ends.embedding.embeddings.numpy(), ends.bias.numpy()
+        table, bias = embedding.embedding.embeddings.numpy(), embedding.bias.numpy()
         self.table, self.bias = (nn.Parameter(torch.tensor(array)) for array in (table, bias))
         self.dropout = nn.Dropout(row.rate)
         encoding = np.asarray(positions.sinusoidal(max(row.source, row.length), row.width))
         self.register_buffer("encoding", torch.tensor(encoding.astype("float32")))
-        for layer, parts in zip((*self.encoder, *self.decoder), (*encoder, *decoder), strict=True):
-            _copy(layer, parts)
+        for layer, block in zip((*self.encoder, *self.decoder), (*encoder, *decoder), strict=True):
+            _copy(layer, block)
         self.optimizer = torch.optim.Adam(self.parameters(), lr=1e-3, eps=1e-7)
 
     def forward(self, source: Any, target: Any) -> Any:
-        """Logits (B, T, V)."""
-        hidden, x = source == 0, self._embed(source)  # of masks, True means hidden here
+        """Return the logits (B, T, V)."""
+        hidden, x = source == 0, self._embed(source)  # in torch's masks, True means hidden
         for layer in self.encoder:
             x = layer(x, src_key_padding_mask=hidden)
         memory, x = x, self._embed(target)
@@ -52,12 +54,12 @@ class TorchModel(nn.Module):
         return x @ self.table.T + self.bias
 
     def loss(self, source: Any, target: Any, following: Any) -> Any:
-        """Per token that is not padding."""
+        """Return the mean loss per token, without padding."""
         logits, options = self(source, target), {"ignore_index": 0, "label_smoothing": self.smoothing}
         return functional.cross_entropy(logits.flatten(0, 1), following.flatten(), **options)
 
     def step(self, *batch: Any) -> float:
-        """The loss in training, and one step of the optimizer."""
+        """Make one step of the optimizer and return its loss."""
         self.train()
         self.optimizer.zero_grad()
         loss = self.loss(*batch)
@@ -66,7 +68,7 @@ class TorchModel(nn.Module):
         return loss.item()
 
     def evaluate(self, *batch: Any) -> float:
-        """The loss without dropout."""
+        """Return the loss without dropout."""
         self.eval()
         with torch.no_grad():
             return self.loss(*batch).item()
@@ -77,13 +79,13 @@ class TorchModel(nn.Module):
 
 
 def batch(*arrays: np.ndarray) -> list[Any]:
-    """Ids as torch wants them."""
+    """Return ids as torch tensors."""
     return [torch.tensor(array, dtype=torch.long) for array in arrays]
 
 
-def _copy(layer: Any, parts: Parts) -> None:
-    attentions = [layer.self_attn] + ([layer.multihead_attn] if len(parts.attentions) > 1 else [])
-    for theirs, ours in zip(attentions, parts.attentions, strict=True):
+def _copy(layer: Any, block: BlockLayers) -> None:
+    attentions = [layer.self_attn] + ([layer.multihead_attn] if len(block.attentions) > 1 else [])
+    for theirs, ours in zip(attentions, block.attentions, strict=True):
         arrays = {name: variable.numpy() for name, variable in canonical.variables(ours).items()}
         weights = keras_layout.from_builtin(arrays)
         kernels, biases = stacked(weights)
@@ -92,8 +94,8 @@ def _copy(layer: Any, parts: Parts) -> None:
         _set(theirs.in_proj_bias, biases)
         _set(theirs.out_proj.weight, out.reshape(-1, out.shape[-1]).T)
         _set(theirs.out_proj.bias, weights["attention_output/bias"])
-    dense = zip((layer.linear1, layer.linear2), parts.dense, strict=True)
-    norms = zip([getattr(layer, f"norm{n + 1}") for n in range(len(parts.norms))], parts.norms, strict=True)
+    dense = zip((layer.linear1, layer.linear2), block.dense, strict=True)
+    norms = zip([getattr(layer, f"norm{n + 1}") for n in range(len(block.norms))], block.norms, strict=True)
     for theirs, ours in (*dense, *norms):
         weight, bias = ours.get_weights()
         _set(theirs.weight, weight.T)

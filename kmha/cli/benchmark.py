@@ -1,4 +1,4 @@
-"""`kmha bench`: chooses the rows, measures them with a progress bar, and prints and writes what came out."""
+"""`kmha bench`: choose the rows, measure them with a progress bar, print the table, and write the files."""
 
 import dataclasses
 import importlib.util
@@ -24,13 +24,13 @@ from kmha.cli import common
 
 PICTURES = (".png", ".svg", ".pdf")
 DASH = Path("-")
-WIDTH = 140  # of the table where there is no terminal
-GIVEN_UP = ("quartiles", "% of GEMM", "path")  # columns, in this order, where the terminal is narrow
+WIDTH = 140  # of the table without a terminal
+DISPENSABLE = ("quartiles", "% of GEMM", "path")  # columns that a narrow terminal drops, in this order
 
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkOptions:
-    """What the options choose; empty means that nothing was chosen, and the defaults hold."""
+    """The selection on the command line; an empty value means the default."""
 
     sizes: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -43,14 +43,14 @@ class BenchmarkOptions:
     models: bool = False
 
     def rows(self, for_picture: bool, memory: bool | None = None) -> list[AttentionRow] | list[ModelRow]:
-        """The rows to measure; a picture has a series of its own, unless sizes are chosen."""
+        """Return the rows to measure; a picture has sizes of its own by default."""
         if self.models:
             sized = self.sizes or (self.width, self.heads) != (cases.WIDTH, cases.HEADS)
             selected = self.kinds or self.passes or self.modes or self.everything
             if sized or selected or for_picture or memory:
                 raise click.UsageError(
-                    "--model measures models of one size: --size, --kind, --pass, --mode, --width, --heads, --memory, "
-                    "--all and --plot are for the attention layer alone. Leave them out."
+                    "--model measures models of one size. Leave out --size, --kind, --pass, --mode, --width, --heads, "
+                    "--memory, --all and --plot, which belong to the attention layer."
                 )
             return list(MODEL_ROWS)
         names = self.sizes or (() if for_picture else tuple(cases.SIZES))
@@ -67,13 +67,13 @@ class BenchmarkOptions:
             raise click.UsageError(str(error)) from None
 
     def peers(self) -> list[str]:
-        """The contenders besides the built-in and ours: those chosen, or all that are installed."""
+        """Return the contenders besides the built-in and kmha: the chosen ones, or all that are installed."""
         peers = cases.MODEL_PEERS if self.models else cases.PEERS
-        unfit = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
-        if unfit:
+        unknown = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
+        if unknown:
             known = ", ".join((cases.BUILTIN, *peers))
-            what = "a whole model (--model)" if self.models else "the attention layer"
-            raise click.UsageError(f"--against {unfit[0]}: of {what}, there are {known}.")
+            subject = "a whole model (--model)" if self.models else "the attention layer"
+            raise click.UsageError(f"--against {unknown[0]}: {subject} can be measured against {known}.")
         chosen = [name for name in peers if name in (self.against or peers)]
         missing = [name for name in chosen if not cases.is_installed(name)]
         if missing and self.against:
@@ -93,13 +93,13 @@ def run_benchmark(
     markdown: Path | None,
     picture: Path | None,
 ) -> int:
-    """Measures, prints, writes; returns the exit status."""
+    """Measure, print and write; return the exit status."""
     rows, peers = options.rows(picture is not None, memory), options.peers()
     if picture is not None:
         _check_picture(picture, rows)
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # times and memory are those of the processor
-    # torch's threads would go on spinning into the turn of the next contender, and where anything else runs on the
-    # machine they would wait for whole time slices of it: 16 ms in place of 0.2 for a product of 64 × 512 by 512 × 512.
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # measure the CPU
+    # By default, torch's threads keep spinning into the turn of the next contender. On a machine with other load, they
+    # then wait for whole time slices: 16 ms instead of 0.2 for a product of 64 × 512 by 512 × 512.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     common.choose_backend("tensorflow")
     from kmha.bench.contenders import ContendersDisagree
@@ -120,7 +120,7 @@ def run_benchmark(
 
 
 def _translation() -> Any:
-    """What `bench`, which does not import `translation`, needs of it."""
+    """Return the parts of `kmha.translation` that `kmha.bench` needs and cannot import."""
     from kmha.bench.models import Translation
     from kmha.translation.search import Greedy
     from kmha.translation.task import TranslationTask
@@ -154,34 +154,34 @@ def _progress(total: int) -> Iterator[Any]:
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, doing: bar.update(task, completed=done, description=doing)
+        yield lambda done, current: bar.update(task, completed=done, description=current)
 
 
 def _show(report: Any, on_stderr: bool) -> None:
-    from kmha.bench import table as text
+    from kmha.bench import table as formatting
 
     stream = sys.stderr if on_stderr else sys.stdout
     screen = Console(stderr=on_stderr, width=None if stream.isatty() else WIDTH, highlight=False)
     if not report.results:
         screen.print("Interrupted before anything was measured.")
         return
-    columns = text.shown(report, wide=False)
+    columns = formatting.shown(report, wide=False)
     table = _table(report, columns)
-    for title in GIVEN_UP:
+    for title in DISPENSABLE:
         if screen.measure(table, options=screen.options.update(max_width=1000)).maximum <= screen.width:
             break
         columns = [column for column in columns if column.title != title]
         table = _table(report, columns)
     screen.print(table)
-    for line in (*text.notes(report), text.legend(report), text.where(report)):
+    for line in (*formatting.notes(report), formatting.legend(report), formatting.where(report)):
         screen.print(line, markup=False)
     if report.interrupted:
-        screen.print("[bold]Interrupted[/]: the last row may rest on few rounds, and those after it are missing.")
+        screen.print("[bold]Interrupted[/]: the last row may have few rounds, and the rows after it are missing.")
 
 
 def _table(report: Any, columns: Sequence[Any]) -> Table:
-    whole = isinstance(report.results[0].row, ModelRow)
-    title = f"{'kmha.layers.Transformer' if whole else 'kmha.MultiHeadAttention'} against its peers"
+    is_model = isinstance(report.results[0].row, ModelRow)
+    title = f"{'kmha.layers.Transformer' if is_model else 'kmha.MultiHeadAttention'} against its peers"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         title = column.title.replace(", ", ",\n").replace("torch ", "torch\n")
@@ -199,14 +199,14 @@ def _coloured(column: Any, cell: str, result: Any) -> str:
 
 
 def _write(report: Any, json_file: Path | None, markdown: Path | None, picture: Path | None) -> None:
-    from kmha.bench import table as text
+    from kmha.bench import table as formatting
 
     if json_file is not None:
         files.write_json(json_file, report.to_dict())
     if markdown == DASH:
-        click.echo(text.markdown(report), nl=False)
+        click.echo(formatting.markdown(report), nl=False)
     elif markdown is not None:
-        files.write_text(markdown, text.markdown(report))
+        files.write_text(markdown, formatting.markdown(report))
     if picture is not None and len({result.row.length for result in report.results}) > 1:
         from kmha.bench import plot
 

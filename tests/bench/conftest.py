@@ -15,7 +15,7 @@ MACHINE = {
 
 @pytest.fixture
 def report():
-    """Of a forward pass and a step at two lengths, as `run` would have measured them; the numbers are made up."""
+    """A made-up report of a forward pass and a step at two lengths."""
     results = []
     for length in (64, 128):
         for step in (False, True):
@@ -38,7 +38,7 @@ def report():
 
 @pytest.fixture(scope="session")
 def translation():
-    """What the command line hands over to measure whole models."""
+    """The parts of `kmha.translation` that the command line passes to measure whole models."""
     from kmha.bench.models import Translation
     from kmha.translation.search import Greedy
     from kmha.translation.task import TranslationTask
@@ -51,7 +51,7 @@ def translation():
 
 @pytest.fixture(params=["training", "decoding"])
 def model_row(request):
-    """Small, with sizes that differ; so are source and target."""
+    """A small model whose sizes all differ."""
     from kmha.bench.cases import ModelRow
 
     sizes = {"source": 7, "width": 12, "heads": 3, "layers": 2, "feed_forward": 10, "vocabulary": 23}

@@ -63,6 +63,6 @@ def test_a_wrong_contender_is_caught():
 def test_who_cannot_run():
     long = AttentionRow(1, 32768, step=True)
     assert reason_against("torch", _row(mode="xla"), None) == "torch runs eagerly here, not under XLA"
-    assert reason_against(BUILTIN, long, 16_000_000_000) == "would take about 172 GB, and 16 GB are free"
+    assert reason_against(BUILTIN, long, 16_000_000_000) == "would take about 172 GB, but only 16 GB are free"
     assert reason_against(OURS, long, 16_000_000_000) is None
     assert reason_against(BUILTIN, long, None) is None

@@ -23,7 +23,7 @@ def test_what_is_no_size(text):
     [
         ({"width": 30, "heads": 4}, "width 30, 4 heads. Give a width of 28 or 32, or other heads"),
         ({"width": 3, "heads": 4}, "width 3, 4 heads. Give a width of 4 or 4"),
-        ({"heads": 0}, "heads must be 1 or more. Received: 0"),
+        ({"heads": 0}, "heads must be at least 1. Received: 0"),
         ({"kind": "sparse"}, "kind must be one of plain, causal"),
         ({"mode": "jit"}, "mode must be one of eager, graph, xla"),
     ],
@@ -51,11 +51,11 @@ def test_select_combines_what_is_chosen():
 def test_a_picture_shows_one_series():
     series = [(1, 7), (1, 11)]
     cases.check_series(cases.select(series, ["causal"]))
-    with pytest.raises(ValueError, match=r"one kind only. Received: causal, plain"):
+    with pytest.raises(ValueError, match=r"only one kind. Received: causal, plain"):
         cases.check_series(cases.select(series, ["plain", "causal"]))
-    with pytest.raises(ValueError, match=r"one batch only. Received: 1, 2"):
+    with pytest.raises(ValueError, match=r"only one batch. Received: 1, 2"):
         cases.check_series(cases.select([(1, 7), (2, 11)]))
-    with pytest.raises(ValueError, match=r"two lengths at least. Received: \[7\]"):
+    with pytest.raises(ValueError, match=r"at least two lengths. Received: \[7\]"):
         cases.check_series(cases.select(series[:1]))
 
 

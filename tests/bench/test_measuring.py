@@ -16,7 +16,7 @@ ROWS = [
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch):
-    """What would have been measured in a process each; and no time goes into the machine's own product."""
+    """Replace the memory measurements by numbers, and the machine's matrix product by nothing."""
     asked = []
     monkeypatch.setattr(machine, "gemm", lambda: int)
 

@@ -57,7 +57,7 @@ def _ending(monkeypatch, status, stdout="", stderr=""):
 
 def test_a_process_that_is_killed(monkeypatch):
     _ending(monkeypatch, -9)
-    with pytest.raises(memory.NotMeasured, match=r"^killed by SIGKILL, out of memory perhaps$"):
+    with pytest.raises(memory.NotMeasured, match=r"^killed by SIGKILL, perhaps because memory ran out$"):
         memory.measure_peak(OURS, ROW)
     _ending(monkeypatch, -11, stderr="bang")
     with pytest.raises(memory.NotMeasured, match=r"^killed by SIGSEGV$"):

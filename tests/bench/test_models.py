@@ -22,7 +22,7 @@ def _results(name, row, given):
 
 @pytest.mark.slow
 def test_ours_is_the_model_of_keras_layers(model_row, translation):
-    """With what dropout draws, what the optimizer does, and what it decodes."""
+    """Dropout, the optimizer's step and the decoded tokens are the same too."""
     given = draw_inputs(model_row, translation)
     expected, results = (_results(name, model_row, given) for name in (BUILTIN, OURS))
     names = {"loss", "loss in training", "loss after a step"} if model_row.step else {"tokens"}

@@ -23,7 +23,7 @@ def test_markdown(report):
     assert lines[7].startswith(
         "Measured by `kmha bench --plot series.png`, on A processor, 2 cores, 16.0 GB of memory, Linux-6, "
         "Python 3.11.7, tensorflow 2.21.0, kmha 0.1.0, float32 GEMM 1 GFLOP/s. "
-        "Float32, width 512, 8 heads, graph mode (torch: eager)"
+        "Float32, width 512, 8 heads, graph mode (torch: eager). Times are medians"
     )
     assert len(lines) == 8
 

@@ -1,4 +1,4 @@
-"""What every layout's tests need: round trips bit for bit, and random weights."""
+"""Fixtures for the tests of all layouts: round trips bit for bit, and random weights."""
 
 from collections.abc import Callable
 from typing import Any

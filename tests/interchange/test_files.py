@@ -321,7 +321,7 @@ def test_torch_loads_what_is_written(tmp_path):
 
 
 class _Runs:
-    """What a hostile pickle would do."""
+    """A hostile pickle: it makes a folder when it is loaded."""
 
     def __reduce__(self):
         return os.mkdir, ("was-run",)
@@ -398,14 +398,14 @@ def _zip_bomb(path):
 
 
 def _zip_of_bombs(path):
-    """Each is small enough by itself."""
+    """Many arrays that are each small enough."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(5):
             archive.writestr(f"{number}.npy", bytes(2**23))
 
 
 def _zip_bomb_beside_much(path):
-    """Which is no more than what it stands beside allows, were only the whole looked at."""
+    """A bomb that a check of the whole file would miss, because it stands beside incompressible data."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", np.random.default_rng(3).bytes(2**20))
         archive.writestr("b.npy", bytes(2**26))

@@ -308,7 +308,7 @@ def _tensor(value):
 
 @keras.saving.register_keras_serializable("tests")
 class _Graph(keras.Model):
-    """Of inputs and outputs, as `keras.Model` is."""
+    """A subclass with inputs and outputs, like `keras.Model`."""
 
 
 @keras.saving.register_keras_serializable("tests")

@@ -85,7 +85,7 @@ def _tensors(*arrays):
 
 
 def _future():
-    """What their layers add to logits: of the future, minus infinity."""
+    """Return the additive mask of their layers: minus infinity for the future."""
     return _tensors(np.where(np.tri(T, dtype=bool), 0.0, -np.inf)[None, None])[0]
 
 
