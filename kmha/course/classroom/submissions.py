@@ -144,7 +144,7 @@ class _Reader:
         try:
             notebook = json.loads(text)
             assignment = _assignment(entry.path, notebook, self.assignments)
-            found = notebooks.sources(notebook, assignment)
+            found = notebooks.answers(notebook, assignment)
         except (ValueError, RecursionError) as error:
             raise LeftOutError(str(error)) from None
         for name, code in found.items():

@@ -1,7 +1,7 @@
-"""Takes one answer out of many cells: the definition of a name, and everything that it uses, from wherever that is.
+"""Extract one answer from many cells: the definition of a name, and everything that it uses, in any cell.
 
 >>> cells = ["import math\\nx = 1", "def area(r):\\n    return circle * r**2", "circle = math.pi"]
->>> print(gathered(cells, "area"), end="")
+>>> print(gather(cells, "area"), end="")
 import math
 circle = math.pi
 def area(r):
@@ -16,12 +16,12 @@ import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
-SCOPES = 200  # functions, classes and the like, directly in another: what looks up names in them is slow over many
+SCOPES = 200  # scopes directly inside another, at most: `symtable` is slow with many
 
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """One of a cell, with the names of the module that it defines and uses."""
+    """A statement of a cell, with the module-level names that it defines and uses."""
 
     text: str
     defines: frozenset[str]
@@ -29,14 +29,14 @@ class Statement:
     imports: bool = False
 
 
-Parsed = Mapping[str, Sequence[Statement]]
+ParsedCells = Mapping[str, Sequence[Statement]]
 
 
-def parsed(cells: Iterable[str], most: float = float("inf")) -> Parsed:
-    """The statements of cells that define something, by the cells' texts; none where one cannot be parsed.
+def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
+    """Return the statements that define something, by the text of their cell. A cell that cannot be parsed has none.
 
     Raises:
-        ValueError: there are more than `most` statements, or more than 200 functions side by side in one.
+        ValueError: There are more than `limit` statements, or more than 200 functions side by side in one.
     """
     found: dict[str, Sequence[Statement]] = {}
     count = 0
@@ -47,22 +47,29 @@ def parsed(cells: Iterable[str], most: float = float("inf")) -> Parsed:
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 body = []
             count += len(body)
-            if count > most:
-                raise ValueError(f"it has more than {most:,} statements.")
+            if count > limit:
+                raise ValueError(f"it has more than {limit:,} statements.")
             found[cell] = tuple(_statements(cell, body))
     return found
 
 
-def gathered(cells: Sequence[str], name: str, *more: str, known: Parsed | None = None) -> str | None:
-    """The text that defines a name: its last definition, with the last ones of all that it uses; `None` without any.
+def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | None = None) -> str | None:
+    """Return the last definition of a name, preceded by the last definitions of all names that it uses.
 
-    `more` are names that are wanted too, where they are defined: those of the starter (`defined`). `known` are the
-    cells' statements, where they are parsed already.
-    Imports come first, for each cell has its own, and the last one of a name may stand below what uses it. The
-    definition that is sought comes last, so that what it uses is there. Otherwise the order stays.
+    Imports come first, because the last import of a name may stand below its use. The definition of the name comes
+    last. Otherwise the order stays.
+
+    Args:
+        cells: Texts of the cells, in order.
+        name: The name.
+        more: Other names to include, if they are defined, such as those of the starter (`defined_names`).
+        parsed: The statements of the cells, if they are parsed already (`parse`).
+
+    Returns:
+        The code, or `None` if no cell defines the name.
     """
-    known = parsed(cells) if known is None else known
-    statements = [statement for cell in cells for statement in known[cell]]
+    parsed = parse(cells) if parsed is None else parsed
+    statements = [statement for cell in cells for statement in parsed[cell]]
     places: dict[str, list[int]] = {}
     for index, statement in enumerate(statements):
         for each in statement.defines:
@@ -77,7 +84,7 @@ def gathered(cells: Sequence[str], name: str, *more: str, known: Parsed | None =
             if index not in wanted:
                 wanted.add(index)
                 names.extend(statements[index].uses)
-            if sought not in statements[index].uses:  # else it changes what was there before: x = x + 1
+            if sought not in statements[index].uses:  # otherwise it changes an earlier value: x = x + 1
                 break
     last = [index for index in places.get(name, []) if index in wanted]
     if not last:
@@ -87,33 +94,33 @@ def gathered(cells: Sequence[str], name: str, *more: str, known: Parsed | None =
     return "\n".join(statements[index].text for index in order) + "\n"
 
 
-def defined(code: str) -> list[str]:
-    """The names that a text defines, in order.
+def defined_names(code: str) -> list[str]:
+    """Return the names that a text defines, in order.
 
-    >>> defined("import numpy as np\\n\\ndef f(x):\\n    y = x\\n")
+    >>> defined_names("import numpy as np\\n\\ndef f(x):\\n    y = x\\n")
     ['np', 'f']
     """
-    return list(dict.fromkeys(name for statement in parsed([code])[code] for name in sorted(statement.defines)))
+    return list(dict.fromkeys(name for statement in parse([code])[code] for name in sorted(statement.defines)))
 
 
-def replaced(text: str, name: str, starter: str) -> str:
-    """A notebook's text with the starter in the cell of an exercise.
+def replace_cell(text: str, name: str, starter: str) -> str:
+    """Return a notebook's text with the starter in the cell of an exercise.
 
     Raises:
-        ValueError: it is no notebook, or has no such cell.
+        ValueError: The text is not a notebook, or has no such cell.
     """
-    whole = notebook(text)
-    found = [cell for cell in whole["cells"] if grade_id(cell) == name and cell.get("cell_type") == "code"]
+    notebook = load_notebook(text)
+    found = [cell for cell in notebook["cells"] if grade_id(cell) == name and cell.get("cell_type") == "code"]
     if not found:
         raise ValueError(f"it has no cell for {name}.")
     for cell in found:
         cell.update(source=starter.rstrip("\n").splitlines(keepends=True), outputs=[], execution_count=None)
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
-    """Those of a cell that define something."""
-    lines = re.split(r"\r\n?|\n", cell)  # what Python takes for the ends of lines, and nothing else
+    """Yield the statements of a cell that define something."""
+    lines = re.split(r"\r\n?|\n", cell)  # only the line ends that Python knows; `splitlines` has others
     firsts = [min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]) for node in body]
     ends = [node.end_lineno or node.lineno for node in body]
     for node, first, end, before, after in zip(
@@ -123,7 +130,7 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
         try:
             text = ast.unparse(node) if shared else "\n".join(lines[first - 1 : end])
             table = symtable.symtable(text, "<cell>", "exec")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # such as `return` outside of a function
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # such as `return` outside a function
             continue
         _check_scopes(table)
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
@@ -146,7 +153,7 @@ def _adds(node: ast.AST) -> TypeGuard[Any]:
 
 
 def _used(table: symtable.SymbolTable) -> Iterator[str]:
-    """Names that a statement, or a function in it, takes from the module."""
+    """Yield the names that a statement, or a function in it, takes from the module."""
     top = table.get_type() == "module"
     for symbol in table.get_symbols():
         if symbol.is_referenced() and (top or symbol.is_global()):
@@ -156,23 +163,23 @@ def _used(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def grade_id(cell: Any) -> Any:
-    """The name that nbgrader knows a cell by, if it has one."""
+    """Return the id that nbgrader gave a cell, if it has one."""
     for key in ("metadata", "nbgrader", "grade_id"):
         cell = cell.get(key) if isinstance(cell, dict) else None
     return cell
 
 
-def notebook(text: str) -> Any:
-    """A notebook's file as JSON has it.
+def load_notebook(text: str) -> Any:
+    """Parse the text of a notebook.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The text is not a notebook.
     """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no notebook: {error}.") from None
+        raise ValueError(f"it is not a notebook: {error}.") from None
     cells = found.get("cells") if isinstance(found, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise ValueError("it is no notebook: it has no cells.")
+        raise ValueError("it is not a notebook: it has no cells.")
     return found

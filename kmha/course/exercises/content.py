@@ -79,7 +79,7 @@ class Item:
         found = module.EXERCISE
         if not isinstance(found, Exercise):
             raise UnknownExerciseError(
-                f"{path}: EXERCISE must be a `kmha.course.exercises.Exercise`. Received {found!r}."
+                f"{path}: EXERCISE must be a `kmha.course.exercises.Exercise`. Received: {found!r}."
             )
         return found
 

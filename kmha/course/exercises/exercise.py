@@ -1,8 +1,7 @@
-"""What an exercise is: its checks, each with its points, and the wrong answers that are known by name.
+"""An exercise: its checks, each with its points, and its known wrong answers.
 
-An exercise has two files. `assignments/aN_…/NAME.py` is the master that is read by learners
-(`kmha.course.exercises.master`);
-`assignments/aN_…/checks/NAME.py` holds `EXERCISE`, made of what stands here:
+An exercise has two files. `assignments/aN_…/NAME.py` is the master (`kmha.course.exercises.master`), and
+`assignments/aN_…/checks/NAME.py` defines `EXERCISE`:
 
 >>> def draw(rng):
 ...     positions, features = sizes(rng, 2)
@@ -29,9 +28,9 @@ import numpy as np
 
 Inputs = dict[str, Any]
 Draw = Callable[[np.random.Generator], Inputs]
-# What is computed in the sandbox: a function of the answer's module and of the inputs.
+# What the sandbox computes: a function of the answer's module and of the inputs.
 Ask = Callable[[Any, Inputs], Any]
-# What is wrong with a result, in a sentence, or `None`: a function of the inputs, the result, and the solution's.
+# A function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
 Judge = Callable[[Inputs, Any, Any], str | None]
 
 LAYERS = (
@@ -52,20 +51,22 @@ _SMALL: contextvars.ContextVar[tuple[int | None] | None] = contextvars.ContextVa
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One thing that is checked, and what it is worth.
+    """A check, and its points.
 
     Attributes:
-        layer: one of `LAYERS`; "signature", "shape" and "unchanged" need no `judge`.
-        says: what is checked, as a learner reads it: "a padded position gets no weight".
-        points: what it is worth.
-        draw: makes the inputs, anew in every check: by argument name, arrays with pairwise different sizes.
-        ask: what the sandbox computes; by default the exercise's function is called with the inputs. It is sent there
-            as text: what it imports it imports inside, and it uses nothing of its module. `np` is NumPy,
-            `worker_api` is `kmha.sandbox.worker_api`.
-        judge: what is wrong with a result; by default it must equal the solution's, element by element.
-        times: how many draws.
-        tolerance: relative to the largest expected element.
-        visible: whether a learner of a released course (`kmha course release`) has this check too.
+        layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`.
+        says: What is checked, for the learner: "a padded position gets no weight".
+        points: Points of the check.
+        draw: Function of a random generator that returns new inputs for every call: arguments by name, with arrays
+            whose sizes are pairwise different.
+        ask: Function of the answer's module and the inputs that the sandbox computes. Its source is sent there, so it
+            uses nothing outside its own body, except `np`, which is NumPy, and `worker_api`, which is
+            `kmha.sandbox.worker_api`. Default: call the exercise's function with the inputs.
+        judge: Function of the inputs, the result and the solution's result that returns a sentence on what is wrong, or
+            `None`. Default: the result must equal the solution's, element by element.
+        times: Number of draws.
+        tolerance: Tolerance, relative to the largest expected element.
+        visible: Whether a released course (`kmha course release`) contains this check.
     """
 
     layer: str
@@ -82,21 +83,21 @@ class Check:
         if self.layer not in LAYERS:
             raise ValueError(f"layer must be one of {', '.join(LAYERS)}. Received: {self.layer!r}.")
         if self.points < 1:
-            raise ValueError(f"points must be a positive integer. Received: {self.points!r}, for {self.says!r}.")
+            raise ValueError(f"points must be a positive integer. Received: {self.points!r} for {self.says!r}.")
         if self.draw is None and self.layer != "signature":
-            raise ValueError(f"the check {self.says!r} needs a `draw`, which makes its inputs.")
+            raise ValueError(f"the check {self.says!r} needs a `draw` function for its inputs.")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Wrong:
-    """A wrong answer that people give, and what is said to them.
+    """A wrong answer that people give, and the message for those who give it.
 
     Attributes:
-        id: such as "key-is-enc-output"; where it is a mistake of `kmha.verify`'s bank, that one's id.
-        says: one or two sentences to the learner: what is wrong, not how the right line looks.
-        edits: pieces of the solution's text, each of which stands there once, and what stands in their place; or the
-            whole text of the wrong answer.
-        source: where people meet it: a seed, a thread with its number, a section of a paper.
+        id: Id, such as "key-is-enc-output"; if the bank of `kmha.verify` has the same mistake, its id there.
+        says: One or two sentences for the learner: what is wrong, but not the right line.
+        edits: Replacements in the solution's text, each of a piece that occurs exactly once; or the whole text of the
+            wrong answer.
+        source: Where the mistake is known from: a seed, a thread with its number, a section of a paper.
     """
 
     id: str
@@ -105,10 +106,10 @@ class Wrong:
     source: str = ""
 
     def text(self, solution: str) -> str:
-        """The wrong answer's whole text.
+        """Return the whole text of the wrong answer.
 
         Raises:
-            ValueError: a piece does not stand in the solution, or more than once.
+            ValueError: A piece does not occur in the solution exactly once.
         """
         if isinstance(self.edits, str):
             return self.edits
@@ -122,24 +123,25 @@ class Wrong:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exercise:
-    """What the checks' file of an exercise defines as `EXERCISE`.
+    """An exercise, as its file of checks defines it.
 
     Attributes:
-        title: as learners see it.
-        question: the question of a forum or thread that it answers, in our words, and where it was asked.
-        difficulty: 1 to 3.
-        minutes: that it is expected to take.
-        checks: in the order in which they are made.
-        wrong: wrong answers, in the order in which they are compared with a learner's.
-        uses: what an answer may import, besides the standard library: "numpy", "keras", "tensorflow", "matplotlib".
-        needs: exercises of the same assignment whose files an answer imports, as the learner wrote them.
-        forbids: names that an answer may not use, such as "MultiHeadAttention" where it is to be written.
-        bank: for an exercise that is attention itself: makes of the inputs a trial of `kmha.verify.chains.attention`,
-            so that every mistake of that bank is compared too.
-        bank_result: what the exercise returns, made of the chain's results.
-        serve: computes what the sandbox may call but not read (`kmha.sandbox.worker_api.remote`): called with a name
-            and with the arguments of the call.
-        seconds: that all checks may take in the sandbox, the import of what it uses aside.
+        title: Title for learners.
+        question: The question from a forum or thread that it answers, in our words, and where it was asked.
+        difficulty: 1, 2 or 3.
+        minutes: Minutes that it is expected to take.
+        checks: The checks, in order.
+        wrong: Known wrong answers, in the order in which they are compared with a learner's.
+        uses: Libraries that an answer may import: "numpy", "keras", "tensorflow", "matplotlib". The standard library is
+            always allowed.
+        needs: Names of exercises of the same assignment whose files, as the learner wrote them, an answer imports.
+        forbids: Names that an answer may not use, such as "MultiHeadAttention" in an exercise that implements it.
+        bank: For an exercise that is attention itself, a function that converts the inputs to a trial of
+            `kmha.verify.chains.attention`. Every mistake of the bank is then compared too.
+        bank_result: Function that converts the results of that chain to what the exercise returns.
+        serve: Function that computes what the sandbox may call but not read (`kmha.sandbox.worker_api.remote`). Called
+            with the name and the arguments of the request.
+        seconds: Time limit of all checks in the sandbox, without imports.
     """
 
     title: str
@@ -162,7 +164,7 @@ class Exercise:
 
 
 def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None = None) -> list[int]:
-    """Pairwise different sizes, so that no axis can pass for another; equal and small ones for a smallest case."""
+    """Draw pairwise different sizes, so that no axis can pass for another. Inside `small`, sizes are small instead."""
     if (small := _SMALL.get()) is not None:
         return _small_sizes(rng, count, least, *small)
     most = least + 2 * count + 1 if most is None else most
@@ -171,7 +173,7 @@ def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None
 
 @contextlib.contextmanager
 def small(largest: int | None) -> Iterator[None]:
-    """Within, `sizes` are from 1 to `largest`, or as small as they can be with all of them different."""
+    """Make `sizes` draw from 1 to `largest`; if `largest` is `None`, the smallest sizes that are all different."""
     token = _SMALL.set((largest,))
     try:
         yield
@@ -183,18 +185,18 @@ def _small_sizes(rng: np.random.Generator, count: int, least: int, largest: int 
     first = min(least, 2)
     if largest is None:
         return [int(size) for size in first + rng.permutation(count)]
-    # Where it must be three or more, an exercise needs that many; where two, that is for the sizes to tell axes apart.
+    # An exercise that sets `least` to 3 or more needs that many. The default of 2 only helps to tell axes apart.
     return [max(int(size), min(least, largest) if least > 2 else 1) for size in rng.integers(1, largest + 1, count)]
 
 
 def standard(
     draw: Draw, *, signature: int = 0, shape: int = 0, values: int = 0, unchanged: int = 0, **more: Any
 ) -> tuple[Check, ...]:
-    """The checks that most functions get, each if it has points; `more` are attributes of all of them."""
+    """Return the standard checks that have points. `more` are attributes of all of them."""
     found = (
         Check("signature", "it has the arguments of the starter", signature) if signature else None,
         Check("shape", "the result has the right structure, shapes and dtypes", shape, draw, **more) if shape else None,
         Check("values", "every element of the result is right", values, draw, **more) if values else None,
-        Check("unchanged", "the inputs are as they were", unchanged, draw, **more) if unchanged else None,
+        Check("unchanged", "the inputs are unchanged", unchanged, draw, **more) if unchanged else None,
     )
     return tuple(check for check in found if check is not None)

@@ -1,4 +1,4 @@
-"""Packages that only the assignments need, and that may not be installed."""
+"""Import the packages that only the assignments need, which may not be installed."""
 
 import importlib
 from types import ModuleType
@@ -7,14 +7,14 @@ from kmha.course.errors import CourseError
 
 
 class MissingPackageError(CourseError, ImportError):
-    """A package is not installed; the message says how to get it."""
+    """A package is not installed. The message says how to install it."""
 
 
 def load(name: str) -> ModuleType:
-    """The module of a package.
+    """Import a package.
 
     Raises:
-        MissingPackageError: it is not installed.
+        MissingPackageError: The package is not installed.
 
     >>> load("nbformat_of_3000")
     Traceback (most recent call last):

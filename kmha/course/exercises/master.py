@@ -1,9 +1,9 @@
-"""The master file of an exercise, from which every other form of it is made.
+"""The master file of an exercise, from which its starter, its notebook cells and its solution are made.
 
-It is a Python file in the percent format (https://jupytext.readthedocs.io). Its cells are, in this order: the text, in
-Markdown; the code, with the solution between `### BEGIN SOLUTION` and `### END SOLUTION`, nbgrader's marks; and three
-hints, Markdown cells with the tag "hint", each more explicit than the one before. A learner gets a stub in the place of
-the solution, or the comments that follow `### STARTER` in it, as code.
+The master is a Python file in the percent format (https://jupytext.readthedocs.io). It has these cells, in this order:
+the text, in Markdown; the code, with the solution between `### BEGIN SOLUTION` and `### END SOLUTION`, the marks of
+nbgrader; and three hints, Markdown cells with the tag "hint", each more explicit than the one before. Instead of the
+solution, a learner gets a stub, or the comments that follow `### STARTER`, uncommented.
 """
 
 import dataclasses
@@ -20,17 +20,17 @@ _REGION = re.compile(rf"^(?P<indent>[ \t]*){BEGIN}\n(?P<body>.*?)^[ \t]*{END}[ \
 
 
 class MasterError(CourseError, ValueError):
-    """A master file is not as it must be."""
+    """A master file does not have the required form."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Master:
-    """An exercise as it is written.
+    """The content of a master file.
 
     Attributes:
-        text: Markdown, with a heading on its first line.
-        code: with the solution between its marks.
-        hints: Markdown, three.
+        text: Markdown that begins with a heading.
+        code: Code with the solution between its marks.
+        hints: Three hints, in Markdown.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Master:
 
     @property
     def starter(self) -> str:
-        """The code with a stub, or what stands after `### STARTER`, in the place of every solution.
+        """The code with a stub, or the code after `### STARTER`, instead of each solution.
 
         >>> print(Master("", "def f(x):\\n    ### BEGIN SOLUTION\\n    return x\\n    ### END SOLUTION\\n", ()).starter)
         def f(x):
@@ -60,7 +60,7 @@ class Master:
 
 
 def _parts(region: re.Match[str]) -> tuple[str, str]:
-    """The solution and the starter of a region."""
+    """Return the solution and the starter of a region between the marks."""
     solution, given, starter = region["body"].partition(f"{region['indent']}{STARTER}\n")
     if not given:
         return solution, textwrap.indent(STUB, region["indent"]) + "\n"
@@ -68,12 +68,15 @@ def _parts(region: re.Match[str]) -> tuple[str, str]:
 
 
 def parse(text: str, name: str) -> Master:
-    """The master in a file's text.
+    """Parse the text of a master file.
+
+    Args:
+        text: The text.
+        name: Name of the file, for errors.
 
     Raises:
-        MasterError: it has not the cells that it must have; it says which.
+        MasterError: The file does not have the required cells.
     """
-    # It takes most of a second to import.
     cells = extras.load("jupytext").reads(text, fmt="py:percent").cells
     hints = tuple(cell.source for cell in cells if "hint" in cell.metadata.get("tags", ()))
     rest = [cell for cell in cells if "hint" not in cell.metadata.get("tags", ())]
@@ -86,8 +89,8 @@ def parse(text: str, name: str) -> Master:
 
 def _check(code: str, text: str, hints: tuple[Any, ...], name: str) -> None:
     if not text.startswith("# "):
-        raise MasterError(f"{name}: its text must begin with a heading, `# …`.")
+        raise MasterError(f"{name}: the text must begin with a heading, `# …`.")
     if len(hints) != 3:
         raise MasterError(f'{name}: expected three cells with the tag "hint". Received: {len(hints)}.')
     if not _REGION.search(code) or code.count(BEGIN) != code.count(END):
-        raise MasterError(f"{name}: its code must have a solution between `{BEGIN}` and `{END}`.")
+        raise MasterError(f"{name}: the code must have a solution between `{BEGIN}` and `{END}`.")

@@ -1,9 +1,10 @@
-"""An assignment as a notebook, made of the masters; and the answers in a notebook that comes back.
+"""Make the notebook of an assignment, and extract the answers from a notebook that a learner returns.
 
-The cells of an exercise are its text, its code and its check, with the metadata by which nbgrader knows a solution, a
-test with its points, and what may not be changed (https://nbgrader.readthedocs.io, schema 3). The cells come back in
-other forms: some editors drop metadata, and learners add cells, magics and second tries. What counts is what a kernel
-that ran them in order would have: the last definition of the exercise's name among its cells, and what that uses.
+The cells of an exercise are its text, its code and its check. Their metadata tells nbgrader which cell is a solution,
+which is a test with points, and which must not be changed (https://nbgrader.readthedocs.io, schema 3). In a returned
+notebook, an editor may have dropped the metadata, and the learner may have added cells, magics and second tries. What
+counts is the state of a kernel after it runs the cells in order: the last definition of the exercise's name among its
+cells, and what that uses.
 """
 
 import ast
@@ -14,14 +15,14 @@ from typing import Any
 from kmha.course.exercises import cells, extras
 from kmha.course.exercises.content import Assignment, Item
 
-SCHEMA = 3  # of nbgrader's metadata
-CODE, STATEMENTS = 256 << 10, 5_000  # in all code cells: letters, and statements that are not within another
+SCHEMA = 3  # version of nbgrader's metadata
+CODE, STATEMENTS = 256 << 10, 5_000  # limits for all code cells: characters, and top-level statements
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _MAGIC = re.compile(r"^[ \t]*(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
 
 
 def student(assignment: Assignment) -> Any:
-    """What a learner gets: a notebook with the starters.
+    """Return the notebook that a learner gets, with the starters.
 
     Raises:
         MissingPackageError: nbformat is not installed.
@@ -30,19 +31,19 @@ def student(assignment: Assignment) -> Any:
 
 
 def solved(assignment: Assignment) -> Any:
-    """The same with the solutions."""
+    """Return the notebook with the solutions."""
     return _notebook(assignment, {item.name: item.master.solution for item in assignment.items})
 
 
-def sources(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, str]:
-    """The answers in a notebook, by the exercises' names.
+def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, str]:
+    """Return the answers in a notebook, by the names of the exercises.
 
     Args:
-        notebook: as JSON gives it; what it holds is not trusted.
-        assignment: whose exercises are looked for.
+        notebook: The parsed JSON of the notebook, which is not trusted.
+        assignment: The assignment whose exercises to look for.
 
     Raises:
-        ValueError: it is no notebook, or its code is too long.
+        ValueError: It is not a notebook, or its code is too long.
     """
     titles = {item.master.title: item.name for item in assignment.items}
     names = {item.name for item in assignment.items}
@@ -55,21 +56,21 @@ def sources(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
             continue
         size += len(source)
         if size > CODE:
-            raise ValueError(f"its code cells hold more than {CODE >> 10} KiB.")
+            raise ValueError(f"its code cells contain more than {CODE >> 10} KiB.")
         current = id if id in names else current
         code = _without_magics(source)
         every.append((current, code))
         if current is not None:
             own.setdefault(current, []).append(code)
-    known = cells.parsed((code for _, code in every), STATEMENTS)
+    parsed = cells.parse((code for _, code in every), STATEMENTS)
     found = {}
     for item in assignment.items:
         name = item.name
         others = [code for of, code in every if of != name]
-        wanted = cells.defined(item.master.starter)
-        answer = cells.gathered([*others, *own.get(name, [])], name, *wanted, known=known)
+        wanted = cells.defined_names(item.master.starter)
+        answer = cells.gather([*others, *own.get(name, [])], name, *wanted, parsed=parsed)
         if answer is None and name in own:
-            answer = own[name][0]  # it cannot be parsed, or defines something else: whoever runs it says so
+            answer = own[name][0]  # running it gives the error
         if answer is not None:
             found[name] = answer
     return found
@@ -84,7 +85,7 @@ def _notebook(assignment: Assignment, codes: Mapping[str, str]) -> Any:
 
 
 def _of_item(v4: Any, item: Item, code: str) -> Iterator[Any]:
-    # Cells have ids, so that the same masters give the same file.
+    # With fixed ids, the same masters give the same file.
     number = item.name.replace("_", "-")[:50]
     text = item.master.text
     yield v4.new_markdown_cell(text, id=f"text-{number}", metadata=_locked(f"text-{item.name}"))
@@ -108,17 +109,17 @@ def _marked(
 
 
 def _without_imports(code: str, item: Item) -> str:
-    """What an exercise needs of those before stands in the cells before: there is no file of that name."""
+    """Replace imports of other exercises, which are in earlier cells of the notebook, not in files."""
     for name in item.spec.needs:
         code = re.sub(rf"^from {name} import ({name})\b.*$", rf"# {name}: as you wrote it above", code, flags=re.M)
     return code
 
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Of every cell its kind, its id for nbgrader, and its text."""
+    """Yield the kind, the nbgrader id and the text of each cell."""
     found = notebook.get("cells") if isinstance(notebook, Mapping) else None
     if not isinstance(found, list):
-        raise ValueError("it is no notebook: it has no cells.")
+        raise ValueError("it is not a notebook: it has no cells.")
     for cell in found:
         if not isinstance(cell, Mapping):
             continue
@@ -128,7 +129,7 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         if isinstance(source, list):
             source = "".join(line for line in source if isinstance(line, str))
         if isinstance(source, str):
-            # A notebook can hold half a character; a file cannot.
+            # A notebook can contain half of a surrogate pair; a UTF-8 file cannot.
             text = source.encode(errors="replace").decode()
             yield str(cell.get("cell_type")), marked if isinstance(marked, str) else "", text
 
@@ -138,7 +139,7 @@ def _headings(markdown: str) -> list[str]:
 
 
 def _without_magics(source: str) -> str:
-    """A cell as Python: without what only IPython understands. A cell in another language is none."""
+    """Return a cell without the syntax that only IPython understands; "" if it is in another language."""
     if _parses(source):
         return source
     first, _, rest = source.lstrip().partition("\n")

@@ -1,4 +1,4 @@
-"""The five documents from which the assignments grew: what people asked, and what confused them."""
+"""The five documents from which the assignments grew: questions that people asked, and texts that confused them."""
 
 import re
 
@@ -11,10 +11,10 @@ SEEDS = {
 }
 
 
-def spelled(source: str) -> str:
-    """A source with what its seeds are.
+def describe(source: str) -> str:
+    """Replace the seeds in a source by their descriptions.
 
-    >>> spelled("seed 003; a thread")
+    >>> describe("seed 003; a thread")
     'the article “Transformers Explained Visually, part 3” (Ketan Doshi, 2021); a thread'
     """
     return re.sub(r"\bseed 00\d", lambda found: SEEDS.get(found[0], found[0]), source)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kmha.course.exercises.exercise import Check
 from kmha.course.exercises.master import STUB
-from kmha.course.exercises.seeds import spelled
+from kmha.course.exercises.seeds import describe
 from kmha.course.judging.comparing import same, where
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, problem
@@ -65,11 +65,11 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
         if _all_equal(results, ran.results, tolerances) and (
             has_values or _messages(results) == _messages(ran.results)
         ):
-            return NamedMistake(wrong.id, wrong.says, spelled(wrong.source))
+            return NamedMistake(wrong.id, wrong.says, describe(wrong.source))
     for mistake, outputs in _BANK.get((runner.item, runner.seed), lambda: list(_bank_outputs(runner))):
         places = [index for index, output in enumerate(outputs) if output is not None]
         if places and all(_gives(results[index], outputs[index], tolerances[index]) for index in places):
-            return NamedMistake(mistake.id, mistake.says, spelled(mistake.source))
+            return NamedMistake(mistake.id, mistake.says, describe(mistake.source))
     return None
 
 

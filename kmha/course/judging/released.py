@@ -72,7 +72,7 @@ class ReleasedRunner(Runner):
         self.record = item.record
 
     @cached_property
-    def spec(self) -> Exercise:  # type: ignore[override]
+    def spec(self) -> Exercise:
         """The exercise, whose judges leave open whether a result other than the solution's is right."""
         checks = [
             dataclasses.replace(check, judge=partial(_same_or_undecided, check.tolerance)) if entry["judged"] else check

@@ -83,7 +83,7 @@ def _others(item: Item, sources: list[str]) -> dict[str, str]:
 
 
 def _answer(item: Item, sources: list[str]) -> str | None:
-    return cells.gathered(sources, item.name, *cells.defined(item.master.starter))
+    return cells.gather(sources, item.name, *cells.defined_names(item.master.starter))
 
 
 def _sources() -> list[str]:

@@ -51,7 +51,7 @@ class Workspace:
         if self.form == FILES:
             return text
         try:
-            found = notebooks.sources(cells.notebook(text), item.parent)
+            found = notebooks.answers(cells.load_notebook(text), item.parent)
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
         if item.name not in found:
@@ -84,14 +84,14 @@ class Workspace:
         if self.form == FILES:
             return self.code(item) == handout.starter_file(item)
         assignment = item.parent
-        return self.code(item) == notebooks.sources(notebooks.student(assignment), assignment).get(item.name)
+        return self.code(item) == notebooks.answers(notebooks.student(assignment), assignment).get(item.name)
 
     def reset(self, item: Item) -> Path:
         """Replace the answer with the starter, and return the path of a copy of the answer."""
         path = self.path(item)
         text = _read(path)
         try:
-            new = handout.starter_file(item) if self.form == FILES else cells.replaced(text, item.name, _cell(item))
+            new = handout.starter_file(item) if self.form == FILES else cells.replace_cell(text, item.name, _cell(item))
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
         copy = _copy(path)

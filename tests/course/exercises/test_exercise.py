@@ -51,7 +51,7 @@ def test_the_usual_checks():
     ("layer", "points", "draw", "message"),
     [
         ("value", 1, _draw, "layer must be one of signature, shape"),
-        ("values", 0, _draw, "points must be a positive integer. Received: 0, for 'right'."),
+        ("values", 0, _draw, "points must be a positive integer. Received: 0 for 'right'."),
         ("values", 1, None, "the check 'right' needs a `draw`"),
     ],
 )

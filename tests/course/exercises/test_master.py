@@ -66,7 +66,7 @@ def test_the_solution_and_the_starter():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("# # A title", "# A title", "its text must begin with a heading"),
+        ("# # A title", "# A title", "the text must begin with a heading"),
         ("# Three.\n", '# Three.\n\n# %% [markdown] tags=["hint"]\n# Four.\n', "Received: 4"),
         ('# %% [markdown] tags=["hint"]\n# One.\n', "", "Received: 2"),
         ("        ### END SOLUTION\n\n    def", "    def", "must have a solution between"),

@@ -14,7 +14,7 @@ def _cell(source, id=None, kind="code"):
 
 
 def _sources(doubling, *cells):
-    return notebooks.sources({"cells": list(cells)}, doubling)
+    return notebooks.answers({"cells": list(cells)}, doubling)
 
 
 def test_the_cells_of_a_learners_notebook(doubling):
@@ -54,7 +54,7 @@ def test_a_notebook_has_no_file_of_another_exercise(doubling):
 
 
 def test_solutions_come_back_and_pass(doubling, sandbox):
-    found = notebooks.sources(json.loads(nbformat.writes(notebooks.solved(doubling))), doubling)
+    found = notebooks.answers(json.loads(nbformat.writes(notebooks.solved(doubling))), doubling)
     assert list(found) == ["twice", "again"]
     for item in doubling.items:
         assert judge(item, found[item.name], sandbox, seed=3, files={"twice.py": found["twice"]}).passed
@@ -115,8 +115,8 @@ def test_what_cannot_be_parsed_is_handed_on_to_whoever_says_where(doubling):
 
 @pytest.mark.parametrize("notebook", [[], {}, {"cells": 3}, {"worksheets": []}, None, "text"])
 def test_what_is_no_notebook(doubling, notebook):
-    with pytest.raises(ValueError, match="it is no notebook"):
-        notebooks.sources(notebook, doubling)
+    with pytest.raises(ValueError, match="it is not a notebook"):
+        notebooks.answers(notebook, doubling)
 
 
 def test_cells_can_be_anything(doubling):
@@ -136,7 +136,7 @@ def test_cells_can_be_anything(doubling):
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
-        ([_cell("#" * 150_000), _cell("#" * 150_000)], "its code cells hold more than 256 KiB"),
+        ([_cell("#" * 150_000), _cell("#" * 150_000)], "its code cells contain more than 256 KiB"),
         ([_cell("a=1;" * 3_000), _cell("b=1;" * 3_000)], "more than 5,000 statements"),
     ],
 )

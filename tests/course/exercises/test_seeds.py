@@ -12,5 +12,5 @@ def test_every_seed_that_is_named_is_known():
 
 
 def test_what_is_no_seed_stays():
-    assert seeds.spelled("keras-team/keras#1") == "keras-team/keras#1"
-    assert seeds.spelled("seed 999") == "seed 999"
+    assert seeds.describe("keras-team/keras#1") == "keras-team/keras#1"
+    assert seeds.describe("seed 999") == "seed 999"

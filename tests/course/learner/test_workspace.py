@@ -193,7 +193,7 @@ def test_invalid_notebook(doubling, notebooks):
     item = doubling.items[0]
     notebooks.path(item).write_text("{}")
     for call in (notebooks.code, notebooks.reset):
-        with pytest.raises(WorkspaceError, match="it is no notebook"):
+        with pytest.raises(WorkspaceError, match="it is not a notebook"):
             call(item)
     notebooks.path(item).write_text('{"cells": []}')
     for call in (notebooks.code, notebooks.reset):
