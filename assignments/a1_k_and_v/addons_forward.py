@@ -1,19 +1,20 @@
 # %% [markdown]
 # # The whole layer in six equations
 #
-# **The question.** Where in the layer do Q, K and V come into being? Only the code tells. So follow the old Addons
-# layer from its list of inputs to its output, write down what it computes, and find the three on the way.
+# **The question.** Where in the layer do Q, K and V come into being? Only the code will tell you. So follow the
+# multi-head attention layer of TensorFlow Addons (now retired) from its list of inputs to its output, write down what
+# it computes, and find Q, K and V on the way.
 #
-# **The idea.** There are six steps. Three projections come first: query, key and value are each multiplied by a kernel
-# of their own, and only the results are Q, K and V. The fourth step compares every query position with every source
-# position: a dot product over the head size O, divided by √O. A softmax over the *source* positions turns these logits
-# into weights, which sum to one for each head and query position. In the fifth step the weights mix the values. The
-# sixth step is the output kernel, which has a part for every head. It turns the results of all heads into E features
-# and sums over the heads. You need no concatenation: a sum over heads and head size *is* the product of the
-# concatenated heads with one matrix.
+# **The idea.** There are six steps. Three projections come first: query, key and value are each multiplied by a
+# kernel of their own, and only the results are Q, K and V. The fourth step compares every query position with every
+# source position: a dot product over the head size O, divided by √O. A softmax over the *source* positions turns
+# these logits into weights, which sum to one for each head and query position. In the fifth step the weights mix the
+# values. The sixth step applies the output kernel, which has a part for every head. It turns the results of all heads
+# into E features and sums over the heads. You need no concatenation: a sum over heads and head size *is* the product
+# of the concatenated heads with one matrix.
 #
-# You call the layer with a list: `[query, key, value]`, or `[query, key]`, and then the key is also the value. For the
-# decoder's second attention, `[target, enc_output]` is enough.
+# You call the layer with a list, `[query, key, value]` or `[query, key]`. In the second case the key is also the
+# value. For the decoder's second attention, `[target, enc_output]` is enough.
 #
 # **The shapes.** The query is (B, T, I); key and value are (B, S, I). The three kernels are (H, I, O). The logits are
 # (B, H, T, S), the mixed values (B, T, H, O), the output kernel (H, O, E) and the output (B, T, E). There are no

@@ -6,13 +6,14 @@
 #
 # **The idea.** The arguments of `keras.layers.MultiHeadAttention` are `(query, value, key=None, query_mask=None,
 # value_mask=None, key_mask=None, attention_mask=None, return_attention_scores=False, …)`. The *value comes before the
-# key*, unlike in the paper, in `torch.nn.MultiheadAttention` and in the list of the old Addons layer. If key and value
-# are the same array, as in the decoder's second attention, no order is wrong. If they differ, the wrong order raises no
-# error as long as the shapes fit. The layer then compares the queries with the values, and mixes the keys.
+# key*, unlike in the paper, in `torch.nn.MultiheadAttention` and in the input list of the old TensorFlow Addons
+# layer. If key and value are the same array, as in the decoder's second attention, their order does not matter. If
+# they differ, the wrong order raises no error as long as the shapes fit. The layer then compares the queries with the
+# values, and mixes the keys.
 #
-# The fourth argument has changed too: in Keras 2 it was `attention_mask`, in Keras 3 it is the padding mask of the
-# query. A Transformer tutorial used a layer of its own, with `(v, k, q, mask)`. Code that was moved from one layer to
-# the other broke without any error.
+# The fourth argument is another trap: in Keras 2 it was `attention_mask`, but in Keras 3 it is the query's padding
+# mask. A Transformer tutorial defined its own layer, called with `(v, k, q, mask)`. Code that switched from that
+# layer to the built-in one broke silently.
 #
 # **The shapes.** The query is (B, T, I); key and value are (B, S, I). The mask is boolean, (B, T, S), and True where t
 # may attend to s. The output is (B, T, E), and the scores are (B, H, T, S).
@@ -43,7 +44,7 @@ def call_builtin(layer, query, key, value, mask):
 
 
 # %% [markdown] tags=["hint"]
-# You can pass any argument by its name. Then its place no longer matters.
+# You can pass any argument by its name. Then its position no longer matters.
 
 # %% [markdown] tags=["hint"]
 # Two arguments are better passed by name: the mask, which is the seventh argument and not the fourth, and the flag that

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # How much does a head matter? Ask its gradient
 #
-# **The question.** If you leave out each head in turn, you need one more loss for each head. With 12 layers of 12
-# heads, that is 144. Can a single backward pass tell you about the same?
+# **The question.** If you leave out each head in turn, you have to compute the loss once more for every head. With 12
+# layers of 12 heads, that is 144. Can a single backward pass tell you roughly the same thing?
 #
 # **The idea.** Put a factor ξ before the output of each head, with ξ = 1. Leaving the head out means taking its ξ to 0.
 # The derivative of the loss with respect to ξ, at 1, says how the loss begins to change on the way there. By the chain
@@ -61,4 +61,4 @@ def head_gradient(mixed, output_kernel, target):
 
 # %% [markdown] tags=["hint"]
 # Multiply it by `mixed` and sum over T and O. That leaves (B, H). Only now take the absolute value, and then the mean
-# over the batch. In another order you get another number.
+# over the batch. In a different order you get a different number.

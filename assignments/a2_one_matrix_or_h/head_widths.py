@@ -2,11 +2,12 @@
 # # p_q h = p_o, and what it costs
 #
 # **The question.** The textbook sets p_q h = p_k h = p_v h = p_o and p_o = num_hiddens. Some readers take p_q for
-# query_size. In the example both widths are 100 and there are five heads, so they see a contradiction. Others expect h
-# projections to have h times the parameters of one. Work out the widths and count the parameters.
+# query_size. In the book's example, query_size and num_hiddens are both 100 and there are five heads, so they see a
+# contradiction. Others expect h projections to have h times the parameters of one. Work out the widths and count the
+# parameters.
 #
 # **The idea.** p_q is not query_size. query_size is the width of a query *before* its projection; p_q is the width of
-# one head's query *after* it. A projection may lead from any width to any other. With num_hiddens = 100 and h = 5, p_q
+# one head's query *after* it. A projection can map any width to any other. With num_hiddens = 100 and h = 5, p_q
 # = p_k = p_v = 20, whether query_size is 100 or 30. And because each of the h matrices is h times narrower, all h
 # together have as many parameters as one matrix of the whole width. So h heads cost as much as a single head of that
 # width. There is only one condition: h must divide num_hiddens.

@@ -59,5 +59,5 @@ def softmax(logits):
 
 # %% [markdown] tags=["hint"]
 # Compute the logits twice from the same queries, once with the key bias and once without. Scale once, by 1/√O. Write a
-# softmax over the last axis that first subtracts each row's largest logit. To test yourself, subtract the two logits:
-# along all keys, the difference must be your first result.
+# softmax over the last axis that first subtracts each row's largest logit. To test yourself, subtract one set of
+# logits from the other: for every key, the difference must equal your first result.

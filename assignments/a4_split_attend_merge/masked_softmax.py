@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Rows with nothing to attend to
 #
-# **The question.** “My loss becomes NaN at some batch. All inputs are finite, and most batches are fine. Where does the
-# NaN come from?” People ask this again and again. Write a softmax that never makes that NaN.
+# **The question.** “My loss becomes NaN on certain batches. All inputs are finite, and most batches are fine. Where
+# does the NaN come from?” People ask this again and again. Write a softmax that never produces it.
 #
-# **The idea.** It comes from a row that may attend to nothing: a sentence of padding alone, or padding at the beginning
-# under a look-ahead mask. All logits of that row are -∞. Its largest logit is -∞ too, and -∞ - (-∞) is NaN. If you fill
-# in -1e9 instead, you hide the problem but do not solve it: the row then attends to everything that should be hidden. A
-# row that attends to nothing has scores of zero, and passes back no gradient.
+# **The idea.** It comes from a row with nothing to attend to: a sentence that is all padding, or padding at the
+# beginning under a look-ahead mask. All logits of that row are -∞. Its largest logit is -∞ too, and -∞ - (-∞) is NaN.
+# If you fill in -1e9 instead, you hide the problem but do not solve it: the row then attends to everything that
+# should be hidden. A row with nothing to attend to should have scores of zero and pass back no gradient.
 #
 # If you set NaN to 0 at the end, you repair only the scores. On the way back NaN is multiplied by 0, and NaN · 0 is
 # NaN. So the NaN must never arise. The same holds for hidden logits that are infinite or NaN themselves: *choose*
@@ -51,7 +51,8 @@ def masked_softmax(logits, mask, upstream):
 
 # %% [markdown] tags=["hint"]
 # Follow one row of -∞ through your softmax with pencil and paper. NaN arises in two places: once before the
-# exponential, and once after the sum. In both places, put in another number *before* you use it.
+# exponential, and once after the sum. In both places, substitute another number *before* the operation that produces
+# the NaN.
 
 # %% [markdown] tags=["hint"]
 # First choose: the logit where the mask is True, -∞ elsewhere (`np.where`, not a product). If the largest logit of a

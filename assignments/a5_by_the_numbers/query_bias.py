@@ -6,8 +6,8 @@
 #
 # **The idea.** There is no mistake, but the formula leaves something out. The layer is a `torch.nn.Linear`, which has a
 # bias. It computes Q = X W^T + b, with a transpose because torch stores a weight as (out, in). Subtract X W^T from Q,
-# and what is left is b: the same in every row, except for what the rounding of the printed numbers adds, a little above
-# or below. So the best estimate of b is the mean over all rows. Here b is about (0.16, -0.05, -0.23, 0.21, -0.06,
+# and what is left is b: the same in every row, apart from small rounding errors in either direction. So the best
+# estimate of b is the mean over all rows. Here b is about (0.16, -0.05, -0.23, 0.21, -0.06,
 # -0.22, -0.10, -0.20), and the rows scatter around it by 0.015 to 0.035.
 #
 # **The shapes.** X is (B, T, I): B sentences, T positions, I features. The weight is (E, I): I features come in, E go

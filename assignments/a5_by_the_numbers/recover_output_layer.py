@@ -1,8 +1,8 @@
 # %% [markdown]
 # # W_O by least squares
 #
-# **The question.** The article prints the joined heads A and the output, but not the output layer between them. Are the
-# two enough to get its weight and bias back? And how would you know that they are right?
+# **The question.** The article prints the joined heads A and the output, but not the output layer between them. Are
+# these two arrays enough to recover its weight and bias? And how would you know that the result is right?
 #
 # **The idea.** Every token gives one equation for each output feature: the I numbers of A times an unknown column of
 # the kernel, plus an unknown bias. There are 18 tokens, and only 8 + 1 unknowns for each column. With more equations
@@ -11,9 +11,10 @@
 #
 # How well must it fit? A number that is printed with two decimals is off by at most half a step, 0.005. In one equation
 # these errors add up: half a step for the output, and half a step for each number of A, times its weight. So the error
-# is at most ½ · step · (1 + Σ|w|), with the sum over the column. If the two arrays belong together, no fit is worse
-# than that. For the article, the root mean square of the residual is between 0.0016 and 0.0029, and the bound between
-# 0.010 and 0.013. For comparison, a merge without the transpose leaves 0.29 to 0.62.
+# is at most ½ · step · (1 + Σ|w|), with the sum over the column. If the two arrays belong together, the root mean
+# square of the residual stays within this bound. For the article, the root mean square of the residual is between
+# 0.0016 and 0.0029, and the bound between
+# 0.010 and 0.013. For comparison, a merge without the transpose leaves a residual of 0.29 to 0.62.
 #
 # **The shapes.** A is (B, T, I) and the output (B, T, E): B sentences, T positions, I features in, E out. The kernel is
 # (I, E), as in A @ kernel, and the bias is (E,).
@@ -101,7 +102,7 @@ def recover_output_layer(joined, output, step=0.01):
 
 
 # %% [markdown] tags=["hint"]
-# A token is a row, whichever sentence it belongs to. Put all B·T of them below each other. `np.linalg.lstsq` takes all
+# A token is a row, whichever sentence it belongs to. Stack all B·T of them. `np.linalg.lstsq` takes all
 # E columns of the output at once.
 
 # %% [markdown] tags=["hint"]

@@ -13,13 +13,13 @@
 # **The shapes.** The query is (B, T, I), and value and key are (B, S, J). The output is (B, T, I), as wide as the
 # query.
 #
-# **Worked example.** Take T = S = 3, a causal mask, and a padding mask that hides position 0. Query 0 may attend to
-# nothing, query 1 to position 1, and query 2 to positions 1 and 2. The mix is zeros for query 0, so its output is the
-# merge's bias. (The built-in layer does this only if it returns scores or has dropout. Otherwise it averages all
+# **Worked example.** Take T = S = 3, a causal mask, and a padding mask that hides position 0. Query 0 has nothing to
+# attend to, query 1 to position 1, and query 2 to positions 1 and 2. The mix is zeros for query 0, so its output is
+# the merge's bias. (The built-in layer does this only if it returns scores or has dropout. Otherwise it averages all
 # values there.)
 #
 # When you are done, try your layer in the folder of `HeadsAttention.py`: `kmha diagnose
-# HeadsAttention:HeadsAttention` says that it is right, or what is wrong. `kmha compare --layer
+# HeadsAttention:HeadsAttention` tells you whether it is right and, if not, what is wrong. `kmha compare --layer
 # HeadsAttention:HeadsAttention` goes through every argument of the built-in layer, with random sizes, and shows which
 # of them yours does not have yet. In a notebook, use `from kmha.verify import compare, diagnose`, then
 # `diagnose(HeadsAttention)` and `compare(HeadsAttention)`.
@@ -110,13 +110,13 @@ class HeadsAttention(keras.layers.Layer):
 # %% [markdown] tags=["hint"]
 # In `build`, make one `HeadProjection` for each of query, key and value, a `HeadMerge` whose `output_dim` is the
 # query's width, and a `keras.layers.Dropout`. Build each with the shape of its input. Pass `dtype=self.dtype_policy`
-# to each, so that all compute as your layer does.
+# to each, so that they all compute in your layer's dtype.
 
 # %% [markdown] tags=["hint"]
-# In `call`: fill in the key; combine the two masks into one (`ops.logical_and`), making the causal one from two
-# `ops.arange`, since sizes may be unknown (`ops.shape`); project; scores; dropout; mix; merge. Keep the scores before
-# dropout to return them.
+# In `call`: fill in the key, and combine the two masks into one with `ops.logical_and`. Make the causal mask from two
+# `ops.arange`, and get their lengths from `ops.shape`, because sizes may be unknown. Then project, compute the
+# scores, apply dropout, mix, and merge. Keep the scores before dropout to return them.
 
 # %% [markdown] tags=["hint"]
-# The causal mask compares the keys' numbers, (1, 1, S), with the queries' numbers, (1, T, 1), and is (1, T, S). That
-# broadcasts against masks of three axes and of four. Pass `training` to the dropout layer.
+# The causal mask compares the key positions, (1, 1, S), with the query positions, (1, T, 1), which gives (1, T, S).
+# That broadcasts against masks with three or four axes. Pass `training` to the dropout layer.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # The fully connected part
 #
-# **The question.** Between the attentions there are "fully connected layers". How wide are they, which activation do
-# they have, and do positions see each other in them?
+# **The question.** Between the attention layers there are "fully connected layers". How wide are they, which
+# activation do they have, and do positions see each other in them?
 #
 # **The idea.** Two dense layers: one up to a larger width with a relu, and one down again without a relu, so that the
 # result may be negative when it is added to the residual stream. They act on each position separately: `Dense`

@@ -36,7 +36,7 @@ def scaled_dot_product_attention(q, k, v, mask=None):
         mask: Boolean, broadcasts to (B, T, S), True where a query may attend; `None` hides nothing.
 
     Returns:
-        The output (B, T, V) and the weights (B, T, S). The weights of a query that may attend to nothing are 0.
+        The output (B, T, V) and the weights (B, T, S). The weights of a query with nothing to attend to are 0.
     """
     ### BEGIN SOLUTION
     logits = np.matmul(q, np.swapaxes(k, -1, -2)) / np.sqrt(k.shape[-1])

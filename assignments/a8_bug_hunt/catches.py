@@ -1,7 +1,7 @@
 # %% [markdown]
 # # The test that catches it
 #
-# **The question.** The programs of this assignment run, give the right shape, and train. How would one have noticed the
+# **The question.** The programs of this assignment run, give the right shape, and train. How could you have noticed the
 # mistakes? A falling loss did not show them. What does a test look like that does?
 #
 # **The idea.** A test of attention compares every element with something simpler that cannot contain the same mistake:
@@ -13,13 +13,13 @@
 # - the values differ between heads and between sentences.
 #
 # **What you write.** A function that takes an implementation and raises an `AssertionError` if it is wrong. The check
-# calls your function with about a hundred implementations. Most of them make one mistake from the bank of `kmha diagnose`.
-# Some are right and must pass, float32 rounding included. You cannot read the implementations, only call them. The check
-# says how many mistakes your test finds, and names one that it misses.
+# calls your function with about a hundred implementations. Most of them make one mistake from the bank of `kmha
+# diagnose`. Some are right and must pass, float32 rounding included. You cannot read the implementations, only call
+# them. The check says how many mistakes your test finds, and names one that it misses.
 #
-# **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and a
-# boolean mask (B, T, S), in which True means *attend*, or `None`. It returns the output (B, H, T, O) and the scores
-# (B, H, T, S). The logits are divided by √O. A row that may attend to nothing gives zeros.
+# **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O)
+# and a boolean mask (B, T, S), in which True means *attend*, or `None`. It returns the output (B, H, T, O) and the
+# scores (B, H, T, S). The logits are divided by √O. A row with nothing to attend to gives zeros.
 #
 # **Worked example.** With `T = S = O = 4` and no mask, an implementation that exchanges T and S passes every test that
 # checks only shapes.
@@ -61,9 +61,10 @@ def catches(attention):
 # or a sum that you can check by eye. Compare every element with it.
 
 # %% [markdown] tags=["hint"]
-# Call it at least twice: without a mask, and with a mask that differs from sentence to sentence and from row to row, and
-# hides everything in one row. Choose five different sizes for B, H, T, S and O.
+# Call it at least twice: without a mask, and with a mask that differs from sentence to sentence and from row to row,
+# and hides everything in one row. Choose five different sizes for B, H, T, S and O.
 
 # %% [markdown] tags=["hint"]
 # `np.allclose(received, expected, atol=1e-5)` compares every element, and leaves room for float32. Compare the shapes
-# first, because `allclose` broadcasts. Compare both the scores and the output: each shows mistakes that the other hides.
+# first, because `allclose` broadcasts. Compare both the scores and the output: each shows mistakes that the other
+# hides.

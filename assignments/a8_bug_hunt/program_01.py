@@ -14,7 +14,7 @@
 # **Worked example.** The program gets this case right: one head, O = 4, a projected query (2, 0, 0, 0) and a
 # projected key (3, 0, 0, 0). Their product is 6, and the logit that goes into the softmax is 3.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `heads-all-first`: Every head computes what the first head computes.

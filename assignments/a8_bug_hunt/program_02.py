@@ -13,7 +13,7 @@
 # **Worked example.** The program gets this case right: T = S = 2, and all elements of query and key are 0. Every
 # score is 1/2, and the output for the values 4 and 8 is 6.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `logits-query-query`: The logits are query · query instead of query · key.

@@ -13,7 +13,7 @@
 # **Worked example.** The program gets this case right: S = 2, and both keys have the value 5. Whichever of the two
 # is hidden, the output is 5.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `mask-after-softmax`: The mask is applied after the softmax, and the rows are not divided by their new sum, which

@@ -13,7 +13,7 @@
 # **Worked example.** The program gets this case right: four keys, nothing hidden, and a query of zeros. Every score
 # is 1/4, and the output is the mean of the four values.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `mask-added-ones`: The mask is added to the logits as 1 and 0: a hidden logit loses 1, not everything.

@@ -14,7 +14,7 @@
 # **Worked example.** The program gets this case right: B = 1, H = 2. The one sentence's mask is there twice, once
 # for each head.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `heads-reshaped`: The heads are split by a reshape without a transpose, which mixes positions and features.

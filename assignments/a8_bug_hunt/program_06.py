@@ -13,7 +13,7 @@
 # **Worked example.** The program gets this case right: all positions have the value (5, 7). Then every output is
 # (5, 7) whatever the scores are, because the rows sum to one.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `causal-itself-only`: The causal mask is a diagonal: each position attends to itself alone.
@@ -21,7 +21,7 @@
 # - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 instead of s ≤ t.
 # - `causal-reversed`: The causal mask is reversed: it hides the past, and positions attend to themselves and to the
 #   future.
-# - `causal-strict`: The causal mask hides the position itself: s < t instead of s ≤ t.
+# - `causal-strict`: The causal mask hides each position from itself: s < t instead of s ≤ t.
 # - `causal-wrong-corner`: If T ≠ S, the causal mask is aligned to the lower right corner instead of the upper left.
 # - `causal-zeroes-logits`: The future's logits become 0 instead of -∞ (tril of the logits), so they keep a share of
 #   exp(0).

@@ -1,20 +1,20 @@
 # %% [markdown]
-# # Program 7: a triangle that is no square
+# # Program 7: a causal mask that is not square
 #
 # **The question.** In self-attention two implementations agree to the last digit. Called with five queries and seven
-# keys, one of them sees two positions further than the other. Both call it causal.
+# keys, one of them sees two positions further than the other. Both claim to be causal.
 #
-# **The idea.** Causal means that a query sees no key at a later position, so we must know at which position each of
-# them stands. Here both sequences begin at position 0, and query t sees the keys s ≤ t, as with Keras'
+# **The idea.** Causal means that a query sees no key at a later position, so we need to know the position of every
+# query and every key. Here both sequences begin at position 0, and query t sees the keys s ≤ t, as with Keras'
 # `use_causal_mask`. (Other code puts the last query beside the last key. That is right if the queries continue a
-# sequence whose keys are cached, but it is another question.)
+# sequence whose keys are cached, but that is a different case.)
 #
 # **The shapes.** The query is (B, H, T, O), and key and value are (B, H, S, O): B sentences, H heads, T and S
 # positions, O features per head. T may be smaller or larger than S.
 #
 # **Worked example.** The program gets this case right: T = S = 3. The queries see one, two and three keys.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `causal-inverted`: The causal mask is inverted: positions attend to the future alone.
@@ -23,10 +23,10 @@
 # - `causal-one-ahead`: The causal mask lets each position see the next one: s ≤ t + 1 instead of s ≤ t.
 # - `causal-reversed`: The causal mask is reversed: it hides the past, and positions attend to themselves and to the
 #   future.
-# - `causal-strict`: The causal mask hides the position itself: s < t instead of s ≤ t.
+# - `causal-strict`: The causal mask hides each position from itself: s < t instead of s ≤ t.
 # - `causal-wrong-corner`: If T ≠ S, the causal mask is aligned to the lower right corner instead of the upper left.
-# - `logits-key-query`: The logits are key · query instead of query · key: they are transposed, or the two are
-#   swapped.
+# - `logits-key-query`: The logits are key · query instead of query · key: either the logits are transposed, or query
+#   and key are swapped.
 # - `scale-keys`: The logits are divided by √S, the root of the number of keys, instead of √O.
 # - `softmax-over-queries`: The softmax runs over the queries instead of the keys: columns sum to one.
 
@@ -71,4 +71,4 @@ def program_07(query, key, value):
 # both.
 
 # %% [markdown] tags=["hint"]
-# Read in NumPy's manual what the third argument of `np.tri` shifts, and what it is if you leave it out.
+# Look up in the NumPy manual what the third argument of `np.tri` shifts, and what its default is.

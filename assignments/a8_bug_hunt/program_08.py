@@ -15,7 +15,7 @@
 # **Worked example.** The program gets this case right: a mask without any False hides nothing, along whichever
 # axis.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `kernels-key-value-swapped`: The kernels of key and value are swapped.

@@ -15,7 +15,7 @@
 # **Worked example.** The program gets this case right: one token, T = S = 1. There is one score, 1, and the output
 # is the projected value times the output kernel.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `batch-as-one-sequence`: All items are laid end to end in one sequence: every position attends to the whole batch.

@@ -14,7 +14,7 @@
 # **Worked example.** The program gets this case right: T = 1. Two heads with the results 1, 2 and 3, 4 give the row
 # 1, 2, 3, 4.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `heads-all-last`: Every head computes what the last head computes: a loop variable is read after the loop.

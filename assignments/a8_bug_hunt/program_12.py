@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Program 12: what is kept is given
+# # Program 12: dropout with a given mask
 #
 # **The question.** "The weights are loaded, only the seed is not fixed, and the translation changes from call to
 # call." In training everything is as it should be.
@@ -14,7 +14,7 @@
 # **Worked example.** The program gets this case right: in training, with the rate 0.5, the scores 0.5, 0.5, of
 # which the first is kept, become 1, 0.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `dropout-at-inference`: Dropout is active outside of training.

@@ -14,7 +14,7 @@
 # **Worked example.** The program gets this case right: E = T = 2, and the sum of input and attention is ((1, 3),
 # (3, 1)). Either way the mean is 2 and the deviation 1: ((-1, 1), (1, -1)).
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `norm-gain-bias-swapped`: The normalization's formula is wrong: gain and bias are swapped.

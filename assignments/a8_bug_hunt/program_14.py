@@ -15,7 +15,7 @@
 # the mean 0 and the variance 1. Then the attention part gives back the inputs themselves (except for the epsilon),
 # and it does not matter which of the two is added.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `feed-forward-activation-missing`: The feed-forward network has no activation: its two layers are one linear map.

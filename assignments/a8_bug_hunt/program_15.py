@@ -14,7 +14,7 @@
 # **Worked example.** The program gets this case right: feature 0 of position 3 gets sin 3 = 0.141 on top of the
 # embedding. All features of position 0 are right as well: 0 at the sines, 1 at the cosines.
 #
-# **Name it, then fix it.** The program below runs and gives the right shape, and one thing in it is wrong. Fix it,
+# **Name it, then fix it.** The program below runs and returns the right shape, but one thing in it is wrong. Fix it,
 # and set `MISTAKE` to the id of the mistake. It is one of these:
 #
 # - `embedding-unscaled`: The embedding is not multiplied by √d.

@@ -69,7 +69,7 @@ def trial(inputs):
 
 EXERCISE = Exercise(
     title="The whole layer in six equations",
-    question="Where in the layer are Q, K and V, and what happens to them? (seed 000, a course's forum)",
+    question="Where in the layer are Q, K and V, and what happens to them? (seed 000, a course forum)",
     difficulty=2,
     minutes=25,
     checks=(

@@ -61,7 +61,7 @@ def ask(answer, inputs):
 
 EXERCISE = Exercise(
     title="In what order does the built-in layer take its arguments?",
-    question="Which of `mha(x, enc_output, enc_output)` is the key? (seed 000; keras-team/keras#19257)",
+    question="Which argument of `mha(x, enc_output, enc_output)` is the key? (seed 000; keras-team/keras#19257)",
     difficulty=1,
     minutes=10,
     checks=(
@@ -76,13 +76,13 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "inputs-key-value-swapped",
-            "You exchanged key and value. By place, the second argument is the value and the third is the key.",
+            "You exchanged key and value. By position, the second argument is the value and the third is the key.",
             {CALL: CALL.replace("query, value, key=key", "query, key, value")},
             "keras-team/keras#19257",
         ),
         Wrong(
             "inputs-value-is-key",
-            "You never passed the value. You gave the key as the second argument, which is the value, and gave no key.",
+            "You never passed the value. You passed the key as the second argument, where the layer expects the value, and passed nothing as the key.",
             {CALL: CALL.replace("query, value, key=key", "query, key")},
         ),
         Wrong(
@@ -99,14 +99,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-as-fourth",
-            "You passed the mask by its place. In Keras 3 the fourth argument is the padding mask of the query, not "
+            "You passed the mask by position. In Keras 3 the fourth argument is the padding mask of the query, not "
             "the attention mask.",
             {CALL: CALL.replace("value, key=key, attention_mask=mask", "value, key, mask")},
             "the order of Keras 2",
         ),
         Wrong(
             "mask-inverted",
-            "You inverted the mask. For the built-in layer, True means attend; a tutorial's masks had 1 where to hide.",
+            "You inverted the mask. For the built-in layer, True means attend; in one tutorial, a 1 in the mask meant *hide*.",
             {CALL: CALL.replace("=mask", "=~mask")},
             "nyu-mll/jiant#465",
         ),

@@ -18,7 +18,7 @@ def draw(rng):
 
 EXERCISE = Exercise(
     title="K and V of the decoder's second attention",
-    question="Does `key=enc_output` mean that K is `enc_output`? (seed 000, a course's forum)",
+    question="Does `key=enc_output` mean that K is `enc_output`? (seed 000, a course forum)",
     difficulty=1,
     minutes=10,
     checks=standard(draw, signature=1, shape=2, values=6, unchanged=1),

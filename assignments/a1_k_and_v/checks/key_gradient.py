@@ -72,7 +72,7 @@ def judge_nonzero(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="The key kernel learns",
-    question="Is the matrix that makes K from `enc_output` trained, and by what? (seed 000, a course's forum)",
+    question="Is the matrix that makes K from `enc_output` trained, and by what? (seed 000, a course forum)",
     difficulty=3,
     minutes=35,
     checks=(

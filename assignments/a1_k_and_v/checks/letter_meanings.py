@@ -29,7 +29,7 @@ def ask(answer, inputs):
 
 EXERCISE = Exercise(
     title="What does each letter mean?",
-    question="Do N and M count features, and is O the width of the output? (seed 000, a course's forum)",
+    question="Do N and M count features, and is O the width of the output? (seed 000, a course forum)",
     difficulty=1,
     minutes=10,
     checks=(

@@ -47,7 +47,7 @@ def draw_equal(rng):
 
 EXERCISE = Exercise(
     title="How large is each letter?",
-    question="What are N, M, H, I and O in the layer's equations, and is N = M = O? (seed 000, a course's forum)",
+    question="What are N, M, H, I and O in the layer's equations, and is N = M = O? (seed 000, a course forum)",
     difficulty=1,
     minutes=15,
     checks=(

@@ -88,7 +88,7 @@ def judge_labels(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="What each head looks at",
-    question="How do you draw the attention weights of each head? (seed 001, a textbook's forum: exercise 1)",
+    question="How do you draw the attention weights of each head? (seed 001, a textbook forum: exercise 1)",
     difficulty=2,
     minutes=20,
     checks=(

@@ -38,7 +38,7 @@ def judge_differences(inputs, result, expected):
         one = np.eye(heads)[head] * step
         change = np.abs(losses(inputs, 1 + one) - losses(inputs, 1 - one)).mean() / (2 * step)
         if not abs(change - result[head]) <= 1e-5 * np.abs(expected).max():
-            return f"a small change of the factor before head {head} does not change the losses by this much."
+            return f"a small change of the factor before head {head} does not change the losses by as much as you returned."
     return None
 
 

@@ -73,7 +73,7 @@ def judge_only(*names):
 
 EXERCISE = Exercise(
     title="p_q h = p_o, and what it costs",
-    question="Does p_q h = p_o contradict five heads, and do h heads have h times the parameters? (seed 001, a "
+    question="Can p_q h = p_o hold with five heads, and do h heads have h times the parameters? (seed 001, a "
     "textbook's forum)",
     difficulty=1,
     minutes=15,
@@ -129,7 +129,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "large-as-one-head",
-            "You counted the large projection with the width of one head. It leads to num_hiddens.",
+            "You counted the large projection with the width of one head. It projects onto num_hiddens features.",
             {LARGE: '"large": (query_size + more) * width'},
         ),
         Wrong(

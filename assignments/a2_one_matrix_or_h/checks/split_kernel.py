@@ -44,7 +44,7 @@ def judge_products(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="One large kernel is h small ones",
-    question="Where are the h matrices if the class has only one? (seed 001, a textbook's forum)",
+    question="Where are the h matrices if the class has only one? (seed 001, a textbook forum)",
     difficulty=1,
     minutes=15,
     checks=(

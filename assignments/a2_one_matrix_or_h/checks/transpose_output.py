@@ -38,7 +38,7 @@ def judge_one_position(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="And back: the heads side by side",
-    question="What does transpose_output do? (seed 001, a textbook's forum)",
+    question="What does transpose_output do? (seed 001, a textbook forum)",
     difficulty=1,
     minutes=10,
     checks=(

@@ -39,7 +39,7 @@ def judge_one_head(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="The heads move into the batch",
-    question="What does transpose_qkv do, and why is one reshape not enough? (seed 001, a textbook's forum)",
+    question="What does transpose_qkv do, and why is one reshape not enough? (seed 001, a textbook forum)",
     difficulty=1,
     minutes=15,
     checks=(

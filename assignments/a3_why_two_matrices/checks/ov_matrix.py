@@ -37,7 +37,7 @@ def judge_sums(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="The other pair of matrices",
-    question="Is there another pair of matrices in a head of which only the product counts? (seed 002, carried on)",
+    question="Does a head contain another pair of matrices that matters only through its product? (seed 002, carried on)",
     difficulty=2,
     minutes=15,
     checks=(

@@ -48,7 +48,7 @@ def draw_zeros(rng):
 
 EXERCISE = Exercise(
     title="What two thin matrices cannot make",
-    question="Can the pair W_i^Q and W_i^K make every W_i? (seed 002, a comment: the product is rank deficient)",
+    question="Can the product of W_i^Q and W_i^K be any matrix W_i? (seed 002, a comment: the product is rank deficient)",
     difficulty=2,
     minutes=15,
     checks=(

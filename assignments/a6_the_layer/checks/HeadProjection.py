@@ -105,7 +105,7 @@ def right_weights(inputs, result, expected):
 
 EXERCISE = Exercise(
     title="The projection into heads, as a layer",
-    question="How do you make the (heads, in, head size) kernel of TensorFlow Addons as a Keras layer? (seed 000)",
+    question="How do you write a Keras layer whose kernel has the shape used in TensorFlow Addons, (heads, in, head size)? (seed 000)",
     difficulty=2,
     minutes=20,
     uses=("numpy", "keras", "tensorflow"),

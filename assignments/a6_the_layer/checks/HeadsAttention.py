@@ -224,13 +224,13 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-replaces-causal",
-            "With an `attention_mask`, your causal mask disappears. Both must hide.",
+            "With an `attention_mask`, your causal mask disappears. Both masks must apply.",
             {BOTH: "mask = causal if mask is None else mask"},
             "FGA-DIKU/BONSAI#344",
         ),
         Wrong(
             "causal-replaces-others",
-            "With `use_causal_mask`, your `attention_mask` has no effect. Both must hide.",
+            "With `use_causal_mask`, your `attention_mask` has no effect. Both masks must apply.",
             {BOTH: "mask = causal"},
             "keras-team/keras-io#482, huggingface/transformers#37807",
         ),
@@ -242,7 +242,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "causal-strict",
-            "Your causal mask hides the position itself: you wrote s < t instead of s ≤ t.",
+            "Your causal mask hides each position from itself: you wrote s < t instead of s ≤ t.",
             {CAUSAL: CAUSAL.replace("<=", "<")},
             "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),

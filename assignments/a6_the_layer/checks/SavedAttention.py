@@ -102,7 +102,7 @@ def config(answer, inputs):
 
 EXERCISE = Exercise(
     title="A layer that is saved, and that passes masks on",
-    question="Why can `load_model` not make my layer again, and where does the embedding's mask go? (Keras' guide on custom layers; keras-team/keras-io#1046)",
+    question="Why can't `load_model` rebuild my layer, and where does the embedding's mask go? (Keras' guide on custom layers; keras-team/keras-io#1046)",
     difficulty=2,
     minutes=25,
     uses=("numpy", "keras", "tensorflow"),
@@ -155,13 +155,13 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-replaces-padding",
-            "With an `attention_mask`, you do not use the padding masks. Both must hide.",
+            "With an `attention_mask`, you do not use the padding masks. Both masks must apply.",
             {BOTH: "mask = padding if mask is None else mask"},
             "Vaswani et al. 2017, section 3.2.3",
         ),
         Wrong(
             "padding-replaces-mask",
-            "With a padding mask, you do not use `attention_mask`. Both must hide.",
+            "With a padding mask, you do not use `attention_mask`. Both masks must apply.",
             {BOTH: "mask = padding"},
             "Vaswani et al. 2017, section 3.2.3",
         ),

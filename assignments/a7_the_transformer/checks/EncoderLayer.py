@@ -63,7 +63,7 @@ def called(answer, inputs):
 
 EXERCISE = Exercise(
     title="The encoder layer",
-    question="What is added to what, before the normalization or after it? (asked in tensorflow/models#7533; "
+    question="What is added to what, and does the addition come before the normalization or after it? (asked in tensorflow/models#7533; "
     "harvardnlp/annotated-transformer#1)",
     difficulty=2,
     minutes=20,

@@ -41,7 +41,7 @@ def shapes(answer, inputs):
 
 EXERCISE = Exercise(
     title="The fully connected part",
-    question="How wide is the part between the attentions, and where is its activation? (Vaswani et al. 2017, section 3.3)",
+    question="How wide is the part between the attention layers, and where is its activation? (Vaswani et al. 2017, section 3.3)",
     difficulty=1,
     minutes=8,
     uses=("numpy", "keras", "tensorflow"),

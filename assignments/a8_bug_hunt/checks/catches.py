@@ -176,7 +176,7 @@ MEANS = (
 
 EXERCISE = Exercise(
     title="The test that catches it",
-    question="How would one have noticed that the layer is wrong? (asked under every program of this assignment, in its thread)",
+    question="How could you have noticed that the layer was wrong? (asked in the thread behind every program of this assignment)",
     difficulty=3,
     minutes=30,
     checks=(

@@ -25,7 +25,7 @@ def trial(inputs):
 
 EXERCISE = Exercise(
     title="Program 2: positions before the batch",
-    question="Which axis does a softmax go over, if the positions stand first? (labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254)",
+    question="Which axis does a softmax run over if the positions come first? (labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254)",
     difficulty=1,
     minutes=10,
     checks=(

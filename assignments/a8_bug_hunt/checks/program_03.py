@@ -52,7 +52,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-missing",
-            "Your program hides nothing any more.",
+            "Your program no longer hides anything.",
             {HIDDEN: "hidden = np.zeros_like(mask)[:, None]"},
             "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
         ),

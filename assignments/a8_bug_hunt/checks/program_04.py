@@ -62,7 +62,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-missing",
-            "Your program hides nothing any more.",
+            "Your program no longer hides anything.",
             {MASKED: "pass"},
             "tensorflow/tensorflow#43941, yg211/bert_nli#3, tensorflow/addons#133",
         ),

@@ -60,7 +60,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "causal-missing",
-            "Your program hides nothing any more, so positions attend to the future.",
+            "Your program no longer hides anything, so positions attend to the future.",
             {HIDDEN: "hidden = np.zeros((len(steps), len(steps)), bool)"},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),

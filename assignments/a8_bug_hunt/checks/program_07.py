@@ -33,8 +33,8 @@ def trial(inputs):
 
 
 EXERCISE = Exercise(
-    title="Program 7: a triangle that is no square",
-    question="To which corner does a causal mask belong where T and S differ? (pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336)",
+    title="Program 7: a causal mask that is not square",
+    question="Which corner is a causal mask aligned to when T and S differ? (pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336)",
     difficulty=2,
     minutes=15,
     checks=(
@@ -45,7 +45,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "causal-wrong-corner",
-            "You named the mistake, but you have not fixed it yet. The triangle ends in the lower right corner, so the last query sees all keys. Instead, the first query should see exactly one.",
+            "You named the mistake, but you have not fixed it yet. The triangle is aligned to the lower right corner. Align it to the upper left, so that the first query sees exactly one key.",
             {TRIANGLE: "np.tri(rows, columns, columns - rows, dtype=bool)"},
             "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
         ),
@@ -79,7 +79,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "causal-missing",
-            "Your program hides nothing any more.",
+            "Your program no longer hides anything.",
             {TRIANGLE: "np.ones((rows, columns), dtype=bool)"},
             "LiamMaclean216/Pytorch-Transfomer#1",
         ),

@@ -61,7 +61,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "padding-ignored",
-            "Your program hides nothing any more.",
+            "Your program no longer hides anything.",
             {MASKED: "pass"},
             "speechbrain/speechbrain#1107, huggingface/transformers#47946, rosinality/mac-network-pytorch#7",
         ),

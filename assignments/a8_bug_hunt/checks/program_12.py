@@ -37,8 +37,8 @@ def trial(inputs):
 
 
 EXERCISE = Exercise(
-    title="Program 12: what is kept is given",
-    question="Why does the same sentence get another translation on every call? (pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791)",
+    title="Program 12: dropout with a given mask",
+    question="Why does the same sentence get a different translation on every call? (pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791)",
     difficulty=1,
     minutes=10,
     checks=(
@@ -57,7 +57,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "dropout-never",
-            "Your program drops nothing any more, not even in training.",
+            "Your program no longer drops anything, not even in training.",
             {DROPPED: "scores"},
             "tensorflow/tensorflow#42625",
         ),

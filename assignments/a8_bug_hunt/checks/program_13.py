@@ -21,7 +21,7 @@ def draw(rng):
 
 EXERCISE = Exercise(
     title="Program 13: channels first",
-    question="Over which axis does a layer normalization run, if the features do not stand last? (jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7)",
+    question="Over which axis does a layer normalization run if the features are not last? (jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7)",
     difficulty=2,
     minutes=15,
     checks=(
