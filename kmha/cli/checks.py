@@ -20,7 +20,7 @@ _BACKEND = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="Compare a layer with Keras' and with a reference.")
 @click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="Number of random cases.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random cases.")
 @click.option(

@@ -54,7 +54,7 @@ main.add_command(checks.diagnose)
 main.add_command(course)
 
 
-@main.command()
+@main.command(short_help="Measure time and memory against other layers.")
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
 @choices("--kind", "kinds", cases.KINDS, "Kind of attention. [default: plain; all kinds from T = 2048]")
 @choices("--pass", "passes", cases.PASSES, "A step is a forward pass and gradients. [default: both]")
@@ -107,7 +107,7 @@ def bench(**options: Any) -> None:
     raise SystemExit(benchmark.run_benchmark(selected, **options))
 
 
-@main.command()
+@main.command(short_help="Translate with a trained model.")
 @_MODEL
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @search_options()
@@ -146,7 +146,7 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     raise SystemExit(translation.translate(folder, texts, search, translation.OutputChoice(**options)))
 
 
-@main.command()
+@main.command(short_help="Measure how well and how fast a model translates.")
 @_MODEL
 @click.option(
     "--data",
@@ -157,7 +157,7 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
 )
 @click.option("--source", type=EXISTING, metavar="FILE", help="Any text, one sentence per line; plain or .gz.")
 @click.option("--target", type=EXISTING, metavar="FILE", help="Translation of --source, line by line.")
-@click.option("--test", "tests", multiple=True, metavar="NAME", help="Test set of the task. [default: all test sets]")
+@click.option("--test", "tests", multiple=True, metavar="NAME", help="Test set; can be repeated. [default: all]")
 @search_options(N_BEST)
 @click.option(
     "--step", type=click.IntRange(min=1), metavar="N", help="Use the model after this step, if its weights were kept."
@@ -184,7 +184,7 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
     raise SystemExit(evaluation.evaluate(folder, data, search, step=step, json_file=json_file, output=output))
 
 
-@main.command()
+@main.command(short_help="Train a Transformer that translates.")
 @click.argument(
     "task", type=click.Choice(("dates", "multi30k", "files")), required=False, metavar="[dates|multi30k|files]"
 )
@@ -200,14 +200,20 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
 @click.option(
     "--profile", default="cpu", show_default=True, metavar="cpu|base|FILE", help="Built-in settings, or a TOML file."
 )
-@click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a setting of the profile.")
+@click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a setting; can be repeated.")
 @click.option(
     "--minutes",
     type=Number(min=0, min_open=True),
     help="Stop after this many minutes and save the model.",
 )
 @click.option("--seed", type=_SEED, default=0, show_default=True, help="Seed of weights, dropout and data order.")
-@click.option("--dtype", type=click.Choice(TRAINING_DTYPES), default="float32", show_default=True, help="Dtype policy.")
+@click.option(
+    "--dtype",
+    type=click.Choice(TRAINING_DTYPES),
+    default="float32",
+    show_default=True,
+    help="Dtype policy of the training.",
+)
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 def train(**options: Any) -> None:
     """Train a Transformer that translates: dates (the default), Multi30k, or your own text.
@@ -228,7 +234,7 @@ def train(**options: Any) -> None:
     raise SystemExit(training.train(training.TrainingChoice(**options)))
 
 
-@main.command()
+@main.command(short_help="Convert weights from one layout to another.")
 @click.argument("in_file", metavar="IN", type=EXISTING, required=False)
 @click.argument("out_file", metavar="[OUT]", type=FILE, required=False, callback=in_a_folder)
 @click.option("--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Layout of IN.")

@@ -60,7 +60,7 @@ class SearchChoice:
 
     @property
     def several(self) -> bool:
-        """Whether the search returns several translations for each text."""
+        """`True` if the search returns several translations for each text."""
         options = METHODS[self.method].options()
         return any(options[name].flag == N_BEST for name in self.options)
 

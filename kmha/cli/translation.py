@@ -23,7 +23,7 @@ READ = 1 << 16  # largest number of bytes that one read takes from a pipe
 
 @dataclasses.dataclass(frozen=True)
 class OutputChoice:
-    """What to print and draw besides the best translation."""
+    """The options for printing and drawing."""
 
     as_json: bool = False
     attention: bool = False

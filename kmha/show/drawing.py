@@ -66,18 +66,18 @@ def figure(
     """
     colormap = _colormap(colours)
     families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
-    placed = layout.place(grid, _measure(families), headings=headings, title=title)
+    arrangement = layout.arrange(grid, _measure(families), headings=headings, title=title)
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the grid and colours of a style sheet are for curves
-        drawn = AttentionFigure(figsize=(placed.width, placed.height), facecolor="white")
+        drawn = AttentionFigure(figsize=(arrangement.width, arrangement.height), facecolor="white")
         FigureCanvasAgg(drawn)
         norm = Normalize(scale.lowest, scale.highest)
-        for line, places in zip(grid, placed.places, strict=True):
-            for panel, place in zip(line, places, strict=True):
-                _draw_panel(drawn, panel, place, placed, norm, colormap, families)
-        _colour_bar(drawn, placed, scale, norm, colormap)
-        _titles(drawn, placed, headings, title, families)
-        _captions(drawn, grid, placed)
+        for line, boxes in zip(grid, arrangement.boxes, strict=True):
+            for panel, box in zip(line, boxes, strict=True):
+                _draw_panel(drawn, panel, box, arrangement, norm, colormap, families)
+        _colour_bar(drawn, arrangement, scale, norm, colormap)
+        _titles(drawn, arrangement, headings, title, families)
+        _captions(drawn, grid, arrangement)
     return drawn
 
 
@@ -97,27 +97,27 @@ def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
 
 
 def _draw_panel(
-    drawn: Figure,
+    figure: Figure,
     panel: Panel,
-    place: PanelBox,
-    placed: FigureLayout,
+    box: PanelBox,
+    arrangement: FigureLayout,
     norm: Any,
     colormap: Colormap,
     families: list[str],
 ) -> None:
-    axes = drawn.add_axes(_fractions(placed, place.left, place.top, place.width, place.height))
+    axes = figure.add_axes(_fractions(arrangement, box.left, box.top, box.width, box.height))
     span = norm.vmax - norm.vmin
     values = np.clip(panel.values, norm.vmin - span, norm.vmax + span)  # imshow leaves infinite values white
     axes.imshow(values, norm=norm, cmap=colormap, interpolation="none", aspect="auto", origin="upper")
     axes.spines[:].set(color=FAINT, linewidth=0.7)
     axes.tick_params(length=2.2, width=0.6, color=FAINT, pad=2, labelcolor=INK)
-    text = {"fontsize": placed.points, "family": families, "parse_math": False}
+    text = {"fontsize": arrangement.points, "family": families, "parse_math": False}
     rows, columns = panel.values.shape
-    _label(axes.set_yticks, panel.rows, place.rows, ha="right", va="center", **text)
-    angle = place.columns.angle if place.columns else 0
+    _label(axes.set_yticks, panel.rows, box.rows, ha="right", va="center", **text)
+    angle = box.columns.angle if box.columns else 0
     below = {"ha": "right" if angle else "center", "va": "center" if angle == 90 else "top"}
-    _label(axes.set_xticks, panel.columns, place.columns, rotation=angle, rotation_mode="anchor", **below, **text)
-    if min(place.width / columns, place.height / rows) >= FINE:
+    _label(axes.set_xticks, panel.columns, box.columns, rotation=angle, rotation_mode="anchor", **below, **text)
+    if min(box.width / columns, box.height / rows) >= FINE:
         axes.set_xticks([index - 0.5 for index in range(1, columns)], minor=True)
         axes.set_yticks([index - 0.5 for index in range(1, rows)], minor=True)
         axes.grid(which="minor", color="white", linewidth=0.7)
@@ -130,15 +130,15 @@ def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: LabelTicks | No
     if ticks is None:
         set_ticks([])
     else:
-        places = range(0, len(labels.texts), ticks.step)
-        set_ticks(places, [shorten(labels.texts[index]) for index in places], **text)
+        positions = range(0, len(labels.texts), ticks.step)
+        set_ticks(positions, [shorten(labels.texts[index]) for index in positions], **text)
 
 
-def _colour_bar(drawn: Figure, placed: FigureLayout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
+def _colour_bar(figure: Figure, arrangement: FigureLayout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[scale.below, scale.above]
-    axes = drawn.add_axes(_fractions(placed, *placed.bar))
-    ticks = MaxNLocator(nbins=max(min(int(placed.bar[3] * 3), 6), 2))
-    bar: Any = drawn.colorbar(ScalarMappable(norm, colormap), cax=axes, extend=extend, ticks=ticks)
+    axes = figure.add_axes(_fractions(arrangement, *arrangement.bar))
+    ticks = MaxNLocator(nbins=max(min(int(arrangement.bar[3] * 3), 6), 2))
+    bar: Any = figure.colorbar(ScalarMappable(norm, colormap), cax=axes, extend=extend, ticks=ticks)
     bar.outline.set(color=FAINT, linewidth=0.7)
     bar.solids.set_edgecolor("face")  # otherwise viewers of SVG show white lines between the colours
     are_scores = scale.lowest >= 0 and scale.highest <= 1.01
@@ -146,38 +146,38 @@ def _colour_bar(drawn: Figure, placed: FigureLayout, scale: Scale, norm: Normali
     axes.tick_params(labelsize=8, length=2.2, width=0.6, color=FAINT, labelcolor=INK)
 
 
-def _captions(drawn: Figure, grid: Sequence[Sequence[Panel]], placed: FigureLayout) -> None:
+def _captions(figure: Figure, grid: Sequence[Sequence[Panel]], arrangement: FigureLayout) -> None:
     """Label the axes, once for all panels."""
     panels = [panel for line in grid for panel in line]
     rows = "query tokens (T)" if any(panel.rows.tokens for panel in panels) else "query positions (T)"
     columns = "key tokens (S)" if any(panel.columns.tokens for panel in panels) else "key positions (S)"
-    places = [place for line in placed.places for place in line]
-    right = max(place.left + place.width for place in places)
-    bottom = max(place.top + place.height for place in places)
-    middle = (places[0].top + bottom) / 2 / placed.height
+    boxes = [box for line in arrangement.boxes for box in line]
+    right = max(box.left + box.width for box in boxes)
+    bottom = max(box.top + box.height for box in boxes)
+    middle = (boxes[0].top + bottom) / 2 / arrangement.height
     text = {"fontsize": 8.5, "color": GREY}
-    drawn.supylabel(rows, x=layout.MARGIN / placed.width, y=1 - middle, ha="left", va="center", **text)
-    centre = (places[0].left + right) / 2 / placed.width
-    drawn.supxlabel(columns, x=centre, y=layout.MARGIN / placed.height, ha="center", va="bottom", **text)
+    figure.supylabel(rows, x=layout.MARGIN / arrangement.width, y=1 - middle, ha="left", va="center", **text)
+    centre = (boxes[0].left + right) / 2 / arrangement.width
+    figure.supxlabel(columns, x=centre, y=layout.MARGIN / arrangement.height, ha="center", va="bottom", **text)
 
 
 def _titles(
-    drawn: Figure, placed: FigureLayout, headings: Sequence[str] | None, title: str | None, families: list[str]
+    figure: Figure, arrangement: FigureLayout, headings: Sequence[str] | None, title: str | None, families: list[str]
 ) -> None:
     text: dict[str, Any] = {"color": INK, "family": families, "ha": "left", "va": "top", "parse_math": False}
-    left = placed.places[0][0].left / placed.width
-    for heading, top in zip(headings or (), placed.headings, strict=headings is not None):
-        drawn.text(
-            left, 1 - (top + 0.05) / placed.height, heading, fontsize=layout.HEADING_POINTS, weight="bold", **text
+    left = arrangement.boxes[0][0].left / arrangement.width
+    for heading, top in zip(headings or (), arrangement.headings, strict=headings is not None):
+        figure.text(
+            left, 1 - (top + 0.05) / arrangement.height, heading, fontsize=layout.HEADING_POINTS, weight="bold", **text
         )
     if title is not None:
-        drawn.suptitle(title, x=left, y=1 - layout.MARGIN / placed.height, fontsize=layout.TITLE_POINTS, **text)
+        figure.suptitle(title, x=left, y=1 - layout.MARGIN / arrangement.height, fontsize=layout.TITLE_POINTS, **text)
 
 
-def _fractions(placed: FigureLayout, left: float, top: float, width: float, height: float) -> Any:
+def _fractions(arrangement: FigureLayout, left: float, top: float, width: float, height: float) -> Any:
     """Convert to matplotlib's units: fractions of the figure, from the lower left."""
-    bottom = placed.height - top - height
-    return left / placed.width, bottom / placed.height, width / placed.width, height / placed.height
+    bottom = arrangement.height - top - height
+    return left / arrangement.width, bottom / arrangement.height, width / arrangement.width, height / arrangement.height
 
 
 def _colormap(name: str | None) -> Colormap:
@@ -212,12 +212,12 @@ def _families(characters: frozenset[str], own: tuple[str, ...]) -> list[str]:
     """Return the configured fonts, and a few installed fonts that have the characters they lack."""
     families = list(own)
     missing = {ord(character) for character in characters if not character.isspace()}
-    missing -= _drawn_by(font_manager.findfont(FontProperties(family=families)))
+    missing -= _characters_in(font_manager.findfont(FontProperties(family=families)))
     for entry in sorted(font_manager.fontManager.ttflist, key=_plainness):
         if not missing:
             break
         usable = entry.weight in (400, "normal", "regular") and not UNUSABLE.match(entry.name)
-        if usable and (found := missing & _drawn_by(entry.fname)):
+        if usable and (found := missing & _characters_in(entry.fname)):
             missing -= found
             families.append(entry.name)
     return families
@@ -228,7 +228,7 @@ def _plainness(entry: Any) -> tuple[bool, str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _drawn_by(path: str) -> frozenset[int]:
+def _characters_in(path: str) -> frozenset[int]:
     try:
         return frozenset(font_manager.get_font(path).get_charmap())
     except (OSError, RuntimeError):  # FreeType raises them for a broken file

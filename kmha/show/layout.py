@@ -61,7 +61,7 @@ class FigureLayout:
     width: float
     height: float
     points: float
-    places: list[list[PanelBox]]
+    boxes: list[list[PanelBox]]
     headings: list[float]
     bar: tuple[float, float, float, float]
 
@@ -81,7 +81,7 @@ def across(count: int, rows: int, columns: int) -> int:
     return min(range(1, count + 1), key=cost)
 
 
-def place(
+def arrange(
     grid: Sequence[Sequence[Panel]],
     measure: Measure,
     *,
@@ -100,24 +100,27 @@ def place(
     points = min(max(0.8 * 72 * cell, POINTS[0]), POINTS[1])
     stride = GAP + max(_side(cell, len(panel.columns.texts)) for line in grid for panel in line)
     ticks = [[_column_ticks(grid, i, j, cell, points, measure) for j in range(len(grid[i]))] for i in range(len(grid))]
-    left = MARGIN + CAPTION + PAD + _beside(grid, ticks, cell, points, measure)
-    top = MARGIN + (MAIN_TITLE if title else 0.0) + _above(grid, cell)
-    places: list[list[PanelBox]] = []
+    left = MARGIN + CAPTION + PAD + _left_labels(grid, ticks, cell, points, measure)
+    top = MARGIN + (MAIN_TITLE if title else 0.0) + _caption_overhang(grid, cell)
+    boxes: list[list[PanelBox]] = []
     tops: list[float] = []
     for i, line in enumerate(grid):
         tops.append(top)
         top += (HEADING if headings else 0.0) + (TITLE if any(panel.title for panel in line) else 0.0)
-        places.append([])
+        boxes.append([])
         for j, panel in enumerate(line):
             height, width = (_side(cell, size) for size in panel.values.shape)
             rows = None if j else LabelTicks(_step(panel.rows, height, points), 0)
-            places[i].append(PanelBox(left + j * stride, top, width, height, rows, ticks[i][j]))
-        top += max(found.height for found in places[i]) + GAP + _band(grid, ticks, i, points, measure)
-    right = max(found.left + found.width for line in places for found in line)
-    bar = _bar(places, right)
-    written = [measure(title or "", TITLE_POINTS), *(measure(text, HEADING_POINTS) * BOLD for text in headings or ())]
-    width = max(right + BAR_SPACE, left + max(written)) + MARGIN
-    return FigureLayout(width, top - GAP + PAD + CAPTION + MARGIN, points, places, tops, bar)
+            boxes[i].append(PanelBox(left + j * stride, top, width, height, rows, ticks[i][j]))
+        top += max(box.height for box in boxes[i]) + GAP + _bottom_labels(grid, ticks, i, points, measure)
+    right = max(box.left + box.width for line in boxes for box in line)
+    bar = _bar(boxes, right)
+    text_widths = [
+        measure(title or "", TITLE_POINTS),
+        *(measure(text, HEADING_POINTS) * BOLD for text in headings or ()),
+    ]
+    width = max(right + BAR_SPACE, left + max(text_widths)) + MARGIN
+    return FigureLayout(width, top - GAP + PAD + CAPTION + MARGIN, points, boxes, tops, bar)
 
 
 def _cell(grid: Sequence[Sequence[Panel]]) -> float:
@@ -128,7 +131,7 @@ def _cell(grid: Sequence[Sequence[Panel]]) -> float:
     return min(largest, WIDTH / columns, max(HEIGHT, LINE_HEIGHT * len(grid)) / rows)
 
 
-def _above(grid: Sequence[Sequence[Panel]], cell: float) -> float:
+def _caption_overhang(grid: Sequence[Sequence[Panel]], cell: float) -> float:
     """Return the room above a single low panel, whose sideways caption is longer than its height."""
     height = max(_side(cell, len(panel.rows.texts)) for line in grid for panel in line)
     return max(SIDEWAYS - height, 0) / 2 if len(grid) == 1 else 0.0
@@ -142,7 +145,7 @@ def _step(labels: Labels, side: float, points: float) -> int:
     """Return the step between labels for which there is room."""
     needed = LINE * points / 72 / (side / len(labels.texts))
     step = max(math.ceil(needed - 1e-6), 1)
-    return step if labels.tokens else next((nice for nice in STEPS if nice >= step), step)
+    return step if labels.tokens else next((number for number in STEPS if number >= step), step)
 
 
 def _column_ticks(
@@ -161,7 +164,7 @@ def _column_ticks(
     return LabelTicks(step, 45 if slanted else 90)
 
 
-def _band(
+def _bottom_labels(
     grid: Sequence[Sequence[Panel]],
     ticks: Sequence[Sequence[LabelTicks | None]],
     i: int,
@@ -170,15 +173,15 @@ def _band(
 ) -> float:
     """Return the height of the column labels below line i; labels above empty space do not count."""
     heights = [0.0]
-    for j, found in enumerate(ticks[i]):
-        if found and (i == len(grid) - 1 or any(j < len(line) for line in grid[i + 1 :])):
-            longest = max(measure(shorten(text), points) for text in grid[i][j].columns.texts[:: found.step])
+    for j, tick in enumerate(ticks[i]):
+        if tick and (i == len(grid) - 1 or any(j < len(line) for line in grid[i + 1 :])):
+            longest = max(measure(shorten(text), points) for text in grid[i][j].columns.texts[:: tick.step])
             line = LINE * points / 72
-            heights.append({0: line, 45: math.sqrt(0.5) * (longest + line), 90: longest}[found.angle] + PAD)
+            heights.append({0: line, 45: math.sqrt(0.5) * (longest + line), 90: longest}[tick.angle] + PAD)
     return max(heights)
 
 
-def _beside(
+def _left_labels(
     grid: Sequence[Sequence[Panel]],
     ticks: Sequence[Sequence[LabelTicks | None]],
     cell: float,
@@ -188,16 +191,16 @@ def _beside(
     """Return the room left of the panels, for the longest row label and for slanted column labels."""
     longest = max(measure(shorten(text), points) for line in grid for text in line[0].rows.texts)
     reach = 0.0
-    for line, found in zip(grid, ticks, strict=True):
-        if found[0] and found[0].angle == 45:
+    for line, (first, *_) in zip(grid, ticks, strict=True):
+        if first and first.angle == 45:
             each = _side(cell, len(line[0].columns.texts)) / len(line[0].columns.texts)
             for index, text in enumerate(line[0].columns.texts):
                 reach = max(reach, math.sqrt(0.5) * measure(shorten(text), points) - (index + 0.5) * each)
     return max(longest + PAD, reach)
 
 
-def _bar(places: Sequence[Sequence[PanelBox]], right: float) -> tuple[float, float, float, float]:
+def _bar(boxes: Sequence[Sequence[PanelBox]], right: float) -> tuple[float, float, float, float]:
     """Return left, top, width and height of the colour bar, which is beside the panels."""
-    top = places[0][0].top
-    bottom = max(found.top + found.height for found in places[-1])
+    top = boxes[0][0].top
+    bottom = max(box.top + box.height for box in boxes[-1])
     return right + 0.2, top, BAR, min(bottom - top, BAR_HEIGHT)

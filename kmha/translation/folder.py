@@ -65,7 +65,7 @@ class Config:
 
     @property
     def finished(self) -> bool:
-        """Whether the training is complete."""
+        """`True` if the training is complete."""
         return bool(self.result.get("finished"))
 
     def identity(self) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def test_a_font_that_has_what_the_first_lacks_is_found(monkeypatch):
             self.name, self.fname = name, name
 
     has = {"Own": {"a"}, "B Serif": {"b", "c"}, "Z Sans": {"b"}, "Last Resort": {"b", "c", "d"}, "cmsy10": {"d"}}
-    monkeypatch.setattr(drawing, "_drawn_by", lambda path: {ord(character) for character in has[path]})
+    monkeypatch.setattr(drawing, "_characters_in", lambda path: {ord(character) for character in has[path]})
     monkeypatch.setattr(drawing.font_manager, "findfont", lambda properties: "Own")
     monkeypatch.setattr(drawing.font_manager.fontManager, "ttflist", [Entry(name) for name in has if name != "Own"])
     families = drawing._families.__wrapped__
@@ -97,7 +97,7 @@ def test_a_font_that_has_what_the_first_lacks_is_found(monkeypatch):
 
 def test_a_broken_font_is_passed_over(tmp_path):
     (tmp_path / "broken.ttf").write_bytes(b"no font")
-    assert drawing._drawn_by(str(tmp_path / "broken.ttf")) == frozenset()
+    assert drawing._characters_in(str(tmp_path / "broken.ttf")) == frozenset()
 
 
 def test_a_notebook_shows_it():

@@ -76,7 +76,7 @@ class Option:
         return f"None or {text}" if self.default is None else text
 
     def allows(self, value: Any) -> bool:
-        """Whether `value` has the right type and lies in the range."""
+        """Return whether `value` has the right type and lies in the range."""
         kind: Any = numbers.Integral if self.kind is int else numbers.Real
         if value is None or isinstance(value, bool) or not isinstance(value, kind):
             return value is None and self.default is None
