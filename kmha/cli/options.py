@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from kmha.translation.search import METHODS
+from kmha.translation.search import DEFAULT, METHODS
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+N_BEST = "--n-best"  # Beam and Sampling call it differently
 
 
 class Number(click.FloatRange):
@@ -48,9 +49,6 @@ def choices(name: str, variable: str, values: Any, text: str) -> Any:
     return click.option(name, variable, type=click.Choice(values), multiple=True, help=text)
 
 
-N_BEST = "--n-best"
-
-
 @dataclasses.dataclass(frozen=True)
 class SearchChoice:
     """The search method that the command line chooses, and the options that it sets: see `search_options`."""
@@ -71,12 +69,14 @@ class SearchChoice:
         Raises:
             click.UsageError: The options contradict each other.
         """
-        chosen = [method for method in METHODS.values() if method.flag and parameters.pop(_variable(method.flag))]
+        chosen = [
+            method for method in METHODS.values() if method.flag and parameters.pop(_variable(method.flag), False)
+        ]
         given = {flag: parameters.pop(_variable(flag)) for flag in _flags() if _variable(flag) in parameters}
         if len(chosen) > 1:
             names = " and ".join(method.flag for method in chosen)
             raise click.UsageError(f"{names} are different search methods: choose one of them.")
-        [method] = chosen or [method for method in METHODS.values() if not method.flag]
+        method = chosen[0] if chosen else METHODS[DEFAULT]
         options = {}
         for flag, value in given.items():
             takers = [other for other in METHODS.values() if flag in _by_flag(other)]

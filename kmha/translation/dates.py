@@ -87,13 +87,13 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
     >>> list(zip(dates.train.source, dates.train.target))[1:3]
     [('onsdag 15 april 2054', '2054-04-15'), ('kwietnia 21 1945', '1945-04-21')]
     """
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     days = [FIRST + datetime.timedelta(days=number) for number in range((LAST - FIRST).days + 1)]
-    chance.shuffle(days)
+    generator.shuffle(days)
 
     def take(count: int, name: str, formats: Sequence[DateFormat]) -> Pairs:
         taken = [days.pop() for _ in range(count)]
-        return _pairs(taken, name, formats, chance)
+        return _pairs(taken, name, formats, generator)
 
     seen = formats()
     validation = take(VALIDATION_PAIRS, "validation", seen)
@@ -102,8 +102,8 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
         "held_out_formats": take(HELD_OUT_PAIRS, "held_out_formats", held_out_formats()),
     }
     # Every day occurs once before any occurs twice.
-    drawn = days * (pairs // len(days)) + chance.sample(days, pairs % len(days))
-    train = _pairs(drawn, "train", seen, chance)
+    drawn = days * (pairs // len(days)) + generator.sample(days, pairs % len(days))
+    train = _pairs(drawn, "train", seen, generator)
     return Corpus(train, validation, tests, notice=None, source_language="dates", target_language="ISO 8601")
 
 
@@ -126,7 +126,7 @@ def held_out_formats() -> list[DateFormat]:
     return [DateFormat(language, pattern) for language in LANGUAGES for pattern in HELD_OUT]
 
 
-def render(date: datetime.date, written: DateFormat) -> str:
+def render(date: datetime.date, format: DateFormat) -> str:
     """Return a date in a format.
 
     Raises:
@@ -135,11 +135,11 @@ def render(date: datetime.date, written: DateFormat) -> str:
     >>> render(datetime.date(2015, 5, 3), DateFormat("en", "EEEE 'the' d@ 'of' MMMM y"))
     'Sunday the 3rd of May 2015'
     """
-    text = _parsed(written.pattern).apply(date, _locale(written.language))
-    return text.replace(ORDINAL, _ending(written.language, date.day))
+    text = _parsed(format.pattern).apply(date, _locale(format.language))
+    return text.replace(ORDINAL, _ending(format.language, date.day))
 
 
-def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[DateFormat], chance: random.Random) -> Pairs:
+def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[DateFormat], generator: random.Random) -> Pairs:
     """Return each day in a random format of a random language."""
     by_language: dict[str, list[DateFormat]] = {}
     for one in formats:
@@ -147,8 +147,8 @@ def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[DateForma
     languages = ["en", *by_language]  # English counts twice, because it has the most formats
     source = []
     for day in days:
-        chosen = chance.choice(by_language[chance.choice(languages)])
-        source.append(_as_typed(render(day, chosen), chosen.language, chance.random()))
+        chosen = generator.choice(by_language[generator.choice(languages)])
+        source.append(_as_typed(render(day, chosen), chosen.language, generator.random()))
     return Pairs(source, [day.isoformat() for day in days], name)
 
 

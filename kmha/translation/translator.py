@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from kmha.translation import batches, folder
-from kmha.translation.search import METHODS, Hypothesis, SearchMethod
+from kmha.translation.search import DEFAULT, METHODS, Hypothesis, SearchMethod
 from kmha.translation.tokenizer import END, START, UNKNOWN, Tokenizer
 
 BATCH_TOKENS = 2048  # source tokens in a batch, including padding
@@ -121,7 +121,7 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        search: str = "beam",
+        search: str = DEFAULT,
         *,
         batch_tokens: int = BATCH_TOKENS,
         note: OnWarning | None = None,

@@ -17,7 +17,7 @@ STEPS = 120
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory):
-    """Of 2 + 2 layers with 3 heads each, at most 20 positions and translations of at most 9 tokens, beam 2."""
+    """A model of 2 + 2 layers with 3 heads each, at most 20 positions and 9 tokens in a translation, beam size 2."""
     import keras
 
     from kmha.translation import folder

@@ -21,7 +21,7 @@ def test_a_backend_that_is_missing(backend, command, monkeypatch):
     assert os.environ == before
 
 
-def test_what_the_backend_writes_on_its_own_is_dropped(capfd):
+def test_the_backends_own_output_is_dropped(capfd):
     with common._silent_stderr():
         os.write(2, b"a note about the machine\n")
     os.write(2, b"an error\n")
@@ -62,7 +62,7 @@ def module(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_what_is_loaded(module):
+def test_load(module):
     module("loaded", "class Outer:\n    class Inner:\n        number = 5\n")
     assert common.load("loaded:Outer.Inner.number") == 5
     module("inside.loaded_too", "number = 7\n")
@@ -112,7 +112,7 @@ def test_a_module_that_fails(module, text, message):
         ("nowhere:thing", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
     ],
 )
-def test_a_name_that_leads_nowhere(module, name, message):
+def test_names_of_nothing(module, name, message):
     module("loaded", "def thing():\n    pass\n")
     with pytest.raises(ClickException) as error:
         common.load(name)

@@ -121,11 +121,11 @@ def test_tokens_are_those_written_and_the_ends(translator):
     assert result.seconds > 0
 
 
-def test_progress_is_told(translator):
-    told = []
+def test_progress(translator):
+    received = []
     pairs = _pairs("few", SOURCES, SOURCES)
-    evaluation.score_test_set(translator, "few", pairs, GREEDY, lambda name, done: told.append((name, done)))
-    assert told[-1] == ("few", 5)
+    evaluation.score_test_set(translator, "few", pairs, GREEDY, lambda name, done: received.append((name, done)))
+    assert received[-1] == ("few", 5)
 
 
 def test_dates_count_what_is_right(of_task, translator):
@@ -257,7 +257,7 @@ def test_ctrl_c(of_task, monkeypatch):
     assert not os.path.exists("scores.json")
 
 
-def test_translations_that_were_cut_off_are_counted(capsys):
+def test_truncated_translations_are_counted(capsys):
     result = evaluation.SetResult(
         "few", ["a"], [types.SimpleNamespace(name="BLEU", value=1.5, signature="s:1")], 9, 2.0, 3
     )
@@ -271,7 +271,7 @@ def test_translations_that_were_cut_off_are_counted(capsys):
 
 @pytest.mark.usefixtures("_loaded")
 def test_files_are_written_before_anything_is_shown(tmp_path, monkeypatch):
-    """Who reads the table may go before its end, and a terminal may not know its letters."""
+    """The reader of the table can go before its end, and a terminal can lack its characters."""
 
     def gone(*arguments):
         raise BrokenPipeError(32, "Broken pipe")

@@ -76,7 +76,7 @@ def test_wrong_options_are_explained():
         assert "Traceback" not in result.output
 
 
-def test_what_the_system_refuses_is_a_line(tmp_path, monkeypatch):
+def test_errors_of_the_system_take_one_line(tmp_path, monkeypatch):
     def refused(*arguments, **options):
         raise PermissionError(13, "Permission denied", "there")
 
@@ -86,7 +86,7 @@ def test_what_the_system_refuses_is_a_line(tmp_path, monkeypatch):
     assert result.output == "Error: there: Permission denied.\n"
 
 
-def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(tmp_path, monkeypatch):
+def test_a_read_only_folder_is_an_error_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr("kmha.cli.options.os.access", lambda *_: False)  # root may write anywhere
     result = _run("compare", "--json", str(tmp_path / "report.json"))
     assert result.exit_code == 2

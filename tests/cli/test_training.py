@@ -54,7 +54,7 @@ def text(tmp_path):
     (tmp_path / "text.de.gz").write_bytes(gzip.compress("\n".join(targets).encode() + b"\n"))
 
 
-def test_text_of_ones_own_with_everything_that_is_awkward(text, tmp_path):
+def test_own_text_with_all_kinds_of_trouble(text, tmp_path):
     result = _run(*FILES, "--out", "made", *TINY)
     assert result.exit_code == 0, result.output
     assert (
@@ -86,7 +86,7 @@ def test_text_of_ones_own_with_everything_that_is_awkward(text, tmp_path):
 def test_time_is_up_and_more_is_given(text, tmp_path):
     result = _run(*FILES, *TINY, "--minutes", "0.0001")
     assert result.exit_code == 0, result.output
-    assert "The same command with more --minutes goes on from here." in result.stdout
+    assert "The same command with more --minutes continues from here." in result.stdout
     assert (tmp_path / "files-model/model.weights.h5").exists()
     again = _run(*FILES, *TINY, "--minutes", "0.0001")
     assert again.exit_code == 0
@@ -97,7 +97,7 @@ def test_time_is_up_and_more_is_given(text, tmp_path):
     assert "files-model: 4 steps, " in last.stdout
 
 
-def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
+def test_ctrl_c_says_how_to_resume(text, monkeypatch):
     from kmha.translation.training import TrainingRun
 
     def interrupted(self):
@@ -123,7 +123,7 @@ def test_ctrl_c_says_how_to_go_on(text, monkeypatch):
 
 
 @pytest.mark.parametrize("chosen", ["0", None])
-def test_it_trains_with_onednn_unless_told_otherwise(text, monkeypatch, chosen):
+def test_it_trains_with_onednn_unless_the_user_turns_it_off(text, monkeypatch, chosen):
     """TensorFlow reads this when it is imported; without AVX-512 it leaves oneDNN out by itself."""
     monkeypatch.delitem(os.environ, "TF_ENABLE_ONEDNN_OPTS", raising=False)
     if chosen is not None:
@@ -190,7 +190,7 @@ def _interrupt():
         (["--out", "file/model"], 1, "Error: cannot create file/model: Not a directory."),
     ],
 )
-def test_what_is_wrong_is_a_line(arguments, status, message, tmp_path, monkeypatch):
+def test_errors_take_one_line(arguments, status, message, tmp_path, monkeypatch):
     monkeypatch.setattr(common, "choose_backend", None)  # nothing gets as far as that
     (tmp_path / "file").write_text("")
     result = _run(*arguments)

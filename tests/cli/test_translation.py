@@ -198,7 +198,7 @@ def test_ctrl_c_at_the_prompt_asks_again(monkeypatch):
     assert result.stdout.splitlines() == TRANSLATIONS[1:2]
 
 
-def test_lines_are_given_out_as_they_come():
+def test_lines_are_yielded_as_they_arrive():
     class Slow(io.RawIOBase):
         def __init__(self, *parts):
             self.parts = list(parts)

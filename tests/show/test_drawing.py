@@ -20,7 +20,7 @@ ALPHABETS = ["日本語", "한국어", "हिन्दी", "مرحبا", "של
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_any_alphabet_is_drawn_without_warnings(suffix):
-    """Every warning is an error here; so would be that of a character that no font has."""
+    """Every warning is an error here, including the one about a character that no font has."""
     figure = _figure(np.eye(10), ALPHABETS, ALPHABETS, title="題", headings=["層"])
     assert drawing.encoded(figure, suffix, 50)
     figure.savefig(io.BytesIO(), format=suffix, bbox_inches="tight")
@@ -78,7 +78,7 @@ def test_style_sheets_and_settings_of_the_reader_are_left_alone():
         assert drawing.encoded(after, "png", 50) == drawing.encoded(before, "png", 50)
 
 
-def test_a_font_that_has_what_the_first_lacks_is_found(monkeypatch):
+def test_another_font_provides_missing_characters(monkeypatch):
     class Entry:
         weight = 400
 

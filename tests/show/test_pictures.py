@@ -80,7 +80,7 @@ def test_all_heads_on_one_scale(count):
 
 
 def _boxes(figure):
-    """Of all axes with their labels, and of all that is written around them, in pixels."""
+    """The bounding boxes of all axes with their labels, and of all other texts, in pixels."""
     renderer = figure.canvas.get_renderer()
     texts = [text.get_window_extent(renderer) for text in figure.texts]
     return texts + [axes.get_tightbbox(renderer) for axes in figure.axes]
@@ -98,7 +98,7 @@ def _check_boxes(figure):
 
 @pytest.mark.parametrize(("heads", "rows", "columns"), [(1, 5, 7), (7, 9, 11), (8, 30, 28), (12, 60, 60), (5, 3, 40)])
 @pytest.mark.parametrize("word", ["word", "Donaudampfschifffahrt"])
-def test_what_is_drawn_neither_overlaps_nor_is_cut_off(heads, rows, columns, word):
+def test_nothing_drawn_overlaps_or_is_cut_off(heads, rows, columns, word):
     figure = show.heads(_scores(heads, rows, columns), [word] * rows, [word] * columns, title="title")
     assert len(_boxes(figure)) == heads + 4
     _check_boxes(figure)
@@ -115,7 +115,7 @@ def test_what_is_drawn_neither_overlaps_nor_is_cut_off(heads, rows, columns, wor
         ),
     ],
 )
-def test_a_small_picture_has_room_for_what_is_written_around_it(shape, options):
+def test_a_small_picture_has_room_for_its_labels(shape, options):
     figure = show.heatmap(_scores(*shape), **options)
     _check_boxes(figure)
 
@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_saved(tmp_path):
         show.save(figure, tmp_path / "missing" / "a.png")
 
 
-def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.png"
     path.write_text("before")
 

@@ -7,7 +7,7 @@ from kmha.show.scores import Scale
 
 
 class Tensor:
-    """As torch's where a gradient is wanted: NumPy can read it only once it is detached, moved and widened."""
+    """Like a torch tensor with a gradient: NumPy can read it only after detach, cpu and float."""
 
     def __init__(self, array, steps=()):
         self.array, self.steps = array, steps
@@ -55,7 +55,7 @@ def test_a_symbolic_tensor_is_an_error():
 @pytest.mark.parametrize(
     "given", [None, "abc", [["a", "b"]], [[1, 2], [3]], np.ones((2, 3), complex), object(), [[None, 0.5]]]
 )
-def test_what_is_no_array_of_numbers_is_an_error(given):
+def test_anything_but_an_array_of_numbers_is_an_error(given):
     with pytest.raises(ValueError, match=r"^heatmap: expected an array of real numbers, such as \(T, S\)"):
         scores.one_head(given, "heatmap")
 
@@ -193,7 +193,7 @@ def test_colours_and_shades(fraction, colour, shade):
     assert scores.shade(fraction) == shade
 
 
-def test_below_the_scale_is_as_its_beginning():
+def test_values_below_the_scale_have_its_first_colour():
     assert scores.colour(-1) == scores.colour(0)
     assert scores.shade(-1) == scores.shade(0)
 

@@ -19,7 +19,7 @@ def test_tokens_side_by_side_where_they_fit():
     ]
 
 
-def test_tokens_downwards_where_they_do_not():
+def test_vertical_tokens_where_they_do_not_fit():
     assert text.terminal(SCORES, ["a", "dog", "."], ["ein", "Hund", "läuft", "da", "."], 24, False).split("\n") == [
         "        l",
         "      H ä",
@@ -36,7 +36,7 @@ def test_tokens_downwards_where_they_do_not():
     ]
 
 
-def test_columns_that_do_not_fit_go_on_below():
+def test_columns_that_do_not_fit_continue_below():
     values = np.eye(2, 15)[:, ::-1]
     assert text.terminal(values, width=16, colour=False).split("\n") == [
         "  0 1 2 3 4",

@@ -36,7 +36,7 @@ def test_lists_that_do_not_fit(rows, columns, message):
         tokens.cut(np.zeros((2, 5)), rows, columns)
 
 
-def test_many_tokens_too_many_are_not_all_listed():
+def test_a_long_list_of_surplus_tokens_is_shortened():
     with pytest.raises(ValueError, match=r"Received 500: (word ){11}word… ?\."):
         tokens.cut(np.zeros((2, 5)), ["word"] * 500, None)
 

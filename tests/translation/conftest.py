@@ -10,7 +10,7 @@ from kmha.translation.tokenizer import END, START
 
 
 def _draw(model, seed, end):
-    """Weights that have some token follow on each, but for what source and positions say: hypotheses vary, and end."""
+    """Draw weights with which each token prefers a follower, so that hypotheses vary, and end."""
     numbers, scale = np.random.default_rng(seed), 0.4
     for weight in model.weights:
         if len(weight.shape) > 1:

@@ -42,7 +42,7 @@ def _named(batch):
     return (batch.inputs[0][:, 0] - 100).tolist()
 
 
-def test_what_a_batch_holds(ids):
+def test_contents_of_a_batch(ids):
     for batch in _pass(ids, 40, **OPTIONS):
         (source, target_in), target_out = batch
         assert source.dtype == target_in.dtype == target_out.dtype == np.int32
@@ -63,7 +63,7 @@ def test_a_pass_has_every_pair_once(ids):
 
 
 @pytest.mark.parametrize("multiple", [1, 8])
-def test_batches_are_as_large_as_they_may_be(ids, multiple):
+def test_batches_are_nearly_full(ids, multiple):
     batches = _first_pass(ids, multiple=multiple, **OPTIONS)
     for (source, target_in), _ in batches:
         assert max(source.size, target_in.size) <= OPTIONS["tokens"]
@@ -78,7 +78,7 @@ def test_rounding_up_stops_at_the_maximum():
 
 
 def test_little_padding(ids):
-    """Less than a third of what batches of pairs in any order have."""
+    """Batches have less than a third of the padding of randomly composed batches."""
     options = {**OPTIONS, "tokens": 600}
     batches = _first_pass(ids, **options)
     used = sum(len(x) + 1 for x in ids[0]) + sum(len(y) + 1 for y in ids[1])
@@ -90,7 +90,7 @@ def test_little_padding(ids):
     assert 1 - used / padded < (1 - used / anyhow) / 3
 
 
-def test_shuffled_anew_for_every_pass_and_seed(ids):
+def test_every_pass_and_seed_has_another_order(ids):
     count = len(_first_pass(ids, **OPTIONS))
     both = _pass(ids, 2 * count, **OPTIONS)
     first, second = both[:count], both[count:]
@@ -104,7 +104,7 @@ def test_shuffled_anew_for_every_pass_and_seed(ids):
 
 
 @pytest.mark.parametrize("start", [0, 1, 37, 95, 181, 400])
-def test_goes_on_from_any_step(ids, start):
+def test_batches_resume_at_any_step(ids, start):
     unbroken = _pass(ids, start + 5, **OPTIONS)[start:]
     resumed = _pass(ids, 5, start_step=start, **OPTIONS)
     for one, other in zip(unbroken, resumed, strict=True):
@@ -128,7 +128,7 @@ def test_a_step_far_away_builds_nothing_before_it(ids, monkeypatch):
     assert len(built) == 3
 
 
-def test_what_is_too_long_is_left_out(ids):
+def test_pairs_that_are_too_long_are_left_out(ids):
     rows = rows_that_fit(*ids, max_length=11)
     expected = [row for row in range(PAIRS) if max(len(ids[0][row]), len(ids[1][row])) <= 10]
     assert rows.tolist() == expected
@@ -156,7 +156,7 @@ def test_one_pair_and_empty_sides():
         ([[5]], [[5] * 50], {"tokens": 50}, r"longest sentence, of 51 tokens\. Received: tokens=50"),
     ],
 )
-def test_wrong_arguments_are_refused_at_once(source, target, options, message):
+def test_wrong_arguments_raise_at_once(source, target, options, message):
     with pytest.raises(ValueError, match=message):
         training_batches(source, target, **{"tokens": 100, "seed": 0, "max_length": 100, **options})
 
@@ -187,7 +187,7 @@ def test_inference_batches_at_the_edges():
 
 
 @pytest.mark.parametrize("tokens", [7, 23, 1000])
-def test_every_pair_is_there_once(tokens):
+def test_validation_batches_hold_every_pair_once(tokens):
     random = np.random.default_rng(3)
     source = [random.integers(4, 50, length).tolist() for length in (3, 1, 5, 3, 2, 1)]
     target = [random.integers(4, 50, length).tolist() for length in (1, 6, 2, 4, 1, 3)]

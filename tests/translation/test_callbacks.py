@@ -22,7 +22,7 @@ def _config(*entries):
 
 
 class _Model:
-    """As much of a model as a callback asks for."""
+    """The parts of a model that callbacks use."""
 
     def __init__(self):
         self.stop_training = False
@@ -68,8 +68,8 @@ def test_time_and_speed():
 
 
 @pytest.mark.parametrize(("before", "stops"), [(0.0, False), (35.0, False), (46.0, True)])
-def test_training_ends_in_time_for_what_comes_after(before, stops):
-    """One minute, of which the sessions before took some, and thrice the three seconds of a check are free."""
+def test_training_ends_in_time_for_the_work_after_it(before, stops):
+    """Of one minute, earlier sessions took some, and three times the three seconds of a check are reserved."""
     time, journal = _Time(), Journal(seconds=before)
     timer = _with(callbacks.Timer(journal, 1.0, time))
     timer.on_epoch_begin(0)
@@ -101,14 +101,14 @@ def test_a_row_of_the_history():
     ]
 
 
-def test_what_is_no_number_is_never_the_best():
+def test_nan_is_never_the_best_score():
     nan = float("nan")
     journal = _records([nan, 3.0, 2.0, nan, 4.0], "training.stop_on=loss", name="val_loss")
     assert (journal.best_step, journal.best) == (30, -2.0)
     assert _records([nan, nan, 1.0]).best_step == 30
 
 
-def test_a_loss_that_is_no_number_ends_training():
+def test_a_loss_of_nan_ends_training():
     journal = Journal(step=10)
     record = _with(callbacks.RecordCheck(journal, _config(), callbacks.Timer(journal, None, _Time())))
     record.on_epoch_end(0, _logs(loss=float("nan"), exact_match=0.0))
@@ -130,7 +130,7 @@ def test_when_training_ends(values, entries, step, best, ended):
     assert (journal.step, journal.best_step, journal.ended) == (step, best, ended)
 
 
-def test_the_loss_must_fall_where_the_score_must_rise():
+def test_the_loss_must_fall_and_the_score_must_rise():
     journal = _records([3.0, 2.0, 2.5, 2.5], "training.stop_on=loss", "training.patience=2", name="val_loss")
     assert (journal.step, journal.best_step, journal.ended) == (40, 20, "patience")
     assert callbacks.score_of({"bleu": 3.0, "val_loss": 1.0}) == ("bleu", 3.0)
@@ -140,7 +140,7 @@ def test_the_loss_must_fall_where_the_score_must_rise():
     ("best", "keep_all", "expected"),
     [(20, "false", [20, 30, 40, 50]), (10, "false", [10, 30, 40, 50]), (10, "true", [10, 15, 20, 30, 40, 50])],
 )
-def test_kept_are_those_of_the_average_one_more_and_the_best(best, keep_all, expected, tmp_path):
+def test_weights_of_the_average_one_more_and_the_best_are_kept(best, keep_all, expected, tmp_path):
     config = _config("training.average=2", "training.steps_between_checks=10", f"training.keep_all={keep_all}")
     (tmp_path / folder.CHECKPOINTS).mkdir()
     journal = Journal(best_step=best)
@@ -169,7 +169,7 @@ def test_logs_are_written_from_the_journal(tmp_path):
 
 
 def _scalars(path):
-    """What TensorBoard would show, `step` aside."""
+    """The scalars that TensorBoard would show, except `step`."""
     import tensorflow as tf
 
     found = {}
@@ -192,16 +192,18 @@ def test_translations_are_scored_and_logged():
     assert journal.samples == ["step 30\n  source     a\n  source     b"]
 
 
-def test_listeners_are_told_steps_and_checks():
-    told = []
+def test_listeners_receive_steps_and_checks():
+    received = []
     journal = Journal(step=3, rows=[{"step": 3}], samples=["step 3\n  source     a"])
-    tell = _with(callbacks.NotifyListener(journal, lambda *args: told.append(args), lambda *args: told.append(args)))
+    tell = _with(
+        callbacks.NotifyListener(journal, lambda *args: received.append(args), lambda *args: received.append(args))
+    )
     tell.on_train_batch_end(0, {"loss": np.float32(0.5)})
     tell.on_epoch_end(0)
-    assert told == [(3, 0.5), ({"step": 3}, "  source     a")]
+    assert received == [(3, 0.5), ({"step": 3}, "  source     a")]
 
 
-def test_the_state_is_saved_last_of_what_a_run_needs(tmp_path, monkeypatch):
+def test_the_state_is_saved(tmp_path, monkeypatch):
     saved = []
     monkeypatch.setattr("kmha.translation.checkpoint.save", lambda *args: saved.append(args))
     journal, model = Journal(), _Model()
@@ -211,7 +213,7 @@ def test_the_state_is_saved_last_of_what_a_run_needs(tmp_path, monkeypatch):
 
 
 class _Copies(SearchMethod):
-    """Stands in for a search: gives the source back, its end cut off."""
+    """Stands in for a search, and returns the source without its end."""
 
     def __init__(self, model, max_length):
         self.max_length = max_length(30)  # which has a limit for every length
@@ -241,7 +243,7 @@ def scored(monkeypatch):
     return lambda room=17, **more: callbacks.Scorer(Translator(_Transformer(room), tokenizer, search), pairs, **more)()
 
 
-def test_scores_of_what_was_translated_in_the_order_of_the_text(scored):
+def test_the_scorer_keeps_the_order_of_the_text(scored):
     name, value, samples = scored(exact=True, samples=2)
     assert (name, value) == ("exact_match", 50.0)
     assert samples[1] == "  source     five\n  reference  five\n  model      five"
@@ -251,10 +253,10 @@ def test_scores_of_what_was_translated_in_the_order_of_the_text(scored):
     assert (name, value) == ("bleu", scores.bleu(texts, [*texts[:2], "six six", "one two four three six"]).value)
 
 
-def test_only_so_many(scored):
+def test_the_scorer_translates_only_count_pairs(scored):
     assert scored(exact=True, count=2)[1] == 100.0
     assert scored(exact=True, count=3)[1] == pytest.approx(200 / 3)
 
 
-def test_sources_that_are_too_long_are_cut(scored):
+def test_the_scorer_truncates_long_sources(scored):
     assert scored(exact=True, count=2, room=2)[1] < 100

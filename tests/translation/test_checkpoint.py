@@ -25,7 +25,7 @@ def _learn(task, width=3, steps=4):
 JOURNAL = Journal(step=4, seconds=1.5, rows=[{"step": 4, "loss": 0.1}], samples=["ä → a"], best_step=4, best=-0.1)
 
 
-def test_what_is_restored_goes_on_bit_for_bit(tmp_path):
+def test_a_restored_task_continues_bit_for_bit(tmp_path):
     task, path = _task(), tmp_path / "state.npz"
     _learn(task)
     checkpoint.save(path, task, JOURNAL)
@@ -40,8 +40,8 @@ def test_what_is_restored_goes_on_bit_for_bit(tmp_path):
     assert int(other.optimizer.iterations.numpy()) == 8
 
 
-def test_without_the_seeds_it_would_not(tmp_path):
-    """So that the test above does see the random state."""
+def test_without_the_seeds_it_does_not(tmp_path):
+    """This shows that the test above depends on the random state."""
     task, path = _task(), tmp_path / "state.npz"
     _learn(task)
     checkpoint.save(path, task, JOURNAL)
@@ -53,7 +53,7 @@ def test_without_the_seeds_it_would_not(tmp_path):
     assert not np.array_equal(task.layers[0].kernel.numpy(), other.layers[0].kernel.numpy())
 
 
-def test_a_write_that_fails_leaves_the_state_before(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_previous_state(tmp_path, monkeypatch):
     task, path = _task(), tmp_path / "state.npz"
     checkpoint.save(path, task, JOURNAL)
     before = path.read_bytes()

@@ -47,8 +47,8 @@ def test_the_awkward_slice(tmp_path):
     assert len(pairs.source[rows.index(13)].split()) == 500
 
 
-def test_the_awkward_slice_goes_on_to_batches(tmp_path):
-    """The whole way: the two pairs of 500 words are left out, and strange characters are unknown."""
+def test_the_awkward_slice_makes_batches(tmp_path):
+    """The two pairs of 500 words are left out, and rare characters are unknown."""
     english, german, kept = _slice()
     english[144], german[144] = "A 猫.", "Eine 猫."
     pairs = read_parallel(_write(tmp_path, "a.en", "\n".join(english)), _write(tmp_path, "a.de", "\r\n".join(german)))
@@ -115,7 +115,7 @@ def test_missing(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder like Multi30k's with invented sentences, and their sums in place of the true ones."""
+    """A folder like Multi30k's with invented sentences, and their hashes instead of the true ones."""
     counts = {"train": 7, "val": 3, "test_2016_flickr": 2, "test_2017_flickr": 5}
     sums = {}
     for part, count in counts.items():
@@ -157,7 +157,7 @@ def test_multi30k_differs(folder):
         multi30k(folder, "en-fr")
 
 
-def test_the_sums_are_whole():
+def test_the_hashes_are_complete():
     assert len(set(corpora.MULTI30K_SHA256.values())) == 8
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in corpora.MULTI30K_SHA256.values())
 

@@ -61,7 +61,7 @@ def test_every_format_is_drawn(monkeypatch):
 
 @pytest.mark.parametrize("choice", [formats, held_out_formats])
 def test_the_target_is_a_function_of_the_source(choice):
-    """No two days are written alike, in any two formats, however they are typed."""
+    """No two days have the same text, in any two formats and variants."""
     days = [
         datetime.date(year, month, day) for year in (1912, 2001, 2011) for month in range(1, 13) for day in range(1, 13)
     ]

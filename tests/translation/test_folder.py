@@ -127,7 +127,7 @@ def _nan(path):
         (_nan, "has weights that are NaN or infinite: the training diverged"),
     ],
 )
-def test_a_folder_that_is_none_or_not_whole(harm, message, made):
+def test_folders_that_are_broken_or_incomplete(harm, message, made):
     path = made[0]
     harm(path)
     with pytest.raises(FolderError) as error:
@@ -136,7 +136,7 @@ def test_a_folder_that_is_none_or_not_whole(harm, message, made):
     assert "\n" not in str(error.value)
 
 
-def test_what_a_run_is_recognised_by_is_neither_its_result_nor_its_version(made):
+def test_the_identity_of_a_run_excludes_its_result_and_version(made):
     _, config, _ = made
     again = dataclasses.replace(config, result={"finished": True}, kmha="0.0.9", vocabulary_size=5)
     assert again.identity() == config.identity()
@@ -145,7 +145,7 @@ def test_what_a_run_is_recognised_by_is_neither_its_result_nor_its_version(made)
     assert dataclasses.replace(config, seed=4).identity() != config.identity()
 
 
-def test_clearing_removes_nothing_of_others(made):
+def test_clear_removes_only_files_of_kmha(made):
     path = made[0]
     mine = "notes.txt", "logs/notes.txt", "checkpoints/notes.txt"
     for name in mine:
@@ -162,7 +162,7 @@ def model():
     return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
 
 
-def test_weights_are_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_previous_weights(model, tmp_path, monkeypatch):
     path = tmp_path / "model.weights.h5"
     folder.save_weights(model, path)
     before = path.read_bytes()
@@ -194,7 +194,7 @@ def _keep(model, path, *steps):
     return drawn
 
 
-def test_an_average_is_that_of_the_arrays(model, tmp_path):
+def test_average_weights(model, tmp_path):
     drawn = _keep(model, tmp_path, 5, 10, 11)
     assert folder.checkpoint_steps(tmp_path) == [5, 10, 11]
     folder.average_weights(model, tmp_path, [5, 11])
@@ -213,11 +213,11 @@ def test_an_average_is_that_of_the_arrays(model, tmp_path):
         ([10, 70], 3, [70]),
     ],
 )
-def test_the_last_without_a_gap(steps, count, expected):
+def test_last_steps(steps, count, expected):
     assert folder.last_steps(steps, count, between=10) == expected
 
 
-def test_what_comes_after_a_step_is_forgotten_or_everything(model, tmp_path):
+def test_checkpoints_after_a_step_are_removed_or_all(model, tmp_path):
     _keep(model, tmp_path, 5, 10, 15)
     (tmp_path / folder.CHECKPOINTS / folder.STATE).write_text("state")
     (tmp_path / folder.CHECKPOINTS / "step-best.weights.h5").write_text("of somebody else")
@@ -228,7 +228,7 @@ def test_what_comes_after_a_step_is_forgotten_or_everything(model, tmp_path):
     assert [file.name for file in (tmp_path / folder.CHECKPOINTS).iterdir()] == ["step-best.weights.h5"]
 
 
-def test_names_that_we_do_not_give_are_no_checks_of_ours(model, tmp_path):
+def test_files_with_other_names_are_not_checkpoints(model, tmp_path):
     _keep(model, tmp_path, 20)
     (tmp_path / folder.CHECKPOINTS / "step-5.weights.h5").write_text("theirs")
     assert folder.checkpoint_steps(tmp_path) == [20]

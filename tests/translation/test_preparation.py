@@ -42,7 +42,7 @@ def test_each_task_has_its_corpus(tmp_path):
         (CorpusSource("files", target=folder.Path("x")), "training on files needs --source FILE and --target FILE"),
     ],
 )
-def test_a_source_that_is_not_given(source, message):
+def test_missing_sources(source, message):
     with pytest.raises(CorpusError, match=message):
         source.read()
 
@@ -58,7 +58,7 @@ def test_a_new_folder_is_made_and_then_opened_again(tmp_path):
 
 
 def test_a_folder_without_config_is_made_as_if_it_were_new(tmp_path):
-    """As a process leaves it that is killed in between."""
+    """A process that is killed in between leaves such a folder."""
     corpus = _corpus()
     prepare_folder(tmp_path, _config(corpus), corpus)
     (tmp_path / folder.CONFIG).unlink()
@@ -84,7 +84,7 @@ def test_a_folder_of_another_run_is_left_alone(options, last, message, tmp_path)
     assert folder.load_config(tmp_path) == config
 
 
-def test_restart_begins_again(tmp_path):
+def test_restart_starts_again(tmp_path):
     corpus = _corpus()
     config, _ = prepare_folder(tmp_path, _config(corpus), corpus)
     folder.save_config(tmp_path, dataclasses.replace(config, result={"finished": True}))
@@ -116,7 +116,7 @@ def test_restart_leaves_a_folder_of_another_program_alone(tmp_path):
     assert (tmp_path / "checkpoints" / "step-best.weights.h5").exists()
 
 
-def test_a_state_whose_config_is_gone_is_not_gone_on_from(tmp_path):
+def test_a_state_without_its_config_is_not_resumed(tmp_path):
     corpus = _corpus()
     prepare_folder(tmp_path, _config(corpus), corpus)
     (tmp_path / folder.CONFIG).unlink()
@@ -134,7 +134,7 @@ def test_weights_without_a_config_may_be_another_programs(tmp_path):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(folder.WEIGHTS, "theirs")]
 
 
-def test_what_a_killed_run_had_begun_to_write_is_removed_and_nothing_else(tmp_path):
+def test_temporary_files_of_a_killed_run_are_removed(tmp_path):
     corpus = _corpus()
     prepare_folder(tmp_path, _config(corpus), corpus)
     begun = ".config.json.x1", "logs/.history.csv.x2", "checkpoints/.state.npz.x3", "checkpoints/.17.weights.h5"
@@ -155,7 +155,7 @@ def test_a_set_whose_pairs_are_all_too_long(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_alone_passes_on_what_happens_inside(tmp_path):
+def test_lock_folder_passes_on_errors(tmp_path):
     with pytest.raises(BlockingIOError), lock_folder(tmp_path):
         raise BlockingIOError("the pipe is full")
     with (
@@ -166,7 +166,7 @@ def test_alone_passes_on_what_happens_inside(tmp_path):
         pass
 
 
-def test_what_is_in_the_way(tmp_path):
+def test_folders_that_cannot_be_written(tmp_path):
     corpus = _corpus()
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError, match=r"cannot write .*file: .* Choose another folder with --out"):

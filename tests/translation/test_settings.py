@@ -7,7 +7,7 @@ from kmha.translation import settings
 from kmha.translation.settings import Settings, SettingsError, differences
 
 
-def test_every_profile_is_whole_and_says_what_its_entries_are():
+def test_every_profile_is_complete_and_has_a_comment():
     names = sorted(path.stem for path in settings.PROFILES.glob("*.toml"))
     assert {"cpu", "base", "dates-cpu"} <= set(names)
     for name in names:
@@ -16,7 +16,7 @@ def test_every_profile_is_whole_and_says_what_its_entries_are():
         assert (settings.PROFILES / f"{name}.toml").read_text().startswith("# ")
 
 
-def test_a_task_has_a_profile_of_its_own_before_the_general_one():
+def test_a_profile_of_the_task_comes_before_the_general_one():
     dates, multi30k, files = (Settings.load("cpu", task) for task in ("dates", "multi30k", "files"))
     assert multi30k == files
     assert multi30k.training.steps > dates.training.steps
@@ -40,7 +40,7 @@ def test_entries_over_a_profile():
         Settings.load("cpu", "dates", entries)
 
 
-def test_a_profile_of_ones_own_holds_what_differs(tmp_path):
+def test_a_users_profile_holds_only_what_differs(tmp_path):
     (tmp_path / "wide.toml").write_text('extends = "cpu"\n[model]\nembedding_dim = 72\n')
     (tmp_path / "long.toml").write_text('extends = "wide.toml"\n[training]\nsteps = 77\n')
     wide = Settings.load(str(tmp_path / "wide.toml"), "dates")
@@ -87,7 +87,7 @@ def test_a_profile_of_ones_own_holds_what_differs(tmp_path):
         ("training.tokens_per_batch=9", "data.max_length must not exceed training.tokens_per_batch. Received: 64 tok"),
     ],
 )
-def test_what_cannot_be_used_is_named(entry, message):
+def test_errors_name_the_entry(entry, message):
     with pytest.raises(SettingsError) as error:
         Settings.load("cpu", "dates", [entry])
     assert message in str(error.value)

@@ -107,7 +107,7 @@ def test_saved_and_loaded(tokenizer, tmp_path):
 
 
 def test_training_is_deterministic(tokenizer, tmp_path):
-    """In another process, too, where the hash tables have other seeds."""
+    """Also in another process, whose hash tables have other seeds."""
     texts, there, here = tmp_path / "texts.json", tmp_path / "there.json", tmp_path / "here.json"
     texts.write_text(json.dumps(TEXTS))
     code = (
@@ -131,7 +131,7 @@ def test_no_text(texts):
         Tokenizer.train(texts, 50)
 
 
-def test_one_text_in_place_of_many(tokenizer):
+def test_one_text_instead_of_many(tokenizer):
     with pytest.raises(TokenizerError, match=r"write encode\(\['red'\]\)"):
         tokenizer.encode("red")
 

@@ -57,8 +57,8 @@ TrainingRun(Path(sys.argv[1]), config, tokenizer, corpus).train()
 """
 
 
-class _Told(TrainingListener):
-    """Keeps what it is told; raises what it is asked to, at a step."""
+class _Recorder(TrainingListener):
+    """Records what it receives, and raises an error at a step."""
 
     def __init__(self, error=None, at=0):
         self.notes, self.steps, self.rows, self.samples, self.from_step = [], [], [], [], None
@@ -95,7 +95,7 @@ def _rows(path):
 
 
 def _same(path, unbroken):
-    """Weights of every check and of the finished model, bit for bit, and the history but for its times."""
+    """Compare all weights bit for bit, and the history except its times."""
     assert folder.checkpoint_steps(path) == folder.checkpoint_steps(unbroken)
     for name in [
         "model.weights.h5",
@@ -113,12 +113,12 @@ def _same(path, unbroken):
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    path, told = tmp_path_factory.mktemp("unbroken") / "model", _Told()
-    return path, _session(path, listener=told), told
+    path, received = tmp_path_factory.mktemp("unbroken") / "model", _Recorder()
+    return path, _session(path, listener=received), received
 
 
 def test_an_unbroken_run_leaves_a_finished_folder(unbroken):
-    path, config, told = unbroken
+    path, config, received = unbroken
     assert config == folder.load_config(path)
     assert config.finished
     assert config.result["ended"] == "steps"
@@ -133,9 +133,9 @@ def test_an_unbroken_run_leaves_a_finished_folder(unbroken):
     }
     assert {file.name for file in (path / "logs").iterdir()} == {"history.csv", "samples.txt", "tensorboard"}
     assert folder.checkpoint_steps(path) == [3, 6, 7]
-    assert told.steps == [1, 2, 3, 4, 5, 6, 7]
-    assert told.from_step is None
-    assert "reference  " in told.samples[0]
+    assert received.steps == [1, 2, 3, 4, 5, 6, 7]
+    assert received.from_step is None
+    assert "reference  " in received.samples[0]
 
 
 def test_the_history_has_a_row_for_each_check(unbroken):
@@ -165,26 +165,26 @@ def test_the_finished_model_is_the_average_or_the_best(unbroken):
         np.testing.assert_array_equal(one, other)
 
 
-def test_killed_and_started_again_it_ends_bit_for_bit_where_the_unbroken_run_ends(tmp_path, unbroken):
-    """Killed while the second state is written, of which the half lies beside the first."""
-    path, told = tmp_path / "killed", _Told()
+def test_a_killed_and_resumed_run_ends_bit_for_bit_like_an_unbroken_one(tmp_path, unbroken):
+    """It is killed while it writes the second state, half of which lies beside the first."""
+    path, received = tmp_path / "killed", _Recorder()
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", KILLED, str(path), "state.npz", "2"]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert len(list(path.glob("checkpoints/.state.npz.*"))) == 1
     assert not folder.load_config(path).finished
-    config = _session(path, listener=told)
-    assert told.from_step == 3
-    assert told.steps == [4, 5, 6, 7]
+    config = _session(path, listener=received)
+    assert received.from_step == 3
+    assert received.steps == [4, 5, 6, 7]
     assert config.finished
     _same(path, unbroken[0])
     assert not list(path.glob("**/.*"))
 
 
 @pytest.mark.slow
-def test_stopped_after_the_last_step_it_only_finishes(tmp_path, unbroken, monkeypatch):
-    path, told, replace = tmp_path / "model", _Told(), os.replace
+def test_a_run_stopped_after_the_last_step_only_finishes(tmp_path, unbroken, monkeypatch):
+    path, received, replace = tmp_path / "model", _Recorder(), os.replace
 
     def stopping(one, other):
         if os.path.basename(other) == "model.weights.h5":
@@ -196,16 +196,16 @@ def test_stopped_after_the_last_step_it_only_finishes(tmp_path, unbroken, monkey
         _session(path)
     monkeypatch.undo()
     assert not folder.load_config(path).finished
-    _session(path, listener=told)
-    assert (told.from_step, told.steps) == (7, [])
+    _session(path, listener=received)
+    assert (received.from_step, received.steps) == (7, [])
     _same(path, unbroken[0])
 
 
 @pytest.mark.slow
-def test_interrupted_between_two_checks_it_goes_on_from_the_last(tmp_path, unbroken):
-    path, told = tmp_path / "model", _Told(KeyboardInterrupt(), at=5)
+def test_a_run_interrupted_between_two_checks_resumes_from_the_last(tmp_path, unbroken):
+    path, received = tmp_path / "model", _Recorder(KeyboardInterrupt(), at=5)
     with pytest.raises(KeyboardInterrupt):
-        _session(path, listener=told)
+        _session(path, listener=received)
     assert [row["step"] for row in _rows(path)] == ["3"]
     with pytest.raises(folder.FolderError, match="no finished model yet"):
         folder.load(path)
@@ -215,36 +215,36 @@ def test_interrupted_between_two_checks_it_goes_on_from_the_last(tmp_path, unbro
     with pytest.raises(checkpoint.CheckpointError, match="Start again with --restart"):
         _session(path)
     state.write_bytes(whole)
-    again = _Told()
+    again = _Recorder()
     _session(path, listener=again)
     assert again.steps == [4, 5, 6, 7]
     _same(path, unbroken[0])
 
 
 @pytest.mark.slow
-def test_out_of_time_it_has_a_model_and_goes_on_with_more(tmp_path, unbroken):
+def test_a_run_out_of_time_has_a_model_and_continues_with_more_time(tmp_path, unbroken):
     path = tmp_path / "model"
     first = _session(path, minutes=1e-6)
     assert first.result["ended"] == "minutes"
     assert not first.finished
     assert first.result["step"] == 1
     assert folder.load(path)[2] == first
-    told = _Told()
-    last = _session(path, listener=told)
-    assert told.from_step == 1
-    assert [row["step"] for row in told.rows] == [3, 6, 7]
+    received = _Recorder()
+    last = _session(path, listener=received)
+    assert received.from_step == 1
+    assert [row["step"] for row in received.rows] == [3, 6, 7]
     assert last.result["minutes"] > first.result["minutes"]
     for one, other in zip(*(folder.load(one, 7)[0].get_weights() for one in (path, unbroken[0])), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.slow
-def test_without_improvement_of_the_loss_it_ends_early(tmp_path):
-    path, told = tmp_path / "model", _Told()
+def test_a_run_without_improvement_ends_early(tmp_path):
+    path, received = tmp_path / "model", _Recorder()
     entries = "stop_on=loss", "patience=2", "steps=40", "steps_between_checks=1", "peak_learning_rate=1e-12"
-    config = _session(path, *(f"training.{entry}" for entry in entries), listener=told)
+    config = _session(path, *(f"training.{entry}" for entry in entries), listener=received)
     assert config.result["ended"] == "patience"
-    assert told.steps == [1, 2, 3]  # weights that do not move give the same loss at each check
+    assert received.steps == [1, 2, 3]  # weights that do not move give the same loss at each check
     assert config.finished
     losses = [float(row["val_loss"]) for row in _rows(path)]
     assert config.result["validation"] == {"val_loss": round(losses[0], 4)}

@@ -76,7 +76,7 @@ def test_a_text_without_words_has_the_empty_translation(translator):
     assert translator.translate([]) == []
 
 
-def test_settings_are_what_a_call_does_not_say(translator):
+def test_settings_are_the_defaults_of_a_call(translator):
     settings = SearchSettings(beam_size=3, length_penalty=2.0, max_length=24)
     of_settings = Translator(translator.model, translator.tokenizer, settings)
     search = of_settings._search("beam", {})
@@ -118,7 +118,7 @@ def test_notes(translator):
     ]
 
 
-def test_what_is_left_out_is_not_read(translator):
+def test_the_model_does_not_read_truncated_tokens(translator):
     long, exactly, less = translator.translate(["sand " * 40, "sand " * 7, "sand " * 3], "greedy", note=_quiet)
     assert long[0].ids == exactly[0].ids
     assert long[0].log_probability == pytest.approx(exactly[0].log_probability, rel=1e-4)
@@ -192,7 +192,7 @@ def test_attention_to_what_the_model_wrote(translator):
         np.testing.assert_array_equal(unasked.scores[name], scores)
 
 
-def test_attention_of_more_than_the_model_has_room_for(translator):
+def test_attention_truncates_long_texts(translator):
     with pytest.warns(UserWarning, match="the model reads only the first 14"):
         attention = translator.attention("sand " * 20, "Strand " * 30)
     assert attention.cross().shape == (13, 15)

@@ -17,7 +17,9 @@ from kmha.translation.search.greedy import Greedy
 from kmha.translation.search.method import METHODS, Hypothesis, SearchMethod
 from kmha.translation.search.sampling import Sampling
 
-__all__ = ["METHODS", "Beam", "Greedy", "Hypothesis", "Sampling", "SearchMethod"]
+__all__ = ["DEFAULT", "METHODS", "Beam", "Greedy", "Hypothesis", "Sampling", "SearchMethod"]
+
+DEFAULT = Beam.name
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

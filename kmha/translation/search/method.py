@@ -99,10 +99,10 @@ def usual_length(length: int) -> int:
 class SearchMethod:
     """Base class of the search methods, which look for targets that a model considers probable.
 
-    A subclass in this folder is a search method. It gives its `name`, its `title` and, unless it is the default method,
-    its `flag` and `help`. It declares its options at the arguments of its constructor, and overrides `_search` (the
-    part in TensorFlow) and `_hypotheses` (which reads the results). If `_search` needs more than ids and limits, it
-    also overrides `_inputs` and `_signature`.
+    A subclass in this folder is a search method. It gives its `name`, its `title`, and the `flag` and `help` with which
+    the command line offers it. It declares its options at the arguments of its constructor, and overrides `_search`
+    (the part in TensorFlow) and `_hypotheses` (which reads the results). If `_search` needs more than ids and limits,
+    it also overrides `_inputs` and `_signature`.
 
     The loop over the target positions is one `tf.function` that is traced once, because batch size, source length and
     limits are tensors.

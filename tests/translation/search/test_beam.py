@@ -15,7 +15,7 @@ def penalty(length, alpha):
 
 
 def loops(following, source, limit, size, alpha):
-    """Beam search as the docstring has it, to the limit: (score, log probability, ids, finished), best first."""
+    """Beam search as the docstring describes it, to the limit: (score, log probability, ids, finished), best first."""
     beams, pool = [(0.0, [])], []
     for length in range(1, limit + 1):
         continued = []
@@ -35,7 +35,7 @@ def loops(following, source, limit, size, alpha):
 
 
 def everything(following, source, limit, vocabulary, alpha):
-    """All hypotheses that there are, in the same form, the finished ones first, best first."""
+    """All possible hypotheses in the same form, the finished ones first, best first."""
     found = []
     for length in range(1, limit + 1):
         for ids in itertools.product(range(END, vocabulary), repeat=length):
@@ -53,8 +53,8 @@ def agrees(found, expected):
 
 
 @pytest.mark.parametrize(("size", "alpha"), [(2, 0.0), (3, 0.6), (4, 1.0), (5, 2.5)])
-def test_it_is_the_plain_loops_over_the_whole_model(searching, size, alpha):
-    """Which go on to the limit: so that the bound at which a sentence stops is exact, too."""
+def test_beam_search_equals_plain_loops_over_the_whole_model(searching, size, alpha):
+    """The loops continue to the limit, so this also tests the bound at which a sentence stops."""
     model = searching.model()
     beam, kinds = Beam(model, beam_size=size, length_penalty=alpha, n_best=size), set()
     following = searching.uncached(model)
@@ -70,7 +70,7 @@ def test_it_is_the_plain_loops_over_the_whole_model(searching, size, alpha):
 
 @pytest.mark.parametrize("alpha", [0.6, 3.0])
 def test_a_beam_that_is_wide_enough_finds_everything(searching, alpha):
-    """Of 4 tokens that can be emitted, one is the end: 9 beginnings of 2 tokens have 36 continuations."""
+    """One of the 4 tokens that can be emitted is the end, so 9 beginnings of 2 tokens have 36 continuations."""
     model = searching.model(vocabulary=6)
     beam = Beam(model, beam_size=36, length_penalty=alpha, n_best=36, max_length=3)
     narrow = Beam(model, beam_size=36, length_penalty=alpha, max_length=3)
@@ -103,14 +103,14 @@ def test_a_beam_of_one_is_greedy(searching, alpha):
             assert tolerance.is_close([one.log_probability, one.score], [other.log_probability, score], "float64")
 
 
-def test_where_there_are_fewer_than_n_best(searching):
+def test_fewer_hypotheses_than_n_best(searching):
     model = searching.model(vocabulary=5)
     found = Beam(model, beam_size=7, n_best=7, max_length=1)([[4, 7, END]])
     assert sorted(one.ids for one in found[0]) == [(), (3,), (4,)]
     assert [one.finished for one in found[0]] == [True, False, False]
 
 
-def test_it_stops_when_nothing_can_come_into_the_pool(searching):
+def test_it_stops_when_nothing_can_enter_the_pool(searching):
     model = searching.model()
     beam = Beam(model, beam_size=3, n_best=3)
     limits = np.array(searching.limits)
@@ -123,7 +123,7 @@ def test_it_stops_when_nothing_can_come_into_the_pool(searching):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"beam_size": 0}, "`beam_size`.*positive integer.*beam_size=0.*5 is usual"),
         ({"beam_size": 2.0}, "`beam_size`.*positive integer.*beam_size=2.0"),
@@ -135,6 +135,6 @@ def test_it_stops_when_nothing_can_come_into_the_pool(searching):
         ({"length_penalty": "1"}, "`length_penalty`.*length_penalty='1'"),
     ],
 )
-def test_arguments_that_do_not_fit(searching, options, said):
-    with pytest.raises(ValueError, match=f"Beam.*{said}"):
+def test_invalid_arguments(searching, options, message):
+    with pytest.raises(ValueError, match=f"Beam.*{message}"):
         Beam(searching.any_model, **options)

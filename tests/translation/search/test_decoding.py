@@ -47,7 +47,7 @@ def test_log_probability(dtype):
 
 @pytest.mark.parametrize(("width", "count"), [(3, 5), (47, 2), (128, 2), (129, 2), (1000, 10), (1000, 99)])
 def test_largest(width, count):
-    """In blocks, with a last one that is not full, and in one piece."""
+    """With blocks, of which the last is not full, and without."""
     numbers = np.random.default_rng(0).permutation(11 * width).reshape(11, width) - 5.0 * width
     values, places = largest(tf.constant(numbers), count)
     expected = np.argsort(-numbers, axis=1)[:, :count]

@@ -23,7 +23,7 @@ def anew(following, source, limit):
     return ids, total
 
 
-def test_it_is_the_loop_that_calls_the_whole_model_anew(searching, greedy):
+def test_it_equals_a_loop_that_calls_the_whole_model(searching, greedy):
     following, lengths = searching.uncached(greedy.model), set()
     for weights in searching.weights:
         greedy.model.draw(*weights)

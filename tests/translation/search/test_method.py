@@ -17,7 +17,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 @pytest.mark.parametrize(
-    ("source_ids", "said"),
+    ("source_ids", "message"),
     [
         ([4, 5, END], r"integers \(B, S\).*\(3,\)"),
         ([[4.0, 5.0, 2.0]], r"integers \(B, S\).*float64"),
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.tensorflow
         ([[4] * 18], r"at most 17 positions.*18 positions.*max_positional_encoding_input"),
     ],
 )
-def test_source_ids_that_do_not_fit(searching, source_ids, said):
-    with pytest.raises(ValueError, match=f"(?s)Greedy received.*`source_ids`.*{said}"):
+def test_invalid_source_ids(searching, source_ids, message):
+    with pytest.raises(ValueError, match=f"(?s)Greedy received.*`source_ids`.*{message}"):
         Greedy(searching.any_model)(source_ids)
 
 
@@ -48,16 +48,16 @@ def test_an_empty_batch_has_no_hypotheses(searching):
 
 
 @pytest.mark.parametrize("search", [Greedy, Beam, Sampling])
-def test_limits_that_do_not_fit(searching, search):
+def test_invalid_limits(searching, search):
     for max_length in (0, -3, 2.5, True, "9", None):
-        said = f"{search.__name__}.*`max_length`.*positive integer.*max_length={max_length!r}"
-        with pytest.raises(ValueError, match=said):
+        message = f"{search.__name__}.*`max_length`.*positive integer.*max_length={max_length!r}"
+        with pytest.raises(ValueError, match=message):
             search(searching.any_model, max_length=max_length)
-        with pytest.raises(ValueError, match=f"{said}.*Let the function return"):
+        with pytest.raises(ValueError, match=f"{message}.*Let the function return"):
             search(searching.any_model, max_length=lambda length: max_length)([[4, END]])  # noqa: B023
 
 
-def test_models_that_do_not_fit():
+def test_invalid_models():
     sizes = 1, 6, 2, 7, 11
     with pytest.raises(ValueError, match=r"Greedy.*`model`.*kmha.layers.Transformer.*Received: dict"):
         Greedy({})
@@ -76,7 +76,7 @@ def test_usual_length():
     assert [usual_length(length) for length in (1, 2, 5)] == [11, 13, 17]
 
 
-def test_a_method_must_say_how_it_searches(searching):
+def test_a_method_must_override_search(searching):
     with pytest.raises(NotImplementedError, match="SearchMethod must override `_search`"):
         SearchMethod(searching.any_model)([[4, END]])
 
@@ -131,7 +131,7 @@ print("as expected")
 
 
 def test_one_file_adds_a_method(tmp_path):
-    """To the commands and the settings, without TensorFlow."""
+    """It adds the method to the commands and the settings, without TensorFlow."""
     shutil.copytree(Path(kmha.__file__).parent, tmp_path / "kmha", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "kmha" / "translation" / "search" / "stubborn.py").write_text(NEW_METHOD)
     result = subprocess.run([sys.executable, "-c", USES], cwd=tmp_path, capture_output=True, text=True)

@@ -44,7 +44,7 @@ def chi_square_is_small(counts, expected):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_come_as_often_as_they_should(searching, kind):
+def test_tokens_have_the_right_frequencies(searching, kind):
     """The first tokens, and the pairs of the first two; those that are cut off never come, and all others do."""
     model, count = searching.model(), 4000
     following = searching.uncached(model)
@@ -72,7 +72,7 @@ def test_tokens_come_as_often_as_they_should(searching, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_the_loop_that_calls_the_whole_model_anew(searching, kind):
+def test_it_equals_a_loop_that_calls_the_whole_model(searching, kind):
     """With the random numbers that `uniform` gives: a token is drawn where they fall in the sum of the shares."""
     model = searching.model()
     sampling = Sampling(model, samples=3, seed=11, **KINDS[kind])
@@ -104,7 +104,7 @@ def test_one_token_is_greedy(searching):
         assert [[one.ids for one in some] for some in found] == [[one.ids for one in others] for others in expected]
 
 
-def test_more_than_there_are_cuts_nothing(searching):
+def test_limits_above_the_vocabulary_change_nothing(searching):
     model = searching.model()
     expected, *found = (
         Sampling(model, seed=5, top_k=top_k, top_p=top_p)(searching.padded(searching.sources))
@@ -139,7 +139,7 @@ def test_uniform():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"temperature": 0}, "`temperature`.*at least 1e-06.*temperature=0.*use Greedy"),
         ({"temperature": float("inf")}, "`temperature`.*temperature=inf"),
@@ -151,6 +151,6 @@ def test_uniform():
         ({"seed": -1}, "`seed`.*not negative.*seed=-1.*Leave it out"),
     ],
 )
-def test_arguments_that_do_not_fit(searching, options, said):
-    with pytest.raises(ValueError, match=f"Sampling received.*{said}"):
+def test_invalid_arguments(searching, options, message):
+    with pytest.raises(ValueError, match=f"Sampling received.*{message}"):
         Sampling(searching.any_model, **options)

@@ -1,4 +1,4 @@
-"""What all the methods have in common; what is a method's own is in its own file."""
+"""The common behaviour of all methods; each method also has tests of its own."""
 
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ def search(made, request):
 
 
 def same(some, others, dtype="float64"):
-    """Whether two lists of hypotheses are the same, their numbers to rounding."""
+    """Return whether two lists of hypotheses are the same up to rounding."""
     alike = [(one.ids, one.finished) for one in some] == [(one.ids, one.finished) for one in others]
     numbers = [[(one.log_probability, one.score) for one in hypotheses] for hypotheses in (some, others)]
     return alike and tolerance.is_close(*numbers, dtype)
@@ -54,7 +54,7 @@ def test_a_batch_equals_its_sentences_one_by_one(searching, search):
 
 
 def test_log_probabilities_are_those_of_the_whole_model(searching, search):
-    """And nothing is padding or start, nothing goes on after the end, nothing is longer than its limit."""
+    """Also, nothing is padding or start, nothing follows the end, and nothing is longer than its limit."""
     following, ends = searching.uncached(search.model), []
     for weights in searching.weights:
         search.model.draw(*weights)
@@ -107,7 +107,7 @@ def test_other_kinds_of_models(searching, options):
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_other_dtypes(searching, made, dtype):
-    """Rounding may decide where two hypotheses are nearly as probable; mostly it does not."""
+    """Rounding can decide between two hypotheses of almost equal probability, but seldom does."""
     model = searching.model(dtype=dtype)
     made.model.draw()
     for method in ("greedy", "beam", "sampling"):
