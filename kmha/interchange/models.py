@@ -64,10 +64,10 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
     converted = clone(model)
     for layer, made in pairs.values():
         if type(layer) is source:
-            _carry_attention(layer, made, from_builtin if to == "kmha" else to_builtin)
+            _copy_attention(layer, made, from_builtin if to == "kmha" else to_builtin)
         elif isinstance(layer, keras.layers.Layer) and not is_graph(layer):
-            _carry_state(layer, made)
-    _carry_trainable([*pairs.values()], source)
+            _copy_state(layer, made)
+    _copy_trainable([*pairs.values()], source)
     for layer, made in pairs.values():
         if is_graph(layer):
             _compile_like(layer, made)
@@ -75,7 +75,7 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
 
 
 def _clone_graph(model: Any, clone: Callable[[Any], Any]) -> Any:
-    """The model out of other layers, without compiling it, for its layers are not what they shall be yet."""
+    """Clone a model with other layers. It is compiled later, once the weights of its layers are set."""
     compiled, model.compiled = model.compiled, False
     try:
         made = keras.models.clone_model(model, _inputs_like(model), clone)
@@ -83,16 +83,16 @@ def _clone_graph(model: Any, clone: Callable[[Any], Any]) -> Any:
         model.compiled = compiled
     if type(made) is not type(model):
         raise ValueError(
-            f"{model.name}: {type(model).__name__} is a class of its own, and Keras would make a {type(made).__name__} "
-            "of it. Convert a `keras.Model` with its inputs and outputs: `keras.Model(model.inputs, model.outputs)`."
+            f"{model.name}: Keras cannot rebuild the class {type(model).__name__}, only a {type(made).__name__}. "
+            "Convert a `keras.Model` with its inputs and outputs: `keras.Model(model.inputs, model.outputs)`."
         )
-    if not made.built or not made.inputs:  # a Sequential model that had no Input
+    if not made.built or not made.inputs:  # a Sequential model without an Input
         made.build(model.input_shape)
     return made
 
 
 def _inputs_like(model: Any) -> Any:
-    """Inputs with all that the model's have; Keras would name them anew."""
+    """Return inputs like the model's; Keras itself would give them new names."""
     if isinstance(model, keras.Sequential):
         return None
     layers = keras.tree.map_structure(lambda x: x._keras_history.operation, model.input)
@@ -126,13 +126,13 @@ def _flash(layer: Any, target: type) -> bool | None:
     return requested
 
 
-def _carry_attention(layer: Any, made: Any, carry: Callable[[Any], Any]) -> None:
-    canonical.write(made, carry(canonical.read(layer)))
+def _copy_attention(layer: Any, made: Any, convert: Callable[[Any], Any]) -> None:
+    canonical.write(made, convert(canonical.read(layer)))
     if hasattr(layer._dropout_layer, "seed_generator"):
         made._dropout_layer.seed_generator.state.assign(layer._dropout_layer.seed_generator.state)
 
 
-def _carry_state(layer: Any, made: Any) -> None:
+def _copy_state(layer: Any, made: Any) -> None:
     """Copy the state that Keras would save (weights, values computed from them, vocabulary) and the seeds."""
     for inner, new in zip(layer._flatten_layers(), made._flatten_layers(), strict=True):
         state: dict[str, Any] = {}
@@ -147,7 +147,7 @@ def _carry_state(layer: Any, made: Any) -> None:
         new.assign(variable)
 
 
-def _carry_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
+def _copy_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
     """Copy the `trainable` flags from the outside in, because setting a flag also sets it for all layers inside."""
     models = [pair for pair in pairs if is_graph(pair[0])]
     sizes = {id(layer): len(layer._flatten_layers()) for layer, _ in models}
@@ -278,12 +278,12 @@ def _cannot_rewrite(layer: Any, source: type, to: str, held: list[str] | None = 
     if not held:
         return f"{layer.name}: Keras cannot rebuild a model of the class {kind}."
     where = ", ".join(f"`{kind}{path}`" for path in held[:6])
-    carry = "from_builtin" if to == "kmha" else "to_builtin"
+    function = "from_builtin" if to == "kmha" else "to_builtin"
     return (
         f"{layer.name}: the attention layer is an attribute, {where}, and kmha cannot rewrite the code of that class. "
         f"Write {_NAMES[to]} there instead of {source.__module__.split('.')[0]}'s layer, and convert the weights with "
-        f"`canonical.write(new, {carry}(canonical.read(old)))`, with `from kmha.interchange import canonical` and "
-        f"`from kmha.interchange.keras import {carry}`."
+        f"`canonical.write(new, {function}(canonical.read(old)))`, with `from kmha.interchange import canonical` and "
+        f"`from kmha.interchange.keras import {function}`."
     )
 
 

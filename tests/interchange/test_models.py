@@ -420,7 +420,7 @@ REFUSED = [
     ),
     (
         lambda: convert_model(_OwnConstructor()),
-        "_OwnConstructor is a class of its own, and Keras would make a Functional",
+        "Keras cannot rebuild the class _OwnConstructor, only a Functional",
     ),
     (lambda: convert_model(_lora()), "the layer has LoRA weights"),
     (lambda: convert_model(_quantized()), "the layer is quantized"),
