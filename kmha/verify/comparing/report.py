@@ -154,24 +154,24 @@ class Report:
 
 
 COMPILED = "compiled by XLA"
-AS_THE_BUILTIN = "as the built-in, where it errs"
+AS_THE_BUILTIN = "wrong like the built-in"
 FEATURES = (
     "plain",
     "self-attention",
-    "key of its own",
+    "separate key",
     "value_dim, output_shape",
     "no biases",
     "gate",
     "attention mask",
-    "padding masks, given",
-    "padding masks, carried",
+    "explicit padding masks",
+    "padding masks on tensors",
     "causal mask",
     "sliding window",
     "rows attending to nothing",
     "dropout in training",
     "attention scores",
     "attention_axes, higher rank",
-    "in blocks",
+    "blocked attention",
     COMPILED,
 )
 
@@ -181,20 +181,20 @@ def features(case: Case, modes: set[str]) -> list[str]:
     carried = any(name.startswith("+") for name in case.paddings)
     present = {
         "self-attention": case.self_attention,
-        "key of its own": case.widths[2] > 0,
+        "separate key": case.widths[2] > 0,
         "value_dim, output_shape": case.value_dim is not None or case.output_shape is not None,
         "no biases": not case.use_bias,
         "gate": case.use_gate,
         "attention mask": case.mask != "",
-        "padding masks, given": bool(case.paddings) and not carried,
-        "padding masks, carried": carried,
+        "explicit padding masks": bool(case.paddings) and not carried,
+        "padding masks on tensors": carried,
         "causal mask": case.use_causal_mask,
         "sliding window": case.sliding_window is not None,
         "rows attending to nothing": case.mask != "" and case.empty,
         "dropout in training": case.dropout > 0 and case.training,
         "attention scores": case.return_scores,
         "attention_axes, higher rank": case.rank > 3,
-        "in blocks": case.path != "",
+        "blocked attention": case.path != "",
         COMPILED: "xla" in modes,
     }
     return [name for name, has in present.items() if has] or [FEATURES[0]]

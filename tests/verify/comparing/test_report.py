@@ -41,8 +41,8 @@ def test_other_dtypes_have_a_row_of_their_own():
     ("case", "expected"),
     [
         (Case(), ["plain"]),
-        (Case(widths=(6, 8, 9), use_gate=True), ["key of its own", "gate"]),
-        (Case(paddings=("+value_mask",)), ["padding masks, carried"]),
+        (Case(widths=(6, 8, 9), use_gate=True), ["separate key", "gate"]),
+        (Case(paddings=("+value_mask",)), ["padding masks on tensors"]),
         (Case(mask="TS", empty=True), ["attention mask", "rows attending to nothing"]),
         (Case(dropout=0.3), ["plain"]),
         (Case(dropout=0.3, training=True), ["dropout in training"]),
