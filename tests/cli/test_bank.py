@@ -18,7 +18,7 @@ def test_the_table_and_the_file(tmp_path):
     assert json.loads((tmp_path / "bank.json").read_text())["none: right layers"]["named"] == 9
 
 
-def test_fewer_than_must_be_is_a_failure_and_is_shown(monkeypatch):
+def test_too_few_named_is_a_failure(monkeypatch):
     found = self_test.Tally(9, 10, ("scale-missing (scale-keys)",))
     monkeypatch.setattr(self_test, "singles", lambda *_: found)
     result = _run("--configurations", "1", "--pairs", "0", "--rights", "0")

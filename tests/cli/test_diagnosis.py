@@ -92,7 +92,7 @@ built(keras.ops.ones((1, 2, 7)))
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
-    """A folder with modules of a learner's, to run from."""
+    """Work in a folder with a learner's modules."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setattr("os.environ", dict(os.environ))
@@ -111,7 +111,7 @@ def _words(result):
     return " ".join(result.stdout.split())
 
 
-def test_a_right_one():
+def test_right_candidate():
     result = _run("pupil:right")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("right is right (1")
@@ -141,7 +141,7 @@ def test_a_known_mistake(tmp_path):
     assert found["code"] in result.stdout
 
 
-def test_the_code_that_is_printed_runs(tmp_path, monkeypatch, capsys):
+def test_printed_script_runs(tmp_path, monkeypatch, capsys):
     result = _run("pupil:unscaled")
     code = result.stdout[result.stdout.index("import numpy as np") :]
     monkeypatch.syspath_prepend(tmp_path)
@@ -176,7 +176,7 @@ def test_without_a_smallest_case_there_is_no_code():
     assert "as code to paste" not in result.stdout
 
 
-def test_right_where_it_can_be_run():
+def test_right_in_all_calls_that_run():
     result = _run("pupil:in_part")
     assert result.exit_code == 0, result.output
     text = _words(result)
@@ -191,14 +191,14 @@ def test_right_where_it_can_be_run():
         ("leaves", "SystemExit: 5"),
     ],
 )
-def test_one_that_cannot_be_run(tmp_path, name, message):
+def test_candidate_that_cannot_be_run(tmp_path, name, message):
     result = _run(f"pupil:{name}", "--json", "found.json")
     assert result.exit_code == 1
     assert f"{name} cannot be run: {message}" in _words(result)
     assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "raises"
 
 
-def test_a_layer_and_a_layer_that_is_there():
+def test_layer_class_and_built_layer():
     assert _run("pupil_layers:Attention").exit_code == 0
     wrong = _run("pupil_layers:built")
     assert wrong.exit_code == 1
@@ -207,7 +207,7 @@ def test_a_layer_and_a_layer_that_is_there():
     assert _run("pupil_layers:Attention", "--set", "scale=0.5", "--set", "units=4").exit_code == 1
 
 
-def test_float16_is_told_apart_or_asked_for():
+def test_float16_option():
     told = _run("pupil_layers:Attention")
     assert "In float16 it is wrong, with half-logits-overflow: " in _words(told)
     asked = _run("pupil_layers:Attention", "--float16")
@@ -215,7 +215,7 @@ def test_float16_is_told_apart_or_asked_for():
     assert "half-logits-overflow: " in _words(asked)
 
 
-def test_what_is_inside_a_class():
+def test_function_inside_a_class():
     assert "Home.attend is wrong" in _words(_run("pupil:Home.attend"))
 
 
@@ -244,7 +244,7 @@ def test_errors_teach(arguments, status, message):
     assert "Traceback" not in result.output
 
 
-def test_a_backend_that_is_missing(monkeypatch):
+def test_missing_backend(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jax" else found(name))
     result = _run("pupil:right", "--backend", "jax")

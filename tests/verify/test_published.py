@@ -20,7 +20,7 @@ NEEDS = {
     "jax_functions": "jax",
 }
 
-# All ids of the simplest explanation; what explains it equally well is not asked for.
+# All ids of the simplest explanation. Others that explain it equally well are not tested.
 WRONG = {
     "torch_heads": {
         "FuxiAttention": "heads-reshaped-and-merged",
@@ -112,14 +112,14 @@ def test_the_mistake_is_named(module, name):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("module", "name"), _cases(RIGHT))
-def test_what_is_right_is_not_accused(module, name):
+def test_right_code_is_not_accused(module, name):
     found = diagnose(getattr(_module(module), name))
     assert found.right, found.ids
 
 
 @pytest.mark.parametrize("module", [*WRONG, *RIGHT])
-def test_each_tells_its_thread_and_is_tried(module):
-    """Return thread and mistake from the docstring's first line."""
+def test_each_names_its_thread_and_is_tested(module):
+    """The docstring's first line names thread and mistake."""
     names = {**WRONG, **RIGHT}[module]
     found = _module(module)
     made = {name: thing for name, thing in vars(found).items() if getattr(thing, "__module__", "") == found.__name__}

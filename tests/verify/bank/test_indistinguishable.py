@@ -104,7 +104,7 @@ def same(configuration, only=None):
     possible = set()
     groups = [list(range(len(ids)))]
     for trial in sorted(_draw(configuration), key=_kinds_of_masks, reverse=True):
-        # Who has been told from all others need not be run again.
+        # A mistake that differs from all others need not be run again.
         left = [index for group in groups for index in group if len(group) > 1]
         changes = {index: [chosen[index - 1].changes] if index else [] for index in left}
         found = {index: _answer(trial, changes[index], configuration.scores) for index in left}
@@ -115,12 +115,12 @@ def same(configuration, only=None):
 
 
 def _kinds_of_masks(trial):
-    """The more a trial has, the more mistakes it tells apart."""
+    """Return the number of masks. Trials with more masks tell more mistakes apart."""
     return (trial.mask is not None) + trial.causal + (trial.key_mask is not None)
 
 
 def _parts(group, found):
-    """A group divided into those whose answers are the same."""
+    """Divide a group into those with the same answers."""
     if len(group) == 1:
         return [group]
     parts = []
@@ -134,9 +134,9 @@ def _parts(group, found):
 
 
 def _answer(trial, changes, scores=True):
-    """All that a caller can see, as one row of numbers relative to the largest of their array; `None`: it raises.
+    """Return everything that a caller can see, as one row of relative numbers; `None` if the chain raises.
 
-    The first of them is the sum of the rest, which shows most differences.
+    The first number is the sum of the others, which shows most differences.
     """
     try:
         state = run(trial, changes)
@@ -151,7 +151,7 @@ def _arrays(state, scores):
 
 
 def _seen(trial, array):
-    """One array as a row: its shape, what is not finite, and what is, but for rows that are not compared."""
+    """Return one array as a row: its shape, where it is not finite, and its numbers, without rows not compared."""
     finite = np.isfinite(array)
     empty = trial.empty_rows()
     rows = empty[:, :, None] if array.ndim == 3 else empty[:, None, :, None]
@@ -171,14 +171,14 @@ def _close(one, other):
 
 
 def _with(flags, seed=0):
-    """What accepts all, but for these flags."""
+    """Return a configuration that accepts everything, except for these flags."""
     values = {flag.removeprefix("-"): not flag.startswith("-") for flag in flags.split()}
     own = {name: values.pop(name) for name in ("core", "scores", "use_bias") if name in values}
     return Configuration(seed, dataclasses.replace(EVERYTHING, **values), **own)
 
 
 def _unexpected(configuration):
-    """Pairs that are one function, and ids that are right, which the module does not list."""
+    """Return the pairs that are one function, and the ids that are right, which `SAME` does not list."""
     listed = [set(ids) for ids in expected(configuration)]
     found = []
     for group in same(configuration):
@@ -193,7 +193,7 @@ def _unexpected(configuration):
 
 @pytest.mark.parametrize("flags", ["", "core", "wide", "-use_bias"])
 @pytest.mark.parametrize("seed", [101])
-def test_all_are_told_apart_where_everything_is_accepted(flags, seed):
+def test_candidate_that_accepts_everything_tells_all_apart(flags, seed):
     configuration = _with(flags, seed)
     assert _unexpected(configuration) == []
     if flags != "wide":
@@ -201,13 +201,13 @@ def test_all_are_told_apart_where_everything_is_accepted(flags, seed):
 
 
 @pytest.mark.parametrize("seed", range(200, 215))
-def test_in_a_random_configuration_only_those_that_are_listed_are_the_same(seed):
+def test_no_unlisted_groups_in_a_random_configuration(seed):
     assert _unexpected(random_configuration(seed)) == []
 
 
 @pytest.mark.parametrize("one", SAME, ids=lambda one: f"{one.ids[0]} {one.when}")
-def test_what_is_listed_is_so(one):
-    """And where the condition does not hold, the two are told apart."""
+def test_listed_groups_are_the_same(one):
+    """Where the condition does not hold, the mistakes differ."""
     assert set(one.ids) <= BANK.keys()
     assert one.why
     assert same(_with(one.when), one.ids) in ([one.ids], [one.ids[::-1]])
@@ -215,8 +215,8 @@ def test_what_is_listed_is_so(one):
 
 
 @pytest.mark.parametrize("prefix", NEEDS)
-def test_what_is_needed_is_so(prefix):
-    """With what a mistake needs, it shows; where a flag is missing, it does not."""
+def test_needs(prefix):
+    """A mistake shows if a candidate has the flags that it needs, and does not show if one is missing."""
     ids = [id for id in BANK if id.startswith(prefix) and _needs(id) == NEEDS[prefix] and _of_attention(id)]
     assert ids
     for part in NEEDS[prefix].split("|"):
@@ -239,7 +239,7 @@ def _impossible(configuration, ids):
     return {id for id in ids if all(_answer(trial, [BANK[id].changes]) is None for trial in drawn)}
 
 
-def test_conditions_are_of_flags_that_there_are():
+def test_conditions_use_known_flags():
     for condition in (*(one.when for one in SAME), *NEEDS.values()):
         assert {flag.removeprefix("-") for flag in condition.replace("|", " ").split()} <= FLAGS
 
@@ -261,14 +261,14 @@ def test_without_a_mask_a_missing_mask_is_right():
     assert same(plain, ["scale-missing", "mask-missing", "scale-keys"]) == [(RIGHT, "mask-missing")]
 
 
-def test_same_knows_what_raises_from_what_answers():
-    """The transposed mask raises where T ≠ S, and is right where there is no mask; so it is neither here."""
+def test_raising_differs_from_answering():
+    """The transposed mask raises if T ≠ S, and is right without a mask, so it equals neither."""
     configuration = Configuration(0, Accepts())
     assert same(configuration, ["mask-transposed", "mask-missing"]) == []
     assert same(Configuration(0, Accepts(mask=False)), ["mask-transposed", "mask-missing"]) == [
         (RIGHT, "mask-transposed", "mask-missing")
     ]
-    # Never possible: not made, and not listed.
+    # A mistake that is never possible is not listed.
     assert same(Configuration(0, Accepts(), core=True), ["bias-missing-query", "bias-missing-value"]) == []
 
 
@@ -287,12 +287,12 @@ def test_dropout_is_drawn():
 
 
 def _groups(trials, chain):
-    """The mistakes that give the same numbers for all trials, but for those that change nothing or cannot be made."""
+    """Return the mistakes that give the same numbers in all trials, without those that change nothing or raise."""
     bank = {one.id: [one.changes] for one in matching.mistakes_of(chain)}
     groups, made = [[RIGHT, *bank]], set()
     for trial in trials:
         finer = []
-        for group in groups:  # who is alone need not be run again
+        for group in groups:  # a mistake that is alone need not be run again
             found = {identity: _answer(trial, bank.get(identity, []), scores=False) for identity in group}
             made |= {identity for identity, row in found.items() if row is not None}
             left = list(group)
@@ -321,7 +321,7 @@ def _alike(one, other):
         (BlockAccepts("embedding"), 5),
     ],
 )
-def test_no_others_are_the_alike(accepts, seed):
+def test_no_unlisted_groups_in_a_block(accepts, seed):
     groups = [set(group) for group in expected_in_block(accepts)]
     for found in _groups(draw_block(seed, accepts), accepts.chain):
         assert any(found <= group for group in groups), found

@@ -7,14 +7,14 @@ from kmha.verify.diagnosing.trials import Accepts, draw
 from kmha.verify.mistakes import BANK, entry
 
 
-def test_pretending_makes_the_mistake():
+def test_simulated_mistake():
     drawn = draw(1, Accepts(training=True))
     results = self_test.simulate(drawn, [BANK["scale-missing"]], np.random.default_rng(0))
     assert not matching.explains(results)
     assert [match.ids for match in matching.singles(results, "attention")] == [("scale-missing",)]
 
 
-def test_pretending_nothing_is_right():
+def test_simulation_without_a_mistake_is_right():
     results = self_test.simulate(draw(1, Accepts(training=True)), [], np.random.default_rng(0))
     assert matching.explains(results)
 
@@ -30,13 +30,13 @@ def test_a_block_has_its_own_mistakes(chain):
 @pytest.mark.slow
 @pytest.mark.parametrize("chain", ["attention", "encoder", "decoder", "embedding"])
 def test_every_mistake_is_named_alone(chain):
-    """At least 98 of 100, beside those that are listed as the same function (issue 5)."""
+    """At least 98 of 100 are named, not counting those that are listed as the same function."""
     found = self_test.singles(0, chain)
     assert found.of > 40
     assert found.share >= 0.98, found.missed
 
 
-def test_what_another_explains_too_is_missed(monkeypatch):
+def test_ambiguous_mistake_is_missed(monkeypatch):
     twin = entry.Mistake("twin", "the same again", "nowhere", "this test", BANK["scale-missing"].changes)
     monkeypatch.setitem(BANK, "twin", twin)
     monkeypatch.setattr(self_test, "own_mistakes", lambda chain: [BANK["scale-missing"]])
@@ -47,7 +47,7 @@ def test_what_another_explains_too_is_missed(monkeypatch):
 
 @pytest.mark.slow
 def test_pairs_are_named():
-    """At least 9 of 10 must be (issue 5), which `kmha diagnose --bank` tries; of these few, one is not."""
+    """`kmha diagnose --bank` tests that at least 9 of 10 are named. Of these four, one is not."""
     found = self_test.pairs(4, 0)
     assert found.of == 4
     assert found.named >= 3, found.missed
@@ -65,7 +65,7 @@ def test_an_accused_right_layer_is_seen(monkeypatch):
     assert self_test.rights(1, 0).missed
 
 
-def test_the_sum():
+def test_total():
     total = self_test.total([self_test.Tally(1, 2, ("a",), 3), self_test.Tally(4, 5, ("b",), 6)])
     assert total == self_test.Tally(5, 7, ("a", "b"), 9)
     assert total.share == 5 / 7

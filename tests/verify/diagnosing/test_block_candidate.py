@@ -1,4 +1,4 @@
-"""What a block is told by its masks, and which of its settings are its own. Its mistakes: `test_published.py`."""
+"""Masks and settings of blocks. `test_published.py` tests their mistakes."""
 
 import keras
 import pytest
@@ -14,7 +14,7 @@ HIDDEN = {
 
 
 class Encoder(keras.layers.Layer):
-    """An encoder layer whose mask, (B, 1, 1, S) or (B, 1, T, S), is meant as it is told."""
+    """An encoder layer whose mask, (B, 1, 1, S) or (B, 1, T, S), has a given meaning."""
 
     def __init__(self, d_model, num_heads, dff, meaning="attends", added=1e-6):
         super().__init__()
@@ -37,7 +37,7 @@ class Encoder(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("meaning", HIDDEN)
-def test_what_a_mask_means(meaning):
+def test_meaning_of_a_mask(meaning):
     found = diagnose(Encoder, arguments={"meaning": meaning}, mask=meaning)
     assert found.right, (found.verdict, found.ids, found.errors)
 
@@ -57,7 +57,7 @@ class Told(Encoder):
         (Told, {"epsilon": 1e-5}, (), "1e-05"),
     ],
 )
-def test_whose_epsilon_is_right(block, arguments, ids, taken):
+def test_right_epsilon(block, arguments, ids, taken):
     found = diagnose(block, arguments=arguments)
     said = [note for note in notes(found) if "epsilon" in note]
     assert said == ([f"kmha assumes that the epsilon of its normalizations, {taken}, is intended."] if taken else [])
@@ -66,7 +66,7 @@ def test_whose_epsilon_is_right(block, arguments, ids, taken):
 
 
 @pytest.mark.parametrize(("own", "ids"), [({}, ()), ({"eps": 1e-6}, ()), ({"eps": 1e-3}, ("norm-epsilon-1e-3",))])
-def test_torch_has_an_epsilon_of_its_own(own, ids):
+def test_epsilon_of_torch(own, ids):
     nn = pytest.importorskip("torch").nn
 
     class Block(nn.TransformerEncoderLayer):

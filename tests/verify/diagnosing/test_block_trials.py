@@ -49,13 +49,13 @@ def test_sizes_are_pairwise_different(seed):
         (BlockAccepts("encoder", mask=False), "key_mask"),
     ],
 )
-def test_nothing_that_is_not_accepted(accepts, absent):
+def test_only_accepted_masks(accepts, absent):
     trials, all_trials = draw_block(1, accepts), draw_block(1, BlockAccepts(accepts.chain))
     assert not any(getattr(trial, absent) not in (None, False) for trial in trials)
     assert any(getattr(trial, absent) is not None and getattr(trial, absent) is not False for trial in all_trials)
 
 
-def test_equal_lengths_only_if_no_others_are_accepted():
+def test_equal_lengths_only_if_required():
     trials = draw_block(2, BlockAccepts("decoder", equal=True))
     assert all(trial.query.shape[1] == trial.key.shape[1] for trial in trials)
     lengths = {trial.query.shape[1] - trial.key.shape[1] for trial in draw_block(2, BlockAccepts("decoder"))}
@@ -64,7 +64,7 @@ def test_equal_lengths_only_if_no_others_are_accepted():
 
 
 @pytest.mark.parametrize("chain", ["encoder", "decoder"])
-def test_as_many_items_as_heads_and_as_queries(chain):
+def test_trials_with_as_many_items_as_heads_and_queries(chain):
     trials = _named(3, BlockAccepts(chain))
     heads = next(a for name, a in trials["plain"].weights.items() if name.endswith("query/kernel")).shape[0]
     assert len(trials["padding, B = H"].query) == heads != len(trials["plain"].query)
@@ -72,7 +72,7 @@ def test_as_many_items_as_heads_and_as_queries(chain):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_what_is_normalized_is_small(norm_first):
+def test_tiny_variance_before_normalization(norm_first):
     for name, trial in _named(4, BlockAccepts(norm_first=norm_first)).items():
         if name.startswith("variance near"):
             expected = float(name.split()[-1])
@@ -84,12 +84,12 @@ def test_what_is_normalized_is_small(norm_first):
                 assert 0.01 * expected < x.var(-1).mean() < 100 * expected
 
 
-def test_a_mean_to_take_off():
+def test_large_mean():
     trial = _named(5, BlockAccepts())["large mean"]
     assert abs(trial.query.mean() - MEAN) < 1.0 < abs(trial.query.mean())
 
 
-def test_padding_differs_from_item_to_item_and_from_source_to_target():
+def test_padding_differs_between_items_and_between_source_and_target():
     trial = _named(6, BlockAccepts("decoder"))["look-ahead and both paddings, T = S"]
     for mask in (trial.key_mask, trial.query_mask):
         assert mask[:, 0].all()

@@ -40,7 +40,7 @@ def test_the_parameters_of_a_function():
     assert list(calling.parameters(call, skip=1)) == ["query", "key"]
 
 
-def test_a_constructor_that_passes_on_has_its_parents_arguments_too():
+def test_constructor_with_kwargs_has_its_parents_parameters():
     class Parent(keras.layers.Layer):
         def __init__(self, num_heads, width=3, **kwargs):
             super().__init__(**kwargs)
@@ -58,7 +58,7 @@ def test_a_constructor_that_passes_on_has_its_parents_arguments_too():
     assert "num_heads" in calling.constructor(keras.layers.MultiHeadAttention)
 
 
-def test_what_is_not_known_must_be_given():
+def test_unknown_arguments_must_be_given():
     found = calling.parameters(lambda query, colour, size=1: 0)
     calling.check_known("f()", found, ["query", "colour"], {})
     calling.check_known("f()", found, ["query"], {"colour": 1})
@@ -69,14 +69,14 @@ def test_what_is_not_known_must_be_given():
 
 
 @pytest.mark.parametrize("value", [0, -2, 1.5, True, "three", [4]])
-def test_what_is_no_size(value):
+def test_invalid_size(value):
     with pytest.raises(
         CandidateError, match=r"^f: expected `num_heads` to be a whole number of at least 1. Received: "
     ):
         calling.given_sizes("f", {"num_heads": value})
 
 
-def test_sizes_by_the_part_that_they_play():
+def test_sizes_by_role():
     given = {"nhead": 3, "d_k": 5, "output_shape": None, "dropout": 0.5}
     assert calling.given_sizes("f", given) == {"heads": 3, "size": 5}
 
@@ -86,7 +86,7 @@ def test_a_look_ahead_mask_is_the_mask_if_there_is_no_other():
     assert calling.call_roles(["x", "look_ahead_mask", "mask"])["look_ahead"] == "look_ahead_mask"
 
 
-def test_torchs_hint_is_no_flag():
+def test_is_causal_of_torch_is_no_flag():
     assert "causal" not in calling.call_roles(["query", "attn_mask", "is_causal"])
     assert calling.call_roles(["query", "is_causal"])["causal"] == "is_causal"
 
@@ -126,7 +126,7 @@ def test_copies_show_what_is_changed_in_place():
     assert [np.array_equal(tensor, copy) for tensor, copy in found] == [True, False]
 
 
-def test_self_attention_alone_gets_the_query_for_all():
+def test_self_attention_gets_the_query_as_key_and_value():
     trial = _trial()
     found = calling.input_arguments(_subject(cross=False), {"query": "q", "value": "v"}, trial)
     assert found["q"] is trial.query
@@ -153,7 +153,7 @@ def test_the_shape_of_a_padding_mask(shape, expected):
 @pytest.mark.parametrize(
     ("meaning", "hidden", "allowed"), [("attends", False, True), ("hides", True, False), ("adds", -1e9, 0.0)]
 )
-def test_what_a_mask_means(meaning, hidden, allowed):
+def test_meaning_of_a_mask(meaning, hidden, allowed):
     found = calling.mask_of(_subject(meaning=meaning, mask_shape="B,T,S"), _trial(mask=MASK))
     np.testing.assert_array_equal(found, np.where(MASK, allowed, hidden))
 
@@ -176,12 +176,12 @@ ROLES = {"query": "q", "mask": "mask", "causal": "causal", "training": "training
         (lambda q, mask=None, return_scores=False: 0, {"return_scores": True}),
     ],
 )
-def test_without_a_mask_only_what_must_be_given_is(call, expected):
+def test_without_a_mask_only_required_arguments_are_given(call, expected):
     roles = {role: name for role, name in ROLES.items() if name in inspect.signature(call).parameters}
     assert calling.mask_arguments(_subject(call), roles, _trial()) == expected
 
 
-def test_flags_as_the_trial_has_them():
+def test_flags_of_a_trial():
     roles = {"causal": "causal", "training": "train", "deterministic": "deterministic"}
     call = lambda causal=False, train=False, deterministic=True: 0  # noqa: E731
     found = calling.mask_arguments(_subject(call), roles, _trial(causal=True, training=True))

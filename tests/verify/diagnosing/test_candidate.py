@@ -13,7 +13,7 @@ SIZES = Sizes(batch=4, rows=5, columns=7, heads=2, features=13, key_features=13,
 
 
 class Recorded(Candidate):
-    """Answers with what it is told to."""
+    """A candidate with a given result."""
 
     def __init__(self, result, core=False, **convention):
         self.result, self.core = result, core
@@ -50,7 +50,7 @@ def test_the_axes_of_an_answer(entry, core, shape):
     [
         (BATCH, 2, (4, 2, 5, 7), (4, 2, 5, 7)),
         (SINGLE, 2, (2, 5, 7), (1, 2, 5, 7)),
-        (BATCH, 2, (4, 5, 7), None),  # their mean over the heads, say
+        (BATCH, 2, (4, 5, 7), None),  # such as their mean over the heads
         (BATCH, 1, (4, 5, 7), (4, 1, 5, 7)),
         (SINGLE, 1, (5, 7), (1, 1, 5, 7)),
     ],
@@ -73,13 +73,13 @@ def test_the_dtype_of_an_answer(dtype, said_dtype):
 
 
 @pytest.mark.parametrize("result", [None, "text", (None, None), {}, ([1, [2]],), object(), np.array(["a"])])
-def test_an_answer_that_is_no_array(result):
+def test_non_numeric_answer(result):
     candidate = Recorded(result)
     assert "expected an array" in candidate.evaluate(_first(candidate)).answer.error
 
 
 @pytest.mark.parametrize("result", [[], 3.0, np.zeros(5), np.zeros((4, 5)), np.zeros((0, 5, 17)), np.array(1 + 2j)])
-def test_an_answer_of_another_shape_is_none_that_is_right(result):
+def test_answer_of_another_shape_is_not_right(result):
     candidate = Recorded(result)
     one = candidate.evaluate(_first(candidate))
     assert one.answer.error or one.answer.output.shape != one.right["output"].shape
@@ -111,13 +111,13 @@ def test_an_error_is_an_answer(error, text):
     assert error_line(error) == text
 
 
-def test_ctrl_c_is_none():
+def test_ctrl_c_is_not_an_answer():
     candidate = Recorded(_raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         candidate.evaluate(_first(candidate))
 
 
-def test_what_was_changed_in_place_is_seen():
+def test_inputs_changed_in_place_are_detected():
     def attend(query, key, value):
         value += 1.0
         return value
@@ -127,7 +127,7 @@ def test_what_was_changed_in_place_is_seen():
     assert Recorded(np.zeros((4, 5, 17))).evaluate(_first(Recorded(0))).answer.untouched
 
 
-def test_a_strangers_prints_and_warnings_are_not_ours(capsys):
+def test_output_and_warnings_of_the_candidate_are_redirected(capsys):
     with quietly():
         print("hello")
         warnings.warn("careful", stacklevel=1)
@@ -146,7 +146,7 @@ def test_smaller_sizes_begin_with_one_of_everything():
     assert {(one.heads, one.size, one.features, one.width) for one in held} == {(2, 3, 13, 17)}
 
 
-def test_each_draws_what_draw_does():
+def test_iter_trials_yields_what_draw_returns():
     candidate = FunctionCandidate(lambda q, k, v, mask=None: q, "f", {})
     both = zip(candidate.draw(3, SIZES), candidate.iter_trials(3, SIZES), strict=True)
     for mine, theirs in both:
@@ -158,7 +158,7 @@ def test_each_draws_what_draw_does():
     ("accepts", "expected"),
     [(Accepts(cross=False), True), (Accepts(cross=True), False), (Accepts(cross=False, causal=True), False)],
 )
-def test_what_may_be_causal_unasked(accepts, expected):
+def test_may_be_causal(accepts, expected):
     candidate = Recorded(0.0)
     candidate.accepts = accepts
     assert candidate.may_be_causal is expected

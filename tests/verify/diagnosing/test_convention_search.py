@@ -58,13 +58,13 @@ def refuses(q, k, v):
         (refuses, Fit.RAISES, HEADS, None),
     ],
 )
-def test_how_inputs_are_handed_over(function, fit, entry, otherwise):
+def test_input_layout(function, fit, entry, otherwise):
     found = find_convention(FunctionCandidate(function, "f", {}), 0)
     assert (found.fit, found.convention.entry, found.wrong_layout) == (fit, entry, otherwise)
 
 
 def _mask_of(shape, cast):
-    """Wants its mask in one shape and dtype, and is right."""
+    """Return right attention that takes its mask in one shape and dtype only."""
 
     def attend(q, k, v, mask=None):
         if mask is not None:
@@ -106,7 +106,7 @@ def test_a_padding_mask_for_broadcasting():
     assert found.convention.padding_shape == "B,1,1,S"
 
 
-def test_float32_is_for_what_cannot_compute_in_float64():
+def test_float32_only_without_float64():
     def attend(q, k, v):
         assert q.dtype == "float32"
         return _attend(q, k, v)

@@ -14,14 +14,14 @@ def _trial(**options):
     return Trial("t", RNG.normal(size=(B, T, I)), key, key, WEIGHTS, **options)
 
 
-def test_what_a_candidate_has_not_is_left_out():
+def test_missing_biases_are_left_out():
     present = frozenset(name for name in WEIGHTS if name != "key/bias")
     trial = adapt(_trial(), Convention(), present)
     assert set(trial.weights) == present
     assert adapt(_trial(), Convention(), None).weights is WEIGHTS
 
 
-def test_a_projection_that_it_has_not_leaves_everything_as_it_is():
+def test_missing_projections_are_the_identity():
     trial = adapt(_trial(), Convention(), frozenset({"query/kernel", "key/kernel", "value/kernel"}))
     state = run(trial)
     np.testing.assert_allclose(state["output"], state["joined"])
@@ -29,7 +29,7 @@ def test_a_projection_that_it_has_not_leaves_everything_as_it_is():
     np.testing.assert_allclose(nothing["heads"]["key"][:, 1], nothing["inputs"]["key"][..., O:])
 
 
-def test_kernels_that_leave_everything_as_it_is():
+def test_identity_kernels():
     kernels = with_identity_kernels({}, H, O)
     assert set(kernels) == {f"{role}/kernel" for role in ALL_ROLES}
     x = RNG.normal(size=(B, T, H * O))
@@ -38,7 +38,7 @@ def test_kernels_that_leave_everything_as_it_is():
     np.testing.assert_array_equal(np.einsum("btho,hoe->bte", heads, kernels["attention_output/kernel"]), x)
 
 
-def test_one_item_is_the_last_and_what_was_one_array_stays_one():
+def test_last_item_and_shared_arrays_stay_shared():
     masks = {"mask": RNG.random((B, T, S)) < 0.5, "key_mask": np.arange(S) < np.array([[6], [4], [3]])}
     before = _trial(**masks)
     trial = adapt(before, Convention(entry=SINGLE), None)
@@ -56,6 +56,6 @@ def test_a_mask_without_a_batch_is_the_same_for_all_items():
     np.testing.assert_array_equal(trial.mask, np.broadcast_to(trial.mask[:1], mask.shape))
 
 
-def test_what_is_causal_unasked():
+def test_causal_convention():
     assert adapt(_trial(), Convention(causal=True), None).causal
     assert not adapt(_trial(), Convention(), None).causal

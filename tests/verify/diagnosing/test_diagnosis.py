@@ -1,4 +1,4 @@
-"""Verdicts, and the code that shows them. What is right, and which mistake is named: `diagnosing/test_subject_*.py`."""
+"""Verdicts and scripts. `test_*_candidate.py` test which mistakes are named."""
 
 import re
 import warnings
@@ -23,7 +23,7 @@ def _same_policy():
 
 
 def _result(found, **scope):
-    """What the code that is shown leaves in `result`, run as a file of its own, and what it says is right."""
+    """Run the script as a file of its own. Return its `result`, and what it says is right."""
     code = found.code()
     scope |= {"__name__": "shown", "print": lambda *_: None}
     with warnings.catch_warnings():
@@ -43,7 +43,7 @@ def _assert_shown(found, **scope):
     np.testing.assert_allclose(right, found.smallest.right["output"].reshape(right.shape), rtol=1e-4, atol=1e-5)
 
 
-def test_a_right_one():
+def test_right_candidate():
     found = diagnose(kmha.MultiHeadAttention, arguments={"use_bias": False})
     assert (found.verdict, found.right, found.ids, found.wrong, found.code()) == ("right", True, (), {}, "")
 
@@ -70,8 +70,8 @@ def test_blocks(block):
         ("torch_modules", "Cloned", {"wrong": "not scaled"}),
     ],
 )
-def test_the_code_that_is_shown_runs(candidate, module, name, arguments):
-    """In a namespace of its own: it imports what it uses."""
+def test_script_runs(candidate, module, name, arguments):
+    """The script runs in an empty namespace, so it must import what it uses."""
     _assert_shown(diagnose(candidate(module, name), arguments=arguments))
 
 
@@ -86,7 +86,7 @@ def test_the_code_that_is_shown_runs(candidate, module, name, arguments):
         ("Lists", {"scale": 2.0}),
     ],
 )
-def test_the_code_of_a_layer_runs(candidate, name, arguments):
+def test_script_of_a_layer_runs(candidate, name, arguments):
     _assert_shown(diagnose(candidate("keras_layers", name), arguments=arguments))
 
 
@@ -118,7 +118,7 @@ def test_scores_that_are_wrong_are_shown(candidate):
 
 
 @pytest.mark.tensorflow
-def test_a_layer_that_is_there_is_called_layer(candidate):
+def test_built_layer_is_called_layer(candidate):
     layer = candidate("keras_layers", "Nameless")(10, 2, scaled=False)
     layer(np.ones((2, 3, 10)), np.ones((2, 4, 10)))
     found = diagnose(layer)
@@ -126,7 +126,7 @@ def test_a_layer_that_is_there_is_called_layer(candidate):
     _assert_shown(found, layer=layer)
 
 
-def test_where_it_is_imported_from_can_be_told(candidate):
+def test_source_of_the_import(candidate):
     found = diagnose(candidate("arrays", "cubed"), source="candidates_arrays:cubed")
     assert "from candidates_arrays import cubed\n" in found.code()
     code = diagnose(lambda q, k, v: np.tanh(q)).code()
@@ -134,14 +134,14 @@ def test_where_it_is_imported_from_can_be_told(candidate):
     assert "result = candidate(q=q, k=k, v=v)" in code
 
 
-def test_the_nearest_that_does_not_fit(candidate):
+def test_nearest_match(candidate):
     found = diagnose(candidate("arrays", "mask_after"))
     assert found.matches[0].distance < 1e-9
     assert found.nearest.trials < found.matches[0].trials
     assert found.nearest.distance > 1e-3
 
 
-def test_how_far_it_is_from_right(candidate):
+def test_distances_of_wrong_trials(candidate):
     found = diagnose(candidate("arrays", "strict"))
     assert set(found.wrong) == {one.trial.name for one in found.results if one.trial.causal}
     assert min(found.wrong.values()) > 1e-3
@@ -166,13 +166,13 @@ def test_errors_teach(thing, mask, message):
         diagnose(thing, mask=mask)
 
 
-def test_what_a_candidate_is_taken_for():
+def test_candidate_classes():
     assert type(diagnosis.candidate_of(keras.layers.MultiHeadAttention, {})) is LayerCandidate
     assert type(diagnosis.candidate_of(kmha.layers.EncoderLayer, {})) is BlockCandidate
     assert type(diagnosis.candidate_of(lambda q, k, v: q, {})) is FunctionCandidate
 
 
-def test_progress_is_told(candidate):
+def test_progress_is_reported(candidate):
     stages = []
     diagnose(candidate("arrays", "cubed"), progress=stages.append)
     assert stages[0] == "trying calling conventions"

@@ -14,13 +14,13 @@ def _helped(query):
     return _with_numpy(query)
 
 
-def test_numpy_by_what_a_function_uses():
+def test_numpy_from_the_names_in_a_function():
     assert frameworks.likely_frameworks(_with_numpy)[0] == "numpy"
     assert frameworks.likely_frameworks(_helped)[0] == "numpy"
 
 
 @pytest.mark.parametrize("name", ["tensorflow", "torch", "jax", "keras"])
-def test_a_framework_by_what_a_function_or_its_helper_uses(name):
+def test_framework_from_the_names_in_a_function_or_its_helper(name):
     module = pytest.importorskip(name)
     scope = {name: module, "__name__": "learner"}
     code = f"def inner(query):\n    return {name}.tanh(query)\ndef outer(query):\n    return inner(query)\n"
@@ -64,7 +64,7 @@ def test_output_and_scores(result, scores):
     assert (None if found is None else len(found)) == scores
 
 
-def test_a_framework_that_is_imported_inside():
+def test_framework_imported_inside_a_function():
     def attention(query):
         import tensorflow as tf
 
@@ -80,7 +80,7 @@ def test_a_framework_in_a_closure():
     assert frameworks.likely_frameworks(outer(pytest.importorskip("tensorflow")))[0] == "tensorflow"
 
 
-def test_a_partial_function_and_an_object_that_can_be_called():
+def test_partial_function_and_callable_object():
     class Caller:
         def __call__(self, query):
             return np.tanh(query)
@@ -101,13 +101,13 @@ def test_functions_that_call_each_other():
     assert frameworks.likely_frameworks(_ping)[0] == "numpy"
 
 
-def test_methods_of_arrays_alone_are_tried_with_more():
+def test_several_frameworks_for_methods_of_arrays():
     scope = {"tensorflow": pytest.importorskip("tensorflow"), "__name__": "learner"}
     exec("def attention(query):\n    return query.sum()\n", scope)  # noqa: S102 - the line above
     assert frameworks.likely_frameworks(scope["attention"]) == ("tensorflow", "numpy")
 
 
 @pytest.mark.parametrize("result", [None, "text", object(), [1, [2]], np.array(["a"]), {"a": 1}])
-def test_what_is_no_array_of_numbers(result):
+def test_not_an_array_of_numbers(result):
     with pytest.raises(TypeError, match=r"expected an array, or a tuple \(output, scores\). Received: "):
         frameworks.numeric_array(result)

@@ -62,19 +62,19 @@ def test_functions_of_tensorflow(candidate):
     assert "mask-inverted" in diagnose(candidate("arrays", "of_tensorflow")).ids
 
 
-def test_an_additive_mask_is_given_if_it_is_asked_for(candidate):
+def test_additive_mask(candidate):
     assert diagnose(candidate("arrays", "added"), mask="adds").right
     assert diagnose(candidate("arrays", "added")).ids == ("mask-added-ones",)
 
 
-def test_what_runs_with_an_axis_of_heads_may_not_be_meant_for_it(candidate):
+def test_function_that_runs_with_an_axis_of_heads_but_is_not_meant_for_it(candidate):
     found = diagnose(candidate("arrays", "flattened"))
     assert found.right
     assert (found.convention.entry, found.wrong_layout) == ("(B, P, I)", "(B, H, P, O)")
 
 
 def test_two_explanations_of_one_function(candidate):
-    """In self-attention without biases, the key's kernel for the value is to mix the keys."""
+    """In self-attention without biases, using the key's kernel for the value is the same as mixing the keys."""
     found = diagnose(candidate("arrays", "kernel_for_two"))
     assert {match.ids for match in found.matches} == {("kernels-key-for-value",), ("mix-key",)}
 
@@ -87,7 +87,7 @@ def test_arguments_may_be_given(candidate):
     assert heads.sizes.heads == 5
 
 
-def test_an_object_that_can_be_called(candidate):
+def test_callable_object(candidate):
     core = candidate("arrays", "core")
 
     class Caller:
@@ -142,7 +142,7 @@ def test_a_function_without_a_signature():
         ("fails", "KeyError: 'weights'"),
     ],
 )
-def test_what_gives_no_array_cannot_be_run(candidate, name, message):
+def test_candidate_that_returns_no_array_cannot_be_run(candidate, name, message):
     found = diagnose(candidate("arrays", name))
     assert found.verdict == "raises"
     assert set(found.errors.values()) == {message}
@@ -152,13 +152,13 @@ def test_what_gives_no_array_cannot_be_run(candidate, name, message):
 @pytest.mark.parametrize(
     ("factor", "sentence"), [(0.0, "all its numbers are 0"), (np.nan, "of its"), (np.inf, "are NaN or infinite")]
 )
-def test_numbers_that_tell_nothing_are_no_pair_of_mistakes(factor, sentence):
+def test_constant_output_is_not_a_pair_of_mistakes(factor, sentence):
     found = diagnose(lambda q, k, v: np.full_like(q, factor))
     assert found.verdict == "unknown", found.ids
     assert sentence in found.clue.pattern[0]
 
 
-def test_what_it_prints_is_no_output_of_ours(candidate, capsys):
+def test_prints_of_the_candidate_go_to_stderr(candidate, capsys):
     assert diagnose(candidate("arrays", "prints")).right
     captured = capsys.readouterr()
     assert captured.out == ""

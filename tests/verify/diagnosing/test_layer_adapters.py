@@ -34,11 +34,11 @@ def test_a_mistake_of_a_module_is_named(candidate, wrong):
 
 
 @pytest.mark.parametrize(("diagonal", "ids"), [(0, ("causal-strict",)), (2, ("causal-one-ahead",))])
-def test_a_module_that_is_causal_unasked(candidate, diagonal, ids):
+def test_causal_module_without_a_flag(candidate, diagonal, ids):
     assert diagnose(candidate("torch_modules", "Causal"), arguments={"diagonal": diagonal}).ids == ids
 
 
-def test_a_module_that_is_there_stays_as_it_is(candidate):
+def test_module_is_not_changed(candidate):
     torch = pytest.importorskip("torch")
     module = candidate("torch_modules", "Linears")(15, 3, 0.2)
     module.train()
@@ -51,15 +51,15 @@ def test_a_module_that_is_there_stays_as_it_is(candidate):
 
 
 @pytest.mark.parametrize("options", [{}, {"kdim": 7, "vdim": 7}, {"batch_first": True, "bias": False}])
-def test_torchs_own_layer_gives_nan_where_there_is_nothing_to_attend_to(options):
-    """And nothing else is wrong with it, whichever axis comes first."""
+def test_layer_of_torch_gives_nan_in_fully_masked_rows(options):
+    """Nothing else is wrong with it, whichever axis comes first."""
     torch = pytest.importorskip("torch")
     found = diagnose(torch.nn.MultiheadAttention(15, 3, **options), mask="hides")
     assert found.ids == ("mask-empty-row-nan",)
     assert found.errors == {}
 
 
-def test_a_class_of_another_kind():
+def test_class_that_is_no_layer():
     with pytest.raises(ValueError, match=r"Fraction is neither a keras.Layer nor a torch.nn.Module"):
         adapter_of(__import__("fractions").Fraction)
 
@@ -74,7 +74,7 @@ class _Deep(keras.layers.Layer):
         return self.rest["third"](self.rest["second"][0](self._first(x)))
 
 
-def test_variables_are_called_by_the_attributes_that_lead_to_them():
+def test_variables_have_attribute_paths():
     layer = _Deep()
     layer(np.ones((1, 7)))
     kernels = {

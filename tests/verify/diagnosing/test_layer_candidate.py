@@ -45,7 +45,7 @@ def test_the_builtin_and_ours(layer):
 @pytest.mark.parametrize(
     "options", [{"dropout": 0.3, "use_bias": False}, {"output_shape": 17, "dtype": "float64"}], ids=["plain", "biased"]
 )
-def test_a_layer_that_is_there_already(layer, options, rng):
+def test_built_layer(layer, options, rng):
     built = layer(3, 5, **options)
     built(rng.normal(size=(2, 7, 13)), rng.normal(size=(2, 4, 11)))
     built.set_weights([rng.normal(size=weight.shape) * 0.4 for weight in built.get_weights()])
@@ -71,15 +71,15 @@ def test_a_mistake_is_named(candidate, wrong):
     assert sorted(found.ids) == WRONG[wrong].split()
 
 
-def test_a_layer_that_is_wrong_without_its_scores_alone(candidate):
-    """They are asked for where it can return them, so that more is seen; but not always."""
+def test_layer_that_is_only_wrong_without_scores(candidate):
+    """Trials ask for scores, which show more mistakes, but some are repeated without."""
     found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "quick and wrong"})
     assert not found.right
     assert set(found.wrong) == {"self-attention, without scores", "mask, without scores"}
     assert "return_attention_scores=False" in found.code()
 
 
-def test_a_width_that_is_the_features_too(candidate):
+def test_width_equal_to_the_features(candidate):
     found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": "scaled by the width"})
     assert {match.ids for match in found.matches} == {("scale-all-heads",), ("scale-features",)}
 
@@ -92,7 +92,7 @@ def test_the_layer_of_addons_takes_a_list():
 
 
 @pytest.mark.parametrize(("mask", "ids"), [("attends", "mask-inverted"), ("hides", "")])
-def test_what_true_means_in_a_mask(candidate, mask, ids):
+def test_meaning_of_true_in_a_mask(candidate, mask, ids):
     found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": "mask inverted"}, mask=mask)
     assert " ".join(found.ids) == ids
 
@@ -105,7 +105,7 @@ def test_weights_without_names_are_solved_for(candidate, order, scaled, ids):
     assert found.verdict == ("known" if ids else "right")
 
 
-def test_weights_without_names_of_a_layer_that_is_there(candidate, rng):
+def test_weights_without_names_of_a_built_layer(candidate, rng):
     layer = candidate("keras_layers", "Nameless")(15, 3, order=(2, 0, 3, 1))
     layer(rng.normal(size=(2, 4, 15)), rng.normal(size=(2, 7, 15)))
     assert diagnose(layer).right
@@ -123,7 +123,7 @@ def test_mistakes_of_other_forms(candidate, name, arguments, ids):
     assert " ".join(diagnose(candidate("keras_layers", name), arguments=arguments).ids) == ids
 
 
-def test_what_overflows_in_float16_is_told_apart(candidate):
+def test_overflow_in_float16_is_reported_separately(candidate):
     half = candidate("keras_layers", "Half")
     found = diagnose(half)
     assert found.right
@@ -142,7 +142,7 @@ def test_sizes_may_be_given(candidate, arguments, heads, width):
     assert found.sizes.width == width or width is None
 
 
-def test_a_class_is_made_in_a_policy_that_does_not_stay(candidate):
+def test_policy_is_restored(candidate):
     diagnose(candidate("keras_layers", "OneHead"))
     assert keras.config.dtype_policy().name == "float32"
 
@@ -219,7 +219,7 @@ def test_a_layer_that_raises_on_every_call():
     assert set(found.errors.values()) == {"RuntimeError: out of coffee"}
 
 
-def test_a_number_of_heads_that_nobody_tells_is_not_guessed(candidate, rng):
+def test_unknown_number_of_heads_is_not_guessed(candidate, rng):
     layer = candidate("keras_layers", "Nameless")(15, 3)
     layer(rng.normal(size=(2, 4, 15)), rng.normal(size=(2, 7, 15)))
     layer.parts = layer.heads
@@ -246,7 +246,7 @@ def rng():
         ({"width": 12}, True, False, 2, (2, 12, 6, 12)),
     ],
 )
-def test_given_sizes_come_before_those_drawn(fixed, wide, has_output, heads, expected):
+def test_given_sizes_replace_drawn_sizes(fixed, wide, has_output, heads, expected):
     sizes = fixed_sizes(DRAWN, heads, fixed, wide, has_output, "layer")
     assert (sizes.heads, sizes.features, sizes.size, sizes.width) == expected
     assert sizes.key_features == sizes.features

@@ -45,7 +45,7 @@ def test_two_mistakes(ids):
     assert set(ids) in [set(match.ids) for match in matching.pairs(results, "attention")]
 
 
-def test_a_smaller_number_is_a_distance():
+def test_distance_of_one_number():
     result = _of(_results(), "cross-attention")
     output = result.answer.output.copy()
     output[0, 0, 0] += 0.5
@@ -69,12 +69,12 @@ def test_another_shape_is_infinitely_far():
     assert matching.distance(TrialResult(result.trial, Answer(error="ValueError: no"))) == np.inf
 
 
-def test_inputs_that_were_changed_are_not_right():
+def test_changed_inputs_are_not_right():
     result = _of(_results(), "cross-attention")
     assert matching.distance(TrialResult(result.trial, dataclasses.replace(result.answer, untouched=False))) == np.inf
 
 
-def test_any_draw_of_dropout_is_right_but_not_that_everything_is_kept():
+def test_any_draw_of_dropout_is_right_except_keeping_everything():
     result = _of(_results(), "dropout, training")
     assert matching.distance(result) <= result.limit
     nothing = run(

@@ -28,13 +28,13 @@ def test_arguments(name, part):
     assert naming.argument(name) == part
 
 
-def test_no_name_plays_two_parts():
+def test_no_name_has_two_roles():
     names = [name for names in naming.ARGUMENTS.values() for name in set(names.split())]
     twice = {name for name in names if names.count(name) > 1}
     assert twice == set(), "each of these would be whichever part comes last"
 
 
-def test_the_first_of_a_part_counts():
+def test_first_name_of_a_role_counts():
     assert naming.roles_of(["query", "q", "num_heads"]) == {"query": "query", "heads": "num_heads"}
 
 

@@ -9,11 +9,11 @@ from kmha.verify.diagnosing import report
 
 @pytest.fixture
 def found(candidate):
-    """A diagnosis of one of the functions, by name."""
+    """Return a function that diagnoses one of the functions by name."""
     return lambda name, **options: diagnose(candidate("arrays", name), **options)
 
 
-def test_how_far_each_call_is(found):
+def test_distances(found):
     strict = found("strict")
     rows = {row["call"]: row for row in report.distances(strict)}
     assert list(rows) == [one.trial.name for one in strict.results]
@@ -24,7 +24,7 @@ def test_how_far_each_call_is(found):
     assert max(row["from_nearest"] for row in rows.values()) == pytest.approx(strict.nearest.distance)
 
 
-def test_the_same_as_texts(found):
+def test_distances_as_texts(found):
     strict = found("strict")
     texts = {row["call"]: row["distances"] for row in report.table_rows(strict)}
     assert all(len(each) == 3 for each in texts.values())
@@ -38,7 +38,7 @@ def test_nan_is_infinitely_far(found):
     assert texts["mask with fully masked rows"][0] == "∞"
 
 
-def test_where_the_scores_differ(found):
+def test_difference_map_of_scores(found):
     where = report.difference_map(found("mask_after"))
     assert where.columns == "key positions"
     assert where.title.startswith("mask: difference of the scores in item")
@@ -46,7 +46,7 @@ def test_where_the_scores_differ(found):
     assert where.values.max() > 0
 
 
-def test_where_the_output_differs(found):
+def test_difference_map_of_the_output(found):
     strict = found("strict")
     where = report.difference_map(strict)
     assert where.columns == "features"
@@ -57,8 +57,8 @@ def test_where_the_output_differs(found):
 
 
 @pytest.mark.parametrize("name", ["core", "nothing", "trained"])
-def test_nowhere(found, name):
-    """Right, not run, or wrong in training alone."""
+def test_no_difference_map(found, name):
+    """The candidate is right, or cannot be run, or is only wrong in training."""
     assert report.difference_map(found(name)) is None
 
 
@@ -100,13 +100,13 @@ def test_nan_has_no_colour(found):
         ("causal_unasked", {}, "It is causal without being asked. kmha assumes that this is intended."),
     ],
 )
-def test_what_else_was_seen(found, name, options, sentence):
+def test_notes(found, name, options, sentence):
     notes = report.notes(found(name, **options))
     assert any(sentence in line for line in notes), notes
 
 
 @pytest.mark.tensorflow
-def test_what_is_wrong_in_float16_alone(candidate):
+def test_note_on_float16(candidate):
     half = diagnose(candidate("keras_layers", "Half"))
     assert half.right
     [line] = [line for line in report.notes(half) if "float16" in line]
@@ -123,7 +123,7 @@ def test_the_sizes_of_a_core_and_of_a_layer(found):
 
 
 @pytest.mark.parametrize("name", ["core", "strict", "nan_rows", "cubed", "fails", "pair_of_core", "raises_with_masks"])
-def test_all_of_it_is_json(found, name):
+def test_json(found, name):
     one = found(name)
     data = json.loads(json.dumps(report.to_dict(one), allow_nan=False))
     assert data["verdict"] == one.verdict

@@ -33,12 +33,12 @@ def test_the_same_seed_gives_the_same():
         ("cross", ("cross", "T < S")),
     ],
 )
-def test_nothing_is_tried_that_is_not_accepted(flag, words):
+def test_no_trials_beyond_what_is_accepted(flag, words):
     with_it = _named(1, EVERYTHING)
     without = _named(1, dataclasses.replace(EVERYTHING, **{flag: False}))
     for word in words:
         assert any(word in name for name in with_it)
-        # A causal mask may still come as a mask.
+        # A causal mask may still be passed as a mask.
         assert not any(word in name for name in without if name != "causal mask, as a mask")
 
 
@@ -49,7 +49,7 @@ def test_a_trial_has_only_what_is_accepted(flag, of):
     assert any(getattr(trial, of) is not None and getattr(trial, of) is not False for trial in draw(2, EVERYTHING))
 
 
-def test_weights_that_are_held_stay():
+def test_given_weights_are_kept():
     sizes = Sizes(2, 5, 7, 3, 13, 13, 4, 17)
     held = draw_weights(np.random.default_rng(9), sizes)
     for trial in draw(0, EVERYTHING, sizes, held):
@@ -89,7 +89,7 @@ def test_weights_are_canonical():
     assert {name for name in plain if name.endswith("bias")} == set()
 
 
-def test_who_is_who():
+def test_identity_of_query_key_and_value():
     for trial in draw(1, LITTLE):
         assert trial.key is trial.query
         assert trial.value is trial.query
@@ -112,7 +112,7 @@ def test_the_core_has_heads_and_no_weights(heads):
 
 @pytest.mark.parametrize("core", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_masks_separate(seed, core):
+def test_masks_tell_mistakes_apart(seed, core):
     named = _named(seed, EVERYTHING, core=core)
     for name in ("mask", "mask, equal lengths", "mask and padding", "causal and mask"):
         trial = named[name]
@@ -129,7 +129,7 @@ def test_masks_separate(seed, core):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_padding_separates(seed):
+def test_padding_tells_mistakes_apart(seed):
     named = _named(seed, EVERYTHING)
     trial = named["padding"]
     lengths = trial.key_mask.sum(1)
@@ -164,7 +164,7 @@ def test_dropout():
     training, not_training = named["dropout, training"], named["dropout, not training"]
     assert (training.training, training.rate, training.kept) == (True, RATE, None)
     assert (not_training.training, not_training.rate) == (False, RATE)
-    # What is kept is found by trying all of 2^S.
+    # The diagnosis tries all 2^S draws.
     assert training.key.shape[1] <= 5
     assert training.weights["query/kernel"].shape[0] == 1
     assert {trial.rate for name, trial in named.items() if "dropout" not in name} == {0}
@@ -173,8 +173,8 @@ def test_dropout():
 @pytest.mark.parametrize("core", [True, False])
 @pytest.mark.parametrize("cross", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_large_numbers_are_not_close(seed, cross, core):
-    """No rounding of the logits may decide about a softmax."""
+def test_large_logits_are_not_close(seed, cross, core):
+    """Rounding of the logits must not decide a softmax."""
     named = _named(seed, dataclasses.replace(EVERYTHING, cross=cross), core=core)
     for name, items, distance in (
         ("large numbers", 1, 10),

@@ -73,14 +73,14 @@ def remembers(q, k, v, seen=[0.0]):  # noqa: B006 - the mistake
         (remembers, unknown_mistakes.VALUES, "called twice with the same inputs, it gives two results"),
     ],
 )
-def test_the_first_step_that_departs(function, step, sentence):
+def test_first_wrong_step(function, step, sentence):
     found = diagnose(function)
     assert found.verdict == "unknown", found.ids
     assert found.clue.step == step
     assert any(sentence in each for each in found.clue.pattern) or not sentence, found.clue.pattern
 
 
-def test_a_mistake_in_training_alone(candidate):
+def test_mistake_only_in_training(candidate):
     found = diagnose(candidate("arrays", "trained"))
     assert found.clue.step == unknown_mistakes.TRAINING
     assert found.smallest is None
@@ -101,7 +101,7 @@ def test_the_smallest_case_of_a_softmax_has_two_keys():
 
 
 @pytest.mark.tensorflow
-def test_what_a_candidate_holds_stays(candidate):
+def test_weights_of_a_built_layer_stay(candidate):
     layer = candidate("keras_layers", "Strange")(3, 5, how="permuted")
     layer(np.ones((1, 2, 7)), np.ones((1, 4, 7)))
     found = diagnose(layer, arguments={"num_heads": 3})
@@ -121,14 +121,14 @@ def _trial(**options):
 
 
 def _said(trial, output=None, scores=None):
-    """The sentences on an answer that is right but for what is given."""
+    """Return the sentences about an answer that is right except for what is given."""
     state = run(trial)
     output = state["output"] if output is None else output
     asked = TrialResult(trial, Answer(output, scores))
     return unknown_mistakes.difference_sentences(asked, state["output"], None if scores is None else state["returned"])
 
 
-def test_nothing_is_said_of_what_is_right():
+def test_no_sentences_about_a_right_answer():
     trial = _trial()
     assert _said(trial) == []
 
@@ -166,7 +166,7 @@ def test_another_shape():
         (lambda right: np.where(right > 0, np.nan, right), "are NaN or infinite"),
     ],
 )
-def test_of_the_output(change, sentence):
+def test_sentences_about_the_output(change, sentence):
     trial = _trial()
     found = _said(trial, change(run(trial)["output"]))
     assert any(sentence in each for each in found), found
@@ -196,7 +196,7 @@ def test_transposed():
         (lambda state: state["scores"][:, :1], f"its scores have the shape {(B, 1, T, S)}"),
     ],
 )
-def test_of_the_scores(change, sentence):
+def test_sentences_about_the_scores(change, sentence):
     trial = _trial(mask=np.tril(np.ones((B, T, S), bool), 1))
     found = _said(trial, scores=change(run(trial)))
     assert any(sentence in each for each in found), found

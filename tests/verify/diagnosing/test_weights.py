@@ -33,7 +33,7 @@ WEIGHTS = draw_weights(np.random.default_rng(0), Sizes(2, 4, 6, H, I, I, O, E))
 
 
 class Store:
-    """Variables by path, in the order in which they are given."""
+    """Variables by path, in the given order."""
 
     def __init__(self, **options):
         self.arrays, self.options = {}, options
@@ -97,7 +97,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("items", CASES.values(), ids=CASES)
-def test_what_is_written_is_read(items):
+def test_write_and_read(items):
     store = Store().add(*items)
     slots = arrangements(store.variables(), SIZES)[0]
     write_weights(slots, WEIGHTS)
@@ -114,7 +114,7 @@ def test_a_dense_kernel_has_the_heads_side_by_side():
     np.testing.assert_array_equal(store.arrays["wo.kernel"], np.concatenate(list(WEIGHTS["attention_output/kernel"])))
 
 
-def test_a_matrix_that_is_square_is_turned_as_its_layer_has_it():
+def test_orientation_of_a_square_matrix():
     square = {**SIZES, "E": H * O, **{f"I {role}": H * O for role in ("query", "key", "value")}}
     weights = draw_weights(np.random.default_rng(1), Sizes(2, 4, 6, H, H * O, H * O, O, H * O))
     items = [(f"{name}.weight", (H * O, H * O)) for name in ("wq", "wk", "wv", "wo")]
@@ -146,7 +146,7 @@ def test_an_output_projection_may_be_missing():
     assert names == {f"{role}/{kind}" for role in ("query", "key", "value") for kind in ("kernel", "bias")}
 
 
-def test_a_bias_that_is_not_drawn_is_zero():
+def test_missing_bias_is_zero():
     store = Store().add(*CASES["named"])
     store.arrays["wq.bias"] += 1.0
     write_weights(arrangements(store.variables(), SIZES)[0], {n: a for n, a in WEIGHTS.items() if "bias" not in n})
@@ -163,12 +163,12 @@ def test_a_bias_that_is_not_drawn_is_zero():
     ],
     ids=["shape", "more", "fewer", "one"],
 )
-def test_what_is_no_attention(items):
+def test_weights_of_other_layers(items):
     with pytest.raises(UnknownWeightsError, match=r"Expected kernels for query.*H=3, O=5, E=11.*Received: .*kernel \("):
         arrangements(Store().add(*items).variables(), SIZES)
 
 
-def test_no_weights_at_all_are_possible():
+def test_no_weights():
     assert arrangements([], SIZES) == [[]]
 
 
@@ -192,7 +192,7 @@ def test_sizes_are_read_off_the_shapes():
     np.testing.assert_array_equal(weights["key/kernel"][1], variables[1].read()[:, 5:10])
 
 
-def test_without_an_output_projection_it_leaves_everything_as_it_is():
+def test_missing_output_projection_is_the_identity():
     shapes = {name: BUILT[name] for name in ("wq", "wk", "wv")}
     weights, _ = weights_of_layer("layer", types.SimpleNamespace(heads=5), _variables(**shapes), {})
     np.testing.assert_array_equal(weights["attention_output/kernel"].reshape(15, 15), np.eye(15))
@@ -204,7 +204,7 @@ def test_kernels_with_an_axis_of_heads_tell_their_number():
     assert weights["query/kernel"].shape == (3, 13, 5)
 
 
-def test_a_given_number_of_heads_counts_more():
+def test_given_number_of_heads_wins():
     weights, _ = weights_of_layer("layer", types.SimpleNamespace(h=3), _variables(**BUILT), {"num_heads": 5})
     assert weights["query/kernel"].shape == (5, 13, 3)
 
@@ -294,5 +294,5 @@ def test_only_what_fits():
         ("packed", True, PACKED_BIASES),
     ],
 )
-def test_the_forms_of_a_part(role, is_bias, found):
+def test_forms_of_a_role(role, is_bias, found):
     assert forms_of(role, is_bias)[: len(found)] == found
