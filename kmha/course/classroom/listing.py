@@ -16,7 +16,7 @@ Each exercise answers a question that someone asked in a course forum or on an i
 own machine. If one is wrong, you learn which mistake you made.
 
 ```
-pip install 'kmha[course]'
+pip install -e '.[course]'
 kmha course start
 ```
 
