@@ -133,7 +133,7 @@ def attend(
         return_scores: Also return the scores, as they are before the dropout.
         flash: `True` asks for the backend's fused kernel, or for blocks on TensorFlow. `False` forbids both. `None`
             leaves the choice open.
-        training: A backward pass will follow, which may favour another path.
+        training: A backward pass will follow; on TensorFlow, blocks of long sequences are then larger.
 
     Returns:
         ((B, T, H, O), scores (B, H, T, S) or `None`), both of the query's dtype.

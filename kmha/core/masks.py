@@ -11,10 +11,7 @@ LOWEST = -1e38
 def causal(rows: Tensor, columns: Tensor, ahead: Tensor = 0) -> Tensor:
     """Return the mask (T, S) in which position t attends to positions s ≤ t.
 
-    Args:
-        rows: Number of query positions (T).
-        columns: Number of key positions (S).
-        ahead: Position of the first row, counted from the first column.
+    `rows` (T) and `columns` (S) are numbers of positions. The first row is `ahead` positions after the first column.
 
     >>> import numpy as np
     >>> print(np.array(causal(3, 5)).astype(int))
@@ -28,13 +25,8 @@ def causal(rows: Tensor, columns: Tensor, ahead: Tensor = 0) -> Tensor:
 def window(rows: Tensor, columns: Tensor, width: int, ahead: Tensor = 0) -> Tensor:
     """Return the mask (T, S) in which position t attends to positions less than `width` away, on either side.
 
-    Together with `causal` it is the causal sliding window of Mistral 7B (Jiang et al. 2023, section 2).
-
-    Args:
-        rows: Number of query positions (T).
-        columns: Number of key positions (S).
-        width: Width of the window.
-        ahead: Position of the first row, counted from the first column.
+    Together with `causal` it is the causal sliding window of Mistral 7B (Jiang et al. 2023, section 2). The other
+    arguments are those of `causal`.
 
     >>> import numpy as np
     >>> print(np.array(window(3, 5, width=2)).astype(int))

@@ -157,7 +157,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         masks = {"attention_mask": mask, "name": "mask"}
         if _is_carried(mask):
             masks = dict(zip(("query_mask", "key_mask", "value_mask"), mask, strict=False))
-        joined = masking.join(self.name, folding, query, key, self.num_heads, **masks)
+        joined, _ = masking.join(self.name, folding, query, key, self.num_heads, **masks)
         return None if joined is None else folding.fold_mask(joined, query, key)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

@@ -53,21 +53,6 @@ def carry(x: Tensor, mask: Tensor) -> None:
     set_keras_mask(x, mask)
 
 
-def join_with_carried(
-    layer: str, folding: Folding, query: Tensor, key: Tensor, num_heads: int, query_mask: Tensor, **options: Any
-) -> tuple[Tensor, Tensor]:
-    """Return `join` and the query's mask, each including the mask that the query carries.
-
-    Keras itself passes what `value` and `key` carry, and what `query` carries only if there is no explicit mask.
-    """
-    attached = carried(query)
-    attached = None if attached is query_mask else attached
-    query_mask = masks.combine(
-        _padding(layer, "query_mask", query_mask, query, "T"), _padding(layer, "its mask", attached, query, "T")
-    )
-    return join(layer, folding, query, key, num_heads, query_mask, **options), query_mask
-
-
 def join(
     layer: str,
     folding: Folding,
@@ -78,10 +63,11 @@ def join(
     value_mask: Tensor = None,
     key_mask: Tensor = None,
     attention_mask: Tensor = None,
+    carried_mask: Tensor = None,
     causal: bool = False,
     window: int | None = None,
     name: str = "attention_mask",
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Check all masks and join them into one, for scores without their H axis (with H, if `attention_mask` has it).
 
     Args:
@@ -94,17 +80,21 @@ def join(
         value_mask: (B, S), the key's axes but the last.
         key_mask: (B, S), the key's axes but the last.
         attention_mask: Mask that broadcasts to (B, H, T, S) or (B, T, S).
+        carried_mask: (B, T), the mask that the query carries. (Keras itself passes what value and key carry.)
         causal: Position t attends to s ≤ t only.
         window: Position t attends to |t - s| < window only; `None` means no limit.
         name: Name of the layer's `attention_mask`, for errors.
 
     Returns:
-        A boolean mask, or `None` if nothing is masked.
+        (the boolean mask of the scores, the query's own mask), `None` where nothing is masked.
 
     Raises:
         ValueError: If the shape of a mask does not fit.
     """
-    rows = _padding(layer, "query_mask", query_mask, query, "T")
+    carried_mask = None if carried_mask is query_mask else carried_mask
+    rows = masks.combine(
+        _padding(layer, "query_mask", query_mask, query, "T"), _padding(layer, "its mask", carried_mask, query, "T")
+    )
     columns = masks.combine(
         _padding(layer, "value_mask", value_mask, key, "S"), _padding(layer, "key_mask", key_mask, key, "S")
     )
@@ -120,7 +110,7 @@ def join(
             padding = folding.with_missing_axes(padding, rank)
     lengths = math.prod(folding.positions(query)), math.prod(folding.positions(key))
     structured = folding.align_pairs(masks.structured(*lengths, causal, window), query, key)
-    return masks.combine(attention_mask, padding, structured)
+    return masks.combine(attention_mask, padding, structured), rows
 
 
 def with_query_axis(layer: str, name: str, mask: Tensor, x: Tensor) -> Tensor:
@@ -209,18 +199,7 @@ def _check_attention_mask(
 
 
 def _padding(layer: str, name: str, mask: Tensor, x: Tensor, letter: str) -> Tensor:
-    """Check a padding mask of the positions of `x`, and return it as booleans with all axes of `x` but the last.
-
-    Args:
-        layer: Name of the layer, for errors.
-        name: Name of the mask, for errors.
-        mask: (B, T), or more of the first axes of `x`; or `None`.
-        x: (B, T, I), or with more axes.
-        letter: Letter of the positions, "T" or "S".
-
-    Raises:
-        ValueError: If the shape does not fit.
-    """
+    """Check a padding mask of the positions of `x`, and return it as booleans with all axes of `x` but the last."""
     if mask is None:
         return None
     mask = _tensor(mask)

@@ -207,13 +207,11 @@ class MultiHeadAttention(checks.CheckedLayer):
         self._check(query, value, key, return_attention_scores)
         checks.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
-        given = {"value_mask": value_mask, "key_mask": key_mask, "attention_mask": attention_mask}
-        causal = {"use_causal_mask": use_causal_mask}
+        given = query_mask, value_mask, key_mask, attention_mask, masking.carried(query)
+        in_mask, causal = {}, {"use_causal_mask": use_causal_mask}
         if self._overrides:  # as in Keras, a subclass's own attention gets causality and the window in the mask
-            given, causal = {**given, "causal": use_causal_mask, "window": self._sliding_window}, {}
-        mask, query_mask = masking.join_with_carried(
-            self.name, self._folding, query, key, self._num_heads, query_mask, **given
-        )
+            in_mask, causal = {"causal": use_causal_mask, "window": self._sliding_window}, {}
+        mask, query_mask = masking.join(self.name, self._folding, query, key, self._num_heads, *given, **in_mask)
         gate = self._gate_dense(query) if self._use_gate else None  # (B, T, H, O)
         heads = self._query_dense(query), self._key_dense(key), self._value_dense(value)  # (B, T or S, H, O)
         mixed, scores = self._compute_attention(*heads, mask, training, return_attention_scores, **causal)
@@ -400,7 +398,7 @@ class MultiHeadAttention(checks.CheckedLayer):
 
     @property
     def _overrides(self) -> bool:
-        """Whether a subclass overrides `_compute_attention`."""
+        """Tell whether a subclass overrides `_compute_attention`."""
         return type(self)._compute_attention is not MultiHeadAttention._compute_attention
 
     @property

@@ -101,7 +101,7 @@ def test_the_softmax_of_half_types_is_computed_in_float32(elementwise):
     expected = np.exp(ops.convert_to_numpy(ops.cast(logits, "float64")))
     expected /= expected.sum()
     scores = ops.convert_to_numpy(ops.cast(masked_softmax(logits, elementwise=elementwise), "float64"))
-    # Correctly rounded, and no worse: a sum of 2,048 numbers in float16 would be off by far more.
+    # Correctly rounded: a sum of 2,048 numbers in float16 would be off by far more.
     assert np.allclose(scores, expected, rtol=2.0**-10, atol=2.0**-24)
     assert keras.backend.standardize_dtype(masked_softmax(logits, elementwise=elementwise).dtype) == "float16"
 

@@ -1,4 +1,4 @@
-"""All ways to compute attention on TensorFlow give the same values and gradients."""
+"""All paths on TensorFlow give the same values and gradients."""
 
 import gc
 
@@ -47,7 +47,7 @@ def _problem(t, s, mask="none", bias="none", dtype="float64", empty=False):
 
 
 def _run(path, mode, tensors, mask, dynamic=False, rate=0.0, further=False, **structure):
-    """Result and gradients of all tensors; with `further`, the gradients of the sum of the squares of those."""
+    """Return result and gradients of all tensors; with `further`, the gradients of the sum of their squares."""
     seeds = keras.random.SeedGenerator(3)
     upstream = np.random.default_rng(1).normal(size=(*tensors[0].shape[:3], V)).astype(tensors[0].dtype)
 
@@ -70,7 +70,7 @@ def _run(path, mode, tensors, mask, dynamic=False, rate=0.0, further=False, **st
 
     function = twice if further else gradients
     if mode != "eager":
-        # The heads and their sizes are always known, B, T and S are not.
+        # Number and size of the heads are always known; B, T and S may be unknown.
         known = [(0, 0, 1, 1), (0, 0, 1, 1), (0, 0, 1, 1), (0, 1, 0, 0)]
         specs = [
             tf.TensorSpec([n if n == 1 or keep else None for n, keep in zip(x.shape, which, strict=True)], x.dtype)
@@ -87,12 +87,12 @@ def _agree(results, expected, tolerance=1e-12):
         assert np.abs(one - other).max(initial=0.0) <= tolerance * max(1.0, np.abs(other).max(initial=0.0))
 
 
-# Eight blocks are more than are unrolled, two are not; and lengths that are no multiple of the height.
+# Eight blocks are too many to unroll, two are not. The lengths are no multiple of the height.
 PATHS = [("direct", 30, 26), ("blocked:4", 30, 26), ("blocked:16", 30, 26), ("blocked:4", 9, 26)]
 MODES = [("eager", False), ("graph", False), ("graph", True), ("xla", False), ("xla", True)]
 
 
-# XLA takes a second or two for each.
+# XLA takes a second or two to compile each.
 COMPILED = [("blocked:4", 30, 26, "xla", False), ("blocked:4", 9, 26, "xla", False), ("blocked:4", 30, 26, "xla", True)]
 
 
@@ -134,7 +134,7 @@ def test_the_same_scores_are_dropped_on_every_path(path, mode, dynamic, causal):
 
 @pytest.mark.parametrize(("mode", "path"), [("xla", "blocked:4"), ("xla", "blocked:16"), ("graph", "blocked:4")])
 def test_the_backward_pass_drops_what_the_forward_pass_dropped(mode, path):
-    """The output is linear in the value, so that value · gradient gives the output back, if both drop the same."""
+    """The output is linear in the value. So value · gradient is the output again, if both passes drop the same."""
     tensors, _ = _problem(30, 26)
     mixed, *gradients = _run(path, mode, tensors, None, rate=0.3)
     upstream = np.random.default_rng(1).normal(size=(B, 30, H, V))
@@ -213,7 +213,7 @@ def test_a_gradient_of_a_gradient(path, mode):
 
 
 def test_an_eager_tape_does_not_keep_the_blocks():
-    """It would keep every operation's scores, if it were allowed to watch."""
+    """Without `stop_gradient`, the tape would keep the scores of every block."""
 
     def recorded(path):
         query = tf.random.stateless_normal((1, 64, 1, 4), (1, 2))
@@ -240,7 +240,7 @@ def test_a_last_block_that_sees_no_key(path, mode, t, s, window):
 
 @pytest.mark.parametrize("path", ["direct", "blocked:2"])
 def test_a_bias_of_minus_infinity_lets_nothing_hidden_through(path):
-    """Left padding: the first query sees the first key alone, and the bias takes that away."""
+    """Left padding: the first query sees only the first key, and the bias hides it."""
     query, value = np.ones((1, 3, 1, 2)), np.array([1.0, 2.0, 3.0]).reshape(1, 3, 1, 1)
     bias = np.array([-np.inf, 0.0, 0.0]).reshape(1, 1, 1, 3)
     with planning.environment_path(path):

@@ -18,13 +18,13 @@ def _random(*shape):
 
 
 def _targets(count=N):
-    """Every third is padding, and no other."""
+    """Return targets of which every third is padding, and no other."""
     others = [v for v in range(V) if v != PAD]
     return np.array([others[n % 5] if n % 3 else PAD for n in range(count)])
 
 
 def _expected(features, kernel, targets, bias, smoothing):
-    """Loss, and its gradients of features, kernel (D, V) and bias, token by token in float64."""
+    """Return the loss and the gradients of features, kernel (D, V) and bias, token by token in float64."""
     loss, d_features, d_kernel, d_bias = 0.0, *map(np.zeros_like, (features, kernel, bias))
     for n, target in enumerate(targets):
         if target == PAD:
@@ -41,7 +41,7 @@ def _expected(features, kernel, targets, bias, smoothing):
 
 
 def _step(**options):
-    """Of features, kernel, targets and bias: the loss, and the gradients of `UPSTREAM` times it."""
+    """Return a function that computes the loss, and the gradients of `UPSTREAM` times it."""
 
     def run(features, kernel, targets, bias):
         with tf.GradientTape() as tape:
@@ -78,7 +78,7 @@ def test_gradients_are_those_of_a_loop_over_tokens(mode, transposed, smoothing):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("chunk", [1, 6, 7, 8, 10, 11, 12, None])
 def test_any_chunk_gives_the_same(mode, chunk):
-    """Seven tokens of eleven count; so chunks divide either, or neither, or are larger."""
+    """Seven of eleven tokens count, so that a chunk divides either number, or neither, or is larger."""
     assert (_targets() != PAD).sum() == 7
     _check(mode, chunk=chunk)
 
@@ -155,5 +155,5 @@ def test_memory_does_not_grow_with_tokens_times_vocabulary(mode):
     bias = tf.zeros((vocabulary,))
     if mode == "graph":
         run = run.get_concrete_function(features, kernel, targets, bias)
-    # A chunk takes 1/64 of all logits; how many are alive at once is the allocator's and the threads' affair.
+    # A chunk takes 1/64 of all logits; how many are in memory at once depends on the allocator and the threads.
     assert peak(lambda: run(features, kernel, targets, bias)) < count * vocabulary * 4 / 4

@@ -20,13 +20,13 @@ def _random(*shape):
 
 
 def _targets(pad_id=PAD):
-    """A third of them padding, and among the others every id but that of padding."""
+    """Return targets of which a third is padding, and the others have every id but that of padding."""
     others = [v for v in range(V) if v != pad_id]
     return np.array([others[n % len(others)] if n % 3 else pad_id for n in range(N)])
 
 
 def _expected(features, kernel, targets, bias, smoothing, pad_id=PAD):
-    """Token by token, in float64."""
+    """Return the sums, computed token by token in float64."""
     loss = nll = correct = count = 0.0
     for feature, target in zip(features, targets, strict=True):
         if target == pad_id:
@@ -78,7 +78,7 @@ def test_nothing_but_padding_is_zero(count):
     assert [float(one) for one in sums] == [0.0] * 4
 
 
-def test_padding_may_be_no_number():
+def test_features_of_padding_may_be_huge():
     features = _random(N, D)
     features[_targets() == PAD] = 1e30
     sums = token_cross_entropy(features, _random(D, V), _targets(), transposed=False, pad_id=PAD, smoothing=0.1)
@@ -117,7 +117,7 @@ def test_sums_are_wide(dtype):
         ({"chunk": 0}, "a chunk of at least one token, or None. Received: chunk=0"),
     ],
 )
-def test_what_does_not_fit_is_said(given, message):
+def test_wrong_arguments_are_explained(given, message):
     arguments = {"features": _random(N, D), "kernel": _random(D, V), "targets": _targets(), "transposed": False}
     with pytest.raises(ValueError, match=re.escape(message)):
         token_cross_entropy(**{**arguments, **given})

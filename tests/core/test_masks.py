@@ -21,7 +21,7 @@ def test_window_counts_distance_below_width(width):
 
 
 def test_rows_may_stand_ahead_of_columns():
-    """A part of the whole mask: rows 4 to 8, columns 1 to 6."""
+    """The result is a part of the full mask: rows 4 to 8, columns 1 to 6."""
     assert np.array_equal(_array(masks.causal(4, 5, ahead=3)), _array(masks.causal(9, 9))[4:8, 1:6])
     assert np.array_equal(_array(masks.window(4, 5, 3, ahead=3)), _array(masks.window(9, 9, 3))[4:8, 1:6])
 

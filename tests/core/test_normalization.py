@@ -30,7 +30,7 @@ def test_it_is_the_formula(shape, epsilon):
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 @pytest.mark.parametrize("second", [False, True])
 def test_gradients_are_those_of_the_formula(mode, second):
-    """And not of Keras' layer: its second gradient lacks a term, for its variance does not see the mean move."""
+    """They are not those of Keras' layer, whose second gradient lacks a term: its variance treats the mean as constant."""
     import tensorflow as tf
 
     def formula(x, gamma, beta):
@@ -62,7 +62,7 @@ def test_gradients_are_those_of_the_formula(mode, second):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_computed_in_float32(dtype):
     x, gamma, beta = (ops.cast(ops.convert_to_tensor(each, "float32"), dtype) for each in _numbers(2, 3, 5))
-    x = ops.multiply(x, ops.cast(300.0, dtype))  # whose squares float16 does not have
+    x = ops.multiply(x, ops.cast(300.0, dtype))  # the squares overflow in float16
     got = normalize(x, gamma, beta, 1e-6)
     assert keras.backend.standardize_dtype(got.dtype) == dtype
     wide = normalize(*(ops.cast(each, "float32") for each in (x, gamma, beta)), 1e-6)

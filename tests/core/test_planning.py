@@ -35,7 +35,7 @@ def test_the_first_rule_that_fits(changes, path):
     assert choose(Request(**{**LONG, **changes})).path == path
 
 
-def test_the_environment_is_asked_before_the_planner_and_after_the_argument(monkeypatch):
+def test_the_environment_comes_after_the_argument_and_before_the_planner(monkeypatch):
     monkeypatch.setenv(planning.VARIABLE, "blocked:24")
     assert choose(Request(**LONG)).path == "blocked"
     assert planning.tiling(Request(**LONG))[0] == 24
@@ -49,13 +49,13 @@ def test_the_environment_is_asked_before_the_planner_and_after_the_argument(monk
 @pytest.mark.parametrize(
     "wrong", ["flash", "fused", "blocked:0", "blocked:x", "direct:8", "Blocked", "blocked:", "steps:"]
 )
-def test_a_wish_that_cannot_be_met_is_explained(monkeypatch, wrong):
+def test_a_path_that_does_not_exist_is_explained(monkeypatch, wrong):
     monkeypatch.setenv(planning.VARIABLE, wrong)
     with pytest.raises(ValueError, match=f"KMHA_ATTENTION_PATH={wrong}: on tensorflow the paths are steps, direct, bl"):
         choose(Request(**LONG))
 
 
-def test_a_wish_holds_for_a_while(monkeypatch):
+def test_environment_path_is_set_for_a_while(monkeypatch):
     monkeypatch.setenv(planning.VARIABLE, "steps")
     with planning.environment_path("direct"):
         assert planning.from_environment("tensorflow") == ("direct", 0)
@@ -77,8 +77,8 @@ def test_visible_pairs_are_counted(rows, columns, causal, window):
 
 def test_blocks_are_bounded_whatever_the_batch():
     for batch, columns in ((1, 10**4), (64, 10**4), (1, 10**6)):
-        height, alive = planning.tiling(Request(batch, columns, columns, 8, training=True))
-        assert height == 16 or height * alive * batch * 8 * columns * 4 <= planning.MOST_BLOCK
+        height, parallel = planning.tiling(Request(batch, columns, columns, 8, training=True))
+        assert height == 16 or height * parallel * batch * 8 * columns * 4 <= planning.MOST_BLOCK
     assert planning.tiling(Request(**LONG))[1] == 2  # small blocks are computed two at a time
 
 

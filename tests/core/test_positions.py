@@ -19,7 +19,7 @@ def test_sines_and_cosines_interleaved(width):
 
 
 def test_a_shift_is_a_rotation():
-    """Why sines: the encoding of position + k is a linear map of that of position, the same for all positions."""
+    """The encoding of position + k is a linear map of that of position, the same for all positions."""
     table = positions.sinusoidal(9, 4)
     pair = table[:, 2:4]
     shift = 3 / 10000 ** (2 / 4)

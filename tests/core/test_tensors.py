@@ -1,4 +1,4 @@
-"""Float32 at least, and float64 where it is float64 already."""
+"""The dtype of sums: float32 at least, and float64 for float64."""
 
 import pytest
 from keras import ops

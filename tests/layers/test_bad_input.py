@@ -1,4 +1,4 @@
-"""Wrong calls and arguments: each gives one message that says the rule, what was received, and how to mend it."""
+"""Wrong calls and arguments: each error states the rule, what was received, and how to fix it."""
 
 import keras
 import numpy as np

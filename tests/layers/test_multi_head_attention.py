@@ -26,7 +26,7 @@ def _array(x):
 
 
 def _seeded(layer_class, *args, seed=11, **kwargs):
-    """A layer, and its output at a given seed."""
+    """Return a layer and its output at a given seed."""
     keras.utils.set_random_seed(seed)
     layer = layer_class(H, O, name="attention", **kwargs)
     return layer, layer(*args)
@@ -34,7 +34,7 @@ def _seeded(layer_class, *args, seed=11, **kwargs):
 
 @pytest.mark.parametrize("method", ["__init__", "call"])
 def test_signature_is_the_built_ins(method):
-    """Same names, order and defaults; fails when the installed Keras has an argument that we lack."""
+    """Names, order and defaults are equal. This fails if the installed Keras has an argument that kmha lacks."""
     ours = inspect.signature(getattr(kmha.MultiHeadAttention, method)).parameters
     theirs = inspect.signature(getattr(BUILTIN, method)).parameters
     assert [(p.name, p.default, p.kind) for p in ours.values()] == [
@@ -79,7 +79,7 @@ def test_same_seed_same_weights(arguments):
 
 
 def test_initial_scale_is_the_built_ins():
-    """DESIGN: drawn straight into (H, I, O), glorot_uniform gives 0.0208 in place of 0.0442 at these sizes."""
+    """Drawn directly into (H, I, O), glorot_uniform gives 0.0208 instead of 0.0442 at these sizes."""
     layer = kmha.MultiHeadAttention(8, 64)
     layer.build((None, 10, 512), (None, 10, 512))
     for projection in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
@@ -95,7 +95,7 @@ def test_same_seed_same_dropout(rank, dtype):
         _seeded(layer_class, x, x, dropout=0.5, dtype=dtype, attention_axes=(rank - 2,))[0]
         for layer_class in (kmha.MultiHeadAttention, BUILTIN)
     ]
-    for _ in range(3):  # the random state goes on from call to call
+    for _ in range(3):  # the random state advances from call to call
         ours, theirs = (layer(x, x, training=True) for layer in layers)
         assert is_close(_array(ours), _array(theirs), dtype)
 
@@ -113,7 +113,7 @@ def test_every_head_size_is_exact(key_dim):
     ours = run(kmha.MultiHeadAttention, case)
     for name, array in expect(case).items():
         assert is_close(ours[name], array, WIDE) or name == "d key/bias", name
-    assert np.abs(ours["d key/bias"]).max() < 1e-4  # in truth zero: a softmax does not feel a constant
+    assert np.abs(ours["d key/bias"]).max() < 1e-4  # exactly zero in theory: a constant does not change a softmax
 
 
 @pytest.mark.parametrize("query_shape", [(B, T, I), (B, 4, T, I), (B, 2, 4, T, I)])
