@@ -208,7 +208,8 @@ class MultiHeadAttention(checks.CheckedLayer):
         checks.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
         given = query_mask, value_mask, key_mask, attention_mask, masking.carried(query)
-        in_mask, causal = {}, {"use_causal_mask": use_causal_mask}
+        in_mask: dict[str, Any] = {}
+        causal = {"use_causal_mask": use_causal_mask}
         if self._overrides:  # as in Keras, a subclass's own attention gets causality and the window in the mask
             in_mask, causal = {"causal": use_causal_mask, "window": self._sliding_window}, {}
         mask, query_mask = masking.join(self.name, self._folding, query, key, self._num_heads, *given, **in_mask)

@@ -30,7 +30,7 @@ def test_it_is_the_formula(shape, epsilon):
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 @pytest.mark.parametrize("second", [False, True])
 def test_gradients_are_those_of_the_formula(mode, second):
-    """They are not those of Keras' layer, whose second gradient lacks a term: its variance treats the mean as constant."""
+    """Keras' own second gradient lacks a term, because its variance treats the mean as a constant."""
     import tensorflow as tf
 
     def formula(x, gamma, beta):

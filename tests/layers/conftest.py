@@ -73,7 +73,7 @@ class _Stack(keras.layers.Layer):
 
 
 class Transformer(keras.Model):
-    """The whole model; `call` takes (source, target)."""
+    """The full model; `call` takes (source, target)."""
 
     def __init__(self, layers, width, heads, between, source_size, target_size, rate, tie=None, **options):
         super().__init__()
@@ -113,7 +113,7 @@ def assembled():
 
 
 def _run(call, layer, inputs, upstream, mode):
-    """(output, gradients of the inputs, gradients of the weights), eager, traced or compiled by XLA."""
+    """Return (output, gradients of the inputs, gradients of the weights): eager, traced or compiled by XLA."""
     import tensorflow as tf
 
     inputs = [tf.constant(x) for x in inputs]
@@ -139,7 +139,7 @@ def run_step():
 
 @pytest.fixture
 def same():
-    """Compares two results of `run_step` elementwise; kernels (H, I, O) with the built-in's (I, H, O)."""
+    """Compare two results of `run_step` elementwise; kernels (H, I, O) with the built-in's (I, H, O)."""
     import numpy as np
 
     from kmha.verify import tolerance

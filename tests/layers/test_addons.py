@@ -27,7 +27,7 @@ def _array(x):
 
 
 def _expected(layer, inputs, mask=None):
-    """By the reference's loops, for inputs with one batch axis."""
+    """Return the results of the reference's loops, for inputs with one batch axis."""
     query, key, value = inputs if len(inputs) == 3 else (*inputs, inputs[1])
     names = "query/kernel", "key/kernel", "value/kernel", "attention_output/kernel", "attention_output/bias"
     weights = dict(zip(names, map(ops.convert_to_numpy, layer.weights), strict=False))
@@ -70,7 +70,7 @@ def test_weights_have_the_names_order_and_shapes_of_addons(bias):
 
 
 def test_initial_scale_is_that_of_addons():
-    """Drawn straight into (H, I, O), H counts as a convolution window: fans of H·I and H·O."""
+    """Drawn directly into (H, I, O), H counts as a convolution window: fans of H·I and H·O."""
     layer = MultiHeadAttention(64, 8, 512)
     layer([_x := np.ones((1, 3, 512), "float32"), _x])
     limit = np.sqrt(6 / (8 * 512 + 8 * 64))
@@ -157,7 +157,7 @@ def test_dropout_only_in_training():
 
 
 def test_carried_masks():
-    """Keras passes a list of them, on which Addons fails."""
+    """Keras passes them as a list, on which Addons fails."""
     inputs = [ops.convert_to_tensor(x) for x in _inputs(B)]
     padding = np.array([[True] * S, [True, True, False, False, False]])
     masking.carry(inputs[1], ops.convert_to_tensor(padding))
@@ -182,7 +182,7 @@ def test_a_row_with_nothing_to_attend_to_is_the_bias():
 
 
 def test_trains_as_the_other_layer_does():
-    """The same numbers from the same kernels, forward and in gradient: one core underneath."""
+    """The same kernels give the same outputs and gradients, because both layers use the same core."""
     inputs = keras.Input((T, 6)), keras.Input((S, 8))
     theirs = MultiHeadAttention(O, H, 6)
     ours = kmha.MultiHeadAttention(H, O)

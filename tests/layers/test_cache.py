@@ -1,4 +1,4 @@
-"""Step by step equals the whole sequence at once."""
+"""Decoding step by step equals the full sequence at once."""
 
 import keras
 import numpy as np
@@ -89,7 +89,7 @@ def test_a_step_projects_one_position():
     assert max(rows) <= 3 * H
 
 
-def test_a_way_of_attending_of_its_own_is_refused():
+def test_an_override_of_compute_attention_is_refused():
     class Own(MultiHeadAttention):
         def _compute_attention(self, query, key, value, attention_mask=None, training=None, **kwargs):
             return super()._compute_attention(query, key, value, attention_mask, training, **kwargs)

@@ -1,4 +1,4 @@
-"""Decoder layer and decoder against the same made of Keras' own layers."""
+"""Decoder layer and decoder against the same, made of Keras' own layers."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Encoder layer and encoder against the same made of Keras' own layers."""
+"""Encoder layer and encoder against the same, made of Keras' own layers."""
 
 import keras
 import numpy as np

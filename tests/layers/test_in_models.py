@@ -32,7 +32,7 @@ def _array(x):
 
 
 def _sentences():
-    """Real English: the documentation of Python that comes with it, as pairs of a sentence and the one after."""
+    """Return real English: sentences of Python's own documentation, each paired with the next one."""
     text = " ".join(topics[name] for name in sorted(topics))
     sentences = [re.findall(r"[a-z']+", sentence.lower()) for sentence in re.split(r"[.!?]\s", text)]
     sentences = [words[:19] for words in sentences if len(words) > 3]
@@ -48,7 +48,7 @@ def _sentences():
 
 
 def _translator(layer_class):
-    """An encoder-decoder of one self- and one cross-attention each, with masks and dropout, at a given seed."""
+    """Return an encoder-decoder with self- and cross-attention, masks and dropout, at a given seed."""
     keras.utils.set_random_seed(3)
     source, target = (keras.Input((None,), dtype="int32", name=name) for name in ("source", "target"))
     embed = keras.layers.Embedding(500, 32, mask_zero=True)

@@ -14,7 +14,7 @@ import kmha
 
 pytestmark = [
     pytest.mark.tensorflow,
-    # The peer's cases are its own: they warn of this and that, and one counts warnings. These are known.
+    # Keras' tests raise warnings, and one counts them. These warnings are known.
     pytest.mark.filterwarnings("default"),
     pytest.mark.filterwarnings("ignore:When providing .inputs. as a dict"),
     pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer"),

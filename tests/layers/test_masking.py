@@ -19,7 +19,7 @@ def _array(x):
 
 
 def _embedded(lengths, positions, width, seed=0):
-    """Random features that carry a mask of these lengths, as `Embedding(mask_zero=True)` would give them."""
+    """Return random features that carry a mask of these lengths, as those of `Embedding(mask_zero=True)` do."""
     x = ops.convert_to_tensor(np.random.default_rng(seed).normal(size=(len(lengths), positions, width)).astype(WIDE))
     masking.carry(x, ops.convert_to_tensor(_padding(lengths, positions)))
     return x
@@ -57,7 +57,7 @@ def test_carried_masks_are_those_that_could_be_given(return_scores):
         assert is_close(one, three, WIDE)
 
 
-def test_the_querys_mask_goes_on_with_the_output():
+def test_the_output_carries_the_querys_mask():
     query, value = _embedded([2, 3], T, I), _embedded([5, 1], S, J)
     output = _layer()(query, value)
     assert np.array_equal(_array(masking.carried(output)), _padding([2, 3], T))
@@ -175,7 +175,7 @@ def test_padding_masks_with_attention_axes(axes, rows, columns):
 
 
 def test_a_mask_without_the_axis_between_is_joined_with_padding():
-    """(B, T, S) stands for (B, 1, 1, T, S): its B must not be laid along the axis between, here of the same size."""
+    """(B, T, S) stands for (B, 1, 1, T, S): its B must not be broadcast along the axis between, which has the same size here."""
     rng = np.random.default_rng(0)
     query, value = rng.normal(size=(B, B, T, I)).astype(WIDE), rng.normal(size=(B, B, S, J)).astype(WIDE)
     mask, padding = rng.random((B, T, S)) < 0.7, rng.random((B, B, S)) < 0.7
@@ -193,7 +193,7 @@ def test_causal_and_window_run_along_the_attention_axes(axes, window):
         x, x, use_causal_mask=True, return_attention_scores=True
     )
     positions = {(1,): T, (2,): S, None: T * S}[axes]
-    flat = _array(scores).reshape(-1, positions, positions) > 0  # several axes: in the order of their elements
+    flat = _array(scores).reshape(-1, positions, positions) > 0  # several axes count in the order of their elements
     expected = [[s <= t and (window is None or t - s < window) for s in range(positions)] for t in range(positions)]
     assert np.array_equal(flat, np.broadcast_to(expected, flat.shape))
 

@@ -44,7 +44,7 @@ def test_head_merge_round_trips(layer):
 
 @pytest.mark.parametrize("rank", [3, 4])
 def test_float_path_is_that_of_einsum_dense(rank):
-    """What we compute with one product is what `EinsumDense` computes from the equation."""
+    """One product gives the numbers that `EinsumDense` computes from the equation."""
     inputs = np.random.default_rng(0).normal(size=(*(B, T, S, I)[: rank - 1], I)).astype(WIDE)
     layer = HeadProjection(H, O, rank=rank, bias_initializer="random_normal", dtype=WIDE)
     assert is_close(_array(layer(inputs)), _array(keras.layers.EinsumDense.call(layer, inputs)), WIDE)
@@ -54,7 +54,7 @@ def test_float_path_is_that_of_einsum_dense(rank):
 
 
 def _model(layer_class, lora="", mode=None):
-    """A model with one layer, adapted and quantized in this order or the other, at the same seed."""
+    """Return a model with one layer, with LoRA and quantization in either order, at the same seed."""
     keras.utils.set_random_seed(1)
     inputs = keras.Input((T, I)), keras.Input((S, J))
     layer = layer_class(H, O, use_gate=True, name="attention")
@@ -101,7 +101,7 @@ def test_lora_and_quantization_are_the_built_ins(lora, mode, tmp_path):
     assert is_close(losses[0], losses[1], "float32")
     ours.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    # Saving merges LoRA into the kernel, which is then rounded anew if it is quantized.
+    # Saving merges LoRA into the kernel, which is rounded again if it is quantized.
     apart = np.abs(_array(again([query, value])) - _array(ours([query, value]))).max()
     assert apart <= (0.1 if lora and mode == "int4" else 0.01 if lora and mode else 1e-6)
 
@@ -130,7 +130,7 @@ def test_lora_is_merged_into_the_weights_that_are_saved(tmp_path):
 @pytest.mark.filterwarnings("ignore:Invalid quantization mode")  # of the embedding
 @pytest.mark.parametrize("method", ["gptq", "awq"])
 def test_calibrated_quantization_is_the_built_ins(method):
-    """GPTQ and AWQ read rows and columns off a kernel (I, H, O); ours is laid out so before they do."""
+    """GPTQ and AWQ read rows and columns from a kernel (I, H, O), so kmha's kernel is transposed before."""
     outputs = []
     for layer_class in (kmha.MultiHeadAttention, BUILTIN):
         keras.utils.set_random_seed(1)
@@ -154,7 +154,7 @@ def test_calibrated_quantization_is_the_built_ins(method):
 
 
 class Block(keras.layers.Layer):
-    """What `quantization_layer_structure` calls a sequential block."""
+    """A sequential block in the sense of `quantization_layer_structure`."""
 
     def __init__(self, layer_class):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The whole model against the same made of Keras' own layers; masks, ties, saving, training."""
+"""The full model against the same, made of Keras' own layers; masks, tied embeddings, saving, training."""
 
 import keras
 import numpy as np
@@ -55,7 +55,7 @@ def test_scores(assembled):
     assert ours.keys() == theirs.keys()
     for name, scores in theirs.items():
         got = _array(ours[name])
-        real = TARGET != 0  # (B, T): what padding attends to is nobody's business
+        real = TARGET != 0  # (B, T): outputs at padding do not matter
         np.testing.assert_allclose(np.swapaxes(got, 1, 2)[real], np.swapaxes(_array(scores), 1, 2)[real], atol=2e-6)
 
 
