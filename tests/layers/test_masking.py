@@ -175,7 +175,7 @@ def test_padding_masks_with_attention_axes(axes, rows, columns):
 
 
 def test_a_mask_without_the_axis_between_is_joined_with_padding():
-    """(B, T, S) stands for (B, 1, 1, T, S): its B must not be broadcast along the axis between, which has the same size here."""
+    """(B, T, S) stands for (B, 1, 1, T, S): its B must not become the axis between, of the same size."""
     rng = np.random.default_rng(0)
     query, value = rng.normal(size=(B, B, T, I)).astype(WIDE), rng.normal(size=(B, B, S, J)).astype(WIDE)
     mask, padding = rng.random((B, T, S)) < 0.7, rng.random((B, B, S)) < 0.7
