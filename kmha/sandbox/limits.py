@@ -168,7 +168,7 @@ def _landlock(scratch: Path) -> None:
 
 
 def _python_folders() -> Iterator[str]:
-    """Yield the folders of modules and shared libraries. The whole environment's folder may contain other data."""
+    """Yield the folders of modules and libraries, not the whole environment, which may contain other data."""
     bases: tuple[dict[str, str], ...] = ({}, {"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = {sysconfig.get_path(name, vars=base) for name in names for base in bases}

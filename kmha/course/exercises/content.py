@@ -56,7 +56,7 @@ class Item:
 
     @property
     def released(self) -> bool:
-        """Whether the exercise belongs to a released course, without its solution."""
+        """True in a released course, which does not contain the solution."""
         return False
 
     @cached_property
