@@ -227,7 +227,7 @@ def test_function_inside_a_class():
         (["pupil:right", "--set", "colour"], 2, "expected NAME=VALUE, such as num_heads=4. Received: 'colour'."),
         (["pupil:right", "--set", "=1"], 2, "expected NAME=VALUE"),
         (["pupil:right", "--mask", "shows"], 2, "'shows' is not one of 'attends', 'hides', 'adds'"),
-        (["pupil:wright"], 1, "pupil has no wright. It has: right"),
+        (["pupil:wright"], 1, "pupil does not have wright. It has: right"),
         (["pupil:NUMBER"], 1, "expected a layer or a function. Received: 3."),
         (["pupil"], 2, "expected MODULE:NAME, such as my_module:MyAttention. Received: 'pupil'."),
         (["pupil.py:right"], 2, "name the module without .py"),
