@@ -121,11 +121,7 @@ def bench(**options: Any) -> None:
     help="Layer to show, counted from 1. [default: the last]",
 )
 @click.option("--attention-head", "head", type=int, metavar="N", help="Head to show, counted from 1. [default: mean]")
-@to_write(
-    "--picture",
-    "picture",
-    "Draw the attention for one TEXT (png, svg): all heads, or the chosen one.",
-)
+@to_write("--picture", "picture", "Draw the attention for one TEXT (png, svg): all heads, or the chosen one.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each text, one per line.")
 def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     """Translate with the model that `kmha train --out DIR` has trained.
@@ -201,11 +197,7 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
     "--profile", default="cpu", show_default=True, metavar="cpu|base|FILE", help="Built-in settings, or a TOML file."
 )
 @click.option("--set", "entries", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a setting; can be repeated.")
-@click.option(
-    "--minutes",
-    type=Number(min=0, min_open=True),
-    help="Stop after this many minutes and save the model.",
-)
+@click.option("--minutes", type=Number(min=0, min_open=True), help="Stop after this many minutes and save the model.")
 @click.option("--seed", type=_SEED, default=0, show_default=True, help="Seed of weights, dropout and data order.")
 @click.option(
     "--dtype",

@@ -92,11 +92,7 @@ class Translator:
     """
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Tokenizer,
-        settings: Any = None,
-        config: folder.Config | None = None,
+        self, model: Any, tokenizer: Tokenizer, settings: Any = None, config: folder.Config | None = None
     ) -> None:
         self.model, self.tokenizer, self.settings, self.config = model, tokenizer, settings, config
         sizes = model.get_config()

@@ -84,8 +84,7 @@ class Sampling(SearchMethod):
             ),
         ] = None,
         seed: Annotated[
-            int | None,
-            Option("Seed of the random numbers.", "Leave it out for a new one in every call.", lowest=0),
+            int | None, Option("Seed of the random numbers.", "Leave it out for a new one in every call.", lowest=0)
         ] = None,
         samples: Annotated[
             int,
