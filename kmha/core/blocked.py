@@ -74,9 +74,9 @@ def _heads_first(x: Tensor) -> Tensor:
 
 
 def _heads_first_mask(x: Tensor, full: tuple[Tensor, ...], known: tuple[int, ...]) -> Tensor:
-    """Turn what broadcasts to (B, H, T, S) into (H, B, T, S), where each size is one or that of `full`.
+    """Turn a mask or bias that broadcasts to (B, H, T, S) into (H, B, T, S), where each size is one or that of `full`.
 
-    Axes in `known` must not leave open which of the two they have: those of unknown size are broadcast to full size.
+    Axes in `known` whose size is unknown are broadcast to full size, so that it is certain which of the two they have.
     """
     x = tf.reshape(x, (1,) * (4 - len(x.shape)) + sizes_of(x))
     unknown = [axis for axis in known if x.shape[axis] is None]

@@ -11,7 +11,7 @@ from kmha.core.tensors import Tensor, at_least_float32
 # Logits in a chunk: 16 MB in float32, which a processor's cache holds.
 MOST_LOGITS = 2**22
 
-# Tokens in a chunk, at least: each chunk adds its gradient to that of the whole kernel, which takes time.
+# Tokens in a chunk, at least: each chunk adds to the gradient of the full kernel, which takes time.
 FEWEST_TOKENS = 512
 
 

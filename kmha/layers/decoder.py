@@ -15,7 +15,7 @@ class DecoderLayer(TransformerBlock):
     """Causal self-attention, attention to the encoder's output, and a feed-forward network.
 
     1. Block 1 is self-attention over the target, and sees no future position.
-    2. Block 2 takes its query from block 1, and `key = value = enc_output`. These names are those of the *inputs* of
+    2. Block 2 takes its query from block 1, and `key = value = enc_output`. Here `key` and `value` are the *inputs* of
        the projections: the layer multiplies `enc_output` by its own key and value kernels. So K = `enc_output` W_K and
        V = `enc_output` W_V are different tensors, and they belong to this layer and not to the encoder.
     3. The feed-forward network.

@@ -16,8 +16,8 @@ B, T, S, H = 2, 11, 7, 3
 def test_a_block_drops_what_keras_drops_of_the_whole(dtype, block):
     seeds = keras.random.SeedGenerator(4)
     seed = tf.cast(seeds.state.value, "int32")
-    whole = keras.random.dropout(tf.ones((B, H, T, S), dtype), 0.4, seed=seeds)
-    expected = tf.transpose(whole, (1, 0, 2, 3)) != 0
+    full = keras.random.dropout(tf.ones((B, H, T, S), dtype), 0.4, seed=seeds)
+    expected = tf.transpose(full, (1, 0, 2, 3)) != 0
     expected = expected[:, :, block.first : block.last, block.low : block.high]
     kept = AttentionProblem(H, B, T, S, 1.0, rate=0.4, seed=seed).keep_mask(block, tf.as_dtype(dtype))
     assert np.array_equal(kept, tf.reshape(expected, kept.shape))

@@ -44,9 +44,9 @@ def _steps(model, state, target):
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_by_step_equals_all_at_once(kind):
     model = _model(**KINDS[kind])
-    whole = ops.convert_to_numpy(model(SOURCE, TARGET, return_attention_scores=False))
+    full = ops.convert_to_numpy(model(SOURCE, TARGET, return_attention_scores=False))
     stepped, state = _steps(model, model.start_cache(SOURCE), TARGET)
-    assert tolerance.is_close(stepped, whole, CLOSE)
+    assert tolerance.is_close(stepped, full, CLOSE)
     assert int(state["index"]) == T
 
 
@@ -61,15 +61,15 @@ def test_a_batch_equals_its_sentences_one_by_one():
 def test_beams_share_the_source_and_can_be_exchanged():
     model = _model(attention={"sliding_window": 3})
     target = np.random.default_rng(1).integers(1, W, (6, T)).astype("int32")  # two beams for each of three sentences
-    whole = ops.convert_to_numpy(model(np.repeat(SOURCE, 2, 0), target, return_attention_scores=False))
+    full = ops.convert_to_numpy(model(np.repeat(SOURCE, 2, 0), target, return_attention_scores=False))
     state = model.start_cache(SOURCE, beams=2)
     stepped, _ = _steps(model, state, target)
-    assert tolerance.is_close(stepped, whole, CLOSE)
+    assert tolerance.is_close(stepped, full, CLOSE)
     assert state["cross_keys"][0].shape[0] == 3
     _, state = _steps(model, state, target[:, :-1])
     rows = np.array([1, 0, 2, 2, 5, 4])
     logits, _ = model.step(target[rows, -1], cache.take(state, rows))
-    assert tolerance.is_close(ops.convert_to_numpy(logits), whole[rows, -1], CLOSE)
+    assert tolerance.is_close(ops.convert_to_numpy(logits), full[rows, -1], CLOSE)
 
 
 @pytest.mark.tensorflow

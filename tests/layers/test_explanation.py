@@ -78,15 +78,15 @@ def test_the_text_says_it_all():
 
 
 @pytest.mark.parametrize(
-    ("shapes", "said"),
+    ("shapes", "message"),
     [
         (((2, None, 4),), "explain needs the number of positions"),
         (((2, 7, 4), (3, 9, 4)), "must have the same size in the batch"),
         (((2, 4),), "must have the same number of axes, three or more"),
     ],
 )
-def test_shapes_that_cannot_be_explained(shapes, said):
-    with pytest.raises(ValueError, match=said):
+def test_shapes_that_cannot_be_explained(shapes, message):
+    with pytest.raises(ValueError, match=message):
         kmha.MultiHeadAttention(3, 5).explain(*shapes)
 
 
