@@ -1,4 +1,4 @@
-"""Submissions that mean harm, graded with honest ones: each costs itself its points, and nobody else anything.
+"""Grade hostile submissions with honest ones: they lose their own points and affect no one else.
 
 The files end in .txt so that nothing but the sandbox ever runs them.
 """
@@ -42,7 +42,7 @@ def _hand_in(folder, answers):
 
 
 def _snapshot(*folders):
-    """Every file in the folders, with all that one could change of it."""
+    """Return every file in the folders, with everything that could be changed about it."""
     found = {}
     for folder in folders:
         for path in sorted([folder, *folder.rglob("*")]):
@@ -55,7 +55,7 @@ def _snapshot(*folders):
 
 
 def _archives(folder, doubling):
-    """An archive that unpacks to gigabytes, one that leads out of itself, and links to the solutions."""
+    """Write an archive that unpacks to gigabytes, one with paths outside it, and links to the solutions."""
     solution = doubling.folder / "twice.py"
     with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(20):
@@ -76,7 +76,7 @@ def _archives(folder, doubling):
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory, doubling):
-    """All of them, graded together; the folders of others before and after; and who connected."""
+    """Grade all submissions together; return the records, and other folders before and after."""
     folder = tmp_path_factory.mktemp("class")
     (folder / "in").mkdir()
     (folder / "scratch").mkdir()
@@ -145,7 +145,7 @@ def test_nothing_is_left_in_the_place_for_scratch_folders(graded):
 
 
 def test_none_hangs(graded):
-    """That all have a record says so; the test's own timeout ends what does not end."""
+    """All have a record. The timeout of the test ends what hangs."""
     assert graded[0].keys() > {path.name.partition(".")[0] for path in FILES}
 
 

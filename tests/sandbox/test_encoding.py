@@ -121,12 +121,12 @@ def test_what_is_too_large(monkeypatch):
         _message({"plain": None, "number": "1"}),
     ],
 )
-def test_a_message_of_someone_else(message):
+def test_malformed_message(message):
     with pytest.raises(EncodingError, match="malformed message"):
         decode(message)
 
 
-def test_a_message_that_is_nested_without_end():
+def test_deeply_nested_message():
     head = b'{"list": [' * 100_000 + b"]}" * 100_000
     with pytest.raises(EncodingError, match="malformed message"):
         decode(struct.pack("<Q", len(head)) + head)
@@ -140,6 +140,6 @@ def test_messages_with_their_length():
     assert [encoding.read(sink) for _ in range(4)] == [b"", b"hello", b"x" * 1000, None]
 
 
-def test_half_a_message_is_none():
+def test_truncated_message_reads_as_none():
     assert encoding.read(io.BytesIO(struct.pack("<Q", 5) + b"hell")) is None
     assert encoding.read(io.BytesIO(b"\0\0")) is None

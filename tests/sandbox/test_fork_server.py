@@ -32,7 +32,7 @@ def test_a_relay_keeps_results_and_answers_requests():
         os.close(descriptor)
 
 
-def test_whoever_has_gone_needs_no_reply():
+def test_no_reply_to_a_worker_that_ended():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     os.close(far_reader)
     relay = fork_server._Relay(reader, writer, lambda message: b"reply", time.monotonic() + 9)
@@ -43,7 +43,7 @@ def test_whoever_has_gone_needs_no_reply():
 
 
 def _ended(before, folder):
-    """What a fork server leaves that has a task that waits, after some preparation."""
+    """Run some code in a fork server, give it a task, and return the files that it leaves."""
     program = f"import os, signal\nfrom kmha.sandbox import fork_server, scratch\n{before}\nfork_server.main([])\n"
     with subprocess.Popen(
         [sys.executable, "-c", program],
@@ -62,8 +62,8 @@ def _ended(before, folder):
 
 @pytest.mark.parametrize("hook", ["before", "after_in_parent"])
 @pytest.mark.parametrize("who", ["==", "!="])
-def test_it_ends_also_in_the_middle_of_a_fork(hook, who, tmp_path):
-    """Python reports what hooks around a fork raise, and goes on: an exit that is an exception would not be one."""
+def test_signal_during_a_fork_ends_the_fork_server(hook, who, tmp_path):
+    """Python only reports exceptions in the hooks around a fork, so the handler must not exit by an exception."""
     before = f"""
 first = os.getpid()
 os.register_at_fork({hook}=lambda: os.getpid() {who} first and os.kill(os.getpid(), signal.SIGTERM))"""
@@ -73,7 +73,7 @@ os.register_at_fork({hook}=lambda: os.getpid() {who} first and os.kill(os.getpid
 @pytest.mark.parametrize(
     ("place", "name"), [("scratch", "make"), ("scratch", "remove"), ("fork_server", "_kill"), ("os", "pipe")]
 )
-def test_it_leaves_no_folder_when_it_ends_while_one_is_made_or_removed(place, name, tmp_path):
+def test_signal_while_scratch_folder_is_made_or_removed(place, name, tmp_path):
     before = f"""
 real = {place}.{name}
 def disturbed(*arguments):
@@ -106,7 +106,7 @@ def f(first, second):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_no_fork_finds_in_its_memory_what_another_was_or_gave(sandbox):
+def test_memory_holds_no_other_task_or_result(sandbox):
     solution = f"# {'of-the-solution-' * 9}\ndef f(): return 'and-its-result-' * 9\n"
     assert sandbox.run("f", solution, [Call({})]).results[0].value == "and-its-result-" * 9
     words = [("of-the-", "solution-"), ("and-its-", "result-"), ("its-own-", "words-")]
@@ -117,7 +117,7 @@ def test_no_fork_finds_in_its_memory_what_another_was_or_gave(sandbox):
     assert found[2] >= 9
 
 
-def test_a_supervisor_that_missed_the_first_signal_ends():
+def test_signal_to_a_supervisor_is_repeated():
     program = """import os, signal, time
 def told(*_):
     told.count += 1

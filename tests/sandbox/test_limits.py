@@ -9,7 +9,7 @@ from kmha.sandbox.sandbox import Call
 EVERYTHING = ["starting processes and using the network", "reading and changing your files"]
 
 
-def test_what_is_missing(monkeypatch):
+def test_missing_limits(monkeypatch):
     monkeypatch.setattr(limits, "_seccomp_works", lambda: False)
     monkeypatch.setattr(limits, "_landlock_works", lambda: False)
     assert limits.missing() == EVERYTHING
@@ -30,7 +30,7 @@ def test_without_the_packages(monkeypatch):
     assert limits.missing() == EVERYTHING
 
 
-def test_what_may_be_read_are_folders_of_python(tmp_path):
+def test_readable_folders_belong_to_python(tmp_path):
     found = [*limits._python_folders()]
     assert any("site-packages" in folder for folder in found)
     assert sys.prefix not in found
@@ -75,7 +75,7 @@ def f():
         "os.open('f.py', os.O_WRONLY | os.O_RDWR | os.O_TRUNC)",
     ],
 )
-def test_what_reaches_other_processes_and_files_by_an_argument(sandbox, line):
+def test_system_calls_refused_by_argument(sandbox, line):
     ran = sandbox.run("f", BEFORE.format(line), [Call({})])
     assert ran.results[0].error["says"].startswith("[Errno 1]"), ran.results[0].error
 
@@ -91,13 +91,13 @@ def test_what_reaches_other_processes_and_files_by_an_argument(sandbox, line):
         ("call({openat2}, -100, ctypes.addressof(path), 0, 24)", 38),
     ],
 )
-def test_bits_that_the_kernel_drops_hide_nothing(sandbox, line, error):
+def test_high_bits_do_not_hide_an_argument(sandbox, line, error):
     ran = sandbox.run("f", BEFORE.format(line.format(**CALLS)), [Call({})])
     assert ran.results[0].error["says"].startswith(f"[Errno {error}]"), ran.results[0].error
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
-def test_files_of_its_own_are_written_emptied_and_read(sandbox):
+def test_own_files_can_be_written_truncated_and_read(sandbox):
     code = """import fcntl, os
 def f():
     for text in ("one", "two"):

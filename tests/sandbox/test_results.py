@@ -1,4 +1,4 @@
-"""What is read of the bytes that came out of a sandbox."""
+"""Read the bytes that a sandbox sent."""
 
 import struct
 
@@ -22,7 +22,7 @@ def _read(*messages, count=2, stopped="", status=0):
 LOADED = {"error": None, "printed": "hello"}
 
 
-def test_answers_are_read_in_order():
+def test_results_are_read_in_order():
     ran = _read(
         LOADED, {"result": np.arange(3), "printed": "x"}, {"error": {"kind": "E", "says": "s"}, "changed": ["a"]}
     )
@@ -42,18 +42,18 @@ def test_answers_are_read_in_order():
         ("", 0, "your code ended the process before it returned a result"),
     ],
 )
-def test_why_nothing_more_came(stopped, status, says):
+def test_reason_for_missing_results(stopped, status, says):
     for messages, count in (((), 0), ((LOADED, {"result": 1}), 1)):
         ran = _read(*messages, stopped=stopped, status=status)
         assert says in (ran.results[count].error if ran.results else ran.error)["says"]
 
 
-def test_more_answers_than_questions_are_not_read():
+def test_extra_results_are_ignored():
     assert [answer.value for answer in _read(LOADED, *[{"result": number} for number in range(5)]).results] == [0, 1]
 
 
 @pytest.mark.parametrize("garbage", [b"garbage", b"\xff" * 40, b"\0" * 40, encode([1, 2]), encode("text")], ids=len)
-def test_garbage_ends_what_is_read(garbage):
+def test_reading_stops_at_garbage(garbage):
     ran = _read(LOADED, {"result": 1}, garbage, {"result": 2})
     assert ran.results[0].value == 1
     assert ran.results[1].error is not None
@@ -72,7 +72,7 @@ def test_garbage_ends_what_is_read(garbage):
     ],
     ids=str,
 )
-def test_what_is_not_as_it_should_be_is_cut_to_size(message):
+def test_malformed_fields_are_sanitized(message):
     answer = _read(LOADED, message).results[0]
     assert isinstance(answer.printed.encode(), bytes)
     assert len(answer.printed) < 5_000

@@ -22,7 +22,7 @@ def _says(ran):
     return (ran.error or ran.results[0].error)["says"]
 
 
-def test_an_answer(sandbox):
+def test_result_of_a_call(sandbox):
     ran = sandbox.run("f", "def f(a):\n    print('seen')\n    return {'b': (a + 1, 'text')}\n", _calls(a=np.arange(3)))
     assert ran.error is None
     (answer,) = ran.results
@@ -40,7 +40,7 @@ def test_files_beside_it(sandbox):
     )
 
 
-def test_nothing_is_left_for_the_next(sandbox):
+def test_tasks_leave_nothing_behind(sandbox):
     code = "import os, numpy as np\nnp.kept = 1\nopen('left', 'w').close()\ndef f(): return os.listdir()\n"
     assert sorted(sandbox.run("f", code, _calls()).results[0].value) == ["f.py", "left"]
     later = "import os, numpy as np\ndef f(): return [os.listdir(), hasattr(np, 'kept'), sorted(os.environ)]\n"
@@ -66,7 +66,7 @@ def test_nothing_is_left_for_the_next(sandbox):
         ("import sys\nsys.exit()\n", ""),
     ],
 )
-def test_what_does_not_answer(sandbox, code, says):
+def test_tasks_without_a_result(sandbox, code, says):
     assert says in _says(sandbox.run("f", code, _calls(), seconds=0.7 if "0.7" in says else 8))
     assert sandbox.run("f", "def f(): return 5\n", _calls()).results[0].value == 5
 
@@ -89,19 +89,19 @@ def test_memory_is_limited(sandbox):
         "import os\ndef f(): os.kill(os.getppid(), 9)\n",
     ],
 )
-def test_what_the_system_refuses(sandbox, code):
+def test_refused_system_calls(sandbox, code):
     assert sandbox.run("f", code, _calls()).results[0].error["kind"] in ("PermissionError", "BlockingIOError")
     assert sandbox.run("f", "def f(): return 5\n", _calls()).results[0].value == 5
 
 
-def test_all_answers_that_came_before_it_ended(sandbox):
+def test_results_before_the_end_are_kept(sandbox):
     code = "import os\ndef f(a):\n    if a == 2: os._exit(0)\n    return a\n"
     ran = sandbox.run("f", code, [Call({"a": a}) for a in range(4)])
     assert [answer.value for answer in ran.results] == [0, 1, None, None]
     assert [answer.error is None for answer in ran.results] == [True, True, False, False]
 
 
-def test_what_a_learner_writes_into_the_pipe_is_no_answer(sandbox):
+def test_garbage_written_to_the_pipe_is_not_a_result(sandbox):
     code = (
         "import os\n"
         "def f():\n"
@@ -115,7 +115,7 @@ def test_what_a_learner_writes_into_the_pipe_is_no_answer(sandbox):
     assert answer.error is not None
 
 
-def test_a_function_that_is_computed_outside(sandbox):
+def test_remote_function(sandbox):
     function = "def ask(module, inputs):\n    return module.f(worker_api.remote('double'))\n"
     calls = [Call({}, function)]
 
@@ -132,15 +132,15 @@ def test_a_function_that_is_computed_outside(sandbox):
     assert "this task offers no remote function" in _says(sandbox.run("f", "def f(double): return double(3)\n", calls))
 
 
-def test_it_starts_again_when_it_was_ended():
+def test_restart_after_close():
     with Sandbox() as found:
         assert found.run("f", "def f(): return 1\n", _calls()).results[0].value == 1
         found.close()
         assert found.run("f", "def f(): return 2\n", _calls()).results[0].value == 2
 
 
-def test_it_is_warm_after_the_first(sandbox):
-    """What was imported is not imported again: it is the same process."""
+def test_fork_server_stays_warm(sandbox):
+    """The second run uses the same process."""
     sandbox.run("f", "def f(): return 1\n", _calls())
     process = sandbox._process
     sandbox.run("f", "def f(): return 1\n", _calls())
@@ -161,7 +161,7 @@ def _children(process):
 
 
 def _runs(process):
-    """Whether it does: a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         with open(f"/proc/{process}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -169,8 +169,8 @@ def _runs(process):
         return False
 
 
-def test_one_that_ended_unseen_is_started_again(sandbox):
-    """Between two runs, so that the next one writes into a pipe that nobody reads."""
+def test_restart_after_an_unexpected_end(sandbox):
+    """The next run writes into a pipe that nobody reads."""
     sandbox.run("f", "def f(): return 1\n", _calls())
     process = sandbox._process
     process.terminate()
@@ -182,7 +182,7 @@ def test_one_that_ended_unseen_is_started_again(sandbox):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("end", ["terminate", "kill"])
-def test_a_fork_ends_with_what_it_was_forked_from(end):
+def test_workers_end_with_the_fork_server(end):
     found = Sandbox()
     found.start()
     process = found._process
@@ -197,7 +197,7 @@ def test_a_fork_ends_with_what_it_was_forked_from(end):
         time.sleep(0.02)
 
 
-def test_it_can_be_stopped_from_another_thread():
+def test_stop_from_another_thread():
     found = Sandbox()
     found.start()
     threading.Timer(0.3, found.stop).start()
@@ -214,8 +214,8 @@ def test_a_sandbox_that_does_not_start(monkeypatch):
         Sandbox().start()
 
 
-def test_one_that_was_interrupted_while_it_started_is_started_again(monkeypatch):
-    """What it says when it has started would be taken for an answer."""
+def test_restart_after_an_interrupted_start(monkeypatch):
+    """Otherwise its message that it is ready would be read as a result."""
 
     def interrupted(source):
         monkeypatch.undo()
@@ -229,8 +229,8 @@ def test_one_that_was_interrupted_while_it_started_is_started_again(monkeypatch)
         assert found.run("f", "def f(): return 2\n", _calls()).results[0].value == 2
 
 
-def test_nothing_of_it_is_left():
-    """Neither the process, nor its pipes: a warning would be an error here."""
+def test_close_leaves_no_process_or_pipe():
+    """A pipe that stays open would cause a warning, which is an error here."""
     found = Sandbox()
     found.start()
     process = found._process
@@ -240,14 +240,14 @@ def test_nothing_of_it_is_left():
     assert process.stdin.closed
 
 
-def test_one_for_every_set_of_libraries():
+def test_pool_has_a_sandbox_per_set_of_libraries():
     with Pool() as pool:
         assert pool.get(["numpy"]) is pool.get(("numpy",))
         assert pool.get(("numpy", "matplotlib")) is not pool.get(("numpy",))
         assert pool.get(("numpy", "matplotlib")).uses == ("numpy", "matplotlib")
 
 
-def test_what_is_closed_starts_again_and_what_is_stopped_does_not():
+def test_pool_restarts_after_close_but_not_after_stop():
     pool = Pool()
     sandbox = pool.get(("numpy",))
     assert sandbox.run("f", "def f(): return 1\n", _calls()).results[0].value == 1

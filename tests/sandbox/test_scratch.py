@@ -7,7 +7,7 @@ from kmha.sandbox import scratch
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Where scratch folders are made."""
+    """Return the folder in which scratch folders are made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
@@ -43,7 +43,7 @@ def test_sizes_are_summed(place):
     assert scratch.exceeds_limits(folder)
 
 
-def test_folders_that_paths_are_too_short_for(place, monkeypatch):
+def test_folders_nested_too_deep_for_a_path(place, monkeypatch):
     monkeypatch.setattr(scratch, "FILES", 10_000)
     folder = scratch.make()
     _nest(folder, 2_200)
@@ -52,7 +52,7 @@ def test_folders_that_paths_are_too_short_for(place, monkeypatch):
     assert list(place.iterdir()) == []
 
 
-def test_it_is_removed_whatever_is_in_it(place):
+def test_removed_whatever_it_contains(place):
     outside = place / "outside"
     outside.mkdir()
     (outside / "kept").touch()
@@ -68,7 +68,7 @@ def test_it_is_removed_whatever_is_in_it(place):
     assert (outside / "kept").exists()
 
 
-def test_one_that_is_gone(place):
+def test_folder_that_is_already_gone(place):
     folder = scratch.make()
     folder.rmdir()
     assert not scratch.exceeds_limits(folder)

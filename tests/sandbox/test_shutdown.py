@@ -10,7 +10,7 @@ class _Ended(BaseException):
 
 @pytest.fixture
 def log(monkeypatch):
-    """What is done, "ended" at last: this process goes on."""
+    """Return a log of the cleanup. It ends with "ended" instead of the end of this process."""
     found = []
 
     def ended(status):
@@ -21,7 +21,7 @@ def log(monkeypatch):
     return found
 
 
-def test_it_clears_up_what_was_made_last_first(log):
+def test_cleanup_runs_in_reverse_order(log):
     shutting_down = Shutdown()
     shutting_down.cleanup.callback(log.append, "first")
     shutting_down.cleanup.callback(log.append, "last")
@@ -30,7 +30,7 @@ def test_it_clears_up_what_was_made_last_first(log):
     assert log == ["last", "first", "ended"]
 
 
-def test_what_must_be_done_as_a_whole_is(log):
+def test_deferred_block_finishes_first(log):
     shutting_down = Shutdown()
 
     def whole():
@@ -44,7 +44,7 @@ def test_what_must_be_done_as_a_whole_is(log):
     assert log == ["whole", "ended"]
 
 
-def test_a_second_signal_does_not_disturb_it(log):
+def test_second_signal_does_not_interrupt_the_cleanup(log):
     shutting_down = Shutdown()
     shutting_down.cleanup.callback(log.append, "first")
     shutting_down.cleanup.callback(shutting_down.request)
@@ -53,7 +53,7 @@ def test_a_second_signal_does_not_disturb_it(log):
     assert log == ["first", "ended"]
 
 
-def test_who_is_not_told_goes_on(log):
+def test_no_shutdown_without_a_signal(log):
     shutting_down = Shutdown()
     with shutting_down.deferred():
         pass

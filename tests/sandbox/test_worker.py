@@ -22,7 +22,7 @@ def test_a_call():
     assert _evaluate("def f(a, b): return a - b", a=5, b=3) == {"result": 2, "error": None, "changed": []}
 
 
-def test_what_is_asked_instead_of_a_call():
+def test_source_of_a_function_instead_of_a_call():
     function = "def ask(module, inputs):\n    return module.f(inputs['a']) + np.ones(2)\n"
     assert _evaluate("def f(a): return a", function, a=5)["result"].tolist() == [6, 6]
 
@@ -82,7 +82,7 @@ def test_arrays_in_a_value():
     assert [id(array) for array in found] == [id(one), id(two)]
 
 
-def test_the_beginning_of_what_is_printed():
+def test_output_is_truncated():
     tail = TruncatedOutput()
     print("a" * 10, file=tail)
     assert tail.take() == "a" * 10 + "\n"
@@ -93,7 +93,7 @@ def test_the_beginning_of_what_is_printed():
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """What a task's messages are; the modules that it loads are forgotten afterwards."""
+    """Run tasks and return their messages; unload their modules afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name in ("stdout", "stderr"):
@@ -124,7 +124,7 @@ def test_a_task(answers):
     assert two["result"] == 10
 
 
-def test_every_question_begins_with_the_same_random_state(answers):
+def test_every_call_starts_from_the_same_random_state(answers):
     code = "import random, numpy as np\ndef answered_main(): return random.random(), np.random.rand()\n"
     _, one, two = answers("answered_main", [{"function": None, "inputs": {}}] * 2, answered_main=code)
     assert one["result"] == two["result"]

@@ -13,7 +13,7 @@ def _reply(value):
     return struct.pack("<Q", len(message)) + message
 
 
-def test_what_is_computed_elsewhere(monkeypatch):
+def test_remote_function_sends_a_request(monkeypatch):
     monkeypatch.setattr(worker_api, "_connection", {})
     sent = []
     replies = _reply({"result": np.arange(3), "error": None}) + _reply({"result": None, "error": "it does not fit"})
@@ -40,7 +40,7 @@ def test_a_figure():
     np.testing.assert_array_equal(two["image"], np.arange(20.0).reshape(4, 5))
 
 
-def test_set_weights_names_what_is_not_there():
+def test_set_weights_names_a_missing_attribute():
     class Layer:
         kernel = np.zeros((2, 3))
 
@@ -76,7 +76,7 @@ def test_tensors():
 
 @pytest.mark.tensorflow
 def test_gradients():
-    """Of the sum of (2 a + b)² and c²: 4 (2 a + b), 2 (2 a + b); of what is not used, none."""
+    """The sum of (2 a + b)² and c² has the gradients 4 (2 a + b) and 2 (2 a + b); `d` is not used."""
     rng = np.random.default_rng(3)
     given = {name: rng.normal(size=(2, 3)) for name in ("a", "b", "c", "d")}
     found = worker_api.gradients(lambda a, b, c, d: (2 * a + b, c), given, ["a", "b", "d"])

@@ -31,8 +31,8 @@ def test_the_last_definition_with_what_it_uses(sources, text):
     assert gather(sources, "f") == text
 
 
-def test_a_line_with_many_statements_and_a_long_chain_take_no_longer_than_others():
-    """Work that grows with the square of 3,000 would take minutes."""
+def test_time_is_linear_in_statements_and_chains():
+    """Quadratic work on 3,000 statements would take minutes."""
     line = ";".join(f"a{number}={number}" for number in range(3_000))
     chain = "\n".join(f"b{number + 1}=b{number}" for number in range(3_000))
     sum_of_all = "=".join(f"c{number}" for number in range(9_000)) + "=" + "+".join(["b3000"] * 300)
@@ -51,15 +51,15 @@ def test_the_statements_have_a_limit():
 
 
 def test_functions_side_by_side_have_a_limit():
-    """Python's own table of symbols looks through all functions for each name."""
+    """`symtable` looks through all functions for each name."""
     wide = "class A:\n" + "\n".join(f"    x{number} = lambda: 0" for number in range(201))
     assert gather([wide.replace("    x200 = lambda: 0", "")], "A")
     with pytest.raises(ValueError, match="more than 200 functions"):
         gather([wide], "A")
 
 
-def test_what_only_has_the_same_name_stays_out():
-    """Trying things out in a cell is no part of the answer."""
+def test_other_statements_are_left_out():
+    """Experiments in a cell are not part of the answer."""
     sources = ["def f(key):\n    value = key\n    return value", "key = slow()", "value = f(key)", "def slow(): 1 / 0"]
     assert gather(sources, "f") == sources[0] + "\n"
 
@@ -95,13 +95,13 @@ def test_the_starter_in_its_cell():
     assert found["metadata"] == {"kept": True}
 
 
-def test_a_cell_that_there_is_not():
+def test_missing_cell():
     with pytest.raises(ValueError, match="it has no cell for g"):
         cells.replace_cell(_notebook(), "g", "")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 3}', '{"cells": [3]}', "[" * 100_000])
-def test_what_is_no_notebook(text):
+def test_not_a_notebook(text):
     with pytest.raises(ValueError, match="it is not a notebook"):
         cells.load_notebook(text)
 

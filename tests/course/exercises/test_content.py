@@ -70,7 +70,7 @@ def test_a_file_of_one_name_in_two_assignments(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [".", "a1_doubling/other/twice.py", "a1_doubling/twice.py.bak-1", "a1_other/zzz.py"])
-def test_a_path_that_is_of_none(course, tmp_path, monkeypatch, name):
+def test_unknown_paths(course, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UnknownExerciseError, match="there is no exercise"):
         find(name, course)
@@ -87,8 +87,8 @@ def test_a_path_that_is_of_none(course, tmp_path, monkeypatch, name):
         ("split_", "a2.split_kernel or a4.split_heads"),
     ],
 )
-def test_what_may_have_been_meant(name, near):
-    """Among all assignments, since some names are there twice; each once, at most three, the likeliest first."""
+def test_suggestions(name, near):
+    """Some names occur in two assignments. Suggestions are at most three, without repetition, the likeliest first."""
     with pytest.raises(UnknownExerciseError) as error:
         find(name, content.installed())
     assert str(error.value) == f"there is no exercise {name!r}. Did you mean {near}?"
@@ -104,24 +104,24 @@ def test_what_may_have_been_meant(name, near):
         ("", "To see all exercises, run: kmha course list"),
     ],
 )
-def test_a_name_that_there_is_not(course, name, message):
+def test_unknown_names(course, name, message):
     with pytest.raises(UnknownExerciseError, match=message):
         find(name, course)
 
 
-def test_checks_that_are_not_there(tmp_path):
+def test_missing_checks(tmp_path):
     with pytest.raises(UnknownExerciseError, match=r"a1.f has no .*checks"):
         _ = Item("a1", "f", tmp_path).spec
 
 
-def test_checks_that_are_none(tmp_path):
+def test_checks_without_an_exercise(tmp_path):
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "f.py").write_text("EXERCISE = 3\n")
     with pytest.raises(UnknownExerciseError, match="EXERCISE must be"):
         _ = Item("a1", "f", tmp_path).spec
 
 
-def test_where_they_are(tmp_path, monkeypatch):
+def test_root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert content.root() == content.installed()
     kept = tmp_path / content.RELEASED_FOLDER / "a1_doubling"
@@ -135,7 +135,7 @@ def test_where_they_are(tmp_path, monkeypatch):
 
 
 def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
-    """The folder may be what a student handed in."""
+    """A student may have handed in the folder."""
     folder = tmp_path / content.RELEASED_FOLDER / "a1_doubling"
     (folder / "checks").mkdir(parents=True)
     (folder / "assignment.toml").write_text('title = "Doubling"\nexercises = ["twice"]\n')
@@ -157,7 +157,7 @@ def test_two_courses_with_an_exercise_of_the_same_id(course, tmp_path):
     assert [file.parents[1] for file in files] == [first.folder, other.folder]
 
 
-def test_they_are_nowhere(tmp_path, monkeypatch):
+def test_no_assignments_installed(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "__file__", str(tmp_path / "a" / "b" / "c" / "content.py"))
     monkeypatch.setattr(content.sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(UnknownExerciseError, match="Install kmha again"):
@@ -167,8 +167,8 @@ def test_they_are_nowhere(tmp_path, monkeypatch):
     assert content.installed() == shared
 
 
-def test_all_of_them_are_installed():
-    """setup.cfg names every folder of assignments, since it cannot name them all at once."""
+def test_all_assignments_are_installed():
+    """setup.cfg must name each folder, since setuptools would copy a whole tree into one."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     named = {folder: text.split() for folder, text in setup["options.data_files"].items()}

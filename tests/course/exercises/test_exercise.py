@@ -55,7 +55,7 @@ def test_the_usual_checks():
         ("values", 1, None, "the check 'right' needs a `draw`"),
     ],
 )
-def test_a_check_that_cannot_be(layer, points, draw, message):
+def test_invalid_checks(layer, points, draw, message):
     with pytest.raises(ValueError, match=message):
         Check(layer, "right", points, draw)
 
@@ -72,7 +72,7 @@ def test_a_wrong_answer_is_made_of_the_solution():
 
 
 @pytest.mark.parametrize(("piece", "times"), [("x * 2", 0), ("y", 2)])
-def test_a_piece_that_does_not_stand_there_once(piece, times):
+def test_pieces_that_do_not_occur_once(piece, times):
     wrong = Wrong("odd", "says", {piece: "z"})
     with pytest.raises(ValueError, match=f"odd: expected .* once in the solution. Found it {times} times"):
         wrong.text("y = x + 1\nreturn y")

@@ -5,7 +5,7 @@ import pytest
 from kmha.course.exercises import extras
 
 
-def test_what_is_there_is_loaded():
+def test_installed_package_is_loaded():
     assert extras.load("json") is sys.modules["json"]
 
 
@@ -17,7 +17,7 @@ def test_an_import_that_fails_inside_is_not_called_missing(tmp_path, monkeypatch
     assert not isinstance(caught.value, extras.MissingPackageError)
 
 
-def test_what_is_missing_is_told_how_to_get(monkeypatch):
+def test_missing_package_names_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(
         extras.MissingPackageError, match=r"^jinja2 is not installed. Run: pip install 'kmha\[course\]'$"

@@ -74,7 +74,7 @@ def test_the_solution_and_the_starter():
         ("# %%\nimport", "# %% [markdown]\n# More.\n\n# %%\nimport", "Received: markdown, markdown, code"),
     ],
 )
-def test_a_master_that_is_not_as_it_must_be(old, new, message):
+def test_malformed_masters(old, new, message):
     assert old in TEXT
     with pytest.raises(MasterError, match=f"a1/both.py: .*{message}"):
         parse(TEXT.replace(old, new), "a1/both.py")

@@ -95,8 +95,8 @@ def test_what_an_answer_uses_comes_with_it(doubling):
     }
 
 
-def test_what_a_definition_needs_at_once_is_above_it(doubling):
-    """Each cell imports what it uses; the last import of a name is below the class that is made with it."""
+def test_definitions_come_after_what_they_use(doubling):
+    """The last import of a name can be below the class that uses it."""
     cells = [
         _cell("import collections\n\nclass Base(collections.UserDict):\n    pass", "twice"),
         _cell("import collections\n\ndef again(x):\n    return collections.Counter, Base", "again"),
@@ -107,14 +107,14 @@ def test_what_a_definition_needs_at_once_is_above_it(doubling):
     )
 
 
-def test_what_cannot_be_parsed_is_handed_on_to_whoever_says_where(doubling):
+def test_cell_that_cannot_be_parsed_is_the_answer(doubling):
     assert _sources(doubling, _cell("def twice(array:\n    return", "twice")) == {
         "twice": "def twice(array:\n    return"
     }
 
 
 @pytest.mark.parametrize("notebook", [[], {}, {"cells": 3}, {"worksheets": []}, None, "text"])
-def test_what_is_no_notebook(doubling, notebook):
+def test_not_a_notebook(doubling, notebook):
     with pytest.raises(ValueError, match="it is not a notebook"):
         notebooks.answers(notebook, doubling)
 
@@ -146,8 +146,8 @@ def test_the_code_has_a_limit(doubling, cells, says):
         _sources(doubling, *cells)
 
 
-def test_empty_lines_are_not_looked_at_again_and_again(doubling):
-    """Where magics are looked for; over so many lines, what each of them begins with would take minutes."""
+def test_time_is_linear_in_empty_lines(doubling):
+    """Quadratic work in the search for magics would take minutes."""
     start = time.process_time()
     assert _sources(doubling, _cell("\n" * 100_000 + "def twice(:"), _cell("%magic\n\n" + ANSWER, "twice"))
     assert time.process_time() - start < 10

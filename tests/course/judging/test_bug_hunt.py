@@ -8,7 +8,7 @@ from kmha.verify.chains.attention import Trial, run
 from kmha.verify.mistakes import BANK
 
 
-def test_the_name_is_compared_and_not_told():
+def test_name_is_compared_but_not_revealed():
     check = mistake_is_named(lambda rng: {}, points=3)
     assert check.points == 3
     assert check.ask(SimpleNamespace(MISTAKE="scale-missing"), {}) == "scale-missing"
@@ -18,7 +18,7 @@ def test_the_name_is_compared_and_not_told():
 
 
 @pytest.mark.parametrize("id", ["scale-missing", "softmax-over-queries"])
-def test_all_are_named_but_one(id):
+def test_bank_names_all_mistakes_but_one(id):
     rng = np.random.default_rng(0)
     trial = Trial("asked", *(rng.normal(size=(2, 3, length, 7)) for length in (4, 5, 5)))
     wrong, right = run(trial, [BANK[id].changes]), run(trial)

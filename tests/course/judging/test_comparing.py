@@ -22,7 +22,7 @@ ARRAY = np.arange(6.0).reshape(2, 3)
         ({"a": [{"b": (None, "x")}]}, {"a": [{"b": (None, "x")}]}),
     ],
 )
-def test_what_is_right(result, expected):
+def test_equal_results(result, expected):
     assert difference(result, expected, 1e-5) is None
 
 
@@ -54,7 +54,7 @@ def test_what_is_right(result, expected):
         ({"a": (1, "x")}, {"a": (1, "y")}, "result['a'][1] is 'x', expected another string."),
     ],
 )
-def test_what_is_wrong(result, expected, says):
+def test_differences(result, expected, says):
     assert difference(result, expected, 1e-5) == says
 
 
@@ -99,7 +99,7 @@ def test_zeros_leave_room_for_rounding(expected):
     assert difference(np.array(expected) + 1e-4, np.array(expected), 1e-5)
 
 
-def test_what_the_places_have_in_common():
+def test_common_index_of_wrong_elements():
     wrong = np.zeros((2, 3, 4))
     wrong[:, 1] = 1
     said = difference(wrong, np.zeros((2, 3, 4)), 1e-5)

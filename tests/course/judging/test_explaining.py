@@ -16,7 +16,7 @@ SEED = 301
 
 
 def _changed(item, **changes):
-    """The exercise with another spec, in place of what its file says."""
+    """Return the exercise with changes in its spec."""
     found = dataclasses.replace(item)
     object.__setattr__(found, "spec", dataclasses.replace(item.spec, **changes))
     return found
@@ -36,7 +36,7 @@ def test_a_wrong_answer_is_known_by_its_results(doubling, sandbox):
     assert found == NamedMistake("thrice-as-much", "The factor is 3.", "a thread")
 
 
-def test_others_are_not(doubling, sandbox):
+def test_other_answers_are_not_named(doubling, sandbox):
     for line in ("return array * 2.9", "return 2 * array", "raise ValueError", "array *= 3; return array"):
         assert _named(doubling, sandbox, f"def twice(array):\n    {line}\n") is None
 
@@ -50,15 +50,15 @@ def test_errors_are_alike_by_their_kind():
     assert not explaining._all_equal([CallResult(3, changed=("a",))], [CallResult(3)], near)
 
 
-def test_errors_alone_name_nothing(doubling, sandbox):
-    """They are alike whatever their cause: this one forgot an import."""
+def test_errors_alone_do_not_name_a_mistake(doubling, sandbox):
+    """Errors look alike whatever the cause: this answer forgot an import."""
     raises = Wrong("raises", "It uses what there is not.", "def twice(array):\n    return numpy.add(array, array)\n")
     item = _changed(doubling.items[0], wrong=(raises,))
     assert _named_in(item, sandbox, "def twice(array):\n    return two * array\n") is None
 
 
-def test_what_a_check_takes_for_equal_is_the_same_mistake(doubling, sandbox):
-    """Code that computes in half precision, or in another order, rounds otherwise."""
+def test_mistakes_are_compared_within_the_tolerance(doubling, sandbox):
+    """Half precision, or another order of operations, rounds differently."""
     code = "def twice(array):\n    return array * 3 * (1 + 1e-4)\n"
     assert _named(doubling, sandbox, code) is None
     item = doubling.items[0]
@@ -80,7 +80,7 @@ def _attend(inputs, scale):
 
 @pytest.mark.parametrize(("power", "id"), [(0.0, "scale-missing"), (-0.5, None), (-0.3, None)])
 def test_mistakes_of_the_bank(power, id):
-    """Attention without its scale is one of them; the right one is none, and neither is a scale that nobody takes."""
+    """Attention without a scale is in the bank. Correct attention and an unusual scale are not."""
 
     def bank(inputs):
         return Trial("attention", inputs["query"], inputs["key"], inputs["value"])
@@ -95,7 +95,7 @@ def test_mistakes_of_the_bank(power, id):
     assert (found and found.id) == id
 
 
-def test_without_a_bank_there_is_nothing():
+def test_no_outputs_without_a_bank():
     item = Item("a0", "f", None)
     vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), ())
     assert list(explaining._bank_outputs(Runner(item, None, 1))) == []

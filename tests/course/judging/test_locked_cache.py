@@ -26,7 +26,7 @@ def test_several_threads_compute_it_once():
     assert len(computed) == 1
 
 
-def test_the_key_that_was_asked_for_longest_ago_goes_first():
+def test_least_recently_used_key_is_dropped():
     cache = LockedCache(2)
     for key in ("one", "two", "one", "three"):
         cache.get(key, lambda key=key: f"first {key}")

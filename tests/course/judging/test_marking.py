@@ -1,4 +1,4 @@
-"""Points of results, without a sandbox."""
+"""Mark results without a sandbox."""
 
 import numpy as np
 import pytest
@@ -42,13 +42,13 @@ def _points(grade):
     return [outcome.points for outcome in grade.outcomes]
 
 
-def test_right_results_get_all_but_what_cannot_be_judged():
+def test_right_results_get_all_points_but_those_of_a_judge_that_raises():
     grade = _mark(*EXPECTED)
     assert _points(grade) == [1, 2, 4, 1, 0]
     assert grade.outcomes[4].problem == "your result does not have the expected form."
 
 
-def test_form_is_worth_nothing_beside_wrong_values():
+def test_form_gives_no_points_with_wrong_values():
     grade = _mark(SIGNATURE, *[CallResult(3 * answer.value) for answer in EXPECTED[1:]])
     assert _points(grade) == [0, 0, 0, 0, 0]
     assert [outcome.problem is None for outcome in grade.outcomes] == [True, True, False, True, False]
@@ -82,13 +82,13 @@ def test_a_result_can_be_anything(result):
     assert all(len(outcome.problem or "") <= LONGEST for outcome in grade.outcomes)
 
 
-def test_an_error_is_said_in_one_line():
+def test_error_in_one_line():
     error = {"kind": "ValueError", "says": "first\nsecond", "line": 3, "text": "raise"}
     grade = _mark(SIGNATURE, *[CallResult(error=error)] * (len(PLAN.calls) - 1))
     assert grade.outcomes[1].problem == "ValueError: first (line 3: raise)"
 
 
-def test_what_was_not_run_has_the_reason():
+def test_refused_grade_has_the_reason():
     grade = refused("a0.twice", SPEC, "it imports scipy")
     assert (grade.points, grade.possible, grade.error["says"]) == (0, 16, "it imports scipy")
 
@@ -106,5 +106,5 @@ def test_what_was_not_run_has_the_reason():
         ("", "E: "),
     ],
 )
-def test_what_an_error_says_without_what_is_around_it(says, said):
+def test_error_text_without_decoration(says, said):
     assert error_text({"kind": "E", "says": says, "line": None, "text": ""}) == said

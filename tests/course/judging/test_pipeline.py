@@ -66,7 +66,7 @@ def test_without_explanations(doubling, sandbox):
         ("1 / 0\n", "division by zero"),
     ],
 )
-def test_what_cannot_be_run(doubling, sandbox, code, says):
+def test_answers_that_cannot_run(doubling, sandbox, code, says):
     grade = _judge(doubling, sandbox, code)
     assert says in grade.error["says"]
     assert grade.points == 0
@@ -81,7 +81,7 @@ def test_what_cannot_be_run(doubling, sandbox, code, says):
         ("return np.where(array > 0, 2 * array, array)", {"values", "edge"}),
     ],
 )
-def test_what_a_mistake_costs(doubling, sandbox, line, lost):
+def test_points_lost(doubling, sandbox, line, lost):
     grade = _judge(doubling, sandbox, _twice(line))
     assert {outcome.check.layer for outcome in grade.outcomes if not outcome.points} == lost
 
@@ -94,7 +94,7 @@ def test_the_learners_own_files(doubling, sandbox):
     assert _judge(doubling, sandbox, code, 1).error["kind"] == "ModuleNotFoundError"
 
 
-def test_the_time_that_it_may_take(doubling, sandbox):
+def test_time_limit(doubling, sandbox):
     grade = _judge(doubling, sandbox, _twice("while True: pass"), seconds=0.6, explained=False)
     assert "your code took longer than 0.6 seconds" in grade.outcomes[1].problem
 
@@ -141,8 +141,8 @@ def test_nan_passes_no_judge(sandbox, assignment):
         ([(2_000,), (2_000, 1), (2_000, 1, 1)], "four axes"),
     ],
 )
-def test_what_is_computed_for_a_test_has_limits(shapes, says):
-    """It is computed outside of the sandbox."""
+def test_remote_attention_has_size_limits(shapes, says):
+    """The sandbox does not limit it, because it is computed outside."""
     (item,) = content.find("a8.catches", content.installed())
     with pytest.raises(ValueError, match=says):
         item.spec.serve("7/0", *map(np.zeros, shapes))
@@ -150,8 +150,8 @@ def test_what_is_computed_for_a_test_has_limits(shapes, says):
         item.spec.serve("7/0", *[np.zeros((2, 3, 4, 5))] * 3, mask=np.ones(25_000, bool))
 
 
-def test_a_test_of_usual_sizes_is_within_them():
-    """Only a mistake that cannot be made with these sizes raises."""
+def test_usual_sizes_are_within_the_limits():
+    """Only a mistake that is impossible with these sizes raises."""
     (item,) = content.find("a8.catches", content.installed())
     inputs = item.spec.checks[-1].draw(np.random.default_rng(1))
     arrays = [np.ones((2, 8, length, 64)) for length in (10, 16, 16)]

@@ -27,7 +27,7 @@ def test_checks_of_the_same_calls_share_them():
     assert len(found.calls) == 5
 
 
-def test_another_draw_or_another_question_is_asked_for_itself():
+def test_other_draws_and_functions_get_calls_of_their_own():
     checks = (
         Check("shape", "1", 1, _draw),
         Check("values", "2", 1, _other),

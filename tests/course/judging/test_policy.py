@@ -19,7 +19,7 @@ def _spec(**more):
         "(" * 5000,
     ],
 )
-def test_what_is_allowed_or_left_to_who_loads_it(code):
+def test_no_violation(code):
     assert violation(code, _spec(forbids=("MultiHeadAttention",))) is None
 
 
@@ -41,11 +41,11 @@ def test_what_is_allowed_or_left_to_who_loads_it(code):
         ("from os import MultiHeadAttention\n", "you use `MultiHeadAttention` in line 1"),
     ],
 )
-def test_what_is_not(code, says):
+def test_violations(code, says):
     assert violation(code, _spec(forbids=("MultiHeadAttention",))).startswith(says)
 
 
-def test_what_the_exercise_uses_and_needs():
+def test_libraries_and_exercises_that_are_allowed():
     code = "import keras, tensorflow\nfrom twice import twice\n"
     assert violation(code, _spec(uses=("numpy", "keras", "tensorflow"), needs=("twice",))) is None
     assert violation("import torch", _spec(uses=("keras", "tensorflow"))).endswith(

@@ -28,7 +28,7 @@ def _answer(factor, line=""):
     return f"import numpy as np\ndef twice(array):\n    {line or 'pass'}\n    return {factor} * np.asarray(array)\n"
 
 
-def test_an_exercise_is_what_it_was_but_for_what_is_kept_back(items, doubling):
+def test_released_exercise_without_what_is_kept_back(items, doubling):
     twice = items[0]
     assert isinstance(twice, ReleasedItem)
     assert (twice.master.text, twice.master.starter) == (
@@ -59,7 +59,7 @@ def test_the_points_of_an_answer(items, sandbox, code, points):
     assert grade.passed is (sum(points) == 16)
 
 
-def test_what_a_judge_would_have_to_decide_is_left_undecided(items, sandbox):
+def test_judges_leave_other_results_undecided(items, sandbox):
     assert judge(items[0], _answer(3), sandbox, seed=9).outcomes[4].problem == UNDECIDED
 
 
@@ -69,7 +69,7 @@ def test_the_learners_other_files_are_beside_it(items, sandbox):
     assert judge(items[1], code, sandbox, seed=9, files={"twice.py": _answer(3)}).points == 0
 
 
-def test_what_the_exercise_does_not_allow(items, sandbox):
+def test_violation_in_a_released_exercise(items, sandbox):
     grade = judge(items[0], "import scipy\n" + _answer(2), sandbox, seed=9)
     assert not grade.passed
     assert "you import scipy in line 1" in grade.error["says"]
@@ -84,7 +84,7 @@ def test_an_exercise_without_visible_checks_is_not_passed(items, sandbox, monkey
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"{}", b"\x02" + b"\0" * 7 + b"[]"])
-def test_a_file_that_is_not_ours(tmp_path, spoilt):
+def test_malformed_file(tmp_path, spoilt):
     (tmp_path / f"twice{RELEASED_SUFFIX}").write_bytes(spoilt)
     with pytest.raises(UnknownExerciseError, match="Download the course again"):
         _ = ReleasedItem("a1", "twice", tmp_path).spec

@@ -39,14 +39,14 @@ def test_a_failure_in_words():
     assert "Your code printed:\n  <script>alert(1)</script>\n" in said
 
 
-def test_what_could_not_be_run_in_words():
+def test_an_error_in_words():
     said = rendering.text("The title", BROKEN, 7)
     assert "Your code could not be checked:\n  SyntaxError: invalid <syntax> (line 3: def f(:)\n" in said
     assert "not reached" not in said
 
 
 def test_everything_is_escaped():
-    """In HTML no text of an answer is more than text."""
+    """Nothing in an answer can become HTML."""
     for grade in (WRONG, BROKEN):
         page = rendering.page("<u>title</u>", grade, 7)
         for tag in ("<script>", "<b>T</b>", "<i>", "<u>", "<syntax>", "<values>"):
@@ -81,7 +81,7 @@ def test_values(value, said):
     assert rendering.value_text(value) == said
 
 
-def test_what_does_not_fit_into_a_line_goes_below_its_name():
+def test_long_values_go_below_their_name():
     shown = SmallestCase({"mask": np.eye(2, dtype=int)}, {"scores": [np.ones((1, 1, 2))], "none": []})
     assert rendering.case_text(shown).splitlines() == [
         "mask (2, 2) =",
@@ -99,7 +99,7 @@ def test_where_it_differs():
     assert rendering.as_dict(grade)["case"]["differs"] == {"in": "result[0]", "at": [[True, False], [True, True]]}
 
 
-def test_what_was_said_is_not_said_again():
+def test_repeated_problems_are_not_repeated():
     outcomes = tuple(Outcome(each.check, 0, "it raises") for each in WRONG.outcomes)
     grade = dataclasses.replace(WRONG, outcomes=outcomes)
     assert [says for _, says in rendering.outcomes(grade)] == ["it raises", *["as above"] * (len(outcomes) - 1)]

@@ -47,7 +47,7 @@ def test_a_solution_that_needs_another(doubling, sandbox):
 
 
 def _broken(code, draw=lambda rng: {"array": rng.normal(size=2)}):
-    """An exercise with this solution."""
+    """Return an exercise with this solution."""
     item = Item("a0", "f", None)
     checks = (Check("values", "right", 1, draw),)
     vars(item).update(spec=Exercise("f", "?", 1, 1, checks, ()), master=types.SimpleNamespace(solution=code))
@@ -64,8 +64,8 @@ def test_a_solution_that_does_not_run(sandbox, code, says):
     assert Runner(item, sandbox, 1).smallest(item.spec.checks[0])[1] is None
 
 
-def test_a_sandbox_that_ended_is_tried_again():
-    """It may have been ended from elsewhere; if it ends again, that is the answer."""
+def test_run_is_repeated_if_the_sandbox_ended():
+    """Something else may have ended it. If it ends twice, that is the result."""
     gone, right = (
         TaskResult({"kind": "", "says": ENDED, "line": None, "text": ""}, ()),
         TaskResult(None, (CallResult(5),)),
