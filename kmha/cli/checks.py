@@ -20,7 +20,7 @@ _BACKEND = click.option(
 )
 
 
-@click.command(short_help="Compare a layer with Keras' and with a reference.")
+@click.command(short_help="Compare a layer with the built-in one.")
 @click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="Number of random cases.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random cases.")
 @click.option(
@@ -48,7 +48,7 @@ def compare(**options: Any) -> None:
     raise SystemExit(comparison.run(**options))
 
 
-@click.command()
+@click.command(short_help="Name the mistake in an attention layer.")
 @click.argument("candidate", metavar="MODULE:NAME", required=False)
 @click.option(
     "--set",
@@ -83,7 +83,7 @@ def compare(**options: Any) -> None:
 @click.option("--rights", type=_COUNT, default=10_000, show_default=True, help="With --bank: number of right layers.")
 @to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
 def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
-    """Name the mistake of an attention layer.
+    """Name the mistake in an attention layer.
 
     MODULE:NAME is a Keras layer or a torch module (the class, or an instance with its weights), or a function of NumPy,
     TensorFlow, torch or JAX arrays. kmha runs it on inputs that tell mistakes apart, and compares its numbers with what

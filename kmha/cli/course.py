@@ -31,7 +31,7 @@ class _Group(click.Group):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=200)) for name in names])
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, short_help="Learn attention: checked exercises.")
 def course() -> None:
     """Learn attention by writing it: assignments that are checked on your own machine.
 
@@ -153,9 +153,9 @@ def reset(exercise: str, yes: bool) -> None:
 def verify(exercises: tuple[str, ...], **options: Any) -> None:
     """Verify that the exercises and their checks work.
 
-    Every starter must get no points, and every solution all of them. Every known wrong answer must lose points and be
-    named. No hint may contain a line of the solution. Without EXERCISE, all exercises are verified, and
-    assignments/README.md must list them. The exit status is 1 if there is a problem.
+    Every starter must get no points, and every solution all of them. Every known wrong answer must lose points,
+    and its mistake must be identified. No hint may contain a line of the solution. Without EXERCISE, all exercises are
+    verified, and assignments/README.md must list them. The exit status is 1 if there is a problem.
     """
     from kmha.cli import course_teacher
 
@@ -212,7 +212,7 @@ def grade(folder: Path, **options: Any) -> None:
       gradescope/               results for Gradescope
 
     If a run is interrupted, run the same command to resume it. Only changed submissions are graded again. By default,
-    every assignment counts for which someone handed in an answer.
+    an assignment counts if anyone handed in an answer to it.
 
     \b
     Examples:

@@ -54,7 +54,7 @@ main.add_command(checks.diagnose)
 main.add_command(course)
 
 
-@main.command(short_help="Measure time and memory against other layers.")
+@main.command(short_help="Measure time and memory.")
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
 @choices("--kind", "kinds", cases.KINDS, "Kind of attention. [default: plain; all kinds from T = 2048]")
 @choices("--pass", "passes", cases.PASSES, "A step is a forward pass and gradients. [default: both]")
@@ -107,7 +107,7 @@ def bench(**options: Any) -> None:
     raise SystemExit(benchmark.run_benchmark(selected, **options))
 
 
-@main.command(short_help="Translate with a trained model.")
+@main.command(short_help="Translate text.")
 @_MODEL
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @search_options()
@@ -142,7 +142,7 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     raise SystemExit(translation.translate(folder, texts, search, translation.OutputChoice(**options)))
 
 
-@main.command(short_help="Measure how well and how fast a model translates.")
+@main.command(short_help="Score a translation model.")
 @_MODEL
 @click.option(
     "--data",
@@ -180,7 +180,7 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
     raise SystemExit(evaluation.evaluate(folder, data, search, step=step, json_file=json_file, output=output))
 
 
-@main.command(short_help="Train a Transformer that translates.")
+@main.command(short_help="Train a translation model.")
 @click.argument(
     "task", type=click.Choice(("dates", "multi30k", "files")), required=False, metavar="[dates|multi30k|files]"
 )
@@ -210,8 +210,8 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
 def train(**options: Any) -> None:
     """Train a Transformer that translates: dates (the default), Multi30k, or your own text.
 
-    To resume a stopped run, give the same command again. It continues from the last check, and ends with the same
-    weights as an uninterrupted run. The folder holds config, tokenizer, weights and logs; `kmha translate` needs
+    To resume a stopped run, give the same command again. It continues from the last checkpoint, and ends with the
+    same weights as an uninterrupted run. The folder holds config, tokenizer, weights and logs; `kmha translate` needs
     nothing else.
 
     \b
@@ -226,7 +226,7 @@ def train(**options: Any) -> None:
     raise SystemExit(training.train(training.TrainingChoice(**options)))
 
 
-@main.command(short_help="Convert weights from one layout to another.")
+@main.command(short_help="Convert weights between layouts.")
 @click.argument("in_file", metavar="IN", type=EXISTING, required=False)
 @click.argument("out_file", metavar="[OUT]", type=FILE, required=False, callback=in_a_folder)
 @click.option("--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Layout of IN.")
@@ -234,7 +234,12 @@ def train(**options: Any) -> None:
 @click.option(
     "--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the shapes do not determine it."
 )
-@click.option("--fold", is_flag=True, help="Fold weights that OUT has no place for into others, where that is exact.")
+@click.option(
+    "--fold",
+    is_flag=True,
+    help="If OUT has no place for a weight, merge it into another one, provided that the output stays exactly the "
+    "same.",
+)
 @click.option("--prefix", metavar="TEXT", help="Convert only names that begin with TEXT, such as one layer of a model.")
 @click.option("--list", "list_layouts", is_flag=True, help="Print all layouts.")
 @to_write("--json", "json_file", "Write to FILE which array became which.")

@@ -242,5 +242,5 @@ def _summary(config: Any) -> str:
     names = {"exact_match": "exact match", "bleu": "BLEU", "val_loss": "loss"}
     values = ", ".join(f"{names[name]} {value:.2f}" for name, value in result["validation"].items())
     count = len(result["average_of_steps"])
-    model = f"the average of {count} checks" if count > 1 else f"step {result['average_of_steps'][0]:,}"
+    model = f"the average of {count} checkpoints" if count > 1 else f"step {result['average_of_steps'][0]:,}"
     return f"{result['step']:,} steps, {result['minutes']:.1f} minutes; {model}: {values} on the validation set"

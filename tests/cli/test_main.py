@@ -20,6 +20,12 @@ def test_help_names_the_commands():
     assert _run("-h").output == result.output
 
 
+def test_no_summary_is_truncated():
+    for arguments in ([], ["course"]):
+        page = CliRunner().invoke(main, [*arguments, "--help"], terminal_width=80).output
+        assert "..." not in page.partition("\nCommands:\n")[2]
+
+
 HELP = {
     "compare": ["MODULE:CLASS"],
     "bench": ["--plot FILE"],
