@@ -61,8 +61,8 @@ class AttentionRow:
         if self.width % self.heads:
             below, above = self.width // self.heads * self.heads, -(-self.width // self.heads) * self.heads
             raise ValueError(
-                f"the number of heads must divide the width, because all contenders need heads of one size. Received: "
-                f"width {self.width}, {self.heads} heads. Give a width of {below or above} or {above}, or other heads."
+                f"the width must be divisible by the number of heads. Received: width {self.width}, {self.heads} "
+                f"heads. Try width {f'{below} or ' if below else ''}{above}, or another number of heads."
             )
         for name, known in (("kind", KINDS), ("mode", MODES)):
             if getattr(self, name) not in known:

@@ -57,7 +57,10 @@ def load_layer(name: str) -> Any:
     """Load the class that `MODULE:CLASS` names."""
     thing = common.load(name)
     if not isinstance(thing, type):
-        raise click.ClickException(f"{name} is not a class. `kmha diagnose` takes functions and layers too.")
+        raise click.ClickException(
+            f"{name} is not a class. `kmha compare` needs a class. For a function or a layer object, use "
+            "`kmha diagnose`."
+        )
     return thing
 
 

@@ -45,7 +45,8 @@ def start(folder: Path | None, notebooks: bool) -> int:
     item = checking.first_open(made.progress.records())
     if not added:
         following = f"Next: {_next(item, made)}" if item else ALL_PASSED
-        out.print(escape(f"{display_path(made.root)}: nothing was missing. {following}"), soft_wrap=True)
+        where = "this folder" if made.root == Path.cwd() else display_path(made.root)
+        out.print(escape(f"Nothing was missing in {where}. {following}"), soft_wrap=True)
         return 0
     points, minutes = sum(item.spec.points for item in exercises), sum(item.spec.minutes for item in exercises)
     out.print(

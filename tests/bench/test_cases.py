@@ -21,8 +21,8 @@ def test_what_is_no_size(text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"width": 30, "heads": 4}, "width 30, 4 heads. Give a width of 28 or 32, or other heads"),
-        ({"width": 3, "heads": 4}, "width 3, 4 heads. Give a width of 4 or 4"),
+        ({"width": 30, "heads": 4}, "width 30, 4 heads. Try width 28 or 32, or another number of heads."),
+        ({"width": 3, "heads": 4}, "width 3, 4 heads. Try width 4, or another"),
         ({"heads": 0}, "heads must be at least 1. Received: 0"),
         ({"kind": "sparse"}, "kind must be one of plain, causal"),
         ({"mode": "jit"}, "mode must be one of eager, graph, xla"),

@@ -108,7 +108,7 @@ def test_markdown_into_a_file_and_a_picture(tmp_path):
     [
         (["--size", "tall"], "'--size': expected short, medium, long or BxT with a batch and a length of at least 1"),
         (["--size", "2x0"], "Received: '2x0'"),
-        (["--heads", "7"], "Received: width 512, 7 heads. Give a width of 511 or 518, or other heads."),
+        (["--heads", "7"], "Received: width 512, 7 heads. Try width 511 or 518, or another number of heads."),
         (["--heads", "0"], "0 is not in the range x>=1"),
         (["--kind", "sparse"], "'sparse' is not one of"),
         (["--json", "no/b.json"], "'--json': the folder no does not exist"),

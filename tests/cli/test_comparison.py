@@ -82,7 +82,7 @@ def test_a_layer_that_only_raises_has_no_table():
         ("nowhere:Layer", "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
         ("broken:Layer", "cannot import broken: ZeroDivisionError: division by zero"),
         ("learner:Noscale", "learner does not have Noscale. It has: NoScale"),
-        ("learner:NOT_A_CLASS", "learner:NOT_A_CLASS is not a class"),
+        ("learner:NOT_A_CLASS", "learner:NOT_A_CLASS is not a class. `kmha compare` needs a class."),
         ("learner", "expected MODULE:NAME"),
         ("learner.py:NoScale", "name the module without .py"),
     ],

@@ -94,10 +94,10 @@ def test_start_again(begun, answer):
 
 
 def test_start_with_nothing_missing(run, begun, tmp_path, monkeypatch):
-    said = "nothing was missing. Next: a1.twice, Twice as much (a1_doubling/twice.py)\n"
-    assert begun("start").endswith(f": {said}")
+    following = "Next: a1.twice, Twice as much (a1_doubling/twice.py)\n"
+    assert begun("start") == f"Nothing was missing in this folder. {following}"
     monkeypatch.chdir(tmp_path)
-    assert run("start") == "kmha-course: " + said.replace("(", "(kmha-course/")
+    assert run("start") == "Nothing was missing in kmha-course. " + following.replace("(", "(kmha-course/")
 
 
 def test_start_inside_a_workspace(run, begun, tmp_path, monkeypatch):

@@ -145,7 +145,8 @@ def quantized_and_saved(layer_class: Any) -> str:
         path = Path(folder) / "model.keras"
         model.save(path)
         again = keras.models.load_model(path)
-    return f"same numbers to {_apart(again(_x()), model(_x())):.2g}"
+    apart = _apart(again(_x()), model(_x()))
+    return f"same numbers to {apart:.2g}" if apart else "identical"
 
 
 _ALL: tuple[Callable[[Any], str], ...] = (
