@@ -117,10 +117,10 @@ def notes(found: Diagnosis) -> list[str]:
     if found.verdict == KNOWN:
         worst = max(match.distance for match in found.matches[:1])
         made = "these mistakes" if len(found.mistakes) > 1 else "this mistake"
-        lines.append(f"With {made}, the reference gives the same numbers to {max(worst, 1e-16):.0e}.")
+        lines.append(f"Making {made} in the reference reproduces your numbers to within {max(worst, 1e-16):.0e}.")
         others = [" and ".join(match.ids) for match in found.matches[1:]]
         if others:
-            lines.append(f"For this candidate, these mistakes give the same numbers too: {'; '.join(others[:6])}.")
+            lines.append(f"For this candidate, these mistakes would give the same numbers: {'; '.join(others[:6])}.")
     if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict == UNKNOWN and found.clue:

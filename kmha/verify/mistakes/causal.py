@@ -103,7 +103,8 @@ def _others(state: State, right: Step) -> Any:
 
 register(
     "causal-zeroes-logits",
-    "You set the future's logits to 0 (tril of the logits), which leaves each a share of exp(0). Set them to -∞.",
+    "You set the future's logits to 0 (tril of the logits), so each hidden position still gets the weight exp(0) = 1 "
+    "before normalization. Set them to -∞.",
     LOOK,
     "georg-wolflein/good-features#1",
     scaled=lambda state, right: right(state) * _past(state),

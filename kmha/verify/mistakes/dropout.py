@@ -135,7 +135,8 @@ def _undropped(state: State, right: Step) -> Any:
 
 register(
     "dropout-on-logits",
-    "You applied dropout to the logits, where a 0 keeps a share of exp(0). Apply it to the scores, after the softmax.",
+    "You applied dropout to the logits, where each 0 still gets the weight exp(0) = 1 before normalization. Apply it "
+    "to the scores, after the softmax.",
     LOOK,
     "PaddlePaddle/Parakeet#74",
     scaled=lambda state, right: right(state) * kept_of(state),

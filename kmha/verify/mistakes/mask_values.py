@@ -55,8 +55,8 @@ for _id, _says, _source, _change in (
     ),
     (
         "mask-zeroes-logits",
-        "You set hidden logits to 0 (by multiplying with the mask, or filling in 1e-9), which leaves each a "
-        "share of exp(0). Set them to -∞.",
+        "You set hidden logits to 0 (by multiplying with the mask, or filling in 1e-9), so each hidden position "
+        "still gets the weight exp(0) = 1 before normalization. Set them to -∞.",
         "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
         _filled(0.0),
     ),
@@ -68,7 +68,7 @@ for _id, _says, _source, _change in (
     ),
     (
         "mask-adds-10",
-        "You added only -10 to hidden logits, which leaves each exp(-10) of its share. Set them to -∞.",
+        "You added only -10 to hidden logits, so each still gets exp(-10) times its weight. Set them to -∞.",
         "huggingface/transformers#10484",
         _added(-10.0),
     ),
@@ -86,7 +86,8 @@ for _id, _says, _source, _change in (
     ),
     (
         "mask-fills-10",
-        "You set hidden logits to -10, which leaves each a share. Set them to -∞.",
+        "You set hidden logits to -10, so each hidden position still gets the weight exp(-10) before normalization. "
+        "Set them to -∞.",
         "huggingface/transformers#10484",
         _filled(-10.0),
     ),

@@ -107,7 +107,7 @@ for _name, _says, _source, _change in (
     ),
     (
         "twice-unmasked",
-        "You took the softmax twice, the second time without the mask, which gives hidden keys a share again. "
+        "You took the softmax twice, the second time without the mask, so hidden keys get a weight again. "
         "Take it once.",
         "zyy-2001/DisKT#6",
         lambda state, right: softmax(right(state)),

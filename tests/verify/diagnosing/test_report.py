@@ -88,9 +88,9 @@ def test_nan_has_no_colour(found):
             "kmha called it with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64.",
         ),
         ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there"),
-        ("strict", {}, "With this mistake, the reference gives the same numbers to"),
+        ("strict", {}, "Making this mistake in the reference reproduces your numbers to within"),
         ("pair_of_core", {}, "If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides."),
-        ("kernel_for_two", {}, "For this candidate, these mistakes give the same numbers too: "),
+        ("kernel_for_two", {}, "For this candidate, these mistakes would give the same numbers: "),
         ("cubed", {}, "First wrong step: the logits"),
         (
             "raises_with_masks",
