@@ -162,7 +162,7 @@ def _check_padding(layer: str, name: str, mask: Tensor, shape: Any, letter: str)
     axes, known = tuple(shape[:-1]), tuple(mask.shape)
     if not 2 <= len(known) <= len(axes) or not all(map(_broadcasts, known, axes)):
         raise ValueError(
-            f"{layer}: `{name}` must be a padding mask (B, {letter}) = {axes}. A mask of who attends to whom goes in "
+            f"{layer}: `{name}` must be a padding mask (B, {letter}) = {axes}; a mask of who attends to whom goes in "
             f"`attention_mask=`. Received: {name}.shape={known}. The order of the positional arguments is (query, "
             "value, key, query_mask, value_mask, key_mask, attention_mask)."
         )
