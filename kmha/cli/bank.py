@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import common
 
 CHAINS = ("attention", "encoder", "decoder", "embedding")
@@ -41,7 +41,7 @@ def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: P
     except KeyboardInterrupt:
         return common.INTERRUPTED
     if json_file is not None:
-        files.write_json(json_file, {name: dataclasses.asdict(tally) for name, tally in found.items()})
+        atomic_files.write_json(json_file, {name: dataclasses.asdict(tally) for name, tally in found.items()})
     screen = common.screen()
     screen.print(_table(found, len(BANK)))
     for name, tally in found.items():

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from kmha import files
+from kmha import atomic_files
 from kmha.bench import cases
 from kmha.bench.cases import MODEL_ROWS, AttentionRow, ModelRow
 from kmha.cli import common
@@ -202,14 +202,14 @@ def _write(report: Any, json_file: Path | None, markdown: Path | None, picture: 
     from kmha.bench import table as formatting
 
     if json_file is not None:
-        files.write_json(json_file, report.to_dict())
+        atomic_files.write_json(json_file, report.to_dict())
     if markdown == DASH:
         click.echo(formatting.markdown(report), nl=False)
     elif markdown is not None:
-        files.write_text(markdown, formatting.markdown(report))
+        atomic_files.write_text(markdown, formatting.markdown(report))
     if picture is not None and len({result.row.length for result in report.results}) > 1:
         from kmha.bench import plot
 
         image = io.BytesIO()
         plot.figure(report).savefig(image, format=picture.suffix[1:], dpi=150)
-        files.write_bytes(picture, image.getvalue())
+        atomic_files.write_bytes(picture, image.getvalue())

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.syntax import Syntax
 from rich.table import Table
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import common
 
 OURS = "kmha:MultiHeadAttention"
@@ -45,7 +45,7 @@ def run(
     if differences:
         screen.print(_difference_table(differences))
     if json_file is not None:
-        files.write_json(json_file, {**report.to_dict(), "differences": differences})
+        atomic_files.write_json(json_file, {**report.to_dict(), "differences": differences})
     screen.print(_verdict(report))
     if report.code():
         screen.print("The smallest case that shows it, ready to paste:\n")

@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import common
 
 AUTO = "auto"
@@ -76,7 +76,7 @@ def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_
         screen.print(f"Note: {note}", markup=False)
     screen.print(_written(out_file, converted), markup=False)
     if json_file is not None:
-        files.write_json(json_file, _report(in_file, out_file, weights, converted, rows, recognised))
+        atomic_files.write_json(json_file, _report(in_file, out_file, weights, converted, rows, recognised))
     return 0
 
 
@@ -91,7 +91,7 @@ def print_layouts(json_file: Path | None = None) -> int:
         table.add_row(layout.name, escape(layout.says))
     common.screen().print(table)
     if json_file is not None:
-        files.write_json(json_file, {layout.name: layout.says for layout in LAYOUTS.values()})
+        atomic_files.write_json(json_file, {layout.name: layout.says for layout in LAYOUTS.values()})
     return 0
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import course_common
 from kmha.cli.common import screen
 from kmha.cli.course_common import command, display_path
@@ -48,7 +48,7 @@ def check(exercise: str | None, seed: int | None, json_file: Path | None) -> int
             if len(items) > 1:
                 out.print()
     if json_file is not None:
-        files.write_json(json_file, [_as_dict(result) for result in results])
+        atomic_files.write_json(json_file, [_as_dict(result) for result in results])
     if len(items) > 1:
         _show_total(out, results)
     _advise(out, next((result for result in results if not result.grade.passed), results[-1]), folder)

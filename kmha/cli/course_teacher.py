@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import common
 from kmha.cli.common import screen
 from kmha.cli.course_common import command, display_path, progress_bar
@@ -128,7 +128,7 @@ def grade(
         return common.INTERRUPTED
     _write_grades(out, graded, assignments, run.seed)
     if json_file is not None:
-        files.write_json(json_file, grades.as_json(graded, assignments, run.seed))
+        atomic_files.write_json(json_file, grades.as_json(graded, assignments, run.seed))
     _show_grades(graded, assignments, out)
     return 0
 
@@ -227,7 +227,7 @@ def _write_verified(path: Path, results: Sequence[Verified], across: Sequence[Pr
         }
         for verified in results
     ]
-    files.write_json(path, {"seed": seed, "exercises": exercises, "across": as_dicts(across)})
+    atomic_files.write_json(path, {"seed": seed, "exercises": exercises, "across": as_dicts(across)})
 
 
 def _check_protection(unprotected: bool) -> None:
@@ -260,7 +260,7 @@ def _grading_seed(out: Path, seed: int | None) -> int:
         except (OSError, ValueError, KeyError, TypeError):
             seed = None
     seed = checking.fresh_seed() if seed is None else seed
-    files.write_json(out / RUN, {"version": grading.VERSION, "seed": seed})
+    atomic_files.write_json(out / RUN, {"version": grading.VERSION, "seed": seed})
     return seed
 
 
@@ -280,7 +280,7 @@ def _write_grades(
             if f"{name}/{path.name}" not in texts and path.suffix in (".html", ".json"):
                 path.unlink()
     for name, text in texts.items():
-        files.write_text(out / name, text)
+        atomic_files.write_text(out / name, text)
 
 
 def _show_grades(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], out: Path) -> None:

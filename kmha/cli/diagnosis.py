@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import common
 
 KNOWN, UNKNOWN = "known", "unknown"
@@ -51,7 +51,7 @@ def run(
     except KeyboardInterrupt:
         return common.INTERRUPTED
     if json_file is not None:
-        files.write_json(json_file, report.to_dict(found))
+        atomic_files.write_json(json_file, report.to_dict(found))
     show(screen, found)
     return int(not found.right)
 

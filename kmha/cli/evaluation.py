@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kmha import files
+from kmha import atomic_files
 from kmha.cli import common, translation
 from kmha.cli.options import SearchChoice
 from kmha.translation.search import METHODS
@@ -115,9 +115,9 @@ def evaluate(
         return common.INTERRUPTED
     about = describe(translator, search, step)
     if json_file is not None:
-        files.write_json(json_file, {**about, "tests": [result.to_dict() for result in results]})
+        atomic_files.write_json(json_file, {**about, "tests": [result.to_dict() for result in results]})
     if output is not None:
-        files.write_text(output, "".join(f"{line}\n" for line in results[0].translations))
+        atomic_files.write_text(output, "".join(f"{line}\n" for line in results[0].translations))
     _show(results, about)  # last, because the reader of the pipe may have gone
     return 0
 

@@ -8,7 +8,7 @@ import click
 
 from kmha import __version__
 from kmha.bench import cases
-from kmha.cli import checks
+from kmha.cli import verify
 from kmha.cli.course import course
 from kmha.cli.options import (
     EXISTING,
@@ -49,8 +49,8 @@ def main() -> None:
     """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer."""
 
 
-main.add_command(checks.compare)
-main.add_command(checks.diagnose)
+main.add_command(verify.compare)
+main.add_command(verify.diagnose)
 main.add_command(course)
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from kmha.core.block import AttentionProblem, Block, BlockAttention
 from kmha.core.dynamic_shapes import is_compiled, known_equal, maximum, padded, sizes_of
+from kmha.core.one_block import AttentionProblem, Block, BlockAttention
 from kmha.core.tensors import Tensor
 
 # Blocks that a graph unrolls. More become a loop, which takes less time to trace.

@@ -21,7 +21,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from kmha import files
+from kmha import atomic_files
 from kmha.interchange import keras_files
 from kmha.interchange.canonical import Weights
 from kmha.interchange.errors import FileError, check_archive, check_declared, optional
@@ -96,7 +96,7 @@ def write_file(path: str | Path, weights: Mapping[str, Any], layer: str | None =
     }
     data = keras_files.dump(arrays, layer) if suffix.endswith(".h5") else _WRITERS[suffix](arrays)
     try:
-        files.write_bytes(path, data)
+        atomic_files.write_bytes(path, data)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror or error}.") from None
 

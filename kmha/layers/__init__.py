@@ -6,7 +6,6 @@ True
 """
 
 from kmha.layers import addons
-from kmha.layers.blocks import FeedForward, LayerNormalization
 from kmha.layers.decoder import Decoder, DecoderLayer
 from kmha.layers.embedding import PositionalEncoding, TiedLogits, TokenEmbedding
 from kmha.layers.encoder import Encoder, EncoderLayer
@@ -14,6 +13,7 @@ from kmha.layers.masking import create_look_ahead_mask, create_padding_mask
 from kmha.layers.multi_head_attention import MultiHeadAttention
 from kmha.layers.projections import HeadMerge, HeadProjection
 from kmha.layers.transformer import Transformer
+from kmha.layers.transformer_blocks import FeedForward, LayerNormalization
 
 __all__ = [
     "Decoder",

@@ -6,8 +6,8 @@ import keras
 
 from kmha.core.tensors import Tensor
 from kmha.layers import masking
-from kmha.layers.blocks import BlockStack, TransformerBlock
 from kmha.layers.embedding import TokenEmbedding
+from kmha.layers.transformer_blocks import BlockStack, TransformerBlock
 
 
 @keras.saving.register_keras_serializable("kmha")

@@ -6,7 +6,7 @@ import keras
 
 from kmha.core.tensors import Tensor
 from kmha.layers import masking
-from kmha.layers.blocks import BlockStack, TransformerBlock
+from kmha.layers.transformer_blocks import BlockStack, TransformerBlock
 
 
 @keras.saving.register_keras_serializable("kmha")

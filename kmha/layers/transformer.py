@@ -7,10 +7,10 @@ from keras import ops
 
 from kmha.core.tensors import Tensor, at_least_float32
 from kmha.layers import cache, checks
-from kmha.layers.blocks import OPTIONS
 from kmha.layers.decoder import Decoder
 from kmha.layers.embedding import TiedLogits
 from kmha.layers.encoder import Encoder
+from kmha.layers.transformer_blocks import OPTIONS
 
 
 @keras.saving.register_keras_serializable("kmha")

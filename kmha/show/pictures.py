@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kmha import files
+from kmha import atomic_files
 from kmha.show import layout, tokens
 from kmha.show import scores as convert
 from kmha.show.layout import Panel
@@ -181,7 +181,7 @@ def save(figure: "Figure", path: str | Path, *, dpi: float = 160) -> None:
         raise ValueError(f"save expects a path that ends in {' or '.join(SUFFIXES)}. Received: {str(path)!r}.")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist; create it first.")
-    files.write_bytes(path, _drawing().encoded(figure, path.suffix.lower()[1:], dpi))
+    atomic_files.write_bytes(path, _drawing().encoded(figure, path.suffix.lower()[1:], dpi))
 
 
 def _drawing() -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from kmha.files import write_text
+from kmha.atomic_files import write_text
 from kmha.translation import checkpoint, folder, scores
 from kmha.translation.checkpoint import HistoryRow, Journal
 from kmha.translation.corpora import Pairs

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.files import write_bytes
+from kmha.atomic_files import write_bytes
 
 JOURNAL = "journal"
 

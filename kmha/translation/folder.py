@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast, get_origin
 
-from kmha import __version__, files
+from kmha import __version__, atomic_files
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
@@ -76,7 +76,7 @@ class Config:
 
 def save_config(path: Path, config: Config) -> None:
     """Write config.json."""
-    files.write_json(path / CONFIG, dataclasses.asdict(config))
+    atomic_files.write_json(path / CONFIG, dataclasses.asdict(config))
 
 
 def load_config(path: Path) -> Config:
@@ -223,7 +223,7 @@ def save_weights(model: Any, path: Path) -> None:
     temporary = path.with_name(f".{os.getpid()}{SUFFIX}")
     try:
         model.save_weights(temporary)
-        files.replace(path, temporary)
+        atomic_files.replace(path, temporary)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kmha import files
+from kmha import atomic_files
 
 if TYPE_CHECKING:
     import tokenizers
@@ -120,7 +120,7 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write one JSON file, which the `tokenizers` library can read too."""
-        files.write_text(path, self._tokenizer.to_str(pretty=True) + "\n")
+        atomic_files.write_text(path, self._tokenizer.to_str(pretty=True) + "\n")
 
     @property
     def vocabulary_size(self) -> int:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kmha import __version__, files
+from kmha import __version__, atomic_files
 from kmha.course.classroom import submissions
 from kmha.course.classroom.submissions import Submission
 from kmha.course.exercises.content import Assignment, Item
@@ -175,7 +175,7 @@ class _Worker(threading.Thread):
             exercise = self._grade_exercise(item, submission)
             graded["failed"] |= exercise["failed"]
             graded["exercises"][item.id] = exercise
-        files.write_json(result, graded)
+        atomic_files.write_json(result, graded)
         return graded
 
     def _grade_exercise(self, item: Item, submission: Submission) -> dict[str, Any]:

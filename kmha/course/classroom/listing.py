@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.classroom.verifying import Problem
 from kmha.course.exercises.content import Assignment, assignments
-from kmha.course.exercises.seeds import SEEDS
+from kmha.course.exercises.source_documents import SEEDS
 
 NAME = "README.md"
 _OPENING = """# Assignments
@@ -48,7 +48,7 @@ def readme(folder: Path) -> str:
 def write(folder: Path) -> Path:
     """Write the page, and return its path."""
     path = folder / NAME
-    files.write_text(path, readme(folder))
+    atomic_files.write_text(path, readme(folder))
     return path
 
 

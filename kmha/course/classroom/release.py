@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.errors import CourseError
 from kmha.course.exercises import content, extras, handout
 from kmha.course.exercises.content import RELEASED_FOLDER, RELEASED_SUFFIX, Assignment, Item, ReleasedItem
@@ -62,7 +62,7 @@ def release(
     if handout.NOTEBOOKS in forms:
         extras.load("nbformat")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = files.folder_beside(folder)
+    beside = atomic_files.folder_beside(folder)
     try:
         kept = beside / RELEASED_FOLDER
         for assignment in assignments:
@@ -70,7 +70,7 @@ def release(
         for form in forms:
             shutil.copytree(kept, beside / form / RELEASED_FOLDER)
             handout.write_missing(beside / form, form, content.assignments(beside / form / RELEASED_FOLDER))
-        files.write_text(beside / "README.md", _readme(content.assignments(kept), forms))
+        atomic_files.write_text(beside / "README.md", _readme(content.assignments(kept), forms))
         shutil.rmtree(kept)
         os.replace(beside, folder)
     except BaseException:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.exercises import extras, notebooks
 from kmha.course.exercises.content import Assignment, Item
 
@@ -59,14 +59,14 @@ def write_missing(root: Path, form: str, assignments: Sequence[Assignment]) -> l
     for path, text in _contents(root, form, assignments):
         if not os.path.lexists(path):
             path.parent.mkdir(exist_ok=True)
-            files.write_text(path, text())
+            atomic_files.write_text(path, text())
             written.append(path)
     return written
 
 
 def write_state(path: Path, form: str) -> None:
     """Write an empty record of progress."""
-    files.write_json(path, {"version": 1, "form": form, "exercises": {}, "said": []})
+    atomic_files.write_json(path, {"version": 1, "form": form, "exercises": {}, "said": []})
 
 
 def answer_path(root: Path, form: str, item: Item) -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kmha.course.exercises.exercise import Check
 from kmha.course.exercises.master import STUB
-from kmha.course.exercises.seeds import describe
+from kmha.course.exercises.source_documents import describe
 from kmha.course.judging.comparing import same, where
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, problem

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.exercises.content import CHECK_FIELDS, EXERCISE_FIELDS, RELEASED_VERSION, Item, ReleasedItem
 from kmha.course.exercises.exercise import Exercise, Inputs
 from kmha.course.judging.comparing import difference
@@ -56,7 +56,7 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         "asked": [{"ask": call.function, "inputs": call.inputs} for call in calls.calls],
         "expected": [result.value for result in expected],
     }
-    files.write_bytes(path, encode(record))
+    atomic_files.write_bytes(path, encode(record))
 
 
 class ReleasedRunner(Runner):

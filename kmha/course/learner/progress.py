@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.errors import CourseError
 
 
@@ -69,7 +69,7 @@ class Progress:
         record = dataclasses.replace(self._records(state).get(id, Record()), **changes)
         state.setdefault("exercises", {}).pop(id, None)  # so that the last changed comes last
         state["exercises"][id] = dataclasses.asdict(record)
-        files.write_json(self.path, state)
+        atomic_files.write_json(self.path, state)
         return record
 
     def add_attempt(self, id: str, points: int, passed: bool) -> Record:
@@ -85,7 +85,7 @@ class Progress:
         if name in names:
             return False
         names.append(name)
-        files.write_json(self.path, state)
+        atomic_files.write_json(self.path, state)
         return True
 
     def _state(self) -> dict[str, Any]:

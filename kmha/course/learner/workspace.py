@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.exercises import cells, handout, notebooks
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE
@@ -95,7 +95,7 @@ class Workspace:
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
         copy = _copy(path)
-        files.write_text(path, new)
+        atomic_files.write_text(path, new)
         self.progress.update(item.id, points=0, passed=False)
         return copy
 

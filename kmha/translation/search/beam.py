@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from kmha.translation.lazy import np, tf
-from kmha.translation.search.decoding import allowed, cache_shapes, largest, log_probability
+from kmha.translation.search.loop import allowed, cache_shapes, largest, log_probability
 from kmha.translation.search.method import Hypothesis, Length, Option, SearchMethod, usual_length
 from kmha.translation.tokenizer import END, START
 

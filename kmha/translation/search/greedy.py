@@ -3,7 +3,7 @@
 from typing import Any
 
 from kmha.translation.lazy import tf
-from kmha.translation.search.decoding import allowed, follow, followed, log_probability
+from kmha.translation.search.loop import allowed, follow, followed, log_probability
 from kmha.translation.search.method import Hypothesis, SearchMethod
 
 

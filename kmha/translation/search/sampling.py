@@ -4,7 +4,7 @@ import random
 from typing import Annotated, Any
 
 from kmha.translation.lazy import np, tf
-from kmha.translation.search.decoding import allowed, follow, followed, largest
+from kmha.translation.search.loop import allowed, follow, followed, largest
 from kmha.translation.search.method import Hypothesis, Length, Option, SearchMethod, usual_length
 from kmha.translation.tokenizer import PAD
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kmha import files
+from kmha import atomic_files
 from kmha.course.classroom import grades, grading
 from kmha.course.classroom.grading import GradingRun, file_names, grade, handed_in
 from kmha.course.classroom.submissions import places
@@ -177,7 +177,7 @@ def test_file_names_are_portable():
 def test_file_name_leaves_room_for_temporary_files(tmp_path):
     """A file name has at most 255 bytes, and a letter takes up to 4."""
     (name,) = file_names(["\N{CJK UNIFIED IDEOGRAPH-20000}" * 90]).values()
-    files.write_json(tmp_path / f"{name}.json", {})
+    atomic_files.write_json(tmp_path / f"{name}.json", {})
     assert len(f".{name}.json.".encode()) + 16 < 255
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kmha.translation.search.decoding import allowed, cache_shapes, largest, log_probability
+from kmha.translation.search.loop import allowed, cache_shapes, largest, log_probability
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
 

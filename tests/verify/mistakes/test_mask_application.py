@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.verify.mistakes import mask_values
+from kmha.verify.mistakes import mask_application
 
 
 def _added(number):
@@ -204,4 +204,4 @@ def test_all(ids_in):
     others = "mask-forbids-zeros mask-from-zero-keys mask-after-softmax mask-adds-1e9-after-softmax mask-empty-row-nan"
     others += " mask-after-softmax-renormalised mask-infinite-after-softmax mask-drowns-logits"
     padding = "padding-zeroes-inputs padding-zeroes-key padding-zeroes-value"
-    assert ids_in(mask_values) == {*LOGITS, *others.split(), *padding.split(), *HALF}
+    assert ids_in(mask_application) == {*LOGITS, *others.split(), *padding.split(), *HALF}

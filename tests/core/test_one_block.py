@@ -5,8 +5,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
-from kmha.core.block import AttentionProblem, Block  # noqa: E402
 from kmha.core.dynamic_shapes import cut, maximum, minimum, sizes_of  # noqa: E402
+from kmha.core.one_block import AttentionProblem, Block  # noqa: E402
 
 B, T, S, H = 2, 11, 7, 3
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify.chains.attention import ImpossibleError, run
-from kmha.verify.mistakes import BANK, masks
+from kmha.verify.mistakes import BANK, mask_choice
 
 EVERYTHING = np.ones((1, 1, 1, 1), bool)
 # By trial, who may attend to whom; other trials of the table are right.
@@ -64,7 +64,7 @@ def test_one_mask_alone_is_right(make_plain, identity, name):
 
 def test_without_a_mask_all_are_right(make_plain, ids_in):
     p = make_plain("cross-attention")
-    for identity in ids_in(masks):
+    for identity in ids_in(mask_choice):
         p.check(identity, p.end(p.scores()))
 
 
@@ -82,4 +82,4 @@ def test_the_fill_shows_in_rows_with_nothing_to_attend_to(make_plain):
 
 
 def test_all(ids_in):
-    assert ids_in(masks) == {*ALLOWED}
+    assert ids_in(mask_choice) == {*ALLOWED}
