@@ -45,14 +45,10 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
     # Each row needs a trace of its own; a concrete function keeps TensorFlow from warning about many traces.
     run = _in_mode(row, call, list(variables.values()), tf.constant(given.x), tf.constant(given.upstream))
 
-    def results(tensors: list[Any]) -> Arrays:
-        output, *gradients = [tensor.numpy() for tensor in tensors]
-        if not gradients:
-            return {"output": output}
-        of_weights = to_canonical(dict(zip(variables, gradients[1:], strict=True)))
-        return named(output, gradients[0], of_weights)
+    def of_weights(gradients: list[Any]) -> Arrays:
+        return to_canonical(dict(zip(variables, gradients, strict=True)))
 
-    return Contender(name, run, results)
+    return Contender(name, run, lambda tensors: named(tensors, of_weights))
 
 
 def build_layer(layer_class: Any, row: AttentionRow) -> Any:

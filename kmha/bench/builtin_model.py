@@ -61,12 +61,7 @@ class BlockLayers:
 class EncoderDecoder:
     """A model of blocks: `whole` maps source and target ids to logits (B, T, V); decoding uses its parts.
 
-    Args:
-        row: Sizes of the model.
-        encoder: Blocks of the encoder, called with x and its mask.
-        decoder: Blocks of the decoder, called with x, its mask, the encoder's output and its mask.
-        dropouts: Dropout layers after the source embedding and the target embedding.
-        embedding: Embedding that source, target and logits share.
+    Source, target and logits share the embedding; one of `dropouts` follows each embedding of ids.
     """
 
     def __init__(

@@ -31,28 +31,18 @@ DROPOUT = 0.1
 class AttentionRow:
     """A row of the table: self-attention of (B, T, I) with H heads of size I / H.
 
-    Args:
-        batch: Batch size (B).
-        length: Number of positions (T).
-        width: Input and output features (I = E).
-        heads: Number of heads (H). It must divide I, because `torch.nn.MultiheadAttention` has no other head size.
-        kind: One of `KINDS`; "windowed" is also causal, "padded" hides the last quarter of the keys.
-        step: True for a forward pass and the gradients of the input and all weights, False for a forward pass alone.
-        mode: One of `MODES`.
-        window: Window of "windowed": t attends to s with 0 ≤ t - s < window.
-
     >>> AttentionRow(4, 512).head_size, AttentionRow(4, 512, kind="windowed").is_causal
     (64, True)
     """
 
     batch: int
     length: int
-    width: int = 512
-    heads: int = 8
-    kind: str = "plain"
-    step: bool = False
-    mode: str = "graph"
-    window: int = 256
+    width: int = WIDTH
+    heads: int = HEADS  # must divide the width, because `torch.nn.MultiheadAttention` has no other head size
+    kind: str = "plain"  # one of `KINDS`; "windowed" is also causal, "padded" hides the last quarter of the keys
+    step: bool = False  # True for the gradients of the input and all weights too
+    mode: str = "graph"  # one of `MODES`
+    window: int = 256  # of "windowed": t attends to s with 0 ≤ t - s < window
 
     def __post_init__(self) -> None:
         for name in ("batch", "length", "width", "heads", "window"):
@@ -70,12 +60,10 @@ class AttentionRow:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(B, T, I)."""
         return self.batch, self.length, self.width
 
     @property
     def head_size(self) -> int:
-        """O."""
         return self.width // self.heads
 
     @property
@@ -103,7 +91,6 @@ class AttentionRow:
 
     @property
     def size(self) -> str:
-        """Text for the table, such as "4 × 512"."""
         return f"{self.batch} × {self.length}"
 
     @property
@@ -118,34 +105,21 @@ class AttentionRow:
 class ModelRow:
     """A row of the table: an encoder and a decoder with post-norm, shared embeddings, and logits.
 
-    Args:
-        batch: Batch size (B).
-        length: Number of target positions (T); in decoding, the number of tokens to decode.
-        step: True for a training step with Adam on B × T target tokens, False for decoding.
-        source: Number of source positions (S).
-        width: Width of the model (D).
-        heads: Number of heads (H); divides D.
-        layers: Number of layers in the encoder, and in the decoder.
-        feed_forward: Width of the feed-forward networks.
-        vocabulary: Size of the vocabulary (V).
-        rate: Dropout rate.
-        smoothing: Label smoothing.
-
     >>> str(ModelRow(256, 16)), str(ModelRow(32, 64, step=False))
     ('256 × 16 training step', '32 × 64 greedy decoding')
     """
 
     batch: int
-    length: int
-    step: bool = True
-    source: int = 16
+    length: int  # of the target (T); in decoding, the number of tokens to decode
+    step: bool = True  # True for a training step with Adam on B × T target tokens, False for decoding
+    source: int = 16  # number of source positions (S)
     width: int = 128
     heads: int = 4
-    layers: int = 4
+    layers: int = 4  # in the encoder, and in the decoder
     feed_forward: int = 256
     vocabulary: int = 6000
-    rate: float = 0.1
-    smoothing: float = 0.1
+    rate: float = 0.1  # of dropout
+    smoothing: float = 0.1  # of the labels
 
     mode = "graph"
     pass_name = "–"  # `kind` says it
@@ -157,7 +131,6 @@ class ModelRow:
 
     @property
     def size(self) -> str:
-        """Text for the table, such as "256 × 16"."""
         return f"{self.batch} × {self.length}"
 
     @property
@@ -213,18 +186,10 @@ def select(
     kinds: Sequence[str] = (),
     passes: Sequence[str] = PASSES,
     modes: Sequence[str] = ("graph",),
-    width: int = 512,
-    heads: int = 8,
+    width: int = WIDTH,
+    heads: int = HEADS,
 ) -> list[AttentionRow]:
-    """Return the rows of all combinations, sorted by size.
-
-    Args:
-        chosen: Sizes (B, T).
-        kinds: Some of `KINDS`; none means "plain", and all kinds from `LONG` on.
-        passes: Some of `PASSES`.
-        modes: Some of `MODES`.
-        width: Input and output features (I = E).
-        heads: Number of heads (H).
+    """Return the rows of all combinations, sorted by size; no `kinds` means "plain", and all kinds from `LONG` on.
 
     >>> [str(row) for row in select([(2, 3)], modes=("xla",))]
     ['2 × 3 plain forward xla', '2 × 3 plain step xla']

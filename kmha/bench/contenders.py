@@ -22,17 +22,11 @@ class ContendersDisagree(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class AttentionInputs:
-    """The inputs of all contenders of a row.
+    """The inputs of all contenders of a row."""
 
-    Args:
-        x: Query, key and value, (B, T, I).
-        upstream: Gradient with respect to the output, (B, T, E).
-        weights: Weights in the canonical layout. The input projections have zero biases, because Addons has none.
-    """
-
-    x: np.ndarray
-    upstream: np.ndarray
-    weights: Arrays
+    x: np.ndarray  # query, key and value, (B, T, I)
+    upstream: np.ndarray  # gradient with respect to the output, (B, T, E)
+    weights: Arrays  # in the canonical layout; the input projections have zero biases, because Addons has none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,9 +67,13 @@ def padding(row: AttentionRow) -> np.ndarray:
     return np.tile(np.arange(row.length) < visible, (row.batch, 1))
 
 
-def named(output: np.ndarray, of_input: np.ndarray, of_weights: Mapping[str, np.ndarray]) -> Arrays:
-    """Return the results of a step by name."""
-    return {"output": output, "d input": of_input, **{f"d {name}": array for name, array in of_weights.items()}}
+def named(tensors: list[Any], to_canonical: Callable[[list[np.ndarray]], Mapping[str, np.ndarray]]) -> Arrays:
+    """Return the results of `run` by name; `to_canonical` names the gradients of the weights."""
+    output, *gradients = [tensor.numpy() for tensor in tensors]
+    if not gradients:
+        return {"output": output}
+    of_weights = {f"d {name}": array for name, array in to_canonical(gradients[1:]).items()}
+    return {"output": output, "d input": gradients[0], **of_weights}
 
 
 def check_agreement(row: Any, name: str, results: Arrays, against: str, expected: Arrays) -> None:
@@ -87,6 +85,5 @@ def check_agreement(row: Any, name: str, results: Arrays, against: str, expected
         if not relative <= tolerance.relative("float32"):
             raise ContendersDisagree(
                 f"{row}: `{key}` of {name} differs from that of {against} by {relative:.2g} of its largest element, "
-                f"and {tolerance.relative('float32'):.0e} is allowed. Times of wrong numbers mean nothing. "
-                "`kmha compare` shows what is wrong."
+                f"and {tolerance.relative('float32'):.0e} is allowed. `kmha compare` shows what is wrong."
             )

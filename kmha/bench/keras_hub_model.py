@@ -17,12 +17,8 @@ class HubModel(EncoderDecoder):
     def __init__(
         self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
     ) -> None:
-        settings = {
-            "intermediate_dim": row.feed_forward,
-            "num_heads": row.heads,
-            "dropout": row.rate,
-            "layer_norm_epsilon": EPSILON,
-        }
+        settings = {"intermediate_dim": row.feed_forward, "num_heads": row.heads}
+        settings |= {"dropout": row.rate, "layer_norm_epsilon": EPSILON}
         own = TiedEmbedding(row)
         dropouts = [keras.layers.Dropout(row.rate) for _ in range(2)]
         self.encoders = [keras_hub.layers.TransformerEncoder(**settings) for _ in encoder]
@@ -59,24 +55,17 @@ def caching(model: HubModel, row: ModelRow, start: int) -> Any:
         def decode_ids(ids: Any, own: list[Any], cross: list[Any], index: Any, cross_index: Any) -> Any:
             x, caches = model.embedding(ids, start=index), []
             for layer, *both in zip(model.decoders, own, cross, strict=True):
-                x, *both = layer(
-                    x,
-                    memory,
-                    encoder_padding_mask=mask,
-                    self_attention_cache=both[0],
-                    self_attention_cache_update_index=index,
-                    cross_attention_cache=both[1],
-                    cross_attention_cache_update_index=cross_index,
-                )
+                given = {"self_attention_cache": both[0], "self_attention_cache_update_index": index}
+                given |= {"cross_attention_cache": both[1], "cross_attention_cache_update_index": cross_index}
+                x, *both = layer(x, memory, encoder_padding_mask=mask, **given)
                 caches.append(both)
             return model.embedding(x[:, 0], reverse=True), *map(list, zip(*caches, strict=True))
 
         own = [ops.zeros(shape) for _ in model.decoders]
         cross = [ops.zeros((*shape[:2], row.source, *shape[3:])) for _ in model.decoders]
         prompt = ops.concatenate([ops.full((row.batch, 1), start), ops.zeros((row.batch, row.length), "int32")], 1)
-        _, own, cross = decode_ids(
-            prompt[:, :1], own, cross, 0, 0
-        )  # fills the caches; the first token is computed again
+        # This call fills the caches; the first token is computed again.
+        _, own, cross = decode_ids(prompt[:, :1], own, cross, 0, 0)
 
         def following(prompt: Any, own: Any, index: Any) -> tuple[Any, Any, Any]:
             ids = ops.slice(prompt, (0, index - 1), (row.batch, 1))

@@ -43,9 +43,8 @@ def measure_peak(contender: str, row: AttentionRow) -> int:
     )
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
-        raise NotMeasured(
-            f"killed by {name}" + (", perhaps because memory ran out" if name == "SIGKILL" else ""), killed=True
-        )
+        why = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+        raise NotMeasured(f"killed by {name}{why}", killed=True)
     if process.returncode > 0:
         lines = process.stderr.strip().splitlines()
         raise NotMeasured(lines[-1] if lines else f"exit status {process.returncode}")

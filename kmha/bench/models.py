@@ -21,15 +21,10 @@ START, FIRST = 1, 3  # the ids before `FIRST` are padding, start and end, as in 
 
 
 class Translation(NamedTuple):
-    """The parts of `kmha.translation` that a model needs; the command line passes them, because bench cannot import it.
+    """The parts of `kmha.translation` that a model needs; bench cannot import it, so the command line passes them."""
 
-    Attributes:
-        task: Returns the `keras.Model` to train, from a `Transformer` and the label smoothing.
-        greedy: Returns a decoder of source ids (B, S) to hypotheses (B × 1), from a `Transformer` and a length.
-    """
-
-    task: Callable[[Any, float], Any]
-    greedy: Callable[[Any, int], Callable[[Any], Any]]
+    task: Callable[[Any, float], Any]  # a `Transformer` and the label smoothing to the `keras.Model` to train
+    greedy: Callable[[Any, int], Callable[[Any], Any]]  # a `Transformer` and a length to a decoder: (B, S) to (B × 1)
 
 
 class ModelInputs(NamedTuple):
@@ -53,9 +48,7 @@ def draw_inputs(row: ModelRow, translation: Translation, seed: int = SEED) -> Mo
 
 def reason_against(name: str, row: ModelRow, memory: int | None) -> str | None:
     """Return the reason why a contender cannot run a row, or `None`."""
-    if name == "torch" and not row.step:
-        return "torch.nn has no decoder with a cache"
-    return None
+    return "torch.nn has no decoder with a cache" if name == "torch" and not row.step else None
 
 
 def build(name: str, row: ModelRow, given: ModelInputs) -> Contender:
@@ -78,7 +71,7 @@ def build(name: str, row: ModelRow, given: ModelInputs) -> Contender:
     if row.step:
         return _trained(name, builtin_model.compiled(model.whole, row), given)
     source = tf.constant(given.source)
-    return Contender(name, lambda: [decode(source).numpy()], _tokens)
+    return _decoded(name, lambda: decode(source).numpy())
 
 
 def _ours(row: ModelRow, given: ModelInputs) -> Contender:
@@ -91,7 +84,7 @@ def _ours(row: ModelRow, given: ModelInputs) -> Contender:
         return _trained(OURS, task, given)
     _silence(model.output_bias)
     search = given.translation.greedy(model, row.length)
-    return Contender(OURS, lambda: [np.array([best.ids for [best] in search(given.source)])], _tokens)
+    return _decoded(OURS, lambda: np.array([best.ids for [best] in search(given.source)]))
 
 
 def _trained(name: str, model: Any, given: ModelInputs) -> Contender:
@@ -128,5 +121,5 @@ def _silence(bias: Any) -> None:
     bias.assign(np.where(np.arange(bias.shape[0]) < FIRST, -1e9, 0.0))
 
 
-def _tokens(found: list[Any]) -> Arrays:
-    return {"tokens": found[0]}
+def _decoded(name: str, decode: Callable[[], np.ndarray]) -> Contender:
+    return Contender(name, lambda: [decode()], lambda found: {"tokens": found[0]})

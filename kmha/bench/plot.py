@@ -23,14 +23,10 @@ Value = Callable[[Result, str], float | None]
 
 
 def figure(report: Report) -> Figure:
-    """Return a figure with two panels and a line for each contender and pass.
-
-    Args:
-        report: Report of rows that make one series; see `kmha.bench.cases.check_series`.
-    """
+    """Return a figure with two panels and a line for each contender and pass of a series (`cases.check_series`)."""
     figure = Figure(figsize=(11, 5.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.06), facecolor="white")
     panels = figure.subplots(1, 2)
-    _draw(panels[0], report, lambda result, name: result.median(name), _milliseconds)
+    _draw(panels[0], report, Result.median, _milliseconds)
     _draw(panels[1], report, lambda result, name: result.memory.get(name), _bytes)
     panels[0].set_title("Median time of one pass", loc="left", fontsize=11.5)
     panels[1].set_title("Peak memory of one pass, over the start", loc="left", fontsize=11.5)
@@ -90,12 +86,8 @@ def _draw_factor(axes: Any, report: Report, value: Value) -> None:
         return
     length = max(both)
     upper, lower = theirs[length], ours[length]
-    axes.annotate(
-        "",
-        xy=(1.17 * length, lower),
-        xytext=(1.17 * length, upper),
-        arrowprops={"arrowstyle": "->", "color": COLOURS[OURS], "shrinkA": 0, "shrinkB": 0},
-    )
+    arrow = {"arrowstyle": "->", "color": COLOURS[OURS], "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", xy=(1.17 * length, lower), xytext=(1.17 * length, upper), arrowprops=arrow)
     middle = (upper * lower) ** 0.5
     axes.text(1.23 * length, middle, f"÷ {upper / lower:.2g}", va="center", color=COLOURS[OURS], fontsize=11)
 
@@ -103,13 +95,9 @@ def _draw_factor(axes: Any, report: Report, value: Value) -> None:
 def _handles(report: Report) -> list[Line2D]:
     """Return the legend: a colour for each contender, then a line style for each pass."""
     contenders = [Line2D([], [], **_style(name, True), label=LABELS[name]) for name in report.contenders]
-    measured = {result.row.step for result in report.results}
-    passes = [
-        Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.6, label=PASSES[step])
-        for step, dashes in DASHES.items()
-        if step in measured
-    ]
-    return contenders + passes
+    steps = sorted({result.row.step for result in report.results}, reverse=True)
+    style: dict[str, Any] = {"color": GREY, "linewidth": 1.6}
+    return contenders + [Line2D([], [], linestyle=DASHES[step], label=PASSES[step], **style) for step in steps]
 
 
 def _milliseconds(found: float) -> str:

@@ -13,25 +13,15 @@ CONTENDERS = (BUILTIN, OURS, *ALL_PEERS)
 
 @dataclasses.dataclass
 class Result:
-    """The measurements of a row.
-
-    Args:
-        row: The row.
-        path: Path that kmha's layer takes.
-        flops: FLOPs of one pass, without redundant work.
-        rounds: Milliseconds of each run by contender, for each round.
-        gemm: FLOP/s of `tf.matmul`, run in turn with the contenders.
-        memory: Bytes at the peak, by contender.
-        notes: Reason why a measurement is missing, by contender.
-    """
+    """The measurements of a row; the dicts are by contender."""
 
     row: AttentionRow | ModelRow
-    path: str | None = None
-    flops: int | None = None
+    path: str | None = None  # that kmha's layer takes
+    flops: int | None = None  # of one pass, without redundant work
     rounds: list[Round] = dataclasses.field(default_factory=list)
-    gemm: list[float] = dataclasses.field(default_factory=list)
-    memory: dict[str, int] = dataclasses.field(default_factory=dict)
-    notes: dict[str, str] = dataclasses.field(default_factory=dict)
+    gemm: list[float] = dataclasses.field(default_factory=list)  # FLOP/s of `tf.matmul`, in turn with the contenders
+    memory: dict[str, int] = dataclasses.field(default_factory=dict)  # bytes at the peak
+    notes: dict[str, str] = dataclasses.field(default_factory=dict)  # reason why a measurement is missing
 
     def milliseconds(self, name: str) -> list[float]:
         """Return the milliseconds of all runs of a contender."""
@@ -64,26 +54,19 @@ class Result:
     def share(self, name: str) -> float | None:
         """Return the FLOPs of the row, divided by those that `tf.matmul` computes in the same time."""
         median = self.median(name)
-        return (
-            self.flops / (statistics.median(self.gemm) * median / 1000) if self.flops and self.gemm and median else None
-        )
+        if not (self.flops and self.gemm and median):
+            return None
+        return self.flops / (statistics.median(self.gemm) * median / 1000)
 
 
 @dataclasses.dataclass
 class Report:
-    """The results of all rows, and the machine that they were measured on.
+    """The results of all rows, and the machine that they were measured on."""
 
-    Args:
-        machine: Description of the machine; see `kmha.bench.machine.describe`.
-        results: Results of each row.
-        command: Command that measured them.
-        interrupted: True if the benchmark was interrupted before the last row.
-    """
-
-    machine: dict[str, Any]
+    machine: dict[str, Any]  # from `kmha.bench.machine.describe`
     results: list[Result] = dataclasses.field(default_factory=list)
-    command: str = ""
-    interrupted: bool = False
+    command: str = ""  # that measured them
+    interrupted: bool = False  # before the last row
 
     @property
     def gemm_rate(self) -> float | None:

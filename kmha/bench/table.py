@@ -40,8 +40,8 @@ def shown(report: Report, wide: bool) -> list[Column]:
         Column("pass", lambda result: result.row.pass_name, is_text=True),
         Column("mode", lambda result: result.row.mode, is_text=True),
         *(Column(f"{LABELS[name]}, ms", _time(name, wide)) for name in _COMPARED),
-        Column("ratio", lambda result: _two_decimals(result.ratio(OURS))),
-        Column("quartiles", lambda result: _span(result.quartiles(OURS))),
+        Column("ratio", _ratio(OURS)),
+        Column("quartiles", lambda result: _filled("{:.2f}–{:.2f}", *(result.quartiles(OURS) or [None]))),
         Column("path", lambda result: result.path or NOTHING, is_text=True),
         *(Column(LABELS[name], _ratio(name)) for name in CONTENDERS[2:]),
         Column("% of GEMM", lambda result: _arrow(_percent(result.share(name)) for name in _COMPARED)),
@@ -134,19 +134,15 @@ def _time(name: str, wide: bool) -> Callable[[Result], str]:
 
 
 def _ratio(name: str) -> Callable[[Result], str]:
-    return lambda result: _two_decimals(result.ratio(name))
-
-
-def _two_decimals(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.2f}"
-
-
-def _span(values: tuple[float, float] | None) -> str:
-    return NOTHING if values is None else f"{values[0]:.2f}–{values[1]:.2f}"
+    return lambda result: _filled("{:.2f}", result.ratio(name))
 
 
 def _percent(value: float | None) -> str:
-    return NOTHING if value is None else f"{100 * value:.0f}"
+    return _filled("{:.0%}", value).rstrip("%")
+
+
+def _filled(form: str, *values: float | None) -> str:
+    return NOTHING if None in values else form.format(*values)
 
 
 def _arrow(values: Iterable[str]) -> str:

@@ -17,12 +17,8 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
     """Build the contender "torch" (`torch.nn.MultiheadAttention`) or "sdpa"."""
     torch.set_num_threads(machine.cores())
     kernels, biases = stacked(given.weights)
-    weights = [
-        kernels,
-        biases,
-        given.weights["attention_output/kernel"].reshape(-1, row.width).T,
-        given.weights["attention_output/bias"],
-    ]
+    out_kernel, out_bias = (given.weights[f"attention_output/{end}"] for end in ("kernel", "bias"))
+    weights = kernels, biases, out_kernel.reshape(-1, row.width).T, out_bias
     call, parameters = {"torch": _layer, "sdpa": _sdpa}[name](row, [torch.tensor(array.copy()) for array in weights])
     x, upstream = torch.tensor(given.x, requires_grad=row.step), torch.tensor(given.upstream)
 
@@ -34,11 +30,9 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
         output = call(x)
         return [output.detach(), *torch.autograd.grad((output * upstream).sum(), [x, *parameters])]
 
-    def results(tensors: list[Any]) -> Arrays:
-        output, *gradients = [tensor.numpy() for tensor in tensors]
-        return named(output, gradients[0], _canonical(row, *gradients[1:])) if gradients else {"output": output}
-
-    return Contender(name, step if row.step else forward, results)
+    return Contender(
+        name, step if row.step else forward, lambda tensors: named(tensors, lambda found: _canonical(row, *found))
+    )
 
 
 def _layer(row: AttentionRow, weights: list[Any]) -> tuple[Any, list[Any]]:

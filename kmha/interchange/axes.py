@@ -40,28 +40,19 @@ class Pattern:
         return _rearranged(array, self.foreign, self.canonical, sizes)
 
     def to_foreign(self, array: np.ndarray, sizes: Mapping[str, Any]) -> np.ndarray:
-        """Return the array with the axes of the left side."""
         return _rearranged(array, self.canonical, self.foreign, sizes)
 
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """An equation between the axes and the shape of one array.
+    """An equation between the axes and the shape of one array."""
 
-    Attributes:
-        label: Name of the array in errors.
-        axes: Axes of the array.
-        shape: Shape of the array.
-        packed: Size of the axis P: number of weights that are packed into the array.
-    """
-
-    label: str
+    label: str  # name of the array in errors
     axes: Axes
     shape: tuple[int, ...]
-    packed: int = 0
+    packed: int = 0  # size of the axis P: number of weights that are packed into the array
 
     def mismatch(self, known: Mapping[str, Any]) -> str:
-        """Return the error message for a shape that does not fit."""
         known = {**known, "P": self.packed}
         sizes = ", ".join(f"{letter}={known[letter]}" for letter in sorted(_letters([self])) if letter in known)
         found = f"`{self.label}` has the shape {self.shape}, which does not fit the axes {text(self.axes)}"

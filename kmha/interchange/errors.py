@@ -56,12 +56,7 @@ def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) 
 
 
 def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> None:
-    """Check each part of a file, and their sum: many small parts can add up to a bomb; see `check_declared`.
-
-    Args:
-        parts: Name, declared bytes and stored bytes of each part.
-        growth: Largest allowed ratio of declared to stored bytes.
-    """
+    """Check (name, declared bytes, stored bytes) of each part and their sum: many small parts can add up to a bomb."""
     for name, declared, stored in parts:
         check_declared(name, declared, stored, growth)
     check_declared("all arrays", sum(part[1] for part in parts), sum(part[2] for part in parts), growth)

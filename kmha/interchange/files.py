@@ -50,8 +50,6 @@ def read_file(path: str | Path) -> Weights:
     """
     path = Path(path)
     suffix = _suffix(path, READABLE, "read")
-    if path.is_dir():
-        raise FileError(f"{path} is a folder. Name a file in it: {_listed(READABLE)}.")
     if not path.exists():
         raise FileError(f"{path} does not exist.")
     if path.stat().st_size == 0:
@@ -82,8 +80,6 @@ def write_file(path: str | Path, weights: Mapping[str, Any], layer: str | None =
     """
     path = Path(path)
     suffix = _suffix(path, WRITABLE, "written")
-    if path.is_dir():
-        raise FileError(f"{path} is a folder. Name a file in it: {_listed(WRITABLE)}.")
     if not path.absolute().parent.is_dir():
         raise FileError(f"{path} cannot be written: the folder {path.parent} does not exist.")
     if not weights:
@@ -91,9 +87,7 @@ def write_file(path: str | Path, weights: Mapping[str, Any], layer: str | None =
     arrays = {name: np.asarray(array) for name, array in weights.items()}
     for name, array in arrays.items():
         _check_numbers(name, array, "The weights contain")
-    arrays = {
-        name: np.asarray(array.astype(array.dtype.newbyteorder("<")), order="C") for name, array in arrays.items()
-    }
+        arrays[name] = np.asarray(array.astype(array.dtype.newbyteorder("<")), order="C")
     data = keras_files.dump(arrays, layer) if suffix.endswith(".h5") else _WRITERS[suffix](arrays)
     try:
         atomic_files.write_bytes(path, data)
@@ -102,9 +96,11 @@ def write_file(path: str | Path, weights: Mapping[str, Any], layer: str | None =
 
 
 def _suffix(path: Path, known: tuple[str, ...], verb: str) -> str:
-    for suffix in known:
-        if path.name.lower().endswith(suffix):
-            return suffix
+    suffix = next((suffix for suffix in known if path.name.lower().endswith(suffix)), None)
+    if suffix and path.is_dir():
+        raise FileError(f"{path} is a folder. Name a file in it: {_listed(known)}.")
+    if suffix:
+        return suffix
     if path.suffix == ".keras":
         why = "a .keras file cannot be written, because it holds a model, and these are only weights."
         raise FileError(f"{path}: {why} Write .weights.h5, and load it with `model.load_weights`.")
@@ -135,10 +131,6 @@ def _explained(path: Path, suffix: str) -> Iterator[None]:
 def _check_numbers(name: str, array: np.ndarray, holder: str) -> None:
     if array.dtype.kind not in "biuf" and array.dtype.type.__module__ != "ml_dtypes":
         raise FileError(f"{holder} `{name}`, an array of {array.dtype}. Expected arrays of real numbers.")
-
-
-def _little_endian(array: np.ndarray) -> np.ndarray:
-    return np.asarray(array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array, order="C")
 
 
 def _read_npz(path: Path) -> Weights:
@@ -203,13 +195,11 @@ def _write_safetensors(weights: Weights) -> bytes:
 
 # Training checkpoints keep the weights of the model under one of these keys, beside the state of the optimizer.
 _WITHIN = ("state_dict", "model_state_dict", "model_state", "model", "module", "weights")
-
 _NESTED = 4  # levels of such keys
 
 
 def _read_torch(path: Path) -> Weights:
-    """Read the tensors of a checkpoint as arrays, by name."""
-    torch = _torch()
+    torch = optional("torch", "torch")
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             check_archive(archive)
@@ -219,17 +209,15 @@ def _read_torch(path: Path) -> Weights:
         if "weights_only" in str(error) or "Unsupported" in str(error):
             raise FileError(
                 "it contains other things than tensors, such as a whole model, or is damaged. kmha never unpickles "
-                "these, because that runs code from the file. In torch, save only the weights: "
-                "torch.save(model.state_dict(), path)."
+                "these, because that runs code from the file. Save only the weights: torch.save(model.state_dict(), …)."
             ) from None
         raise
-    found = _unwrapped(torch, found)
-    return {name: _array(torch, name, tensor) for name, tensor in found.items()}
+    return {name: _array(torch, name, tensor) for name, tensor in _unwrapped(torch, found).items()}
 
 
 def _write_torch(weights: Weights) -> bytes:
     """Return the bytes of a checkpoint for `load_state_dict`."""
-    torch = _torch()
+    torch = optional("torch", "torch")
     tensors = {}
     for name, array in weights.items():
         if array.dtype.type.__module__ != "ml_dtypes":
@@ -242,10 +230,6 @@ def _write_torch(weights: Weights) -> bytes:
     file = io.BytesIO()
     torch.save(tensors, file)
     return file.getvalue()
-
-
-def _torch() -> Any:
-    return optional("torch", "torch")
 
 
 def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
@@ -267,9 +251,7 @@ def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
 
 def _array(torch: Any, name: str, tensor: Any) -> np.ndarray:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
-        raise FileError(
-            f"`{name}` is a sparse, quantized or complex tensor. Save it as a dense and real one: `.to_dense()`."
-        )
+        raise FileError(f"`{name}` is a sparse, quantized or complex tensor. Save it dense and real: `.to_dense()`.")
     # An expanded tensor has many more elements than its storage.
     check_declared(name, tensor.numel() * tensor.itemsize, tensor.untyped_storage().nbytes())
     tensor = tensor.detach().contiguous()

@@ -38,8 +38,7 @@ def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str
         notes += _repeat_heads(fitted, attention, layout, fold)
         notes += _rescale(fitted, attention, layout, fold)
     for path in [path for path in fitted if layout.entry_of(path) is None]:
-        note = _folded(fitted, path, layout, fold)
-        if note:
+        if note := _folded(fitted, path, layout, fold):
             del fitted[path]
             notes.append(note)
         else:
@@ -64,18 +63,14 @@ def _folded(weights: Weights, path: str, layout: Layout, fold: bool) -> str | No
     attention = "/".join([*path.split("/")[:-2], ""])
     if path == f"{attention}key/bias" and fold:
         return f"`{path}` is dropped: it adds the same number to the logits of all keys, which changes no softmax."
-    if path == f"{attention}value/bias" and fold and _takes_value_bias(weights, attention, layout):
+    has_place = layout.entry_of(f"{attention}attention_output/bias") and f"{attention}gate/kernel" not in weights
+    if path == f"{attention}value/bias" and fold and has_place:
         _move_value_bias(weights, attention)
         return (
             f"`{path}` has moved into `{attention}attention_output/bias` as b_v W_o. The output is the same where rows "
             "of scores sum to one, so not in training with dropout, nor in rows with nothing to attend to."
         )
     return None
-
-
-def _takes_value_bias(weights: Weights, attention: str, layout: Layout) -> bool:
-    gated = f"{attention}gate/kernel" in weights
-    return not gated and layout.entry_of(f"{attention}attention_output/bias") is not None
 
 
 def _move_value_bias(weights: Weights, attention: str) -> None:

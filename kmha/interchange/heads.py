@@ -63,7 +63,5 @@ def join_heads(kernels: Sequence[Any], axis: int = -1) -> np.ndarray:
     arrays = [np.asarray(kernel) for kernel in kernels]
     shapes = [array.shape for array in arrays]
     if len(set(shapes)) != 1:
-        raise LayoutError(
-            f"`join_heads` expected one or more kernels, all of one shape. Received the shapes: {shapes}."
-        )
+        raise LayoutError(f"`join_heads` expected one or more kernels, all of one shape. Received shapes: {shapes}.")
     return np.concatenate(arrays, axis)

@@ -9,6 +9,7 @@ Addons) contain the names themselves. The optimizer's state and the seeds of dro
 import dataclasses
 import io
 import json
+import math
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,13 +45,8 @@ _NAMES_OF_PATHS = {path: name for name, path in _PROJECTIONS.items()} | {
 }
 _ADDONS = ("query_kernel", "key_kernel", "value_kernel", "projection_kernel", "projection_bias")
 # The variable names of layers, in the order in which Keras numbers them.
-_VARIABLES = (
-    ("kernel", "bias"),
-    ("gamma", "beta", "moving_mean", "moving_variance"),
-    ("embeddings",),
-    ("scale",),
-    _ADDONS,
-)
+_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
+_VARIABLES = (("kernel", "bias"), _NORM, ("embeddings",), ("scale",), _ADDONS)
 # Keras' names of layers in files, each with the variables that identify the layer.
 _LAYERS = (
     ("grouped_query_attention", {"query/kernel", "attention_output/kernel"}),
@@ -73,12 +69,7 @@ LAYERS = tuple(dict.fromkeys(layer for layer, _ in _LAYERS))
 
 
 def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> Weights:
-    """Read the variables of an HDF5 file that Keras wrote, by name.
-
-    Args:
-        path: Path of the file, or its bytes.
-        noted: Names of layers by their path in the file, for files that do not store them.
-    """
+    """Read the variables of an HDF5 file that Keras wrote; `noted` has layers' names by path if the file lacks them."""
     with _h5py().File(path, "r") as file:
         datasets = dict(_datasets(file, ""))
         legacy = "layer_names" in file.attrs or "model_weights" in file
@@ -142,9 +133,7 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 def _check_sizes(datasets: Mapping[str, Any]) -> None:
     """Raise a FileError if datasets take far less space in the file than in memory."""
-    declared = {
-        where: int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize for where, dataset in datasets.items()
-    }
+    declared = {where: math.prod(item.shape) * item.dtype.itemsize for where, item in datasets.items()}
     if sum(declared.values()) > errors.LIMIT:
         stored = {where: dataset.id.get_storage_size() for where, dataset in datasets.items()}
         check_parts([(where, declared[where], stored[where]) for where in datasets], _CHUNKED)
@@ -176,9 +165,7 @@ def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> 
     for path in datasets:
         group, _, number = path.rpartition("/")
         if group != "vars" and not group.endswith("/vars"):
-            raise FileError(
-                f"it has `{path}`, but Keras writes variables under `…/vars`. Did another library write the file?"
-            )
+            raise FileError(f"it has `{path}`, but Keras writes under `…/vars`. Did another library write the file?")
         groups.setdefault(group.removesuffix("vars").rstrip("/"), []).append(number)
     named: list[tuple[str, str, str]] = []  # short name, long name, path
     for group, numbers in groups.items():
@@ -268,31 +255,25 @@ def variable_names(kinds: Iterable[str], shapes: Sequence[tuple[int, ...]]) -> l
         of_kind = (name for word, name in (("rms", "scale"), ("norm", "gamma")) if any(word in kind for kind in kinds))
         names = (next(of_kind, "bias"),)
     elif ranks in ([1, 1], [1, 1, 1, 1]) and len(set(shapes)) == 1:
-        names = ("gamma", "beta", "moving_mean", "moving_variance")
+        names = _NORM
     return [*names[: len(shapes)]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The place in a file where Keras looks for a variable.
+    """The place in a file where Keras looks for a variable."""
 
-    Attributes:
-        groups: Groups on the way to the variable's layer, each with the name of its layer.
-        number: Number of the variable in the layer.
-    """
-
-    groups: tuple[tuple[str, str], ...]
-    number: int
+    groups: tuple[tuple[str, str], ...]  # on the way to the variable's layer, each with the name of its layer
+    number: int  # of the variable in the layer
 
     path = property(lambda self: "/".join((*(group for group, _ in self.groups), "vars", str(self.number))))
 
 
 def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
-    """Return the place in a file where Keras looks for each weight.
+    """Return the place in a file where Keras looks for each weight of one layer, or of several in their order.
 
-    Args:
-        weights: Weights of one layer, or of several in their order, each with a name and a slash before it.
-        layer: Keras' name of the layer in files; `None` means that the names and shapes of the weights determine it.
+    The weights of several layers have their layer's name and a slash before them. `layer` is Keras' name of one layer;
+    `None` means that the names and shapes of the weights determine it.
 
     Raises:
         FileError: The weights are not those of a known layer.
@@ -344,15 +325,13 @@ def numbered(kind: str, used: dict[str, int]) -> str:
 def _kind(weights: Weights) -> str | None:
     """Return Keras' name for the layer that has these variables."""
     for layer, names in _LAYERS:
-        if not names <= weights.keys():
-            continue
-        if layer == "grouped_query_attention" and not _is_grouped(weights):
-            continue
-        if layer == "einsum_dense" and weights["kernel"].ndim < 3:
-            continue
-        if layer in ("einsum_dense", "dense") and weights.keys() - {"kernel", "bias"}:
-            continue
-        return layer
+        exceptions = (
+            layer == "grouped_query_attention" and not _is_grouped(weights),
+            layer == "einsum_dense" and np.ndim(weights.get("kernel")) < 3,
+            layer in ("einsum_dense", "dense") and weights.keys() - {"kernel", "bias"},
+        )
+        if names <= weights.keys() and not any(exceptions):
+            return layer
     return None
 
 
@@ -370,16 +349,11 @@ def _places_in_layer(weights: Weights, kind: str, top: tuple[tuple[str, str], ..
         order = next((names for names in _VARIABLES if variable in names), None)
         if order is None and not variable.isdecimal():
             known = ", ".join(key for names in _VARIABLES for key in names)
-            raise FileError(
-                f"Keras' layers have no variable `{variable}`. Expected one of {known}. Received: `{name}`."
-            )
+            raise FileError(f"Keras' layers have no variable `{variable}`. Expected {known}. Received: `{name}`.")
         siblings = [other.rpartition("/")[2] for other in weights if other.rpartition("/")[0] == "/".join(parts)]
         number = int(variable) if order is None else [key for key in order if key in siblings].index(variable)
-        if (
-            kind == "transformer"
-            and parts == ["encoder", "embedding"]
-            and f"decoder/embedding/{variable}" not in weights
-        ):
+        is_shared = kind == "transformer" and f"decoder/embedding/{variable}" not in weights
+        if is_shared and parts == ["encoder", "embedding"]:
             parts = ["decoder", "embedding"]
         found[name] = Place((*top, *zip(_groups(parts, kind), parts, strict=True)), number)
     return found

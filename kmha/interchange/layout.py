@@ -43,11 +43,8 @@ class Template:
         found = (self._regex.search if anywhere else self._regex.fullmatch)(name)
         if found is None:
             return None
-        values = {letter: found[letter] for letter in self._offsets}
-        numbers = {letter: value if letter == "P" else int(value) for letter, value in values.items()}
-        if any(isinstance(value, int) and value < self._offsets[letter] for letter, value in numbers.items()):
-            return None
-        return {k: v - self._offsets[k] if isinstance(v, int) else v for k, v in numbers.items()}
+        values = {k: found[k] if k == "P" else int(found[k]) - offset for k, offset in self._offsets.items()}
+        return None if any(isinstance(value, int) and value < 0 for value in values.values()) else values
 
     def fill(self, values: Mapping[str, int | str]) -> str:
         """Return the name with the braces filled in; braces without a value stay."""

@@ -1,9 +1,10 @@
 """Apply a layout's table: read foreign weights into the canonical layout, and write them back."""
 
 import dataclasses
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ Indices = tuple[tuple[str, int], ...]
 Key = tuple[Entry | Constant, Indices]
 Sizes = dict[str, axes.Sizes]
 # Zeros can replace a missing weight of these names without changing the result.
-_ZERO_FILLED = ("bias", "beta")
+_ZERO_FILLED = ("/bias", "/beta")
 
 
 @dataclasses.dataclass
@@ -53,13 +54,11 @@ def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> t
 
 
 def find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
-    """Assign each array to an entry of the layout by its name.
-
-    Raises:
-        LayoutError: Names are missing or unexpected.
-    """
+    """Assign each array to an entry of the layout by its name; raise a LayoutError if any are missing or unexpected."""
     found = _find(weights, layout)
-    missing = [name for key in _expected(layout, found.arrays) for name in _missing(key, found.arrays.get(key, {}))]
+    active = {group for item, _ in found.arrays for group in item.groups}
+    expected = entries_for(layout, active, counts([indices for _, indices in found.arrays]))
+    missing = [name for key in expected for name in _missing(key, found.arrays.get(key, {}))]
     if missing:
         raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Received: {listed(weights)}.")
     return found
@@ -68,8 +67,9 @@ def find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
 def _find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
     found, unexpected = _Arranged(defaultdict(dict), []), []
     for name, array in weights.items():
-        item, values = next(_matches(name, layout), (None, {}))
-        if item is None:
+        matches = ((item, item.names.match(name)) for item in layout.items)
+        item, values = next((match for match in matches if match[1] is not None), (None, None))
+        if item is None or values is None:
             unexpected.append(name)
         elif isinstance(item, Refused):
             raise LayoutError(f"`{name}` cannot be represented: {item.why}")
@@ -88,20 +88,6 @@ def _find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
     return found
 
 
-def _matches(name: str, layout: Layout) -> Iterator[tuple[Any, Any]]:
-    for item in layout.items:
-        values = item.names.match(name)
-        if values is not None:
-            yield item, values
-
-
-def _expected(layout: Layout, present: Iterable[Key]) -> Iterator[Key]:
-    """Yield every entry that must be present, for every layer."""
-    present = list(present)
-    active = {group for item, _ in present for group in item.groups}
-    yield from entries_for(layout, active, counts([indices for _, indices in present]))
-
-
 def counts(found: Collection[Indices]) -> dict[str, int]:
     """Return the number of layers by the letter that counts them.
 
@@ -118,11 +104,8 @@ def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> 
     """Yield the entries and constants whose groups are active, for every layer, or at least for the first."""
     for item in layout.items:
         if isinstance(item, Entry | Constant) and active.issuperset(item.groups):
-            combinations: list[Indices] = [()]
-            for letter in item.indices:
-                numbers = range(layers.get(letter, 1))
-                combinations = [(*indices, (letter, number)) for indices in combinations for number in numbers]
-            yield from ((item, indices) for indices in combinations)
+            numbers = ([(letter, number) for number in range(layers.get(letter, 1))] for letter in item.indices)
+            yield from ((item, indices) for indices in itertools.product(*numbers))
 
 
 def _missing(key: Key, arrays: Mapping[int, np.ndarray]) -> list[str]:
@@ -155,11 +138,7 @@ def scope_in(key: Key) -> str:
 
 
 def sizes(layout: Layout, found: _Arranged, num_heads: int | None) -> Sizes:
-    """Return the sizes of the letters in every scope.
-
-    Raises:
-        LayoutError: A shape does not fit, a rule is broken, or `num_heads` is needed.
-    """
+    """Return the sizes of the letters by scope; raise a LayoutError if one does not fit or `num_heads` is needed."""
     if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
         raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
     by_scope: dict[str, list[axes.Fact]] = defaultdict(list)
@@ -222,7 +201,8 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
     """Return the foreign weights, and notes about what was folded, left out or filled with zeros."""
     canonical, notes = folding.fit({path: np.asarray(array) for path, array in weights.items()}, layout, fold)
     keys = list(_entries_needed(canonical, layout))
-    missing = [path for key in keys for path in _paths_of(key) if path not in canonical and not _is_zero_filled(path)]
+    paths = [path for key in keys for path in _paths_of(key) if not f"/{path}".endswith(_ZERO_FILLED)]
+    missing = [path for path in paths if path not in canonical]
     if missing:
         raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Received: {listed(canonical)}.")
     sizes, dtypes = _canonical_sizes(keys, canonical, layout)
@@ -235,11 +215,12 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
             continue
         arrays = []
         for path in _paths_of(key):
-            if path not in canonical:
-                notes.append(
-                    f"`{path}` is missing, and `{layout.name}` needs it: it is filled with zeros, which change nothing."
-                )
-            arrays.append(canonical[path] if path in canonical else _zeros(key, sizes[scope], dtypes[scope]))
+            if path in canonical:
+                arrays.append(canonical[path])
+            else:
+                arrays.append(np.zeros(axes.shape_of(_axes_of_one(key), sizes[scope]), dtypes[scope]))
+                why = f"`{layout.name}` needs it: it is filled with zeros, which change nothing."
+                notes.append(f"`{path}` is missing, and {why}")
         foreign.update(_foreign_arrays(key, arrays, sizes[scope]))
     return foreign, notes
 
@@ -271,9 +252,7 @@ def _canonical_sizes(keys: list[Key], canonical: Weights, layout: Layout) -> tup
     for key in keys:
         for path in _paths_of(key):
             if path in canonical and isinstance(key[0], Entry):
-                sides = key[0].pattern.canonical
-                axes_of_one = tuple(axis for axis in sides if axis != ("P",))
-                facts[scope_in(key)].append((axes.Fact(path, axes_of_one, canonical[path].shape), key[0]))
+                facts[scope_in(key)].append((axes.Fact(path, _axes_of_one(key), canonical[path].shape), key[0]))
                 dtypes.setdefault(scope_in(key), canonical[path].dtype)
     sizes: Sizes = {}
     for scope, of_scope in facts.items():
@@ -287,13 +266,9 @@ def _canonical_sizes(keys: list[Key], canonical: Weights, layout: Layout) -> tup
     return sizes, dtypes
 
 
-def _is_zero_filled(path: str) -> bool:
-    return path.rsplit("/", 1)[-1] in _ZERO_FILLED
-
-
-def _zeros(key: Key, sizes: Mapping[str, Any], dtype: np.dtype) -> np.ndarray:
-    sides = key[0].pattern.canonical if isinstance(key[0], Entry) else ()
-    return np.zeros(axes.shape_of(tuple(axis for axis in sides if axis != ("P",)), sizes), dtype)
+def _axes_of_one(key: Key) -> axes.Axes:
+    """Return the canonical axes of a weight, without P."""
+    return tuple(axis for axis in key[0].pattern.canonical if axis != ("P",)) if isinstance(key[0], Entry) else ()
 
 
 def _foreign_arrays(key: Key, arrays: list[np.ndarray], sizes: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:

@@ -118,10 +118,8 @@ def _flash(layer: Any, target: type) -> bool | None:
     """Return the layer's `flash_attention` argument, which is missing from the built-in layer's config."""
     requested = layer._flash_attention or None
     if requested and target is not MultiHeadAttention and keras.backend.backend() == "tensorflow":
-        message = (
-            f"{layer.name}: the built-in layer has no flash_attention=True on TensorFlow, so it computes all scores."
-        )
-        warnings.warn(message, stacklevel=6)
+        message = "the built-in layer has no flash_attention=True on TensorFlow, so it computes all scores."
+        warnings.warn(f"{layer.name}: {message}", stacklevel=6)
         return None
     return requested
 
@@ -177,11 +175,8 @@ def _weights(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
         new = canonical.variables(made)
         yield from ((variable, new[name]) for name, variable in canonical.variables(layer).items())
     else:
-        yield from zip(_variables(layer), _variables(made), strict=True)
-
-
-def _variables(layer: Any) -> list[Any]:
-    return getattr(layer, "variables", [])  # an operation, such as `x + y`, has none
+        # An operation, such as `x + y`, has no variables.
+        yield from zip(getattr(layer, "variables", ()), getattr(made, "variables", ()), strict=True)
 
 
 def _compile_like(model: Any, made: Any) -> None:
@@ -189,8 +184,7 @@ def _compile_like(model: Any, made: Any) -> None:
     if not model.compiled:
         return
     if type(model).compile is not keras.Model.compile:
-        message = f"{model.name}: its class overrides `compile`. Compile the new model yourself."
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(f"{model.name}: its class overrides `compile`. Compile the new model yourself.", stacklevel=3)
         return
     stateful = keras.optimizers.Optimizer | keras.metrics.Metric
 
@@ -219,9 +213,8 @@ def check_convertible(model: Any, source: type, to: str) -> None:
     if not isinstance(model, keras.Model):
         raise ValueError(f"Expected a Keras model. Received: {model!r}. For a single layer, see `kmha.interchange`.")
     if not is_graph(model):
-        raise ValueError(
-            f"{_cannot_rewrite(model, source, to)} Only Sequential and functional models can be converted."
-        )
+        why = "Only Sequential and functional models can be converted."
+        raise ValueError(f"{_cannot_rewrite(model, source, to)} {why}")
     if not model.built or not model.inputs:
         raise ValueError(f"{model.name}: the model has no weights yet. Call it on data, or build it, first.")
     layers = layers_of(model)
@@ -291,7 +284,7 @@ def _check_attention(layer: Any, to: str) -> None:
     for sublayer in layer._flatten_layers(include_self=False):
         if getattr(sublayer, "quantization_mode", None) is not None:
             raise ValueError(
-                f"{layer.name}: the layer is quantized. Convert the model first, and quantize the new one."
+                f"{layer.name}: the layer is quantized. Convert the model first, then quantize the new one."
             )
         if getattr(sublayer, "lora_enabled", False):
             raise ValueError(

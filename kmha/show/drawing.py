@@ -39,7 +39,6 @@ class AttentionFigure(Figure):
             super().draw(renderer)
 
     def get_tightbbox(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the bounding box."""
         with _without_glyph_warnings():
             return super().get_tightbbox(*args, **kwargs)
 
@@ -55,15 +54,7 @@ def figure(
     title: str | None = None,
     colours: str | None = None,
 ) -> AttentionFigure:
-    """Draw lines of panels and one colour bar.
-
-    Args:
-        grid: Lines of panels.
-        scale: Scale of all panels.
-        headings: Heading of each line.
-        title: Title of the figure.
-        colours: Name of a colour map.
-    """
+    """Draw lines of panels, each with its heading, and one colour bar; `colours` is the name of a colour map."""
     colormap = _colormap(colours)
     families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
     arrangement = layout.arrange(grid, _measure(families), headings=headings, title=title)
@@ -82,13 +73,7 @@ def figure(
 
 
 def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
-    """Return the bytes of a file; they are the same for the same figure.
-
-    Args:
-        figure: The figure.
-        suffix: "png" or "svg".
-        dpi: Pixels per inch of a PNG.
-    """
+    """Return the bytes of a file, "png" or "svg"; they are the same for the same figure."""
     file = io.BytesIO()
     metadata = {"Date": None} if suffix == "svg" else {}
     with matplotlib.rc_context(SAVING), _without_glyph_warnings():
@@ -166,10 +151,9 @@ def _titles(
 ) -> None:
     text: dict[str, Any] = {"color": INK, "family": families, "ha": "left", "va": "top", "parse_math": False}
     left = arrangement.boxes[0][0].left / arrangement.width
+    bold = {"fontsize": layout.HEADING_POINTS, "weight": "bold", **text}
     for heading, top in zip(headings or (), arrangement.headings, strict=headings is not None):
-        figure.text(
-            left, 1 - (top + 0.05) / arrangement.height, heading, fontsize=layout.HEADING_POINTS, weight="bold", **text
-        )
+        figure.text(left, 1 - (top + 0.05) / arrangement.height, heading, **bold)
     if title is not None:
         figure.suptitle(title, x=left, y=1 - layout.MARGIN / arrangement.height, fontsize=layout.TITLE_POINTS, **text)
 
@@ -193,11 +177,9 @@ def _measure(families: list[str]) -> layout.Measure:
 
     @functools.cache
     def measure(text: str, points: float) -> float:
+        font = FontProperties(family=families, size=points)
         with _without_glyph_warnings():
-            width, _, _ = renderer.get_text_width_height_descent(
-                text, FontProperties(family=families, size=points), ismath=False
-            )
-        return float(width) / 72
+            return float(renderer.get_text_width_height_descent(text, font, ismath=False)[0]) / 72
 
     return measure
 
@@ -213,7 +195,9 @@ def _families(characters: frozenset[str], own: tuple[str, ...]) -> list[str]:
     families = list(own)
     missing = {ord(character) for character in characters if not character.isspace()}
     missing -= _characters_in(font_manager.findfont(FontProperties(family=families)))
-    for entry in sorted(font_manager.fontManager.ttflist, key=_plainness):
+    for entry in sorted(
+        font_manager.fontManager.ttflist, key=lambda font: ("sans" not in font.name.lower(), font.name)
+    ):
         if not missing:
             break
         usable = entry.weight in (400, "normal", "regular") and not UNUSABLE.match(entry.name)
@@ -221,10 +205,6 @@ def _families(characters: frozenset[str], own: tuple[str, ...]) -> list[str]:
             missing -= found
             families.append(entry.name)
     return families
-
-
-def _plainness(entry: Any) -> tuple[bool, str]:
-    return "sans" not in entry.name.lower(), entry.name
 
 
 @functools.lru_cache(maxsize=1024)

@@ -36,6 +36,9 @@ class Panel:
     title: str | None = None
 
 
+Grid = Sequence[Sequence[Panel]]  # lines of panels
+
+
 class LabelTicks(NamedTuple):
     """The ticks of one axis: every `step`-th label, at an angle."""
 
@@ -63,7 +66,7 @@ class FigureLayout:
     points: float
     boxes: list[list[PanelBox]]
     headings: list[float]
-    bar: tuple[float, float, float, float]
+    bar: tuple[float, float, float, float]  # left, top, width and height of the colour bar
 
 
 def across(count: int, rows: int, columns: int) -> int:
@@ -82,20 +85,9 @@ def across(count: int, rows: int, columns: int) -> int:
 
 
 def arrange(
-    grid: Sequence[Sequence[Panel]],
-    measure: Measure,
-    *,
-    headings: Sequence[str] | None = None,
-    title: str | None = None,
+    grid: Grid, measure: Measure, *, headings: Sequence[str] | None = None, title: str | None = None
 ) -> FigureLayout:
-    """Lay out lines of panels; column labels are left out if the panel below has the same ones.
-
-    Args:
-        grid: Lines of panels.
-        measure: Returns the width of a text.
-        headings: Heading of each line.
-        title: Title of the figure.
-    """
+    """Lay out lines of panels; column labels are left out if the panel below has the same ones."""
     cell = _cell(grid)
     points = min(max(0.8 * 72 * cell, POINTS[0]), POINTS[1])
     stride = GAP + max(_side(cell, len(panel.columns.texts)) for line in grid for panel in line)
@@ -114,16 +106,14 @@ def arrange(
             boxes[i].append(PanelBox(left + j * stride, top, width, height, rows, ticks[i][j]))
         top += max(box.height for box in boxes[i]) + GAP + _bottom_labels(grid, ticks, i, points, measure)
     right = max(box.left + box.width for line in boxes for box in line)
-    bar = _bar(boxes, right)
-    text_widths = [
-        measure(title or "", TITLE_POINTS),
-        *(measure(text, HEADING_POINTS) * BOLD for text in headings or ()),
-    ]
-    width = max(right + BAR_SPACE, left + max(text_widths)) + MARGIN
+    bottom = max(box.top + box.height for box in boxes[-1])
+    bar = right + 0.2, boxes[0][0].top, BAR, min(bottom - boxes[0][0].top, BAR_HEIGHT)
+    text_widths = [measure(text, HEADING_POINTS) * BOLD for text in headings or ()]
+    width = max(right + BAR_SPACE, left + max([measure(title or "", TITLE_POINTS), *text_widths])) + MARGIN
     return FigureLayout(width, top - GAP + PAD + CAPTION + MARGIN, points, boxes, tops, bar)
 
 
-def _cell(grid: Sequence[Sequence[Panel]]) -> float:
+def _cell(grid: Grid) -> float:
     """Return the largest side of a cell with which all panels fit."""
     columns = max(len(line) for line in grid) * max(len(panel.columns.texts) for line in grid for panel in line)
     rows = sum(max(len(panel.rows.texts) for panel in line) for line in grid)
@@ -131,7 +121,7 @@ def _cell(grid: Sequence[Sequence[Panel]]) -> float:
     return min(largest, WIDTH / columns, max(HEIGHT, LINE_HEIGHT * len(grid)) / rows)
 
 
-def _caption_overhang(grid: Sequence[Sequence[Panel]], cell: float) -> float:
+def _caption_overhang(grid: Grid, cell: float) -> float:
     """Return the room above a single low panel, whose sideways caption is longer than its height."""
     height = max(_side(cell, len(panel.rows.texts)) for line in grid for panel in line)
     return max(SIDEWAYS - height, 0) / 2 if len(grid) == 1 else 0.0
@@ -148,9 +138,7 @@ def _step(labels: Labels, side: float, points: float) -> int:
     return step if labels.tokens else next((number for number in STEPS if number >= step), step)
 
 
-def _column_ticks(
-    grid: Sequence[Sequence[Panel]], i: int, j: int, cell: float, points: float, measure: Measure
-) -> LabelTicks | None:
+def _column_ticks(grid: Grid, i: int, j: int, cell: float, points: float, measure: Measure) -> LabelTicks | None:
     """Return the ticks of the columns; `None` if the panel below has the same labels."""
     labels = grid[i][j].columns
     if i + 1 < len(grid) and j < len(grid[i + 1]) and grid[i + 1][j].columns == labels:
@@ -165,11 +153,7 @@ def _column_ticks(
 
 
 def _bottom_labels(
-    grid: Sequence[Sequence[Panel]],
-    ticks: Sequence[Sequence[LabelTicks | None]],
-    i: int,
-    points: float,
-    measure: Measure,
+    grid: Grid, ticks: Sequence[Sequence[LabelTicks | None]], i: int, points: float, measure: Measure
 ) -> float:
     """Return the height of the column labels below line i; labels above empty space do not count."""
     heights = [0.0]
@@ -182,11 +166,7 @@ def _bottom_labels(
 
 
 def _left_labels(
-    grid: Sequence[Sequence[Panel]],
-    ticks: Sequence[Sequence[LabelTicks | None]],
-    cell: float,
-    points: float,
-    measure: Measure,
+    grid: Grid, ticks: Sequence[Sequence[LabelTicks | None]], cell: float, points: float, measure: Measure
 ) -> float:
     """Return the room left of the panels, for the longest row label and for slanted column labels."""
     longest = max(measure(shorten(text), points) for line in grid for text in line[0].rows.texts)
@@ -197,10 +177,3 @@ def _left_labels(
             for index, text in enumerate(line[0].columns.texts):
                 reach = max(reach, math.sqrt(0.5) * measure(shorten(text), points) - (index + 0.5) * each)
     return max(longest + PAD, reach)
-
-
-def _bar(boxes: Sequence[Sequence[PanelBox]], right: float) -> tuple[float, float, float, float]:
-    """Return left, top, width and height of the colour bar, which is beside the panels."""
-    top = boxes[0][0].top
-    bottom = max(box.top + box.height for box in boxes[-1])
-    return right + 0.2, top, BAR, min(bottom - top, BAR_HEIGHT)

@@ -71,25 +71,17 @@ def heads(
     vmax: float | None = None,
     colours: str | None = None,
 ) -> "Figure":
-    """Draw all heads of a layer with the same scale and one colour bar, so that they can be compared.
+    """Draw all heads of a layer with the same scale and one colour bar, so that they can be compared; see `heatmap`.
 
     Args:
         scores: Floats (H, T, S), or (B, H, T, S) as layers return them.
-        rows: T query tokens, as in `heatmap`.
-        columns: S key tokens, as in `heatmap`.
+        rows, columns: T query tokens and S key tokens, as in `heatmap`.
         item: Index along B; required if B is more than 1.
         across: Number of heads side by side; `None` chooses it.
-        title: As in `heatmap`.
-        vmin: As in `heatmap`, for all heads.
-        vmax: As in `heatmap`, for all heads.
-        colours: As in `heatmap`.
+        title, vmin, vmax, colours: As in `heatmap`, for all heads.
 
     Returns:
         A `matplotlib.figure.Figure`, whose axes are the heads in order, then the colour bar.
-
-    Raises:
-        ValueError: As in `heatmap`.
-        ImportError: As in `heatmap`.
 
     >>> import numpy as np
     >>> figure = heads(np.full((1, 5, 2, 3), 1 / 3))
@@ -115,7 +107,7 @@ def layers(
     vmax: float | None = None,
     colours: str | None = None,
 ) -> "Figure":
-    """Draw all heads of all layers with the same scale, one line for each layer.
+    """Draw all heads of all layers with the same scale, one line for each layer; see `heatmap`.
 
     Args:
         scores: Floats: a dict of (B, H, T, S) or (H, T, S) by name, as `kmha.layers.Transformer` returns it; a list of
@@ -125,17 +117,10 @@ def layers(
             whose name ends in `self_att` then has the same tokens on both axes: the source's in the encoder, the
             target's in the decoder.
         item: Index along B; required if B is more than 1.
-        title: As in `heatmap`.
-        vmin: As in `heatmap`, for all layers.
-        vmax: As in `heatmap`, for all layers.
-        colours: As in `heatmap`.
+        title, vmin, vmax, colours: As in `heatmap`, for all layers.
 
     Returns:
         A `matplotlib.figure.Figure`, whose axes are the heads, layer by layer, then the colour bar.
-
-    Raises:
-        ValueError: As in `heatmap`.
-        ImportError: As in `heatmap`.
 
     >>> import numpy as np
     >>> figure = layers({"decoder_layer1_block2_decenc_att": np.full((2, 3, 4, 5), 0.2)}, item=0)

@@ -82,10 +82,10 @@ def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
     """
     if isinstance(scores, Mapping):
         named = {str(name): value for name, value in scores.items()}
-    elif isinstance(scores, list | tuple) and any(_array(value, "layers").ndim > 2 for value in scores):
-        named = _numbered(scores)
     else:
-        named = _numbered(_checked(_array(scores, "layers"), (4, 5), "layers"))
+        is_list = isinstance(scores, list | tuple) and any(_array(value, "layers").ndim > 2 for value in scores)
+        arrays = scores if is_list else _checked(_array(scores, "layers"), (4, 5), "layers")
+        named = {f"layer {number}": array for number, array in enumerate(arrays, 1)}
     if not named:
         raise ValueError(
             "layers: there are no scores. Expected a dict of name: (B, H, T, S), as a model returns it, a list of "
@@ -95,12 +95,7 @@ def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
 
 
 def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) -> Scale:
-    """Return one scale for all of `arrays`, by default from 0 to the largest value.
-
-    Args:
-        arrays: Numbers of any shape; no array is empty.
-        vmin: Lower end of the scale; `None` means 0.
-        vmax: Upper end of the scale; `None` means the largest value, or 1 if all values are 0.
+    """Return one scale for all of `arrays`, by default from 0 to the largest value, or to 1 if all values are 0.
 
     Raises:
         ValueError: A value is NaN; it is below 0 or above 1 without `vmin` or `vmax`; or `vmin` is not below `vmax`.
@@ -161,10 +156,6 @@ def _check_numbers(array: np.ndarray) -> None:
         )
 
 
-def _numbered(values: Iterable[Any]) -> dict[str, Any]:
-    return {f"layer {number}": value for number, value in enumerate(values, 1)}
-
-
 def _checked(array: np.ndarray, ranks: tuple[int, ...], where: str) -> np.ndarray:
     if array.ndim not in ranks:
         expected = " or ".join("(L, H, T, S)" if where == "layers" and rank == 4 else LETTERS[rank] for rank in ranks)
@@ -183,7 +174,8 @@ def _array(scores: Any, where: str) -> np.ndarray:
             "scores[name], or show them all with layers(scores)."
         )
     try:
-        array = np.asarray(_detached(scores))
+        # A torch tensor must leave its graph and device, and get a dtype that NumPy has.
+        array = np.asarray(scores.detach().cpu().float() if hasattr(scores, "detach") else scores)
         if array.dtype.kind in "cOSUMm":
             raise TypeError(f"its dtype is {array.dtype}")
         return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
@@ -192,8 +184,3 @@ def _array(scores: Any, where: str) -> np.ndarray:
             f"{where}: expected an array of real numbers, such as {LETTERS[2]} or {LETTERS[3]}. Received "
             f"{type(scores).__name__}, which cannot be converted: {error}"
         ) from None
-
-
-def _detached(scores: Any) -> Any:
-    """Detach a torch tensor, move it to the CPU and give it a dtype that NumPy has; return anything else unchanged."""
-    return scores.detach().cpu().float() if hasattr(scores, "detach") else scores

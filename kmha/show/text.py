@@ -39,7 +39,7 @@ def terminal(
     Args:
         scores: Floats (T, S): anything that `np.asarray` takes, or a torch tensor.
         rows: T query tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
-        columns: S key tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
+        columns: S key tokens, likewise.
         width: Width in cells; `None` means the terminal's.
         colour: Whether to use colours instead of shading characters; `None` means if the terminal supports them.
         vmin: Lower end of the colours; `None` means 0.
@@ -110,7 +110,7 @@ def _blocks(
     for start in range(0, len(columns), size):
         names = columns[start : start + size]
         lines += [Text()] if lines else []
-        header = _vertical(names) if vertical else _horizontal(names, cell)
+        header = _vertical(names) if vertical else ["".join(set_cell_size(name, cell) for name in names)]
         lines += [Text(" " * (label_width + 1) + line) for line in header]
         for name, row in zip(rows, fractions[:, start : start + size], strict=True):
             line = Text(_right(name, label_width) + " ")
@@ -122,18 +122,11 @@ def _blocks(
 
 def _cell(fraction: float, cell: int, system: ColorSystem | None, gap: bool) -> Text:
     full = cell - 1 if gap else cell
-    text = Text()
-    if system:
-        # Downgraded here, because rich caches a style's codes and would reuse them for another kind of terminal.
-        colour = Color.from_rgb(*rgb(fraction)).downgrade(system)
-        text.append(" " * full, Style(bgcolor=colour))
-    else:
-        text.append(shade(fraction) * full)
-    return text.append(" " * (cell - full))
-
-
-def _horizontal(names: tuple[str, ...], cell: int) -> list[str]:
-    return ["".join(set_cell_size(name, cell) for name in names)]
+    if not system:
+        return Text(shade(fraction) * full + " " * (cell - full))
+    # Downgraded here, because rich caches a style's codes and would reuse them for another kind of terminal.
+    colour = Color.from_rgb(*rgb(fraction)).downgrade(system)
+    return Text().append(" " * full, Style(bgcolor=colour)).append(" " * (cell - full))
 
 
 def _vertical(names: tuple[str, ...]) -> list[str]:
@@ -182,9 +175,8 @@ def _rendered(lines: list[Text], system: ColorSystem | None, width: int) -> str:
     if system is None:
         return "\n".join(line.plain.rstrip() for line in lines)
     file = io.StringIO()
-    console = Console(
-        file=file, force_terminal=True, color_system="truecolor", width=width, no_color=False, legacy_windows=False
-    )
+    options: Any = {"force_terminal": True, "color_system": "truecolor", "no_color": False, "legacy_windows": False}
+    console = Console(file=file, width=width, **options)
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
     return file.getvalue().rstrip("\n")

@@ -19,12 +19,9 @@ class Labels(NamedTuple):
 
     @classmethod
     def of(cls, name: str, tokens: Any, size: int) -> "Labels":
-        """Return the labels of an axis: tokens, or by default positions from 0.
+        """Return the labels of an axis ("rows" or "columns"): tokens, or by default positions from 0.
 
-        Args:
-            name: "rows" or "columns".
-            tokens: Text, bytes or numbers; if there are fewer than `size`, the rest is padding.
-            size: Size of the axis, T or S.
+        Tokens can be text, bytes or numbers; if there are fewer than `size` (T or S), the rest is padding.
 
         Raises:
             ValueError: `tokens` is not a list, is empty, or has more than `size` elements.
@@ -37,9 +34,7 @@ class Labels(NamedTuple):
         query, letter = NAMES[name]
         tokens = tokens.numpy() if hasattr(tokens, "numpy") else tokens
         if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
-            raise ValueError(
-                f"{name}: expected a list of {query} tokens, for instance text.split(). Received: {tokens!r}."
-            )
+            raise ValueError(f"{name}: expected a list of {query} tokens, such as text.split(). Received: {tokens!r}.")
         texts = tuple(readable(token) for token in tokens)
         if not texts:
             raise ValueError(f"{name}: expected at least one token. Leave {name} out to show positions.")
