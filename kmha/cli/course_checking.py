@@ -198,11 +198,10 @@ def _show_details(out: Console, grade: Grade) -> None:
 
 def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
     """Print one check: its verdict, its points, what it checks, and what is wrong."""
-    holds = outcome.problem is None
-    out.print(Text.assemble("  ", ("✓", "green") if holds else ("✗", "red"), "  "), end="")
+    sign = rendering.sign(outcome)
+    out.print(Text.assemble("  ", (sign, {"✓": "green", "✗": "red"}.get(sign, "")), "  "), end="")
     points = f"{outcome.points} of {outcome.check.points}".rjust(8)
-    unpaid = " (counts once a result is right)" if holds and not outcome.points else ""
-    out.print(Text(f"{points}  {outcome.check.says}{unpaid}"), soft_wrap=True)
+    out.print(Text(f"{points}  {rendering.claim(outcome)}"), soft_wrap=True)
     if wrong is not None:
         _print_block(out, wrong, indent=15, style="yellow")
 

@@ -190,6 +190,15 @@ def test_left_out_files_are_reported():
     assert "anna: link.py is left out: it is a link." in graded.output
 
 
+def test_invalid_archive_is_reported():
+    _hand_in({"anna": RIGHT})
+    Path("in/bob.zip").write_text("no archive")
+    graded = _run("grade", "in")
+    assert graded.exit_code == 0
+    assert "bob: bob.zip could not be opened (not a zip file).\n" in graded.output
+    assert "bob: No answer was found, so this submission gets 0 points.\n" in graded.output
+
+
 def test_grade_refuses_without_protection(monkeypatch):
     _hand_in({"anna": RIGHT})
     monkeypatch.setattr(limits, "missing", lambda: ["using the network", "changing your files"])

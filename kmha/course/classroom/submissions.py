@@ -78,7 +78,10 @@ def read(id: str, path: Path, assignments: Sequence[Assignment]) -> Submission:
     with ExitStack() as stack:
         for entry in _in_order(entries(path, reader.note, stack), assignments):
             reader.add(entry)
-    return Submission(id, reader.answers(), tuple(reader.notes))
+    answers = reader.answers()
+    if not answers:
+        reader.note("No answer was found, so this submission gets 0 points.")
+    return Submission(id, answers, tuple(reader.notes))
 
 
 def clean(text: str) -> str:

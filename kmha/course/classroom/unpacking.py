@@ -121,6 +121,9 @@ def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], arc
         return
     try:
         yield from _of_archive(path, note, archives)
+    except zipfile.BadZipFile as error:
+        reason = str(error).removeprefix("File is ").rstrip(".")  # "File is not a zip file"
+        note(f"{within} could not be opened ({reason}).")
     except Exception as error:  # a damaged archive can raise almost anything
         note(f"{within} is left out: {error}.")
 

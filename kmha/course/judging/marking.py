@@ -37,6 +37,11 @@ class Outcome:
     points: int
     problem: str | None
 
+    @property
+    def pending(self) -> bool:
+        """True if the check passes, but earns nothing until another check passes."""
+        return self.problem is None and self.points < self.check.points
+
 
 @dataclasses.dataclass(frozen=True)
 class NamedMistake:

@@ -36,7 +36,8 @@ def text(title: str, grade: Grade, seed: int) -> str:
     lines = [headline(title, grade), ""]
     if grade.error is None:
         lines += [
-            f"{'ok' if each.problem is None else '--':>4}  {points}  {says}" for each, points, says in _rows(grade)
+            f"{'' if each.pending else 'ok' if each.problem is None else '--':>4}  {points}  {says}"
+            for each, points, says in _rows(grade)
         ]
     for heading, body in _parts(grade):
         lines += ["", f"{heading}:", *(f"  {line}" for line in body.splitlines())]
@@ -49,7 +50,7 @@ def page(title: str, grade: Grade, seed: int) -> str:
     pieces = [f'<p><b style="color:{color}">{html.escape(headline(title, grade))}</b></p>']
     if grade.error is None:
         rows = "".join(
-            f"<tr><td>{'✓' if each.problem is None else '✗'}</td><td>{html.escape(points)}</td>"
+            f"<tr><td>{sign(each)}</td><td>{html.escape(points)}</td>"
             f'<td style="text-align:left">{html.escape(says)}</td></tr>'
             for each, points, says in _rows(grade)
         )
@@ -126,17 +127,33 @@ def _parts(grade: Grade) -> Iterator[tuple[str, str]]:
         yield "Your code printed", grade.printed.rstrip()
 
 
+def sign(outcome: Outcome) -> str:
+    """Return the sign of an outcome: passed, not passed, or not yet worth anything."""
+    return "–" if outcome.pending else "✓" if outcome.problem is None else "✗"
+
+
+def claim(outcome: Outcome) -> str:
+    """Return what a check checks, and when it earns its points if it does not yet."""
+    noun = "point" if outcome.check.points == 1 else "points"
+    return outcome.check.says + (f" (earns its {noun} once a result is right)" if outcome.pending else "")
+
+
 def outcomes(grade: Grade) -> Iterator[tuple[Outcome, str | None]]:
-    """Yield each outcome with its problem; "as above" if an earlier check has the same."""
-    known: set[str] = set()
+    """Yield each outcome with its problem. A problem that an earlier check has too is not repeated."""
+    known: dict[str, str] = {}  # layer of the first check by problem
     for each in grade.outcomes:
-        yield each, "as above" if each.problem in known else each.problem
-        known.update(filter(None, [each.problem]))
+        layer = known.get(each.problem or "")
+        again = (
+            "the same problem as above" if layer == each.check.layer else "not checked, because of the problem above"
+        )
+        yield each, again if layer else each.problem
+        if each.problem:
+            known.setdefault(each.problem, each.check.layer)
 
 
 def _rows(grade: Grade) -> Iterator[tuple[Outcome, str, str]]:
     for each, problem in outcomes(grade):
-        says = each.check.says if problem is None else f"{each.check.says}: {problem}"
+        says = claim(each) if problem is None else f"{claim(each)}: {problem}"
         yield each, f"{each.points} of {each.check.points}", says
 
 

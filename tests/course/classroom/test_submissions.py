@@ -158,4 +158,7 @@ def test_notebook_with_too_much_code_is_noted(tmp_path, doubling):
     text = _notebook(doubling, ANSWER + ";".join(["x = 1"] * 6_000))
     found = read("anna", _folder(tmp_path, {"a1.ipynb": text}), [doubling])
     assert found.answers == {}
-    assert found.notes == ("a1.ipynb is left out: it has more than 5,000 statements.",)
+    assert found.notes == (
+        "a1.ipynb is left out: it has more than 5,000 statements.",
+        "No answer was found, so this submission gets 0 points.",
+    )

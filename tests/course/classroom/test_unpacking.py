@@ -108,7 +108,7 @@ def test_limits(tmp_path, monkeypatch):
 
 def test_invalid_archive(tmp_path):
     (tmp_path / "a.zip").write_text("no archive")
-    assert _read(tmp_path) == ({}, ["a.zip is left out: File is not a zip file."])
+    assert _read(tmp_path) == ({}, ["a.zip could not be opened (not a zip file)."])
 
 
 def test_damaged_archive(tmp_path):

@@ -102,4 +102,25 @@ def test_where_it_differs():
 def test_repeated_problems_are_not_repeated():
     outcomes = tuple(Outcome(each.check, 0, "it raises") for each in WRONG.outcomes)
     grade = dataclasses.replace(WRONG, outcomes=outcomes)
-    assert [says for _, says in rendering.outcomes(grade)] == ["it raises", *["as above"] * (len(outcomes) - 1)]
+    assert [says for _, says in rendering.outcomes(grade)] == [
+        "it raises",
+        *["the same problem as above"] * (len(outcomes) - 1),
+    ]
+
+
+def test_check_that_a_wrong_shape_prevents():
+    checks = [Check(layer, layer, 1, lambda rng: {}) for layer in ("signature", "shape", "values")]
+    problems = None, "it has the shape (2,).", "it has the shape (2,)."
+    outcomes = tuple(Outcome(check, 0, problem) for check, problem in zip(checks, problems, strict=True))
+    grade = dataclasses.replace(WRONG, outcomes=outcomes, mistake=None, case=None, printed="")
+    assert [says for _, says in rendering.outcomes(grade)][1:] == [
+        "it has the shape (2,).",
+        "not checked, because of the problem above",
+    ]
+    assert [rendering.sign(each) for each in outcomes] == ["–", "✗", "✗"]
+    assert rendering.sign(RIGHT.outcomes[0]) == "✓"
+    earns = "signature (earns its point once a result is right)"
+    assert f"\n      0 of 1  {earns}\n  --  0 of 1  shape: " in rendering.text("The title", grade, 7)
+    assert f'<tr><td>–</td><td>0 of 1</td><td style="text-align:left">{earns}</td></tr>' in rendering.page(
+        "The title", grade, 7
+    )
