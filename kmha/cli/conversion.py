@@ -80,6 +80,27 @@ def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_
     return 0
 
 
+def show_file(in_file: Path, heads: int | None, prefix: str | None) -> int:
+    """Print the layout and the arrays of a file."""
+    from kmha.interchange.files import read_file
+
+    try:
+        weights = _part(read_file(in_file), prefix)
+        sentence = _recognised(in_file, weights, heads)[1]
+    except ValueError as error:
+        raise click.ClickException(_with_options(str(error))) from None
+    table = Table(title=escape(in_file.name), title_justify="left")
+    table.add_column("array", overflow="fold")
+    table.add_column("shape", no_wrap=True)
+    for name in weights:
+        table.add_row(*_cells(name, weights))
+    screen = common.screen()
+    screen.print(sentence, markup=False)
+    screen.print(table)
+    screen.print("Add --to and a layout to see what it would become. `kmha convert --list` prints the layouts.")
+    return 0
+
+
 def print_layouts(json_file: Path | None = None) -> int:
     """Print all layouts."""
     from kmha.interchange import LAYOUTS

@@ -230,7 +230,7 @@ def train(**options: Any) -> None:
 @click.argument("in_file", metavar="IN", type=EXISTING, required=False)
 @click.argument("out_file", metavar="[OUT]", type=FILE, required=False, callback=in_a_folder)
 @click.option("--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Layout of IN.")
-@click.option("--to", "target", metavar="LAYOUT", help="Layout of OUT.")
+@click.option("--to", "target", metavar="LAYOUT", help="Layout of OUT; required with OUT.")
 @click.option(
     "--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the shapes do not determine it."
 )
@@ -250,7 +250,8 @@ def convert(
 
     Reads .weights.h5, .keras, .npz, .safetensors, and torch's .pt, .pth and .bin; writes all of these except .keras. No
     code in a file is run. Prints which array became which, and what was folded, left out or filled with zeros.
-    Without OUT, nothing is written. The exit status is 2 if the weights do not determine their layout.
+    Without OUT, kmha only shows what it would do, and without --to as well, what IN holds. The exit status is 2 if the
+    weights do not determine their layout.
 
     \b
     Examples:
@@ -266,5 +267,7 @@ def convert(
     if in_file is None:
         raise click.UsageError("Missing argument 'IN', a file of weights.")
     if options["target"] is None:
+        if not (out_file or json_file or options["fold"]) and options["source"] == conversion.AUTO:
+            raise SystemExit(conversion.show_file(in_file, options["heads"], options["prefix"]))
         raise click.UsageError("Missing option '--to', a layout. `kmha convert --list` prints them.")
     raise SystemExit(conversion.convert_file(in_file, out_file, conversion.Conversion(**options), json_file))

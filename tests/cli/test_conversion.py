@@ -92,6 +92,16 @@ def test_without_out_nothing_is_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["attention.npz"]
 
 
+def test_without_to_the_file_is_shown(tmp_path):
+    write_file("attention.npz", PACKED)
+    result = _run("attention.npz", "--heads", "2")
+    assert result.exit_code == 0
+    assert "Recognised as torch (torch.nn.MultiheadAttention, packed" in _words(result)
+    assert "│ in_proj_weight  │ (18, 6) │" in result.output
+    assert "Add --to and a layout to see what it would become." in _words(result)
+    assert [path.name for path in tmp_path.iterdir()] == ["attention.npz"]
+
+
 def test_what_is_folded_is_said():
     weights = {name: array for name, array in canonical.read(_builtin()).items() if name != "query/bias"}
     weights["query/bias"] = np.zeros((H, O), "float32")
@@ -161,7 +171,11 @@ def test_parts_of_a_model_that_fit_are_named():
     ("arguments", "status", "message"),
     [
         ([], 2, "Missing argument 'IN'"),
-        (["a.npz"], 2, "Missing option '--to', a layout. `kmha convert --list` prints them."),
+        (["a.npz", "b.npz"], 2, "Missing option '--to', a layout. `kmha convert --list` prints them."),
+        (["a.npz", "--from", "torch"], 2, "Missing option '--to', a layout."),
+        (["a.npz", "--json", "a.json"], 2, "Missing option '--to', a layout."),
+        (["a.npz", "--prefix", "x."], 2, "no name begins with 'x.'."),
+        (["text.npz"], 1, "text.npz cannot be read as .npz"),
         (["none.npz", "--to", "ours"], 2, "'none.npz' does not exist"),
         (["a.npz", "b.npz", "--to", "kera"], 2, "Invalid value for '--to': There is no layout 'kera'."),
         (["a.npz", "b.npz", "--to", "auto"], 2, "Invalid value for '--to': There is no layout 'auto'"),
