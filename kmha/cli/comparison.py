@@ -108,7 +108,8 @@ def _differences() -> list[dict[str, str]]:
 
 
 def _verdict(report: Any) -> str:
-    cases = f"{report.cases} cases (seed {report.seed}), forward and gradients"
+    count = f"{report.cases} cases (seed {report.seed})"
+    cases = f"{count}, forward and gradients"
     if report.interrupted:
         cases += ", then interrupted"
     if report.agrees:
@@ -117,6 +118,8 @@ def _verdict(report: Any) -> str:
     failing = len({found.case for found in report.failures})
     apart = f"{first.result} differs from the {first.against} by {first.relative:.2g} of its largest element"
     why = escape(first.said or apart)
+    if all(found.result == "all" for found in report.failures):
+        return f"[bold red]The layer raised an error in {failing} of {count}[/]. In the smallest one, {why}."
     return f"[bold red]{failing} of {cases}, differ[/]. In the smallest case, in {first.mode} mode: {why}."
 
 

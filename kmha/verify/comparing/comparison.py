@@ -15,7 +15,7 @@ from kmha.verify import tolerance
 from kmha.verify.comparing import expected
 from kmha.verify.comparing.cases import Case, draw_case, dtype_of
 from kmha.verify.comparing.report import Measurement, Report
-from kmha.verify.comparing.running import MODES, WIDEST, BuiltLayer, Results
+from kmha.verify.comparing.running import MODES, WIDEST, BuiltLayer, Results, WeightsDoNotFit
 from kmha.verify.comparing.shrinking import shrink
 from kmha.verify.wording import error_text
 
@@ -158,12 +158,18 @@ def _wrong_metadata(layer: BuiltLayer) -> Iterator[Measurement]:
                 yield Measurement(layer.case, "eager", "built-in", name, math.inf, math.inf, said)
 
 
+class NotBuilt(str):
+    """The text of an error that the constructor or `build` raised."""
+
+
 def _built(layer_class: Any, case: Case) -> BuiltLayer | str:
     """Return the layer, or its error's text: the layer is untrusted, so any error is a finding."""
     try:
         return BuiltLayer(layer_class, case)
-    except Exception as error:
+    except WeightsDoNotFit as error:
         return error_text(error)
+    except Exception as error:
+        return NotBuilt(error_text(error))
 
 
 def _run(layer: BuiltLayer | str, mode: str, upstream: np.ndarray) -> Results | str:
@@ -184,9 +190,10 @@ def _differences(
         # Failing in the same way is agreement too. The messages differ in the layer's name.
         same = difflib.SequenceMatcher(None, str(ours), str(theirs)).ratio() > 0.8
         off = 0.0 if same else math.inf
-        yield Measurement(
-            case, mode, against, "all", off, off, ours if isinstance(ours, str) else f"the other raised {theirs}"
-        )
+        said = str(ours) if isinstance(ours, str) else f"the other raised {theirs}"
+        if isinstance(ours, NotBuilt):
+            said = f"it could not be built with the built-in's arguments: {ours}"
+        yield Measurement(case, mode, against, "all", off, off, said)
         return
     gradients = [np.max(np.abs(theirs[name]), initial=0.0) for name in theirs if name.startswith("d ")]
     for name, array in theirs.items():
