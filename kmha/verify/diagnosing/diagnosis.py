@@ -13,7 +13,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.trials import Sizes
-from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, smallest_case
+from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.mistakes import Mistake
 
 RIGHT, KNOWN, UNKNOWN, RAISES = "right", "known", "unknown", "raises"
@@ -185,9 +185,10 @@ def _judge(
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     report("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
+    fitting = _plausible(fitting, sizes, answered)
     if not fitting and any(_is_informative(result) for result in answered):
         report("comparing with every pair of mistakes")
-        fitting = matching.pairs(answered, candidate.chain)
+        fitting = _plausible(matching.pairs(answered, candidate.chain), sizes, answered)
     report("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
@@ -195,6 +196,18 @@ def _judge(
     report("describing the difference")
     clue = find_clue(candidate, sizes, answered)
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)
+
+
+def _plausible(fitting: list[Match], sizes: Sizes, results: Sequence[TrialResult]) -> list[Match]:
+    """Leave out mistakes that give the candidate's numbers only because its input is returned, or H is 1.
+
+    A single head has no order and no axis to confuse. A wrong axis of heads then gives each position its own value, or
+    a plain sum, as much simpler code does.
+    """
+    if returned_input(results):
+        return []
+    heads = ("heads-", "softmax-over-heads")
+    return [match for match in fitting if sizes.heads > 1 or not any(id.startswith(heads) for id in match.ids)]
 
 
 def _is_informative(result: TrialResult) -> bool:

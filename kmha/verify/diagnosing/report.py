@@ -124,12 +124,14 @@ def notes(found: Diagnosis) -> list[str]:
     if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict == UNKNOWN and found.clue:
-        lines.append(f"First wrong step: {found.clue.step}.")
+        lines += [f"First wrong step: {found.clue.step}."] if found.clue.step else []
         lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
     if found.verdict == RAISES:
         return lines
     if found.candidate.chain == "attention":
         lines.append(call_text(found))
+        if not found.candidate.core and found.candidate.weights_present(found.results[0].trial) == frozenset():
+            lines.append("It has no weights, so kmha compared it with attention without projections.")
         if found.convention.causal:
             lines.append("It is causal without being asked. kmha assumes that this is intended.")
     epsilon = found.results[0].trial.more.get("epsilon", EPSILON)
@@ -176,7 +178,7 @@ def to_dict(found: Diagnosis) -> dict[str, Any]:
         "sizes": dataclasses.asdict(found.sizes),
         "convention": {**dataclasses.asdict(found.convention), "weights": str(found.convention.weights)},
         "seed": found.seed,
-        "first_step": found.clue.step if found.clue else None,
+        "first_step": (found.clue.step or None) if found.clue else None,
         "pattern": list(found.clue.pattern) if found.clue else [],
         "notes": notes(found),
         "code": found.code(),

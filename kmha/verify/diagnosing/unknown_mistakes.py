@@ -35,7 +35,7 @@ class Clue:
     """The known facts about an unknown mistake.
 
     Attributes:
-        step: First step that is wrong.
+        step: First step that is wrong; "" if there is no attention at all.
         pattern: Sentences about the difference.
     """
 
@@ -46,11 +46,23 @@ class Clue:
 def find_clue(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> Clue:
     """Find the first wrong step and the pattern of the difference, with further calls."""
     wrong = [result for result in results if result.wrong]
+    if role := returned_input(results):
+        return Clue("", (f"it returns its {role} unchanged, so it does no attention",))
     shown = min(wrong, key=plainness)
     found = difference_sentences(shown, shown.right["output"], shown.right.get("returned"))
     if not shown.trial.training and not _repeats(candidate, shown):
         found.insert(0, "called twice with the same inputs, it gives two results: it is random, or keeps a state")
     return Clue(first_wrong_step(candidate, sizes, wrong), tuple(found))
+
+
+def returned_input(results: Sequence[TrialResult]) -> str:
+    """Return the input that the candidate returns unchanged in all trials: "query", "key", "value", "input", or ""."""
+    roles = [
+        role
+        for role in ("query", "key", "value")
+        if all(_same(result.answer.output, getattr(result.trial, role)) for result in results)
+    ]
+    return "input" if len(roles) > 1 else "".join(roles)
 
 
 def _repeats(candidate: Candidate, result: TrialResult) -> bool:

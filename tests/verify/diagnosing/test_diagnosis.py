@@ -9,7 +9,7 @@ import pytest
 
 import kmha
 from kmha.verify import diagnose
-from kmha.verify.diagnosing import diagnosis
+from kmha.verify.diagnosing import diagnosis, report
 from kmha.verify.diagnosing.block_candidate import BlockCandidate
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -46,6 +46,38 @@ def _assert_shown(found, **scope):
 def test_right_candidate():
     found = diagnose(kmha.MultiHeadAttention, arguments={"use_bias": False})
     assert (found.verdict, found.right, found.ids, found.wrong, found.code()) == ("right", True, (), {}, "")
+
+
+class _Unchanged(keras.layers.Layer):
+    def call(self, x):
+        return x
+
+
+class _Mean(keras.layers.Layer):
+    def call(self, x):
+        return 0 * x + keras.ops.mean(x, axis=1, keepdims=True)
+
+
+class _OwnValue(keras.layers.Layer):
+    def build(self, shape):
+        self.parts = [keras.layers.Dense(shape[-1], name=name) for name in ("query", "key", "value")]
+        for part in self.parts:
+            part.build(shape)
+
+    def call(self, x):
+        query, key, value = (part(x) for part in self.parts)
+        return value + 0 * (query + key)
+
+
+@pytest.mark.parametrize("layer", [_Unchanged, _Mean, _OwnValue])
+def test_one_head_has_no_mistake_of_heads(layer):
+    """These layers give what a softmax over a single head, or a swap of its axis, would."""
+    found = diagnose(layer)
+    assert (found.verdict, found.sizes.heads) == ("unknown", 1)
+    notes = report.notes(found)
+    assert ("It returns its input unchanged, so it does no attention." in notes) == (layer is _Unchanged)
+    unweighted = "It has no weights, so kmha compared it with attention without projections."
+    assert (unweighted in notes) == (layer is not _OwnValue)
 
 
 @pytest.mark.tensorflow

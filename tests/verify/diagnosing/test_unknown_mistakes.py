@@ -50,6 +50,10 @@ def mask_and_more(q, k, v, mask=None):
     return output if mask is None else output + 1.0 * (~mask).any(-1)[..., None]
 
 
+def query_returned(q, k, v):
+    return q
+
+
 def random(q, k, v):
     return _scores(q, k) @ v + np.random.default_rng().normal(size=q.shape)
 
@@ -69,6 +73,7 @@ def remembers(q, k, v, seen=[0.0]):  # noqa: B006 - the mistake
         (after_the_scores, unknown_mistakes.AFTER, "its scores are right, so the mistake comes after them"),
         (other_scores, unknown_mistakes.RETURNED, "its output is right"),
         (mask_and_more, unknown_mistakes.MASK, "it differs only at positions from which the mask hides something"),
+        (query_returned, "", "it returns its query unchanged, so it does no attention"),
         (random, unknown_mistakes.VALUES, "called twice with the same inputs, it gives two results"),
         (remembers, unknown_mistakes.VALUES, "called twice with the same inputs, it gives two results"),
     ],
