@@ -250,8 +250,8 @@ def convert(
 
     Reads .weights.h5, .keras, .npz, .safetensors, and torch's .pt, .pth and .bin; writes all of these except .keras. No
     code in a file is run. Prints which array became which, and what was folded, left out or filled with zeros.
-    Without OUT, kmha only shows what it would do, and without --to as well, what IN holds. The exit status is 2 if the
-    weights do not determine their layout.
+    Without OUT, kmha only shows what it would do; without OUT and --to, it shows what IN holds. The exit status is 2 if
+    the weights do not determine their layout.
 
     \b
     Examples:
