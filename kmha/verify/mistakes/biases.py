@@ -12,7 +12,6 @@ from kmha.verify.mistakes.entry import register
 
 LOOK = "the lines that add the biases, or the weights that you converted"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
-FORGOTTEN = "sbryngelson/ANEForge#253, paiml/aprender#2769, shadowpa0327/Palu#8"
 
 
 def _without(*roles: str) -> Change:
@@ -35,70 +34,47 @@ def _bias(state: State, role: str) -> np.ndarray:
     return bias
 
 
-def _each(of: Any, *roles: str) -> Change:
-    """Return a change of `weights` that applies `of` to the biases of `roles`."""
+def _each(of: Any) -> Change:
+    """Return a change of `weights` that applies `of` to the biases of query, key and value."""
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)
         state = {**state, "weights": weights}
-        return {**weights, **{f"{role}/bias": of(_bias(state, role)) for role in roles}}
+        return {**weights, **{f"{role}/bias": of(_bias(state, role)) for role in ROLES}}
 
     return change
 
 
-for _id, _says, _roles in (
-    ("bias-missing-query", "You did not add the query's bias. Add it after the product with the kernel.", ("query",)),
-    ("bias-missing-value", "You did not add the value's bias. Add it after the product with the kernel.", ("value",)),
-    (
-        "bias-missing-output",
-        "You did not add the output's bias. Add it after the product with the output kernel.",
-        ("attention_output",),
-    ),
-    (
-        "bias-missing-query-key-value",
-        "You did not add the biases of query, key and value. Add each after the product with its kernel.",
-        ROLES,
-    ),
-    (
-        "bias-missing-value-output",
-        "You did not add the biases of value and output. Add each after the product with its kernel.",
-        ("value", "attention_output"),
-    ),
-    (
-        "bias-missing-query-output",
-        "You did not add the biases of query and output. Add each after the product with its kernel.",
-        ("query", "attention_output"),
-    ),
-    (
-        "bias-missing-all",
-        "You did not add any bias. Each of the four projections has one.",
-        (*ROLES, "attention_output"),
-    ),
+for _id, _biases, _roles in (
+    ("query", "the query's bias", ("query",)),
+    ("value", "the value's bias", ("value",)),
+    ("output", "the output's bias", ("attention_output",)),
+    ("query-key-value", "the biases of query, key and value", ROLES),
+    ("value-output", "the biases of value and output", ("value", "attention_output")),
+    ("query-output", "the biases of query and output", ("query", "attention_output")),
+    ("all", "any of the four biases", (*ROLES, "attention_output")),
 ):
-    register(_id, _says, LOOK, FORGOTTEN, weights=_without(*_roles))
+    register(
+        f"bias-missing-{_id}",
+        f"You did not add {_biases}. Add each bias after the product with its kernel.",
+        LOOK,
+        "sbryngelson/ANEForge#253, paiml/aprender#2769, shadowpa0327/Palu#8",
+        weights=_without(*_roles),
+    )
 
-
-def _size_first(bias: np.ndarray) -> np.ndarray:
-    return bias.reshape(bias.shape[::-1]).T
-
-
-def _first_head(bias: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(bias[:1], bias.shape)
-
-
-for _id, _says, _change in (
+for _id, _says, _of in (
     (
         "bias-size-first",
         "You read the biases of query, key and value as (O, H). Their axes are (H, O).",
-        _each(_size_first, *ROLES),
+        lambda bias: bias.reshape(bias.shape[::-1]).T,
     ),
     (
         "bias-of-first-head",
         "You used the first head's biases of query, key and value for all heads. Each head has its own.",
-        _each(_first_head, *ROLES),
+        lambda bias: np.broadcast_to(bias[:1], bias.shape),
     ),
 ):
-    register(_id, _says, LOOK, PAPER, weights=_change)
+    register(_id, _says, LOOK, PAPER, weights=_each(_of))
 
 
 def _swapped(one: str, other: str) -> Change:
@@ -141,20 +117,19 @@ def _times(state: State, count: int) -> np.ndarray:
     return state["merged"] + count * _bias(state, "attention_output")
 
 
-register(
-    "bias-before-projection",
-    "You added the biases of query, key and value before the product with the kernel. Add them after it.",
-    LOOK,
-    PAPER,
-    biased=_before,
-)
-register(
-    "bias-per-item",
-    "You added the biases of query, key and value B times, once for each item of the batch. Add them once.",
-    LOOK,
-    PAPER,
-    biased=_per_item,
-)
+for _id, _says, _change in (
+    (
+        "bias-before-projection",
+        "You added the biases of query, key and value before the product with the kernel. Add them after it.",
+        _before,
+    ),
+    (
+        "bias-per-item",
+        "You added the biases of query, key and value B times, once for each item of the batch. Add them once.",
+        _per_item,
+    ),
+):
+    register(_id, _says, LOOK, PAPER, biased=_change)
 register(
     "bias-output-per-item",
     "You added the output's bias B times, once for each item of the batch. Add it once.",
@@ -178,8 +153,7 @@ def _averaged(state: State, right: Step) -> Any:
 
 register(
     "bias-output-averaged",
-    "You divided the output by the number of heads, bias and all. Sum the heads' projections instead of "
-    "averaging them.",
+    "You divided the output by the number of heads, bias and all. Sum the heads' projections.",
     "the sum over the heads",
     "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
     output=_averaged,

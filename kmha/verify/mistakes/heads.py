@@ -9,6 +9,7 @@ from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, 
 from kmha.verify.mistakes.entry import register
 
 LOOK = "the line that splits the projections into heads"
+ORDER = "the order of projecting and splitting"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
 
 
@@ -33,8 +34,7 @@ def _size_first(array: np.ndarray) -> np.ndarray:
 
 register(
     "heads-reshaped",
-    "You split the heads with a reshape alone, which mixes positions and features. Reshape to (B, P, H, O), "
-    "then transpose to (B, H, P, O).",
+    "You split the heads with a reshape alone. Reshape to (B, P, H, O), then transpose to (B, H, P, O).",
     LOOK,
     "reczoo/FuxiCTR#30",
     heads=_roles(_reshaped),
@@ -49,8 +49,7 @@ def _merged_so(state: State, right: Step) -> Any:
 
 register(
     "heads-reshaped-and-merged",
-    "You split and merged the heads with reshapes alone, so each head is made of neighbouring positions. "
-    "Transpose after splitting and before merging.",
+    "You split and merged the heads with reshapes alone. Transpose after splitting and before merging.",
     LOOK,
     "reczoo/FuxiCTR#30, 649453932/Chinese-Text-Classification-Pytorch#53",
     heads=_roles(_reshaped),
@@ -59,8 +58,7 @@ register(
 for _role in ROLES:
     register(
         f"heads-reshaped-{_role}",
-        f"You split the heads of the {_role} with a reshape alone. Reshape it to (B, P, H, O), then transpose "
-        "it to (B, H, P, O).",
+        f"You split the heads of the {_role} with a reshape alone. Reshape to (B, P, H, O), then transpose.",
         LOOK,
         "reczoo/FuxiCTR#30",
         heads=_roles(_reshaped, (_role,)),
@@ -74,10 +72,6 @@ register(
 )
 
 
-def _not_transposed(state: State, right: Step) -> Any:
-    return dict(state["biased"])
-
-
 def _unmasked(state: State, right: Step) -> Any:
     if state["trial"].masked:
         raise ImpossibleError("the mask does not fit a product over the heads")
@@ -86,11 +80,10 @@ def _unmasked(state: State, right: Step) -> Any:
 
 register(
     "heads-attend-to-heads",
-    "You did not move the heads before the positions, so at each position the heads attend to each other. "
-    "Transpose to (B, H, P, O).",
+    "You let the heads of a position attend to each other. Transpose to (B, H, P, O) before the product.",
     LOOK,
     PAPER,
-    heads=_not_transposed,
+    heads=lambda state, right: dict(state["biased"]),
     allowed=_unmasked,
     dropped=lambda state, right: state["scores"],
     mixed=lambda state, right: np.swapaxes(right(state), 1, 2),
@@ -106,35 +99,24 @@ def _head(index: int, roles: tuple[str, ...] = ROLES) -> Change:
     return change
 
 
-register(
-    "heads-all-first",
-    "You computed every head as the first one. Each head has its own query, key and value.",
-    "the loop over the heads",
-    PAPER,
-    heads=_head(0),
-)
-register(
-    "heads-all-last",
-    "You computed every head as the last one, perhaps because you read a loop's variable after the loop. "
-    "Compute each head from its own query, key and value.",
-    "the loop over the heads",
-    PAPER,
-    heads=_head(-1),
-)
-register(
-    "heads-one-key-value",
-    "You used the first head's key and value in all heads. Each head has its own.",
-    LOOK,
-    PAPER,
-    heads=_head(0, ("key", "value")),
-)
-register(
-    "heads-one-query",
-    "You used the first head's query in all heads. Each head has its own.",
-    LOOK,
-    PAPER,
-    heads=_head(0, ("query",)),
-)
+LOOP = "the loop over the heads"
+for _id, _says, _look, _change in (
+    (
+        "all-first",
+        "You computed every head as the first one. Compute each by itself.",
+        LOOP,
+        _head(0),
+    ),
+    (
+        "all-last",
+        "You computed every head as the last one (perhaps by a loop's variable after it). Compute each by itself.",
+        LOOP,
+        _head(-1),
+    ),
+    ("one-key-value", "You used the first head's key and value in all heads.", LOOK, _head(0, ("key", "value"))),
+    ("one-query", "You used the first head's query in all heads. Each head has its own.", LOOK, _head(0, ("query",))),
+):
+    register(f"heads-{_id}", _says, _look, PAPER, heads=_change)
 
 
 def _split_input(state: State, right: Step) -> Any:
@@ -155,9 +137,8 @@ def _split_input(state: State, right: Step) -> Any:
 
 register(
     "heads-split-input",
-    "You split the input's features into heads before projecting, so a head sees only its part of them. "
-    "Project all features, then split.",
-    "the order of projecting and splitting",
+    "You split the input into heads before projecting, so a head sees only its part. Project all features, then split.",
+    ORDER,
     "MarcoMeter/episodic-transformer-memory-ppo#22, aladdinpersson/Machine-Learning-Collection#3",
     projected=_split_input,
 )
@@ -181,9 +162,8 @@ def _split_input_first(state: State, right: Step) -> Any:
 
 register(
     "heads-split-input-one-kernel",
-    "You split the input's features into heads and projected all parts with one small kernel. Project all "
-    "features with the full kernel, then split.",
-    "the order of projecting and splitting",
+    "You split the input into heads and projected all parts with one small kernel. Project all features, then split.",
+    ORDER,
     "MarcoMeter/episodic-transformer-memory-ppo#22",
     projected=_split_input_first,
 )

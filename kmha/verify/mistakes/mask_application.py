@@ -14,15 +14,8 @@ from kmha.verify.mistakes.mask_choice import allowed_without, parts_of
 
 LOOK = "the line that applies the mask to the logits"
 PAPER = "Vaswani et al. 2017, section 3.2.3: illegal connections are set to -∞"
-
-
-def _added(number: float) -> Change:
-    """Return a change that adds `number` to the masked logits."""
-    return lambda state, right: state["scaled"] + np.where(state["allowed"], 0.0, number)
-
-
-def _filled(number: float) -> Change:
-    return lambda state, right: np.where(state["allowed"], state["scaled"], number)
+ASKED = "asked in huggingface/transformers#24897"
+LEAK = "huggingface/transformers#10484"
 
 
 def _drowned(state: State, right: Step) -> Any:
@@ -31,77 +24,45 @@ def _drowned(state: State, right: Step) -> Any:
     return np.where(state["allowed"], drowned, -np.inf) if state["trial"].masked else right(state)
 
 
-def _masked_trial(change: Change) -> Change:
-    """Return a change for trials with a mask; without one, such code does nothing."""
-
-    def changed(state: State, right: Step) -> Any:
-        return change(state, right) if state["trial"].masked else right(state)
-
-    return changed
+def _zeroes_allowed(state: State, right: Step) -> Any:
+    return state["scaled"] * ~state["allowed"] if state["trial"].masked else right(state)
 
 
+for _id, _number, _did, _source in (
+    ("added-ones", -1.0, "added the mask as 1 and 0, so hidden logits lose only 1", "huggingface/transformers#41443"),
+    ("added-opposite-ones", 1.0, "added the inverted mask as 1 and 0, so hidden logits gain 1", ASKED),
+    ("adds-10", -10.0, "added only -10 to hidden logits, so each still gets exp(-10) times its weight", LEAK),
+    ("adds-100", -100.0, "added only -100 to hidden logits, so large ones leak", LEAK),
+    ("adds-10000", -1e4, "added only -10,000 to hidden logits, so logits in the thousands leak", LEAK),
+):
+    register(
+        f"mask-{_id}",
+        f"You {_did}. Set them to -∞.",
+        LOOK,
+        _source,
+        masked=lambda state, right, number=_number: state["scaled"] + np.where(state["allowed"], 0.0, number),
+    )
+for _number in (10, 100, 10000):
+    register(
+        f"mask-fills-{_number}",
+        f"You set hidden logits to -{_number:,}, so rows whose allowed logits are as low attend to them. Set them to -∞.",
+        LOOK,
+        LEAK,
+        masked=lambda state, right, number=_number: np.where(state["allowed"], state["scaled"], -number),
+    )
 for _id, _says, _source, _change in (
-    (
-        "mask-added-ones",
-        "You added the mask to the logits as 1 and 0, so hidden logits lose only 1. Set them to -∞.",
-        "huggingface/transformers#41443",
-        _added(-1.0),
-    ),
-    (
-        "mask-added-opposite-ones",
-        "You added the inverted mask to the logits as 1 and 0, so hidden logits gain 1. Set them to -∞.",
-        "asked in huggingface/transformers#24897",
-        _added(1.0),
-    ),
     (
         "mask-zeroes-logits",
         "You set hidden logits to 0 (by multiplying with the mask, or filling in 1e-9), so each hidden position "
         "still gets the weight exp(0) = 1 before normalization. Set them to -∞.",
         "georg-wolflein/good-features#1, awslabs/gluonts#1401, hyunwoongko/transformer#10",
-        _filled(0.0),
+        lambda state, right: np.where(state["allowed"], state["scaled"], 0.0),
     ),
     (
         "mask-zeroes-allowed",
         "You multiplied the logits by the inverted mask, which sets the allowed ones to 0. Set the hidden ones to -∞.",
         "explained in huggingface/transformers#542",
-        _masked_trial(lambda state, right: state["scaled"] * ~state["allowed"]),
-    ),
-    (
-        "mask-adds-10",
-        "You added only -10 to hidden logits, so each still gets exp(-10) times its weight. Set them to -∞.",
-        "huggingface/transformers#10484",
-        _added(-10.0),
-    ),
-    (
-        "mask-adds-100",
-        "You added only -100 to hidden logits, so large ones leak. Set them to -∞.",
-        "huggingface/transformers#10484",
-        _added(-100.0),
-    ),
-    (
-        "mask-adds-10000",
-        "You added only -10,000 to hidden logits, so logits in the thousands leak. Set them to -∞.",
-        "huggingface/transformers#10484",
-        _added(-1e4),
-    ),
-    (
-        "mask-fills-10",
-        "You set hidden logits to -10, so each hidden position still gets the weight exp(-10) before normalization. "
-        "Set them to -∞.",
-        "huggingface/transformers#10484",
-        _filled(-10.0),
-    ),
-    (
-        "mask-fills-100",
-        "You set hidden logits to -100, so rows whose allowed logits are as low attend to them. Set them to -∞.",
-        "huggingface/transformers#10484",
-        _filled(-100.0),
-    ),
-    (
-        "mask-fills-10000",
-        "You set hidden logits to -10,000, so rows whose allowed logits are as low attend to them. Set them to -∞.",
-        "huggingface/transformers#10484",
-        _filled(-1e4),
+        _zeroes_allowed,
     ),
     (
         "mask-fills-least",
@@ -117,8 +78,7 @@ for _id, _says, _source, _change in (
     ),
     (
         "mask-drowns-logits",
-        "You added -1e9 to the allowed logits too. In float32 that rounds them away, and all get equal "
-        "scores. Leave allowed logits as they are.",
+        "You added -1e9 to allowed logits too, so float32 rounds all to one number. Leave allowed logits as they are.",
         "harvard-edge/cs249r_book#1785",
         _drowned,
     ),
@@ -132,8 +92,8 @@ for _id, _says, _source, _change in (
     register(_id, _says, LOOK, _source, masked=_change)
 
 
-def _divided(scores: np.ndarray) -> np.ndarray:
-    return scores / scores.sum(-1, keepdims=True)
+def _masked_softmax(state: State) -> np.ndarray:
+    return softmax(state["scaled"]) * state["allowed"]
 
 
 def _empty_is_nan(state: State, right: Step) -> Any:
@@ -146,14 +106,13 @@ for _id, _says, _source, _change in (
         "mask-after-softmax",
         "You applied the mask after the softmax, so rows sum to less than one. Mask the logits instead.",
         "huggingface/pytorch-image-models#2236",
-        lambda state, right: softmax(state["scaled"]) * state["allowed"],
+        lambda state, right: _masked_softmax(state),
     ),
     (
         "mask-after-softmax-renormalised",
-        "You applied the mask after the softmax and divided each row by its new sum, which is 0 where hidden "
-        "logits are far larger than the others. Mask the logits instead.",
+        "You masked after the softmax and divided rows by their new sums, which may be 0. Mask the logits instead.",
         "abisee/pointer-generator#88",
-        lambda state, right: _divided(softmax(state["scaled"]) * state["allowed"]),
+        lambda state, right: _masked_softmax(state) / _masked_softmax(state).sum(-1, keepdims=True),
     ),
     (
         "mask-infinite-after-softmax",
@@ -163,15 +122,13 @@ for _id, _says, _source, _change in (
     ),
     (
         "mask-adds-1e9-after-softmax",
-        "You added -1e9 after the softmax, so hidden scores are huge and negative. Add it to the logits, "
-        "before the softmax.",
+        "You added -1e9 after the softmax, so hidden scores are huge and negative. Add it to the logits.",
         "lucidrains/memory-compressed-attention#2",
         lambda state, right: softmax(state["scaled"]) + np.where(state["allowed"], 0.0, -1e9),
     ),
     (
         "mask-empty-row-nan",
-        "You returned NaN for a row with nothing to attend to, because all of its logits are -∞. Return zeros "
-        "for such a row.",
+        "You returned NaN for a row with nothing to attend to, whose logits are all -∞. Return zeros for such a row.",
         "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         _empty_is_nan,
     ),
@@ -195,17 +152,13 @@ register(
 )
 
 
-def _without_padding(state: State, roles: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return the inputs, with zeros at padding for `roles`."""
-    inputs, mask = state["inputs"], state["trial"].key_mask
+def _without_padding(state: State, right: Step) -> dict[str, np.ndarray]:
+    """Return the inputs, with zeros at padding in key and value."""
+    inputs, mask = right(state), state["trial"].key_mask
     if mask is None:
         return inputs
     real = mask[:, None, :, None] if state["trial"].core else mask[..., None]
-    return {**inputs, **{role: inputs[role] * real for role in roles}}
-
-
-def _unpadded(state: State, _: Step) -> np.ndarray:
-    return allowed_without(state, "key_mask")
+    return {**inputs, "key": inputs["key"] * real, "value": inputs["value"] * real}
 
 
 def _zeroed_heads(role: str) -> Change:
@@ -216,30 +169,21 @@ def _zeroed_heads(role: str) -> Change:
     return change
 
 
-register(
-    "padding-zeroes-inputs",
-    "You set the input to 0 at padding but still attend to it. Mask the logits at padding.",
-    "the lines that use the padding mask",
-    "castorini/castor#176",
-    inputs=lambda state, right: _without_padding({**state, "inputs": right(state)}, ("key", "value")),
-    allowed=_unpadded,
-)
-for _role in ("key", "value"):
+for _id, _what, _changes in (
+    ("inputs", "input", {"inputs": _without_padding}),
+    ("key", "key", {"heads": _zeroed_heads("key")}),
+    ("value", "value", {"heads": _zeroed_heads("value")}),
+):
     register(
-        f"padding-zeroes-{_role}",
-        f"You set the {_role} to 0 at padding, so padding keeps its share of the softmax. Mask the logits at padding.",
+        f"padding-zeroes-{_id}",
+        f"You set the {_what} to 0 at padding, so padding keeps its share of the softmax. Mask the logits at padding.",
         "the lines that use the padding mask",
         "castorini/castor#176",
-        heads=_zeroed_heads(_role),
-        allowed=_unpadded,
+        **_changes,
+        allowed=lambda state, right: allowed_without(state, "key_mask"),
     )
 
 DTYPE = "the dtype of logits and mask"
-
-
-def _half(array: Any) -> np.ndarray:
-    """Round to float16, where what is too large becomes infinite."""
-    return np.asarray(array).astype("float16").astype("float64")
 
 
 def _in_half(change: Change) -> Change:
@@ -260,8 +204,7 @@ def _overflowing(state: State, right: Step) -> Any:
 
 register(
     "half-logits-overflow",
-    "You multiplied query and key in float16 before scaling, which overflows, so rows are NaN. Scale the "
-    "query first, or multiply in float32.",
+    "You multiplied query and key in float16 before scaling, which overflows. Scale first, or multiply in float32.",
     "the product of query and key: its dtype, and where you scale",
     "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
     logits=_in_half(_overflowing),
@@ -276,8 +219,7 @@ def _times_infinity(state: State, right: Step) -> Any:
 
 register(
     "half-mask-times-infinity",
-    "You added (1 - mask) · -1e9 in float16, where -1e9 is -∞ and 0 · -∞ is NaN. Add float16's lowest number, "
-    "or select with `where`.",
+    "You added (1 - mask) · -1e9 in float16, where it is 0 · -∞: NaN. Add float16's lowest number, or use `where`.",
     DTYPE,
     "google/flax#982, openai/gpt-2#122",
     masked=_in_half(_times_infinity),
@@ -285,8 +227,7 @@ register(
 )
 register(
     "half-mask-infinite",
-    "You added -1e9 in float16, where it is -∞, so a row with nothing to attend to is NaN. Add float16's "
-    "lowest number.",
+    "You added -1e9 in float16, where it is -∞: a row of these is NaN. Add float16's lowest number.",
     DTYPE,
     "facebookresearch/fairseq#3575, tatp22/linformer-pytorch#19",
     scores=_in_half(_plain),
@@ -302,8 +243,7 @@ def _least_twice(state: State, right: Step) -> Any:
 
 register(
     "half-mask-twice",
-    "You added two masks of -65,504 each in float16, which gives -∞ where both hide, and a row of these is "
-    "NaN. Combine the masks first, and add once.",
+    "You added -65,504 for each of two masks in float16: -∞ where both hide. Combine the masks first, and add once.",
     DTYPE,
     "NVIDIA-NeMo/Automodel#2658",
     masked=_in_half(_least_twice),

@@ -1,6 +1,5 @@
 """Mistakes in the axes of a mask: repeated, tiled, broadcast or transposed wrongly."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -8,13 +7,10 @@ import numpy as np
 
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
 from kmha.verify.mistakes.entry import register
+from kmha.verify.mistakes.mask_choice import allowed_with, allowed_without
 
 LOOK = "the line that gives the mask its axis of heads"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
-
-
-def _heads(state: State) -> int:
-    return int(state["heads"]["query"].shape[1])
 
 
 def _given(trial: Trial) -> bool:
@@ -28,7 +24,7 @@ def _reordered(order: Callable[[int, int], np.ndarray]) -> Change:
     def change(state: State, right: Step) -> Any:
         if not _given(state["trial"]):
             return right(state)
-        allowed, heads = right(state)[:, 0], _heads(state)
+        allowed, heads = right(state)[:, 0], state["heads"]["query"].shape[1]
         return allowed[order(len(allowed), heads) % len(allowed)].reshape(len(allowed), heads, *allowed.shape[1:])
 
     return change
@@ -69,153 +65,130 @@ for _id, _says, _source, _order in (
 
 
 def _first_head(state: State, right: Step) -> Any:
-    allowed = right(state)
-    first = np.arange(_heads(state)) == 0
-    return allowed | ~first[:, None, None]
+    return right(state) | (np.arange(state["heads"]["query"].shape[1]) > 0)[:, None, None]
 
 
-def _of_mask(of: Callable[[np.ndarray], np.ndarray]) -> Change:
-    """Return a change of the mask argument alone."""
+register(
+    "mask-first-head-only",
+    "You masked only the first head. Apply the mask to every head.",
+    LOOK,
+    "Vaswani et al. 2017, section 3.2.2: every head has the same mask",
+    allowed=_first_head,
+)
+
+
+def _of(name: str, of: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """Return a change that applies `of` to one mask, and broadcasts the result."""
 
     def change(state: State, right: Step) -> Any:
-        trial = state["trial"]
-        if trial.mask is None:
+        mask = getattr(state["trial"], name)
+        if mask is None:
             return right(state)
-        mask = of(trial.mask)
-        if mask.shape != trial.mask.shape:
-            raise ImpossibleError(f"a mask {mask.shape} instead of {trial.mask.shape}")
-        return dataclasses.replace(trial, mask=mask).allowed()[:, None]
+        try:
+            return allowed_with(state, **{name: np.broadcast_to(of(mask), mask.shape)})
+        except ValueError as error:
+            raise ImpossibleError("the mask does not fit") from error
 
     return change
 
 
-def _everywhere(index: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda mask: np.broadcast_to(mask[:, [index]], mask.shape)
-
-
-for _id, _says, _source, _change in (
+for _id, _says, _source, _of_mask in (
     (
-        "mask-first-head-only",
-        "You masked only the first head. Apply the mask to every head.",
-        "Vaswani et al. 2017, section 3.2.2: every head has the same mask",
-        _first_head,
-    ),
-    (
-        "mask-transposed",
+        "transposed",
         "You transposed the mask. Its rows are queries and its columns are keys: (T, S).",
         "lsdefine/attention-is-all-you-need-keras#6",
-        _of_mask(lambda mask: np.swapaxes(mask, 1, 2)),
+        lambda mask: np.swapaxes(mask, 1, 2),
     ),
     (
-        "mask-first-row-for-all",
+        "first-row-for-all",
         "You used the mask's first row for all queries. Each query has a row of its own.",
         "autosome-ru/vigg_ribonanza#1",
-        _of_mask(_everywhere(0)),
+        lambda mask: mask[:, :1],
     ),
     (
-        "mask-last-row-for-all",
+        "last-row-for-all",
         "You used the mask's last row for all queries. Each query has a row of its own.",
         PAPER,
-        _of_mask(_everywhere(-1)),
+        lambda mask: mask[:, -1:],
     ),
     (
-        "mask-any-row-for-all",
-        "You allowed a key to all queries if any query may attend to it. Keep a row for each query instead of "
-        "reducing the mask to its keys.",
+        "any-row-for-all",
+        "You allowed a key to all queries if any query may attend to it. Each query has a row of its own.",
         PAPER,
-        _of_mask(lambda mask: np.broadcast_to(mask.any(1, keepdims=True), mask.shape)),
+        lambda mask: mask.any(1, keepdims=True),
     ),
     (
-        "mask-all-rows-for-all",
-        "You hid a key from all queries if it is hidden from any. Keep a row for each query instead of "
-        "reducing the mask to its keys.",
+        "all-rows-for-all",
+        "You hid a key from all queries if it is hidden from any. Each query has a row of its own.",
         PAPER,
-        _of_mask(lambda mask: np.broadcast_to(mask.all(1, keepdims=True), mask.shape)),
+        lambda mask: mask.all(1, keepdims=True),
     ),
     (
-        "mask-all-items",
+        "all-items",
         "You hid a position in the whole batch if it is hidden in any item. Each item has its own mask.",
         PAPER,
-        _of_mask(lambda mask: np.broadcast_to(mask.all(0), mask.shape)),
+        lambda mask: mask.all(0),
     ),
 ):
-    register(_id, _says, LOOK, _source, allowed=_change)
+    register(f"mask-{_id}", _says, LOOK, _source, allowed=_of("mask", _of_mask))
 
 
 def _items_as_heads(state: State, right: Step) -> Any:
     """Broadcast (B, T, S) or (B, 1, S) against (B, H, T, S), so that the mask's batch meets the heads."""
-    if not _given(state["trial"]):
-        return right(state)
-    return _laid(np.swapaxes(right(state), 0, 1), state)
+    return _laid(np.swapaxes(right(state), 0, 1), state) if _given(state["trial"]) else right(state)
 
 
 def _items_as_queries(state: State, right: Step) -> Any:
     """Broadcast the keys' padding (B, S) against (B, H, T, S), so that its batch meets the queries."""
-    trial = state["trial"]
-    if trial.key_mask is None:
-        return right(state)
-    others = dataclasses.replace(trial, key_mask=None).allowed()[:, None]
-    return others & _laid(trial.key_mask[None, None], state)
+    mask = state["trial"].key_mask
+    return right(state) if mask is None else allowed_without(state, "key_mask") & _laid(mask[None, None], state)
 
 
 def _laid(mask: np.ndarray, state: State) -> np.ndarray:
-    shape = (*state["heads"]["query"].shape[:3], state["heads"]["key"].shape[2])
-    return np.broadcast_to(mask, shape)
+    return np.broadcast_to(mask, (*state["heads"]["query"].shape[:3], state["heads"]["key"].shape[2]))
 
 
 register(
     "mask-items-as-heads",
-    "You broadcast the mask without an axis of heads, so head number b gets item b's mask where B = H. Insert "
-    "an axis of heads.",
+    "You left the mask without an axis of heads, so head b gets item b's mask where B = H. Insert an axis of heads.",
     LOOK,
     "lucidrains/graph-transformer-pytorch#2",
     allowed=_items_as_heads,
 )
 register(
     "padding-items-as-queries",
-    "You broadcast the padding mask (B, S) as it is, so query b gets item b's mask where B = T. Insert axes "
-    "of heads and queries.",
+    "You broadcast the padding mask (B, S), so query b gets item b's where B = T. Insert axes of heads and queries.",
     "the line that gives the padding mask its axes",
     "keras-team/keras-io#1046",
     allowed=_items_as_queries,
 )
 
-
-def _lengths(of: Callable[..., np.ndarray]) -> Change:
-    def change(state: State, right: Step) -> Any:
-        trial = state["trial"]
-        if trial.key_mask is None:
-            return right(state)
-        return dataclasses.replace(trial, key_mask=of(trial.key_mask)).allowed()[:, None]
-
-    return change
-
-
-for _id, _says, _source, _of in (
+for _id, _says, _source, _of_mask in (
     (
-        "padding-shortest-for-all",
+        "shortest-for-all",
         "You hid in the whole batch what is padding in any item. Each item has its own padding.",
         PAPER,
-        lambda mask: np.broadcast_to(mask.all(0), mask.shape),
+        lambda mask: mask.all(0),
     ),
     (
-        "padding-one-more",
-        "You made the padding mask one position too long, so the first padded position is attended to. "
-        "Shorten it by one.",
+        "one-more",
+        "You made the padding mask one position too long: it allows the first padded position. Shorten it by one.",
         PAPER,
         lambda mask: np.concatenate([np.ones_like(mask[:, :1]), mask[:, :-1]], axis=1),
     ),
     (
-        "padding-one-less",
-        "You made the padding mask one position too short, so the last real position is hidden. Lengthen it by one.",
+        "one-less",
+        "You made the padding mask one position too short: it hides the last real position. Lengthen it by one.",
         PAPER,
         lambda mask: np.concatenate([mask[:, 1:], np.zeros_like(mask[:, :1])], axis=1),
     ),
     (
-        "padding-at-other-end",
+        "at-other-end",
         "You placed the padding mask at the other end of the sequence. Hide the end where the padding is.",
         "facebookresearch/fairseq#537",
         lambda mask: mask[:, ::-1],
     ),
 ):
-    register(_id, _says, "the line that computes the padding mask", _source, allowed=_lengths(_of))
+    register(
+        f"padding-{_id}", _says, "the line that computes the padding mask", _source, allowed=_of("key_mask", _of_mask)
+    )

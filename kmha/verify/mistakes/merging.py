@@ -8,14 +8,13 @@ import numpy as np
 from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, matmul
 from kmha.verify.mistakes.entry import register
 
-LOOK = "the line that concatenates the heads"
 KERNEL = "the output projection"
 PAPER = "Vaswani et al. 2017, section 3.2.2"
+STAGE = "ttsugriy.github.io/llm-first-principles stage 5, mistake 5"
 
 
 def _not_transposed(mixed: np.ndarray) -> np.ndarray:
-    batch, heads, rows, size = mixed.shape
-    return mixed.reshape(batch, rows, heads * size)
+    return mixed.reshape(mixed.shape[0], mixed.shape[2], -1)
 
 
 def _size_first(mixed: np.ndarray) -> np.ndarray:
@@ -42,10 +41,6 @@ def _only(index: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda mixed: _side_by_side(np.broadcast_to(mixed[:, [index]], mixed.shape))
 
 
-def _joined(of: Callable[[np.ndarray], np.ndarray]) -> Change:
-    return lambda state, right: of(state["mixed"])
-
-
 def _core_too(of: Callable[[np.ndarray], np.ndarray]) -> Change:
     """Return a change of the layer's merge; the core has none."""
 
@@ -60,46 +55,29 @@ def _core_too(of: Callable[[np.ndarray], np.ndarray]) -> Change:
 for _name, _says, _source, _of in (
     (
         "not-transposed",
-        "You merged the heads without transposing back, so a query gets pieces of other queries. Transpose to "
-        "(B, T, H, O), then reshape.",
+        "You merged the heads without transposing back. Transpose to (B, T, H, O), then reshape.",
         "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         _not_transposed,
     ),
-    (
-        "size-first",
-        "You interleaved the heads by merging as (O, H). Merge as (H, O), one head after the other.",
-        PAPER,
-        _size_first,
-    ),
+    ("size-first", "You interleaved the heads by merging as (O, H). Merge as (H, O).", PAPER, _size_first),
     (
         "batch-exchanged",
         "You swapped batch and heads when merging: you read (B·H) as (H·B). Reshape to (B, H, T, O).",
         "gazelle93/Transformer-Various-Positional-Encoding#1, 649453932/Chinese-Text-Classification-Pytorch#10",
         _batch_exchanged,
     ),
-    (
-        "averaged",
-        "You averaged the heads. Concatenate them.",
-        "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
-        _everywhere(np.mean),
-    ),
+    ("averaged", "You averaged the heads. Concatenate them.", STAGE, _everywhere(np.mean)),
     ("summed", "You summed the heads. Concatenate them.", "awf/functional-transformer#8", _everywhere(np.sum)),
     (
         "largest",
-        "You took the maximum over the heads. Concatenate them.",
+        "You took the maximum of the heads. Concatenate them.",
         "broadinstitute/CellCap#40",
         _everywhere(np.max),
     ),
-    (
-        "first-head-only",
-        "You used the first head's result for every head. Concatenate the results of all heads.",
-        PAPER,
-        _only(0),
-    ),
+    ("first-head-only", "You used the first head's result for every head. Concatenate all results.", PAPER, _only(0)),
     (
         "last-head-only",
-        "You used only the last head's result, perhaps because each head overwrites the one before. "
-        "Concatenate the results of all heads.",
+        "You used only the last head's result (perhaps each head overwrites the one before). Concatenate all results.",
         PAPER,
         _only(-1),
     ),
@@ -110,7 +88,14 @@ for _name, _says, _source, _of in (
         lambda mixed: _side_by_side(mixed[:, ::-1]),
     ),
 ):
-    register(f"merge-{_name}", _says, LOOK, _source, joined=_joined(_of), merged=_core_too(lambda merged: merged))
+    register(
+        f"merge-{_name}",
+        _says,
+        "the line that concatenates the heads",
+        _source,
+        joined=lambda state, right, of=_of: of(state["mixed"]),
+        merged=_core_too(lambda merged: merged),
+    )
 
 
 def _kernel(state: State) -> np.ndarray:
@@ -150,7 +135,7 @@ for _id, _says, _source, _change in (
     (
         "merge-divided-by-heads",
         "You averaged the heads' projections, but not the bias. Sum them.",
-        "ttsugriy.github.io/llm-first-principles stage 5, mistake 5",
+        STAGE,
         lambda state, right: right(state) / _kernel(state).shape[0],
     ),
 ):
@@ -158,8 +143,7 @@ for _id, _says, _source, _change in (
 
 register(
     "merge-projection-missing",
-    "You returned the concatenated heads without the output projection. Multiply them by the output kernel, "
-    "and add the bias.",
+    "You returned the concatenated heads. Multiply them by the output kernel, and add the bias.",
     KERNEL,
     "Kyubyong/transformer#117, jwallbridge/translob#4, d2l-ai/d2l-en#439",
     merged=_missing,

@@ -36,8 +36,7 @@ def _weights_from(roles: Mapping[str, str]) -> Change:
     return change
 
 
-def _swap(one: str, other: str) -> dict[str, str]:
-    return {one: other, other: one}
+CORE = ("inputs-all-query", "inputs-query-from-encoder", "inputs-value-from-query")
 
 
 def _inputs_from(roles: Mapping[str, str], core: bool) -> Change:
@@ -52,14 +51,12 @@ def _inputs_from(roles: Mapping[str, str], core: bool) -> Change:
     return changed
 
 
-CORE = ("inputs-all-query", "inputs-query-from-encoder", "inputs-value-from-query")
-INPUTS = "the arrays that you pass to each argument or projection"
 for _id, _says, _source, _roles in (
     (
         "inputs-key-value-swapped",
         "You passed the key to the value's projection, and the value to the key's. Swap the two arguments.",
         "the order of keras-team/keras#19257",
-        _swap("key", "value"),
+        {"key": "value", "value": "key"},
     ),
     (
         "inputs-value-is-key",
@@ -75,8 +72,7 @@ for _id, _says, _source, _roles in (
     ),
     (
         "inputs-all-query",
-        "You computed self-attention: you made K and V from the query's input. In cross-attention, make them "
-        "from the key and the value.",
+        "You made K and V from the query's input (self-attention). In cross-attention, use the key and the value.",
         "keitakurita/Practical_NLP_in_PyTorch#1",
         {"key": "query", "value": "query"},
     ),
@@ -88,8 +84,7 @@ for _id, _says, _source, _roles in (
     ),
     (
         "inputs-query-from-encoder",
-        "You made Q from the encoder's output, and K and V from the decoder's input. Make Q from the decoder, "
-        "and K and V from the encoder.",
+        "You made Q from the encoder, and K and V from the decoder. Make Q from the decoder, K and V from the encoder.",
         "rexrex9/nlp_torchtext#2; seed 000",
         {"query": "key", "key": "query", "value": "query"},
     ),
@@ -99,73 +94,46 @@ for _id, _says, _source, _roles in (
         "tensorflow/tensorflow#34809",
         {"value": "query"},
     ),
-    (
-        "inputs-key-from-query",
-        "You made K from the query's input. Project the key to get K.",
-        CROSS,
-        {"key": "query"},
-    ),
+    ("inputs-key-from-query", "You made K from the query's input. Project the key to get K.", CROSS, {"key": "query"}),
 ):
-    register(_id, _says, INPUTS, _source, inputs=_inputs_from(_roles, _id in CORE))
+    _look = "the arrays that you pass to each argument or projection"
+    register(_id, _says, _look, _source, inputs=_inputs_from(_roles, _id in CORE))
 
 KERNELS = "the kernel that each role uses, or that you saved for it"
-for _id, _says, _source, _roles in (
-    (
-        "kernels-key-value-swapped",
-        "You projected the key with the value's kernel, and the value with the key's. Swap the two kernels.",
-        "jsbaan/transformer-from-scratch#1",
-        _swap("key", "value"),
-    ),
-    (
-        "kernels-query-key-swapped",
-        "You projected the query with the key's kernel, and the key with the query's. Swap the two kernels.",
-        PAPER,
-        _swap("query", "key"),
-    ),
-    (
-        "kernels-query-value-swapped",
-        "You projected the query with the value's kernel, and the value with the query's. Swap the two kernels.",
-        PAPER,
-        _swap("query", "value"),
-    ),
-    (
-        "kernels-key-for-value",
-        "You projected the value with the key's kernel. The value has a kernel of its own.",
-        "yflyzhang/AnnotatedTransformer#1",
-        {"value": "key"},
-    ),
-    (
-        "kernels-query-for-key",
-        "You projected the key with the query's kernel. The key has a kernel of its own.",
-        "stevezheng23/sequence_labeling_tf#81",
-        {"key": "query"},
-    ),
-    (
-        "kernels-query-for-value",
-        "You projected the value with the query's kernel. The value has a kernel of its own.",
-        "stevezheng23/sequence_labeling_tf#81",
-        {"value": "query"},
-    ),
-    (
-        "kernels-key-for-query",
-        "You projected the query with the key's kernel. The query has a kernel of its own.",
-        PAPER,
-        {"query": "key"},
-    ),
-    (
-        "kernels-value-for-key",
-        "You projected the key with the value's kernel. The key has a kernel of its own.",
-        PAPER,
-        {"key": "value"},
-    ),
-    (
-        "kernels-query-for-all",
-        "You projected query, key and value with one kernel, the query's. Each of the three has a kernel of its own.",
-        "stevezheng23/sequence_labeling_tf#81",
-        {"key": "query", "value": "query"},
-    ),
+SHARED = "stevezheng23/sequence_labeling_tf#81"
+for _one, _other, _source in (
+    ("key", "value", "jsbaan/transformer-from-scratch#1"),
+    ("query", "key", PAPER),
+    ("query", "value", PAPER),
 ):
-    register(_id, _says, KERNELS, _source, weights=_weights_from(_roles))
+    register(
+        f"kernels-{_one}-{_other}-swapped",
+        f"You projected the {_one} with the {_other}'s kernel, and the {_other} with the {_one}'s. Swap the kernels.",
+        KERNELS,
+        _source,
+        weights=_weights_from({_one: _other, _other: _one}),
+    )
+for _used, _role, _source in (
+    ("key", "value", "yflyzhang/AnnotatedTransformer#1"),
+    ("query", "key", SHARED),
+    ("query", "value", SHARED),
+    ("key", "query", PAPER),
+    ("value", "key", PAPER),
+):
+    register(
+        f"kernels-{_used}-for-{_role}",
+        f"You projected the {_role} with the {_used}'s kernel. The {_role} has a kernel of its own.",
+        KERNELS,
+        _source,
+        weights=_weights_from({_role: _used}),
+    )
+register(
+    "kernels-query-for-all",
+    "You projected query, key and value with one kernel, the query's. Each of the three has a kernel of its own.",
+    KERNELS,
+    SHARED,
+    weights=_weights_from({"key": "query", "value": "query"}),
+)
 
 
 def _transposed(roles: tuple[str, ...]) -> Change:

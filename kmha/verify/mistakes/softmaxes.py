@@ -1,76 +1,55 @@
 """Mistakes in the softmax over s (Vaswani et al. 2017, section 3.2.1, equation 1)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, softmax
+from kmha.verify.chains.attention import State, Step, softmax
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.1"
 
 
-def _over(axes: tuple[int, ...]) -> Change:
+def _naive(masked: np.ndarray, axes: Any) -> np.ndarray:
     """Return a softmax over `axes` that is NaN where all logits are -∞: code rarely handles a column of these."""
-    return lambda state, right: _naive(state["masked"], axes)
-
-
-def _naive(masked: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     powers = np.exp(masked - masked.max(axis=axes, keepdims=True))
     return powers / powers.sum(axis=axes, keepdims=True)
 
 
-for _name, _axes, _says, _source in (
-    (
-        "queries",
-        (-2,),
-        "You took the softmax over the queries, so columns sum to one. Take it over the keys, the last axis.",
-        "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
-    ),
-    (
-        "heads",
-        (1,),
-        "You took the softmax over the heads. Take it over the keys, the last axis.",
-        PAPER,
-    ),
-    ("batch", (0,), "You took the softmax over the batch. Take it over the keys, the last axis.", PAPER),
+ANNOTATED = "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254"
+for _name, _axes, _over, _source in (
+    ("queries", -2, "the queries, so columns sum to one", ANNOTATED),
+    ("heads", 1, "the heads", PAPER),
+    ("batch", 0, "the batch", PAPER),
     (
         "heads-and-batch",
         (0, 1),
-        "You took the softmax over heads and batch together, the first axis of (H·B, T, S). Take it over the "
-        "keys, the last axis.",
+        "heads and batch together, the first axis of (H·B, T, S)",
         "jadore801120/attention-is-all-you-need-pytorch#52",
     ),
-    (
-        "batch-and-queries",
-        (0, 2),
-        "You took the softmax over batch and queries together, the first axis of (B·T, S). Take it over the "
-        "keys, the last axis.",
-        "PetrochukM/PyTorch-NLP#2",
-    ),
+    ("batch-and-queries", (0, 2), "batch and queries together, the first axis of (B·T, S)", "PetrochukM/PyTorch-NLP#2"),
     (
         "flattened",
         (-2, -1),
-        "You took the softmax over queries and keys together, so a head's whole matrix sums to one. Take it "
-        "over the keys alone.",
+        "queries and keys together, so a head's whole matrix sums to one",
         "asked in lucidrains/perceiver-pytorch#46",
     ),
     (
         "heads-and-keys",
         (1, -1),
-        "You took the softmax over heads and keys together, so a query's scores of all heads sum to one. Take "
-        "it over the keys alone.",
+        "heads and keys together, so a query's scores of all heads sum to one",
         "facebookresearch/detr#247, singhgautam/slate#3",
     ),
-    (
-        "everything",
-        (0, 1, 2, 3),
-        "You took the softmax over the whole array, so the scores of all items, heads and queries sum to one. "
-        "Take it over the keys, the last axis.",
-        PAPER,
-    ),
+    ("everything", None, "the whole array, so the scores of all items, heads and queries sum to one", PAPER),
 ):
-    register(f"softmax-over-{_name}", _says, "the axis of the softmax", _source, scores=_over(_axes))
+    register(
+        f"softmax-over-{_name}",
+        f"You took the softmax over {_over}. Take it over the keys, the last axis, alone.",
+        "the axis of the softmax",
+        _source,
+        scores=lambda state, right, axes=_axes: _naive(state["masked"], axes),
+    )
 
 
 def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -90,6 +69,23 @@ def _sigmoid(logits: np.ndarray) -> np.ndarray:
 def _exponentials(state: State) -> np.ndarray:
     """Return exp of the logits as they are, in the candidate's dtype."""
     return np.exp(state["masked"].astype(state["trial"].dtype))
+
+
+def _overflowing(state: State, right: Step) -> np.ndarray:
+    powers = _exponentials(state)
+    return (powers / powers.sum(axis=-1, keepdims=True)).astype("float64")
+
+
+def _with_one(masked: np.ndarray) -> np.ndarray:
+    """Return Σ exp / (1 + Σ exp)."""
+    largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
+    total = np.exp(masked - largest).sum(axis=-1, keepdims=True)
+    return total / (total + np.exp(-largest))
+
+
+def _shifted(masked: np.ndarray) -> np.ndarray:
+    powers = np.exp(masked - masked.max())
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 for _name, _says, _source, _change in (
@@ -114,8 +110,7 @@ for _name, _says, _source, _change in (
     ),
     (
         "of-opposite",
-        "You took the softmax of the negative logits, so the least similar keys get the most. Take it of the "
-        "logits themselves.",
+        "You took the softmax of the negative logits. Take it of the logits: the most similar keys get the most.",
         "a choice in CASIA-IVA-Lab/DANet#48",
         lambda state, right: softmax(np.where(state["allowed"], -state["scaled"], -np.inf)),
     ),
@@ -165,8 +160,8 @@ for _name, _says, _source, _change in (
         "hard",
         "You gave all weight to the largest logit of a row (argmax). Use a softmax.",
         PAPER,
-        lambda state, right: np.where(
-            state["allowed"] & (state["masked"] == state["masked"].max(axis=-1, keepdims=True)), 1.0, 0.0
+        lambda state, right: (
+            1.0 * (state["allowed"] & (state["masked"] == state["masked"].max(axis=-1, keepdims=True)))
         ),
     ),
     (
@@ -185,28 +180,13 @@ for _name, _says, _source, _change in (
         "overflow",
         "You took exp of large logits, which overflows. Subtract the row's largest logit first.",
         "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
-        lambda state, right: (_exponentials(state) / _exponentials(state).sum(axis=-1, keepdims=True)).astype(
-            "float64"
-        ),
+        _overflowing,
     ),
     (
         "largest-of-all",
-        "You subtracted the largest logit of the whole array, so rows far below it underflow to NaN. Subtract "
-        "each row's own largest logit.",
+        "You subtracted the array's largest logit, so rows far below it are NaN. Subtract each row's own largest.",
         PAPER,
         lambda state, right: _shifted(state["masked"]),
     ),
 ):
     register(f"softmax-{_name}", _says, "the softmax", _source, scores=_change)
-
-
-def _with_one(masked: np.ndarray) -> np.ndarray:
-    """Return Σ exp / (1 + Σ exp)."""
-    largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
-    total = np.exp(masked - largest).sum(axis=-1, keepdims=True)
-    return total / (total + np.exp(-largest))
-
-
-def _shifted(masked: np.ndarray) -> np.ndarray:
-    powers = np.exp(masked - masked.max())
-    return powers / powers.sum(axis=-1, keepdims=True)
