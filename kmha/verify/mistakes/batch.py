@@ -1,39 +1,35 @@
 """Mistakes that make an item's result depend on the batch's other items, and changes of the inputs themselves."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import ROLES, ImpossibleError, State, Step
+from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.1: an item's queries meet its own keys"
 
 
-def _transposed(state: State, right: Step) -> Any:
+def _inputs(of: Callable[[np.ndarray], np.ndarray], *roles: str) -> Change:
+    """Return a change of `inputs` that applies `of` to these roles (all by default)."""
+    return lambda state, right: {
+        role: of(array) if role in (roles or ROLES) else array for role, array in right(state).items()
+    }
+
+
+def _positions_first(state: State, right: Step) -> Any:
     """Read (B, P, …) as (P, B, …), so that items attend to each other at each position."""
+    if state["trial"].core:
+        raise ImpossibleError("the core has heads where the layer has positions")
     return {role: np.swapaxes(array, 0, 1) for role, array in right(state).items()}
-
-
-def _back(state: State, right: Step) -> Any:
-    return np.swapaxes(right(state), 0, 1)
 
 
 def _no_mask(state: State, right: Step) -> Any:
     if state["trial"].masked:
         raise ImpossibleError("the mask does not fit products over the batch")
     return np.ones((1, 1, 1, 1), bool)
-
-
-def _only_layer(state: State) -> None:
-    if state["trial"].core:
-        raise ImpossibleError("the core has heads where the layer has positions")
-
-
-def _positions_first(state: State, right: Step) -> Any:
-    _only_layer(state)
-    return _transposed(state, right)
 
 
 register(
@@ -44,7 +40,7 @@ register(
     inputs=_positions_first,
     allowed=_no_mask,
     dropped=lambda state, right: state["scores"],
-    output=_back,
+    output=lambda state, right: np.swapaxes(right(state), 0, 1),
 )
 
 
@@ -64,8 +60,7 @@ def _unflattened(state: State, right: Step) -> Any:
 
 register(
     "batch-as-one-sequence",
-    "You flattened all items into one sequence, so every position attends to the whole batch. Keep the batch "
-    "as an axis of its own.",
+    "You flattened all items into one sequence, so positions attend to the whole batch. Keep the batch as an axis.",
     "the reshape before the product of query and key",
     PAPER,
     heads=_flattened,
@@ -75,36 +70,34 @@ register(
 )
 
 
-def _first(*roles: str) -> Any:
-    def change(state: State, right: Step) -> Any:
-        result = right(state)
-        return {**result, **{role: np.broadcast_to(result[role][:1], result[role].shape) for role in roles}}
-
-    return change
+def _first(array: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(array[:1], array.shape)
 
 
-register(
-    "batch-first-key-value",
-    "You used the first item's key and value for the whole batch. Each item attends to its own key and value.",
-    "an index or a broadcast over the batch",
-    PAPER,
-    inputs=_first("key", "value"),
-)
-register(
-    "batch-first-value",
-    "You used the first item's value for the whole batch. Each item mixes its own value.",
-    "an index or a broadcast over the batch",
-    PAPER,
-    inputs=_first("value"),
-)
-register(
-    "batch-reversed-key-value",
-    "You paired each query with the key and value of another item: their batch is in reverse order. Use the "
-    "same order for all three.",
-    "the order of the batch in query and key, for instance in beam search",
-    PAPER,
-    inputs=lambda state, right: {**right(state), **{role: right(state)[role][::-1] for role in ("key", "value")}},
-)
+for _id, _says, _look, _roles, _of in (
+    (
+        "first-key-value",
+        "You used the first item's key and value for the whole batch. Each item attends to its own key and value.",
+        "an index or a broadcast over the batch",
+        ("key", "value"),
+        _first,
+    ),
+    (
+        "first-value",
+        "You used the first item's value for the whole batch. Each item mixes its own value.",
+        "an index or a broadcast over the batch",
+        ("value",),
+        _first,
+    ),
+    (
+        "reversed-key-value",
+        "You reversed the batch of key and value, so items meet another's. Use the query's order for all three.",
+        "the order of the batch in query and key, for instance in beam search",
+        ("key", "value"),
+        lambda array: array[::-1],
+    ),
+):
+    register(f"batch-{_id}", _says, _look, PAPER, inputs=_inputs(_of, *_roles))
 register(
     "batch-averaged-scores",
     "You averaged the scores over the batch, so every item gets the same. Keep each item's own scores.",
@@ -117,7 +110,7 @@ register(
     "You subtracted the mean over the batch from the inputs. An item's result must not depend on the other items.",
     "a normalization that runs over the batch instead of the features",
     "google-research/bert#1088, Kyubyong/transformer#40",
-    inputs=lambda state, right: {role: array - array.mean(0, keepdims=True) for role, array in right(state).items()},
+    inputs=_inputs(lambda array: array - array.mean(0, keepdims=True)),
 )
 
 register(
@@ -141,8 +134,7 @@ def _scaled_in_place(state: State, right: Step) -> Any:
 
 register(
     "input-scaled",
-    "You scaled the query in place, which also scales key and value where they are the same array. Compute a "
-    "new array.",
+    "You scaled the query in place, and with it key and value where they are the same array. Compute a new array.",
     "assignments to arguments, such as `query /= …`",
     "pytorch/pytorch#73249",
     inputs=_scaled_in_place,

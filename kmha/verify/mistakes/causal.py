@@ -1,12 +1,12 @@
 """Mistakes in the causal mask, which lets t attend to s ≤ t (Vaswani et al. 2017, section 3.2.3)."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, causal, softmax
 from kmha.verify.mistakes.entry import register
+from kmha.verify.mistakes.mask_choice import allowed_with, allowed_without
 
 LOOK = "the line that makes the causal mask"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
@@ -19,8 +19,7 @@ def _mask(of: Any) -> Change:
         trial = state["trial"]
         if not trial.causal:
             return right(state)
-        rows, columns = trial.query.shape[-2], trial.key.shape[-2]
-        return dataclasses.replace(trial, causal=False).allowed()[:, None] & of(rows, columns)
+        return allowed_without(state, "causal") & of(trial.query.shape[-2], trial.key.shape[-2])
 
     return change
 
@@ -62,8 +61,7 @@ for _name, _says, _source, _of in (
     ),
     (
         "wrong-corner",
-        "You aligned the causal mask to the lower right corner, which matters where T ≠ S. Align it to the "
-        "upper left: s ≤ t.",
+        "You aligned the causal mask to the lower right corner, seen where T ≠ S. Align it to the upper left: s ≤ t.",
         "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
         lambda rows, columns: np.tril(np.ones((rows, columns), bool), columns - rows),
     ),
@@ -76,29 +74,22 @@ for _name, _says, _source, _of in (
 ):
     register(f"causal-{_name}", _says, LOOK, _source, allowed=_mask(_of))
 
-
-def _always(state: State, right: Step) -> Any:
-    return dataclasses.replace(state["trial"], causal=True).allowed()[:, None]
-
-
 register(
     "causal-always",
     "You applied a causal mask where the caller asked for none. Apply it only when asked.",
     "the condition for the causal mask (cross-attention must not have one)",
     "zhouhaoyi/Informer2020#38",
-    allowed=_always,
+    allowed=lambda state, right: allowed_with(state, causal=True),
 )
 
 
-def _past(state: State) -> np.ndarray:
-    """Return ones where s ≤ t if the trial is causal, and everywhere otherwise."""
-    trial = state["trial"]
-    rows, columns = trial.query.shape[-2], trial.key.shape[-2]
-    return causal(rows, columns) if trial.causal else np.ones((rows, columns), bool)
+def _past(state: State, array: np.ndarray) -> np.ndarray:
+    """Return an array (B, H, T, S) with zeros at s > t if the trial is causal."""
+    return np.tril(array) if state["trial"].causal else array
 
 
 def _others(state: State, right: Step) -> Any:
-    return dataclasses.replace(state["trial"], causal=False).allowed()[:, None]
+    return allowed_without(state, "causal")
 
 
 register(
@@ -107,15 +98,14 @@ register(
     "before normalization. Set them to -∞.",
     LOOK,
     "georg-wolflein/good-features#1",
-    scaled=lambda state, right: right(state) * _past(state),
+    scaled=lambda state, right: _past(state, right(state)),
     allowed=_others,
 )
 register(
     "causal-after-softmax",
-    "You set the future's scores to 0 after the softmax (tril of the scores), so rows sum to less than one. "
-    "Mask the logits instead.",
+    "You set the future's scores to 0 after the softmax (tril of the scores). Mask the logits instead.",
     LOOK,
     "lucidrains/memory-compressed-attention#2",
     allowed=_others,
-    scores=lambda state, right: softmax(state["masked"]) * _past(state),
+    scores=lambda state, right: _past(state, softmax(state["masked"])),
 )

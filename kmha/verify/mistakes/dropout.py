@@ -16,6 +16,7 @@ from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, s
 from kmha.verify.mistakes.entry import register
 
 LOOK = "the line that applies dropout to the scores"
+CONDITION = "the condition for dropout"
 SCALING = "the factor of the scores that dropout keeps"
 PAPER = "Srivastava et al. 2014, section 4"
 
@@ -38,9 +39,7 @@ def _kept_times(factor: Any) -> Change:
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]
-        if trial.kept is None:
-            return right(state)
-        return state["scores"] * (trial.kept > 0) * factor(trial.rate)
+        return right(state) if trial.kept is None else state["scores"] * (trial.kept > 0) * factor(trial.rate)
 
     return change
 
@@ -48,9 +47,7 @@ def _kept_times(factor: Any) -> Change:
 def _old_style(state: State, right: Step) -> Any:
     """Do not rescale in training, but at inference."""
     trial = state["trial"]
-    if trial.training:
-        return state["scores"] * (np.asarray(kept_of(state)) > 0)
-    return state["scores"] * (1 - trial.rate)
+    return state["scores"] * (np.asarray(kept_of(state)) > 0 if trial.training else 1 - trial.rate)
 
 
 def _renormalised(state: State, right: Step) -> Any:
@@ -61,26 +58,31 @@ def _renormalised(state: State, right: Step) -> Any:
     return dropped / np.where(total == 0, 1.0, total)
 
 
+def _undropped(state: State, right: Step) -> Any:
+    return state["scores"]
+
+
+TRANSFORMERS = "huggingface/transformers#31468"
 for _name, _says, _look, _source, _change in (
     (
         "at-inference",
         "You applied dropout at inference. Apply it only when training is true.",
-        "the condition for dropout",
+        CONDITION,
         "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         _at_inference,
     ),
     (
         "never",
         "You did not apply dropout in training. Pass `training` on, and use the scores that dropout returns.",
-        "the condition for dropout",
+        CONDITION,
         "tensorflow/tensorflow#42625",
-        lambda state, right: state["scores"],
+        _undropped,
     ),
     (
         "without-rescaling",
         "You did not rescale the scores that dropout keeps. Divide them by 1 - rate.",
         SCALING,
-        "huggingface/transformers#31468",
+        TRANSFORMERS,
         _kept_times(lambda rate: 1.0),
     ),
     (
@@ -101,7 +103,7 @@ for _name, _says, _look, _source, _change in (
         "times-share",
         "You multiplied the kept scores by 1 - rate. Divide them by it.",
         SCALING,
-        "huggingface/transformers#31468",
+        TRANSFORMERS,
         _kept_times(lambda rate: 1 - rate),
     ),
     (
@@ -129,30 +131,6 @@ for _name, _says, _look, _source, _change in (
     register(f"dropout-{_name}", _says, _look, _source, dropped=_change)
 
 
-def _undropped(state: State, right: Step) -> Any:
-    return state["scores"]
-
-
-register(
-    "dropout-on-logits",
-    "You applied dropout to the logits, where each 0 still gets the weight exp(0) = 1 before normalization. Apply it "
-    "to the scores, after the softmax.",
-    LOOK,
-    "PaddlePaddle/Parakeet#74",
-    scaled=lambda state, right: right(state) * kept_of(state),
-    dropped=_undropped,
-)
-register(
-    "dropout-as-mask",
-    "You used dropout as a mask of the logits, so rows sum to one and nothing is rescaled. Apply it to the "
-    "scores, after the softmax.",
-    LOOK,
-    "facebookresearch/fairseq#351",
-    masked=lambda state, right: np.where(np.asarray(kept_of(state)) > 0, right(state), -np.inf),
-    dropped=_undropped,
-)
-
-
 def _on_mixed(state: State, right: Step) -> Any:
     mixed, kept = right(state), state["trial"].kept
     if kept is None:
@@ -162,14 +140,27 @@ def _on_mixed(state: State, right: Step) -> Any:
     return mixed * kept[..., : mixed.shape[-1]]
 
 
-register(
-    "dropout-on-mixed",
-    "You applied dropout to the mixed values. Apply it to the scores, before they mix the values.",
-    LOOK,
-    "nikhilbarhate99/min-decision-transformer#2",
-    dropped=_undropped,
-    mixed=_on_mixed,
-)
+for _name, _says, _source, _changes in (
+    (
+        "on-logits",
+        "to the logits, where a 0 still gets the weight exp(0) = 1. Apply it to the scores, after the softmax.",
+        "PaddlePaddle/Parakeet#74",
+        {"scaled": lambda state, right: right(state) * kept_of(state)},
+    ),
+    (
+        "as-mask",
+        "as a mask of the logits, so nothing is rescaled. Apply it to the scores, after the softmax.",
+        "facebookresearch/fairseq#351",
+        {"masked": lambda state, right: np.where(np.asarray(kept_of(state)) > 0, right(state), -np.inf)},
+    ),
+    (
+        "on-mixed",
+        "to the mixed values. Apply it to the scores, before they mix the values.",
+        "nikhilbarhate99/min-decision-transformer#2",
+        {"dropped": _undropped, "mixed": _on_mixed},
+    ),
+):
+    register(f"dropout-{_name}", f"You applied dropout {_says}", LOOK, _source, **{**_changes, "dropped": _undropped})
 for _name, _says, _source, _change in (
     (
         "dropped",

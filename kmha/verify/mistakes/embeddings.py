@@ -1,7 +1,6 @@
 """Mistakes in the embedding: a token's vector times √d, plus its position (Vaswani et al. 2017, section 3.4)."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,60 +9,43 @@ from kmha.verify.chains.attention import State, Step
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.4"
-LOOK = "the line that scales the embedding"
+IDS = "the line that looks up the ids"
 
 
-def _factor(of: Callable[[int], float]) -> Any:
-    return lambda state, right: of(state["table"].shape[-1])
-
-
-for _id, _says, _source, _change in (
+# The text, the source, and the factor: a function of B, T, the vocabulary's size and d.
+for _id, _did, _source, _factor in (
     (
         "unscaled",
-        "You did not scale the embedding. Multiply it by √d.",
+        "did not scale the embedding",
         "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
-        _factor(lambda width: 1.0),
+        lambda B, T, V, d: 1.0,
     ),
-    (
-        "divided",
-        "You divided the embedding by √d. Multiply it by √d.",
-        "pytorch/tutorials#2849",
-        _factor(lambda width: 1 / math.sqrt(width)),
-    ),
-    (
-        "scaled-by-width",
-        "You multiplied the embedding by d. Multiply it once by √d.",
-        "SamLynnEvans/Transformer#10",
-        _factor(float),
-    ),
-    (
-        "divided-by-width",
-        "You divided the embedding by d. Multiply it by √d.",
-        PAPER,
-        _factor(lambda width: 1 / width),
-    ),
+    ("divided", "divided the embedding by √d", "pytorch/tutorials#2849", lambda B, T, V, d: 1 / math.sqrt(d)),
+    ("scaled-by-width", "multiplied the embedding by d", "SamLynnEvans/Transformer#10", lambda B, T, V, d: d),
+    ("divided-by-width", "divided the embedding by d", PAPER, lambda B, T, V, d: 1 / d),
     (
         "scaled-by-length",
-        "You multiplied the embedding by √T, the root of the length. Multiply it by √d, the root of the width.",
+        "multiplied the embedding by √T, the root of the length",
         PAPER,
-        lambda state, right: math.sqrt(state["ids"].shape[-1]),
+        lambda B, T, V, d: math.sqrt(T),
     ),
-    (
-        "scaled-by-batch",
-        "You multiplied the embedding by √B: you read the width from the batch axis. Multiply it by √d.",
-        PAPER,
-        lambda state, right: math.sqrt(state["ids"].shape[0]),
-    ),
+    ("scaled-by-batch", "multiplied the embedding by √B, from the batch axis", PAPER, lambda B, T, V, d: math.sqrt(B)),
     (
         "scaled-by-vocabulary",
-        "You multiplied the embedding by the root of the vocabulary's size. Multiply it by √d, the root of the width.",
+        "multiplied it by the root of the vocabulary's size",
         PAPER,
-        lambda state, right: math.sqrt(state["table"].shape[0]),
+        lambda B, T, V, d: math.sqrt(V),
     ),
 ):
-    register(f"embedding-{_id}", _says, LOOK, _source, factor=_change)
+    register(
+        f"embedding-{_id}",
+        f"You {_did}. Multiply the embedding by √d, the root of its width.",
+        "the line that scales the embedding",
+        _source,
+        factor=lambda state, right, of=_factor: of(*state["ids"].shape, *state["table"].shape),
+    )
 
-for _id, _says, _source, _of in (
+for _id, _says, _source, _sum in (
     (
         "scaled-after-positions",
         "You multiplied the positions by √d too. Scale the embedding first, then add the positions.",
@@ -88,12 +70,17 @@ for _id, _says, _source, _of in (
         _says,
         "the order of scaling and adding the positions",
         _source,
-        added=lambda state, right, of=_of: of(state["looked_up"], state["encoded"], state["factor"]),
+        added=lambda state, right, of=_sum: of(state["looked_up"], state["encoded"], state["factor"]),
     )
 
 
-def _padding(state: State) -> np.ndarray:
+def at_padding(state: State) -> np.ndarray:
+    """Return where the tokens are padding, (B, T, 1)."""
     return (state["ids"] == state["trial"].more.get("pad_id", 0))[..., None]
+
+
+def _without_padding(state: State, right: Step) -> Any:
+    return np.where(at_padding(state), 0.0, right(state))
 
 
 def _unit(state: State, right: Step) -> Any:
@@ -101,36 +88,26 @@ def _unit(state: State, right: Step) -> Any:
     return right(state) / np.where(length == 0, 1.0, length)
 
 
-for _id, _says, _source, _changes in (
+def _first(state: State, right: Step) -> Any:
+    return np.broadcast_to(right(state)[:1], right(state).shape)
+
+
+register(
+    "embedding-padding-all-zero",
+    "You set everything to zeros at padding, the positions too. Treat padding like any token here.",
+    IDS,
+    PAPER,
+    added=_without_padding,
+)
+for _id, _says, _source, _change in (
     (
         "padding-zero",
         "You set the vector of padding to zeros. Use the vector in the table, as for any token.",
         "torch.nn.Embedding, `padding_idx`",
-        {"looked_up": lambda state, right: np.where(_padding(state), 0.0, right(state))},
+        _without_padding,
     ),
-    (
-        "padding-all-zero",
-        "You set everything to zeros at padding, the positions too. Treat padding like any token here.",
-        PAPER,
-        {"added": lambda state, right: np.where(_padding(state), 0.0, right(state))},
-    ),
-    (
-        "unit-length",
-        "You divided the vectors by their length. Use them as they are in the table.",
-        PAPER,
-        {"looked_up": _unit},
-    ),
-    (
-        "reversed",
-        "You reversed the sequence. Keep its order.",
-        PAPER,
-        {"looked_up": lambda state, right: right(state)[:, ::-1]},
-    ),
-    (
-        "first-for-all",
-        "You used the first item's tokens for the whole batch. Look up each item's own tokens.",
-        PAPER,
-        {"looked_up": lambda state, right: np.broadcast_to(right(state)[:1], right(state).shape)},
-    ),
+    ("unit-length", "You divided the vectors by their length. Use them as they are in the table.", PAPER, _unit),
+    ("reversed", "You reversed the sequence. Keep its order.", PAPER, lambda state, right: right(state)[:, ::-1]),
+    ("first-for-all", "You looked up the first item's tokens for all. Look up each item's own tokens.", PAPER, _first),
 ):
-    register(f"embedding-{_id}", _says, "the line that looks up the ids", _source, **_changes)
+    register(f"embedding-{_id}", _says, IDS, _source, looked_up=_change)

@@ -27,45 +27,39 @@ def _place(place: str) -> Change:
 
 for _id, _says, _source, _to in (
     (
-        "norm-before",
-        "You placed the normalizations before the sublayers (pre-norm). Place them after the residual "
-        "connections (post-norm).",
+        "before",
+        "You normalized before the sublayers (pre-norm). Normalize after the residual connections (post-norm).",
         "hkproj/pytorch-transformer#14, d2l-ai/d2l-en#803",
         "before",
     ),
     (
-        "norm-after",
-        "You placed the normalizations after the residual connections (post-norm). Place them before the "
-        "sublayers (pre-norm).",
+        "after",
+        "You normalized after the residual connections (post-norm). Normalize before the sublayers (pre-norm).",
         "harvardnlp/annotated-transformer#13",
         "after",
     ),
     (
-        "norm-both",
-        "You normalized both before each sublayer and after its residual connection. Normalize in "
-        "one of these places only.",
+        "both",
+        "You normalized both before each sublayer and after its residual connection. Normalize in only one of them.",
         VASWANI,
         "both",
     ),
-    ("norm-never", "You left out all normalizations. Add one for each sublayer.", VASWANI, "never"),
+    ("never", "You left out all normalizations. Add one for each sublayer.", VASWANI, "never"),
     (
-        "norm-inside-residual",
-        "You normalized only the sublayer's output, before the residual connection: x + norm(sublayer(x)). "
-        "Normalize the sum instead (post-norm), or the sublayer's input (pre-norm).",
+        "inside-residual",
+        "You computed x + norm(sublayer(x)). Normalize the sum (post-norm), or the sublayer's input (pre-norm).",
         "keitakurita/Practical_NLP_in_PyTorch#1, harvardnlp/annotated-transformer#110",
         "inside",
     ),
     (
-        "norm-replaces-input",
-        "You overwrote x with norm(x) before the sublayer, so the residual connection adds norm(x). Keep x "
-        "itself for the sum.",
+        "replaces-input",
+        "You overwrote x with norm(x) before the sublayer. Keep x itself for the residual connection.",
         "OpenNMT/OpenNMT-py#1375",
         "replaced",
     ),
 ):
-    register(
-        _id, _says, "the order of sublayer, residual connection and normalization", _source, norm_place=_place(_to)
-    )
+    _look = "the order of sublayer, residual connection and normalization"
+    register(f"norm-{_id}", _says, _look, _source, norm_place=_place(_to))
 
 register(
     "norm-twice",
@@ -144,38 +138,27 @@ for _name, _axes, _says, _source in (
     (
         "time",
         1,
-        "You normalized over the positions. Normalize over the features, the last axis.",
+        "the positions",
         "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
     ),
-    (
-        "batch",
-        0,
-        "You normalized over the batch. Normalize over the features, the last axis.",
-        "google-research/bert#1088",
-    ),
+    ("batch", 0, "the batch", "google-research/bert#1088"),
     (
         "time-and-features",
         (1, 2),
-        "You normalized over positions and features together. Normalize over the features alone.",
+        "positions and features together",
         "Qualcomm-AI-research/geometric-algebra-transformer#8, reczoo/FuxiCTR#23",
     ),
     (
         "batch-and-time",
         (0, 1),
-        "You took the mean and the variance over batch and positions, as batch normalization does in "
-        "training. Take them over the features.",
+        "batch and positions, as batch normalization does in training",
         "Kyubyong/transformer#40",
     ),
-    (
-        "everything",
-        (0, 1, 2),
-        "You normalized over the whole array. Normalize over the features, the last axis.",
-        "OpenNMT/OpenNMT-tf#6",
-    ),
+    ("everything", (0, 1, 2), "the whole array", "OpenNMT/OpenNMT-tf#6"),
 ):
     register(
         f"norm-over-{_name}",
-        _says,
+        f"You normalized over {_says}. Normalize over the features alone, the last axis.",
         "the axis of the normalization",
         _source,
         norm_axes=lambda state, right, axes=_axes: axes,
@@ -209,44 +192,40 @@ for _text, _says, _source in (
     )
 
 
-def _deviation(of: Callable[[np.ndarray, float], Any]) -> Change:
-    """Return a change of the divisor, given a function of variance and epsilon."""
-    return lambda state, right: lambda variance: of(variance, state["epsilon"])
-
-
-for _id, _says, _source, _of in (
+for _id, _says, _source, _divisor in (
     (
-        "norm-epsilon-outside",
+        "epsilon-outside",
         "You added the epsilon to the standard deviation. Add it to the variance, inside the square root.",
         "hyunwoongko/transformer#7, hkproj/pytorch-transformer#31",
         lambda variance, epsilon: np.sqrt(variance) + epsilon,
     ),
     (
-        "norm-without-root",
+        "without-root",
         "You divided by the variance. Divide by its square root, the standard deviation.",
         BA,
         lambda variance, epsilon: variance + epsilon,
     ),
     (
-        "norm-squared",
+        "squared",
         "You divided by the square of the variance. Divide by its square root, the standard deviation.",
         "131250208/TPlinker-joint-extraction#37",
         lambda variance, epsilon: (variance + epsilon) ** 2,
     ),
+    ("not-divided", "You did not divide. Divide by the standard deviation.", BA, lambda variance, epsilon: 1.0),
     (
-        "norm-not-divided",
-        "You subtracted the mean but did not divide. Divide by the standard deviation.",
-        BA,
-        lambda variance, epsilon: 1.0,
-    ),
-    (
-        "norm-multiplied",
+        "multiplied",
         "You multiplied by the standard deviation. Divide by it.",
         BA,
         lambda variance, epsilon: 1 / np.sqrt(variance + epsilon),
     ),
 ):
-    register(_id, _says, FORMULA, _source, deviation=_deviation(_of))
+    register(
+        f"norm-{_id}",
+        _says,
+        FORMULA,
+        _source,
+        deviation=lambda state, right, of=_divisor: lambda variance: of(variance, state["epsilon"]),
+    )
 
 
 def _count(x: np.ndarray, axes: Any) -> int:
@@ -275,84 +254,78 @@ def _not_centred(state: State, right: Step) -> Any:
 
 for _id, _says, _source, _changes in (
     (
-        "norm-unbiased",
+        "unbiased",
         "You divided the sum of squares by n - 1 (the unbiased estimate, torch's default for std). Divide it by n.",
         "harvardnlp/annotated-transformer#119, FluxML/Flux.jl#529, codertimo/BERT-pytorch#30",
         {"variance": _unbiased},
     ),
+    ("variance-summed", "You summed the squares for the variance. Average them.", BA, {"variance": _sum}),
     (
-        "norm-variance-summed",
-        "You summed the squares, so the variance is too large by the number of features. Average them.",
-        BA,
-        {"variance": _sum},
-    ),
-    (
-        "norm-variance-around-zero",
+        "variance-around-zero",
         "You took the mean of the squares as the variance. Subtract the mean before you square.",
         BA,
         {"variance": _around_zero},
     ),
-    ("norm-not-centred", "You did not subtract the mean. Subtract it before you divide.", BA, {"centre": _not_centred}),
+    ("not-centred", "You did not subtract the mean. Subtract it before you divide.", BA, {"centre": _not_centred}),
     (
-        "norm-root-mean-square",
-        "You divided by the root mean square and did not subtract the mean (RMSNorm). Subtract the mean, then "
-        "divide by the standard deviation.",
+        "root-mean-square",
+        "You only divided by the root mean square (RMSNorm). Subtract the mean, then divide by the standard deviation.",
         "Zhang & Sennrich 2019, arXiv 1910.07467, against " + BA,
         {"centre": _not_centred, "variance": _around_zero},
     ),
     (
-        "norm-moving-statistics",
-        "You normalized with stored statistics, mean 0 and variance 1, as an untrained batch normalization "
-        "does. Compute both from the features.",
+        "moving-statistics",
+        "You normalized with stored mean 0 and variance 1 (untrained batch norm). Compute both from the features.",
         "Kyubyong/transformer#40",
         {"centre": _not_centred, "variance": lambda state, right: lambda x: np.ones(x.shape[-1])},
     ),
 ):
-    register(_id, _says, FORMULA, _source, **_changes)
-
-GAIN = "the gain and the bias of the normalization"
+    register(f"norm-{_id}", _says, FORMULA, _source, **_changes)
 
 
 def _affine(of: Callable[..., np.ndarray]) -> Change:
-    """Return a change of normal · gamma + beta, given a function of the right step, normal, gamma and beta."""
+    """Return a change of n · gamma + beta, given a function of the right step, n, gamma and beta."""
     return lambda state, right: lambda normal, gamma, beta: of(right(state), normal, gamma, beta)
 
 
-for _id, _says, _formula in (
+for _id, _did, _do, _formula in (
+    ("gain-missing", "left out the gain", "Multiply by gamma", lambda right, n, gamma, beta: right(n, 1.0, beta)),
+    ("bias-missing", "left out the bias", "Add beta at the end", lambda right, n, gamma, beta: right(n, gamma, 0.0)),
     (
-        "norm-gain-missing",
-        "You left out the gain of the normalizations. Multiply by gamma before you add beta.",
-        lambda right, normal, gamma, beta: right(normal, 1.0, beta),
+        "affine-twice",
+        "applied gain and bias twice",
+        "Apply them once",
+        lambda right, n, gamma, beta: right(right(n, gamma, beta), gamma, beta),
     ),
     (
-        "norm-bias-missing",
-        "You left out the bias of the normalizations. Add beta at the end.",
-        lambda right, normal, gamma, beta: right(normal, gamma, 0.0),
-    ),
-    (
-        "norm-affine-twice",
-        "You applied gain and bias of the normalizations twice. Apply them once.",
-        lambda right, normal, gamma, beta: right(right(normal, gamma, beta), gamma, beta),
-    ),
-    (
-        "norm-bias-first",
-        "You added the bias of the normalizations before the gain. Multiply by gamma first, then add beta.",
+        "bias-first",
+        "added the bias before the gain",
+        "Multiply by gamma first, then add beta",
         lambda right, n, gamma, beta: (n + beta) * gamma,
     ),
     (
-        "norm-gain-from-one",
-        "You added one to the gain of the normalizations. Multiply by gamma as it is.",
+        "gain-from-one",
+        "added one to the gain",
+        "Multiply by gamma as it is",
         lambda right, n, gamma, beta: right(n, 1 + gamma, beta),
     ),
     (
-        "norm-gain-bias-swapped",
-        "You swapped gain and bias of the normalizations. Multiply by gamma, and add beta.",
+        "gain-bias-swapped",
+        "swapped gain and bias",
+        "Multiply by gamma, and add beta",
         lambda right, n, gamma, beta: right(n, beta, gamma),
     ),
     (
-        "norm-gain-divides",
-        "You divided by the gain of the normalizations. Multiply by gamma.",
+        "gain-divides",
+        "divided by the gain",
+        "Multiply by gamma",
         lambda right, n, gamma, beta: right(n, 1 / gamma, beta),
     ),
 ):
-    register(_id, _says, GAIN, BA, affine=_affine(_formula))
+    register(
+        f"norm-{_id}",
+        f"You {_did} of the normalizations. {_do}.",
+        "the gain and the bias of the normalization",
+        BA,
+        affine=_affine(_formula),
+    )

@@ -8,19 +8,19 @@ import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step
 from kmha.verify.chains.embedding import interleaved
+from kmha.verify.mistakes.embeddings import at_padding
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.5"
 
-for _id, _says, _source, _of in (
-    ("missing", "You did not add the positions. Add them to the embedding.", PAPER, lambda embedded, encoded: embedded),
-    ("twice", "You added the positions twice. Add them once.", PAPER, lambda embedded, encoded: embedded + 2 * encoded),
-    ("multiplied", "You multiplied the embedding by the positions. Add them.", PAPER, lambda one, other: one * other),
-    ("subtracted", "You subtracted the positions. Add them.", PAPER, lambda one, other: one - other),
+for _id, _says, _sum in (
+    ("missing", "You did not add the positions. Add them to the embedding.", lambda embedded, encoded: embedded),
+    ("twice", "You added the positions twice. Add them once.", lambda embedded, encoded: embedded + 2 * encoded),
+    ("multiplied", "You multiplied the embedding by the positions. Add them.", lambda one, other: one * other),
+    ("subtracted", "You subtracted the positions. Add them.", lambda embedded, encoded: embedded - encoded),
     (
         "alone",
         "You returned the positions alone, so the tokens are lost. Add the positions to the embedding.",
-        PAPER,
         lambda embedded, encoded: embedded * 0 + encoded,
     ),
 ):
@@ -28,8 +28,8 @@ for _id, _says, _source, _of in (
         f"positions-{_id}",
         _says,
         "the line that adds the positions",
-        _source,
-        added=lambda state, right, of=_of: of(state["embedded"], state["encoded"]),
+        PAPER,
+        added=lambda state, right, of=_sum: of(state["embedded"], state["encoded"]),
     )
 
 
@@ -44,9 +44,8 @@ def _halves(first: Callable, second: Callable) -> Change:
     return change
 
 
-def _swapped(state: State, right: Step) -> Any:
-    even = np.arange(state["angles"].shape[-1]) % 2 == 0
-    return np.where(even, np.cos(state["angles"]), np.sin(state["angles"]))
+def _even(state: State) -> np.ndarray:
+    return np.arange(state["angles"].shape[-1]) % 2 == 0
 
 
 for _id, _says, _source, _change in (
@@ -54,19 +53,17 @@ for _id, _says, _source, _change in (
         "sine-cosine-swapped",
         "You put cosines at even features and sines at odd ones. Put sines at even features and cosines at odd ones.",
         PAPER,
-        _swapped,
+        lambda state, right: np.where(_even(state), np.cos(state["angles"]), np.sin(state["angles"])),
     ),
     (
         "halves",
-        "You put the sines in the first half of the features and the cosines in the second. Interleave them: "
-        "sines at even features, cosines at odd ones.",
+        "You put the sines before the cosines. Interleave them: sines at even features, cosines at odd ones.",
         "tensorflow/text#1122, tatp22/multidim-positional-encoding#20, tensorflow/tensor2tensor#1925",
         _halves(np.sin, np.cos),
     ),
     (
         "halves-cosine-first",
-        "You put the cosines in the first half of the features and the sines in the second. Interleave them: "
-        "sines at even features, cosines at odd ones.",
+        "You put the cosines before the sines. Interleave them: sines at even features, cosines at odd ones.",
         "tensorflow/tensor2tensor#391",
         _halves(np.cos, np.sin),
     ),
@@ -82,17 +79,12 @@ for _id, _says, _source, _change in (
         PAPER,
         lambda state, right: np.cos(state["angles"]),
     ),
-    (
-        "angles-only",
-        "You added the angles themselves. Add their sines and cosines.",
-        PAPER,
-        lambda state, right: state["angles"],
-    ),
+    ("angles-only", "You added the angles. Add their sines and cosines.", PAPER, lambda state, right: state["angles"]),
     (
         "cosine-negative",
         "You gave the cosines the wrong sign. Add cos, not -cos.",
         PAPER,
-        lambda state, right: right(state) * np.where(np.arange(state["angles"].shape[-1]) % 2 == 0, 1.0, -1.0),
+        lambda state, right: right(state) * np.where(_even(state), 1.0, -1.0),
     ),
     (
         "degrees",
@@ -106,41 +98,25 @@ for _id, _says, _source, _change in (
 
 def _exponents(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
     """Return a change of the exponents, given a function of the features' numbers j and d."""
-
-    def change(state: State, right: Step) -> Any:
-        width = state["table"].shape[-1]
-        return of(np.arange(width), width)
-
-    return change
+    return lambda state, right: of(np.arange(state["table"].shape[-1]), state["table"].shape[-1])
 
 
-for _id, _says, _source, _of in (
+KYUBYONG, SAM = "Kyubyong/transformer#38", "SamLynnEvans/Transformer#25"
+for _id, _says, _source, _exponent in (
     (
         "per-feature",
-        "You used the exponent j/d for each feature j, so sine and cosine of a pair have different "
-        "frequencies. Use 2i/d for both, with i = j // 2.",
+        "You used the exponent j/d for each feature j. Use 2i/d for both features of a pair, with i = j // 2.",
         "maxjcohen/transformer#62",
         lambda j, d: j / d,
     ),
     (
         "doubled-per-feature",
         "You used the exponent 2j/d, where j already stands for 2i or 2i + 1. Use 2i/d, with i = j // 2.",
-        "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, "
-        "SamLynnEvans/Transformer#25",
+        f"jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, {KYUBYONG}, {SAM}",
         lambda j, d: 2 * j / d,
     ),
-    (
-        "doubled",
-        "You used the exponent 4i/d: you doubled an even number 2i, or divided by d/2. Use 2i/d.",
-        "SamLynnEvans/Transformer#25",
-        lambda j, d: 4 * (j // 2) / d,
-    ),
-    (
-        "halved",
-        "You used the exponent i/d, or a base of 100. Use 2i/d with the base 10,000.",
-        PAPER,
-        lambda j, d: (j // 2) / d,
-    ),
+    ("doubled", "You used the exponent 4i/d, or divided by d/2. Use 2i/d.", SAM, lambda j, d: 4 * (j // 2) / d),
+    ("halved", "You used i/d, or a base of 100. Use 2i/d with the base 10,000.", PAPER, lambda j, d: (j // 2) / d),
     (
         "cosine-next",
         "You used the exponent 2(i + 1)/d for the cosines. Use 2i/d, as for the sines.",
@@ -153,12 +129,7 @@ for _id, _says, _source, _of in (
         PAPER,
         lambda j, d: (j // 2 * 2 + 2) / d,
     ),
-    (
-        "width-minus-one",
-        "You used the exponent 2i/(d - 1). Use 2i/d.",
-        PAPER,
-        lambda j, d: j // 2 * 2 / (d - 1),
-    ),
+    ("width-minus-one", "You used the exponent 2i/(d - 1). Use 2i/d.", PAPER, lambda j, d: j // 2 * 2 / (d - 1)),
     (
         "steps-minus-one",
         "You used the exponent i/(d/2 - 1), which ends at 1. Use i/(d/2).",
@@ -171,12 +142,7 @@ for _id, _says, _source, _of in (
         PAPER,
         lambda j, d: -(j // 2 * 2) / d,
     ),
-    (
-        "missing",
-        "You used the exponent 1 for all features, so all have the same frequency. Use 2i/d.",
-        PAPER,
-        lambda j, d: np.ones(d),
-    ),
+    ("missing", "You used the exponent 1 for all features. Use 2i/d.", PAPER, lambda j, d: np.ones(d)),
     (
         "reversed",
         "You reversed the frequencies, so the lowest comes first. Start with the highest: the exponent is 2i/d.",
@@ -190,12 +156,9 @@ for _id, _says, _source, _of in (
         lambda j, d: -(j // 2 * 2) * (-math.log(10000.0) / d // 2) / math.log(10000.0),
     ),
 ):
-    register(f"positions-exponent-{_id}", _says, "the exponent of the angles", _source, exponents=_exponents(_of))
+    register(f"positions-exponent-{_id}", _says, "the exponent of the angles", _source, exponents=_exponents(_exponent))
 
-for _base, _source in (
-    (1000.0, "maxjcohen/transformer#62"),
-    (100000.0, PAPER),
-):
+for _base, _source in ((1000.0, "maxjcohen/transformer#62"), (100000.0, PAPER)):
     register(
         f"positions-base-{_base:.0f}",
         f"You used {_base:,.0f} as the base of the angles. Use 10,000.",
@@ -217,14 +180,13 @@ for _id, _says, _source, _change in (
     ("from-one", "You counted the positions from 1. Count them from 0.", PAPER, lambda state, right: right(state) + 1),
     (
         "reversed",
-        "You counted the positions from the end. Count them from the start.",
+        "You counted from the end. Count from the start.",
         PAPER,
         lambda state, right: right(state)[..., ::-1],
     ),
     (
         "over-batch",
-        "You counted the positions along the batch, so all tokens of a sentence get the same one. Count them "
-        "along the sequence.",
+        "You counted the positions along the batch. Count them along the sequence.",
         "cmu-l3/anlp-fall2025-code#1, songyangco/GETNext#2, NeuracoreAI/neuracore#154",
         _over_batch,
     ),
@@ -256,14 +218,10 @@ for _id, _says, _source, _change in (
     register(f"positions-{_id}", _says, "the line that counts the positions", _source, places=_change)
 
 
-def _padding(state: State) -> np.ndarray:
-    return (state["ids"] == state["trial"].more.get("pad_id", 0))[..., None]
-
-
 register(
     "positions-not-at-padding",
     "You added no positions at padding. Add them to every token.",
     "the line that adds the positions",
     PAPER,
-    encoded=lambda state, right: np.where(_padding(state), 0.0, right(state)),
+    encoded=lambda state, right: np.where(at_padding(state), 0.0, right(state)),
 )

@@ -41,101 +41,52 @@ def only(norm_first: bool, change: Change) -> Change:
     return checked
 
 
-def _here(of: Sum) -> Change:
-    """Return a change of one residual connection."""
-    return lambda state, right: right({**state, "add": of})
-
-
 def _everywhere(of: Sum) -> Change:
     return lambda state, right: of
 
 
-for _name, _everywhere_says, _says, _source, _one_source, _of in (
-    (
-        "missing",
-        "You left out all residual connections. Add each sublayer's input to its output.",
-        "You left out the residual connection around {}. Add its input to its output.",
-        f"{PAPER}; asked in tensorflow/models#7533",
-        PAPER,
-        lambda x, output: output,
-    ),
-    (
-        "doubled",
-        "You added the input twice in all residual connections. Add it once.",
-        "You added the input of {} twice in its residual connection. Add it once.",
-        PAPER,
-        PAPER,
-        lambda x, output: 2 * x + output,
-    ),
+FLAT = "LeeSureman/Flat-Lattice-Transformer#34, kyegomez/BitNet#32"
+AUDIO = "lucidrains/audiolm-pytorch#265"
+for _name, _did, _do, _source, _sum in (
+    ("missing", "left out the residual connection of {}", "its input to its output", PAPER, lambda x, output: output),
+    ("doubled", "added the input of {} twice to its output", "it once", PAPER, lambda x, output: 2 * x + output),
     (
         "sublayer-doubled",
-        "You added the sublayer's output twice in all residual connections. Add it once.",
-        "You added the output of {} twice in its residual connection. Add it once.",
-        PAPER,
+        "added the output of {} twice to its input",
+        "it once",
         PAPER,
         lambda x, output: x + 2 * output,
     ),
-    (
-        "of-itself",
-        "You added the input to itself in every residual connection, so the sublayers' outputs are lost. Add "
-        "input and output.",
-        "You added the input of {} to itself, so its output is lost. Add input and output.",
-        PAPER,
-        PAPER,
-        lambda x, output: x + x,
-    ),
-    (
-        "output-doubled",
-        "You added the sublayer's output to itself in every residual connection, so the input is lost. Add "
-        "input and output.",
-        "You added the output of {} to itself, so its input is lost. Add input and output.",
-        "LeeSureman/Flat-Lattice-Transformer#34, kyegomez/BitNet#32",
-        "LeeSureman/Flat-Lattice-Transformer#34, kyegomez/BitNet#32",
-        lambda x, output: output + output,
-    ),
-    (
-        "unused",
-        "You did not use the sublayers' outputs: x stays as it was. Add each sublayer's output to x.",
-        "You did not use the output of {}: x stays as it was. Add its output to x.",
-        "lucidrains/audiolm-pytorch#265",
-        "lucidrains/audiolm-pytorch#265",
-        lambda x, output: x,
-    ),
+    ("of-itself", "added the input of {} to itself", "input and output", PAPER, lambda x, output: x + x),
+    ("output-doubled", "added the output of {} to itself", "input and output", FLAT, lambda x, output: output + output),
+    ("unused", "did not use the output of {}: x stays as it was", "the output to x", AUDIO, lambda x, output: x),
 ):
-    register(f"residual-{_name}", _everywhere_says, LOOK, _source, add=_everywhere(_of))
+    _says = f"You {_did}. Add {_do}."
+    _asked = "; asked in tensorflow/models#7533" if _name == "missing" else ""
+    register(f"residual-{_name}", _says.format("every sublayer"), LOOK, _source + _asked, add=_everywhere(_sum))
     for _sublayer, _step, _which in SUBLAYERS:
-        register(f"residual-{_name}-{_sublayer}", _says.format(_which), LOOK, _one_source, **{_step: _here(_of)})
+        _change = {_step: lambda state, right, of=_sum: right({**state, "add": of})}
+        register(f"residual-{_name}-{_sublayer}", _says.format(_which), LOOK, _source, **_change)
 
-for _name, _says, _of in (
-    (
-        "averaged",
-        "You averaged input and output in the residual connections. Add them.",
-        lambda x, output: (x + output) / 2,
-    ),
-    (
-        "multiplied",
-        "You multiplied input and output in the residual connections. Add them.",
-        lambda x, output: x * output,
-    ),
-    (
-        "subtracted",
-        "You subtracted the sublayers' outputs in the residual connections. Add them.",
-        lambda x, output: x - output,
-    ),
+for _name, _says, _sum in (
+    ("averaged", "You averaged each sublayer's input and output. Add them.", lambda x, output: (x + output) / 2),
+    ("multiplied", "You multiplied each sublayer's input and output. Add them.", lambda x, output: x * output),
+    ("subtracted", "You subtracted each sublayer's output from its input. Add them.", lambda x, output: x - output),
     (
         "rectified",
         "You applied a relu after every residual connection. Leave it out.",
         lambda x, output: np.maximum(x + output, 0.0),
     ),
 ):
-    register(f"residual-{_name}", _says, LOOK, PAPER, add=_everywhere(_of))
+    register(f"residual-{_name}", _says, LOOK, PAPER, add=_everywhere(_sum))
 
 
-def _last_from(**steps: str) -> Change:
-    """Return a change that makes the feed-forward network's residual connection add another step, given by chain."""
+def last_from(encoder: str, decoder: str) -> Change:
+    """Return a change that makes the feed-forward network, or its residual connection, read another step."""
 
     def change(state: State, right: Step) -> Any:
-        return as_if(**{before_last(state): steps[state["trial"].chain]})(state, right)
+        step = {"encoder": encoder, "decoder": decoder}[state["trial"].chain]
+        return as_if(**{before_last(state): step})(state, right)
 
     return change
 
@@ -147,96 +98,41 @@ def _from_encoder(state: State, right: Step) -> Any:
 
 
 def _normed(norm: str, x: Callable[[State], str]) -> Change:
-    return lambda state, right: right({**state, x(state): state[norm](state[x(state)])})
+    return only(True, lambda state, right: right({**state, x(state): state[norm](state[x(state)])}))
 
 
-for _id, _says, _source, _step, _change in (
+BLOCK, ALONE, UNNORMED = "the block's input", "the attention's output alone", "the sum before its normalization"
+PART, ONE, NORMED = "the output of the attention's part", "block 1's output", "the normalized input"
+NEITHER = "the input before its normalization"
+OPENNMT = "OpenNMT/OpenNMT-py#1375"
+INPUT = "strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8"
+for _id, _added, _do, _source, _change in (
+    ("feed-forward-from-input", BLOCK, PART, INPUT, last_from("start", "start")),
+    ("feed-forward-from-attention", ALONE, PART, PAPER, last_from("attention1", "attention2")),
     (
-        "residual-feed-forward-from-input",
-        "You added the block's input in the feed-forward network's residual connection. Add the output of the "
-        "attention's part.",
-        "strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8",
-        "last_residual",
-        _last_from(encoder="start", decoder="start"),
+        "feed-forward-from-unnormed",
+        UNNORMED,
+        "the normalized sum",
+        OPENNMT,
+        only(False, last_from("residual1", "residual2")),
     ),
-    (
-        "residual-feed-forward-from-attention",
-        "You added the attention's output alone in the feed-forward network's residual connection. Add the "
-        "output of the attention's part.",
-        PAPER,
-        "last_residual",
-        _last_from(encoder="attention1", decoder="attention2"),
-    ),
-    (
-        "residual-feed-forward-from-unnormed",
-        "You added the sum before its normalization in the feed-forward network's residual connection. Add "
-        "the normalized sum.",
-        "OpenNMT/OpenNMT-py#1375",
-        "last_residual",
-        only(False, _last_from(encoder="residual1", decoder="residual2")),
-    ),
-    (
-        "residual-feed-forward-from-normed",
-        "You added the normalized input in the feed-forward network's residual connection. Add the input "
-        "before its normalization.",
-        "OpenNMT/OpenNMT-py#1375",
-        "last_residual",
-        only(True, _normed("last_norm", before_last)),
-    ),
-    (
-        "residual-attention-from-normed",
-        "You added the normalized input in the self-attention's residual connection. Add the input before its "
-        "normalization.",
-        "OpenNMT/OpenNMT-py#1375",
-        "residual1",
-        only(True, _normed("norm1", lambda state: "start")),
-    ),
-    (
-        "residual-cross-from-normed",
-        "You added the normalized input in the second attention's residual connection. Add the input before "
-        "its normalization.",
-        "OpenNMT/OpenNMT-py#1375",
-        "residual2",
-        only(True, _normed("norm2", lambda state: "after1")),
-    ),
-    (
-        "residual-cross-from-input",
-        "You added the block's input in the second attention's residual connection. Add block 1's output.",
-        PAPER,
-        "residual2",
-        as_if(after1="start"),
-    ),
-    (
-        "residual-cross-from-attention",
-        "You added the first attention's output alone in the second attention's residual connection. Add "
-        "block 1's output.",
-        PAPER,
-        "residual2",
-        as_if(after1="attention1"),
-    ),
-    (
-        "residual-cross-from-encoder",
-        "You added enc_output in the second attention's residual connection. Add block 1's output.",
-        PAPER,
-        "residual2",
-        _from_encoder,
-    ),
-    (
-        "residual-cross-from-unnormed",
-        "You added the sum before its normalization in the second attention's residual connection. Add block "
-        "1's output, which is normalized.",
-        "OpenNMT/OpenNMT-py#1375",
-        "residual2",
-        only(False, as_if(after1="residual1")),
-    ),
+    ("feed-forward-from-normed", NORMED, NEITHER, OPENNMT, _normed("last_norm", before_last)),
+    ("feed-forward-from-block1", ONE, "block 2's output", PAPER, as_if(after2="after1")),
+    ("attention-from-normed", NORMED, NEITHER, OPENNMT, _normed("norm1", lambda state: "start")),
+    ("cross-from-normed", NORMED, NEITHER, OPENNMT, _normed("norm2", lambda state: "after1")),
+    ("cross-from-input", BLOCK, ONE, PAPER, as_if(after1="start")),
+    ("cross-from-attention", "the first attention's output alone", ONE, PAPER, as_if(after1="attention1")),
+    ("cross-from-encoder", "enc_output", ONE, PAPER, _from_encoder),
+    ("cross-from-unnormed", UNNORMED, f"{ONE}, which is normalized", OPENNMT, only(False, as_if(after1="residual1"))),
 ):
-    register(_id, _says, LOOK, _source, **{_step: _change})
-
-register(
-    "residual-feed-forward-from-block1",
-    "You added block 1's output in the feed-forward network's residual connection. Add block 2's output.",
-    LOOK,
-    PAPER,
-    last_residual=as_if(after2="after1"),
-    after2=lambda state, right: right(state),  # only decoders have this step
-)
+    _sublayer, _step, _which = next(one for one in SUBLAYERS if _id.startswith(one[0]))
+    _changes = {_step: _change}
+    if _id.endswith("block1"):
+        _changes["after2"] = lambda state, right: right(state)  # only decoders have this step
+    register(
+        f"residual-{_id}",
+        f"You added {_added} in the residual connection of {_which}. Add {_do}.",
+        LOOK,
+        _source,
+        **_changes,
+    )
