@@ -45,7 +45,7 @@ for _id, _number, _did, _source in (
 for _number in (10, 100, 10000):
     register(
         f"mask-fills-{_number}",
-        f"You set hidden logits to -{_number:,}, so rows whose allowed logits are as low attend to them. Set them to -∞.",
+        f"You set hidden logits to -{_number:,}, so rows with allowed logits as low attend to them. Set them to -∞.",
         LOOK,
         LEAK,
         masked=lambda state, right, number=_number: np.where(state["allowed"], state["scaled"], -number),
@@ -176,7 +176,7 @@ for _id, _what, _changes in (
 ):
     register(
         f"padding-zeroes-{_id}",
-        f"You set the {_what} to 0 at padding, so padding keeps its share of the softmax. Mask the logits at padding.",
+        f"You set the {_what} to 0 at padding, so padding keeps a weight in the softmax. Mask the logits at padding.",
         "the lines that use the padding mask",
         "castorini/castor#176",
         **_changes,

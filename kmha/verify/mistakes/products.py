@@ -76,6 +76,8 @@ def _power(letters: str, exponent: float) -> Change:
     return change
 
 
+VITS = "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11"
+LECTURES = "FareedKhan-dev/train-llm-from-scratch#3, karpathy/ng-video-lecture#6"
 ASKED = "asked in phlippe/uvadlc_notebooks#72"
 for _id, _says, _exponent, _source in (
     (
@@ -100,26 +102,14 @@ for _id, _says, _exponent, _source in (
 ):
     register(f"scale-{_id}", _says, SCALE, _source, scale=_power("O", _exponent))
 for _id, _divisor, _letters, _exponent, _source in (
-    (
-        "all-heads",
-        "√(H·O), from the width of all heads",
-        "HO",
-        -0.5,
-        "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
-    ),
+    ("all-heads", "√(H·O), where H·O is the width of all heads together", "HO", -0.5, VITS),
     ("all-heads-without-root", "H·O, the width of all heads together", "HO", -1, PAPER),
-    (
-        "features",
-        "√I, from all input features",
-        "I",
-        -0.5,
-        "FareedKhan-dev/train-llm-from-scratch#3, karpathy/ng-video-lecture#6",
-    ),
+    ("features", "√I, where I is the number of input features", "I", -0.5, LECTURES),
     ("features-without-root", "I, the number of input features", "I", -1, PAPER),
     ("keys", "√S, where S is the number of keys", "S", -0.5, ASKED),
     ("queries", "√T, where T is the number of queries", "T", -0.5, ASKED),
     ("heads", "√H, where H is the number of heads", "H", -0.5, PAPER),
-    ("batch", "√B, the size of the batch axis", "B", -0.5, PAPER),
+    ("batch", "√B, where B is the batch size", "B", -0.5, PAPER),
 ):
     register(
         f"scale-{_id}",
