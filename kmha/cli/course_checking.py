@@ -168,9 +168,8 @@ def _warn_unprotected(out: Console, folder: Workspace) -> None:
     """Name what the sandbox cannot prevent on this system, once in each folder."""
     missing = limits.missing()
     if missing and folder.progress.first_time("unprotected"):
-        out.print(
-            f"[dim]Your code runs in a sandbox. On this system, it cannot keep code from {' or '.join(missing)}.[/]"
-        )
+        cannot = f"it cannot keep code from {' or '.join(missing)}"
+        out.print(f"[dim]Your code runs in a sandbox. On this system, {cannot}.[/]")
 
 
 def _show_details(out: Console, grade: Grade) -> None:
@@ -209,8 +208,7 @@ def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
 def _print_block(out: Console, text: str, indent: int = 2, style: str = "") -> None:
     """Print text indented and wrapped, without trailing spaces, which would be copied along with it."""
     for line in text.splitlines():
-        wrapped = textwrap.wrap(line, max(out.width - indent, 40), replace_whitespace=False) or [""]
-        for each in wrapped:
+        for each in textwrap.wrap(line, max(out.width - indent, 40), replace_whitespace=False) or [""]:
             out.print(Text(" " * indent + each, style), soft_wrap=True)
 
 

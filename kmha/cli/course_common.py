@@ -47,11 +47,7 @@ def progress_bar(description: str, count: int) -> Iterator[Callable[[str], Any]]
 
 
 def workspace() -> "Workspace":
-    """Return the learner's folder that contains the current folder.
-
-    Raises:
-        click.ClickException: The current folder is not in a learner's folder.
-    """
+    """Return the learner's folder that contains the current folder, or raise a `click.ClickException`."""
     from kmha.course.learner import workspace
 
     found = workspace.find(Path.cwd())
@@ -63,11 +59,7 @@ def workspace() -> "Workspace":
 
 
 def find_items(exercise: str, folder: "Workspace") -> "tuple[Item, ...]":
-    """Return the exercises that a name or a path stands for.
-
-    Raises:
-        click.ClickException: The path is outside the learner's folder, where another answer is.
-    """
+    """Return the exercises that a name, or a path in the learner's folder, stands for."""
     from kmha.course.exercises import content
 
     found = content.find(exercise)
@@ -78,11 +70,7 @@ def find_items(exercise: str, folder: "Workspace") -> "tuple[Item, ...]":
 
 
 def find_item(exercise: str | None, folder: "Workspace") -> "Item":
-    """Return the one exercise that a name stands for, or the first exercise that is not passed.
-
-    Raises:
-        click.ClickException: The name stands for several exercises, or all are passed.
-    """
+    """Return the one exercise that a name stands for, or the first exercise that is not passed."""
     from kmha.course.learner import checking
 
     if exercise is None:

@@ -49,9 +49,10 @@ def start(folder: Path | None, notebooks: bool) -> int:
         out.print(escape(f"Nothing was missing in {where}. {following}"), soft_wrap=True)
         return 0
     points, minutes = sum(item.spec.points for item in exercises), sum(item.spec.minutes for item in exercises)
+    time = count(round(minutes / 60), "hour") if minutes >= 90 else count(minutes, "minute")
     out.print(
         f"[bold]{escape(display_path(made.root))}[/]: {count(len(exercises), 'exercise')}, {count(points)}, "
-        f"about {_hours(minutes)}. Added {count(len(added), 'file')}, overwrote none."
+        f"about {time}. Added {count(len(added), 'file')}, overwrote none."
     )
     if item is None:
         out.print(ALL_PASSED)
@@ -212,7 +213,3 @@ def _last_passed(progress: Progress) -> Item | None:
 
 def _next(item: Item, folder: workspace.Workspace) -> str:
     return f"{item.id}, {item.spec.title} ({display_path(folder.path(item))})"
-
-
-def _hours(minutes: int) -> str:
-    return count(round(minutes / 60), "hour") if minutes >= 90 else count(minutes, "minute")

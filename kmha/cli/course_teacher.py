@@ -1,5 +1,6 @@
 """`kmha course verify`, `release` and `grade`: verify the exercises, hand them out, and grade the answers."""
 
+import contextlib
 import json
 import os
 import threading
@@ -51,16 +52,7 @@ class Verified(NamedTuple):
 def verify(
     exercises: tuple[str, ...], *, jobs: int, seed: int, notebooks: bool, write_readme: bool, json_file: Path | None
 ) -> int:
-    """Verify some exercises, or all of them and the list of exercises; return 1 if there is a problem.
-
-    Args:
-        exercises: Names of exercises; all if empty.
-        jobs: Number of exercises verified at a time.
-        seed: Seed of the inputs.
-        notebooks: Whether to run the assignments' notebooks too.
-        write_readme: Whether to write the list of all exercises instead.
-        json_file: File for the results.
-    """
+    """Verify some exercises, or all of them and the list of exercises; return 1 if there is a problem."""
     if any(item.released for item in content.items()):
         raise click.ClickException("this is a released course. It has nothing to verify.")
     if write_readme:
@@ -217,14 +209,9 @@ def _write_verified(path: Path, results: Sequence[Verified], across: Sequence[Pr
     def as_dicts(problems: Iterable[Problem]) -> list[dict[str, str]]:
         return [{"id": problem.id, "says": problem.message} for problem in problems]
 
+    names = ("id", "points", "wrong", "seconds")
     exercises = [
-        {
-            "id": verified.id,
-            "points": verified.points,
-            "wrong": verified.wrong,
-            "seconds": verified.seconds,
-            "found": as_dicts(verified.problems),
-        }
+        {name: getattr(verified, name) for name in names} | {"found": as_dicts(verified.problems)}
         for verified in results
     ]
     atomic_files.write_json(path, {"seed": seed, "exercises": exercises, "across": as_dicts(across)})
@@ -254,11 +241,9 @@ def _grades_folder(out: Path, folder: Path) -> Path:
 def _grading_seed(out: Path, seed: int | None) -> int:
     """Return the seed given, that of the run to resume, or a random one; and keep it for the next run."""
     if seed is None:
-        try:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads((out / RUN).read_text(encoding="utf-8"))["seed"]
             seed = kept if isinstance(kept, int) else None
-        except (OSError, ValueError, KeyError, TypeError):
-            seed = None
     seed = checking.fresh_seed() if seed is None else seed
     atomic_files.write_json(out / RUN, {"version": grading.VERSION, "seed": seed})
     return seed

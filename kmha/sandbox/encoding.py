@@ -52,7 +52,11 @@ def decode(message: bytes) -> Any:
         if length > LONGEST_HEAD:
             raise EncodingError(f"malformed message: {length:,} bytes before the arrays.")
         tree = json.loads(message[LENGTH.size : LENGTH.size + length])
-        return _from_tree(tree, memoryview(message)[LENGTH.size + length :])
+        arrays = memoryview(message)[LENGTH.size + length :]
+        value, used = _read_tree(tree, arrays, 0)
+        if used != len(arrays):
+            raise EncodingError(f"malformed message: {len(arrays) - used} bytes too many.")
+        return value
     except EncodingError:
         raise
     except Exception as error:  # a malformed message can cause any error
@@ -98,13 +102,6 @@ def _array_to_tree(value: Any, chunks: list[bytes]) -> Any:
         raise EncodingError(f"cannot send a {type(value).__name__}: expected arrays, numbers or strings.")
     chunks.append(np.ascontiguousarray(array).tobytes())
     return {"array": [array.dtype.str, list(array.shape)]}
-
-
-def _from_tree(tree: Any, arrays: memoryview) -> Any:
-    value, used = _read_tree(tree, arrays, 0)
-    if used != len(arrays):
-        raise EncodingError(f"malformed message: {len(arrays) - used} bytes too many.")
-    return value
 
 
 def _read_tree(tree: Any, arrays: memoryview, position: int) -> tuple[Any, int]:

@@ -1,10 +1,13 @@
 """Read what a task sent out of the sandbox. Untrusted code may have written any of these bytes."""
 
+import contextlib
 import dataclasses
+import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kmha.sandbox.encoding import LARGEST, LENGTH, EncodingError, decode
+from kmha.sandbox import encoding
+from kmha.sandbox.encoding import LARGEST, EncodingError
 from kmha.sandbox.worker import PRINTED, error_record
 
 ENDED = "the sandbox ended"
@@ -49,13 +52,7 @@ class TaskResult:
 
 
 def read(sent: Mapping[str, Any], count: int, seconds: float) -> TaskResult:
-    """Read the results of a task.
-
-    Args:
-        sent: What `kmha.sandbox.fork_server.run` returned.
-        count: Number of calls in the task.
-        seconds: Time limit of the task.
-    """
+    """Read the results of a task of `count` calls from what `kmha.sandbox.fork_server.run` returned."""
     messages = _messages(sent["sent"].tobytes())
     loaded = next(messages, None)
     if loaded is None:
@@ -78,20 +75,10 @@ def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 
 def _messages(sent: bytes) -> Iterator[dict[str, Any]]:
     """Yield the messages up to the first that is malformed."""
-    position = 0
-    while position + LENGTH.size <= len(sent):
-        (length,) = LENGTH.unpack_from(sent, position)
-        position += LENGTH.size
-        if position + length > len(sent):
-            return
-        try:
-            message = decode(sent[position : position + length])
-        except EncodingError:
-            return
-        if not isinstance(message, dict):
-            return
-        yield message
-        position += length
+    source = io.BytesIO(sent)
+    with contextlib.suppress(EncodingError, OverflowError):  # a length can be too large for any stream
+        while (message := encoding.read(source)) is not None and isinstance(found := encoding.decode(message), dict):
+            yield found
 
 
 def _call_result(message: Mapping[str, Any]) -> CallResult:

@@ -103,9 +103,8 @@ def arrays(value: Any) -> list[np.ndarray]:
 
 
 def _equal(old: list[np.ndarray], new: list[np.ndarray]) -> bool:
-    return len(old) == len(new) and all(
-        _array_equal(one, other, equal_nan=one.dtype.kind in "fc") for one, other in zip(old, new, strict=True)
-    )
+    pairs = zip(old, new, strict=False)
+    return len(old) == len(new) and all(_array_equal(*pair, equal_nan=pair[0].dtype.kind in "fc") for pair in pairs)
 
 
 def _call(module: Any, name: str, source: str | None, inputs: dict[str, Any]) -> Any:

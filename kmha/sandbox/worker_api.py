@@ -49,12 +49,9 @@ def tensors(inputs: Mapping[str, Any], dtype: str | None = None) -> dict[str, An
 
 
 def gradients(function: Callable[..., Any], inputs: Mapping[str, Any], of: Sequence[str]) -> dict[str, Any]:
-    """Return the gradients of the sum of the squared results, computed with TensorFlow in float64.
+    """Return the gradients of the sum of a function's squared results, computed with TensorFlow in float64.
 
-    Args:
-        function: Function to differentiate.
-        inputs: Arguments of the function.
-        of: Names of the arguments with respect to which to differentiate.
+    `of` names the inputs with respect to which to differentiate.
     """
     import tensorflow as tf
 

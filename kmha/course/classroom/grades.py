@@ -16,14 +16,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet evaluates a cell th
 
 @dataclasses.dataclass(frozen=True)
 class StudentPoints:
-    """A student's points.
-
-    Attributes:
-        id: Id of the student.
-        of_assignments: Points by assignment id.
-        of_exercises: Points by exercise id.
-        notes: Notes on the submission.
-    """
+    """A student's points by the ids of assignments and of exercises, and notes on the submission."""
 
     id: str
     of_assignments: dict[str, int]
@@ -40,8 +33,7 @@ class ExerciseSummary:
     """A class's results in one exercise.
 
     Attributes:
-        id: Id of the exercise.
-        title: Title of the exercise.
+        id, title: Those of the exercise.
         handed_in: Number of answers handed in.
         passed: Number of answers with full points.
         mistakes: Known mistakes and how often each was made, most frequent first.
@@ -127,13 +119,9 @@ def gradescope(submission: GradedSubmission) -> dict[str, Any]:
                     "visibility": "visible" if check["visible"] else "after_published",
                 }
             )
+    score, notes = sum(test["score"] for test in tests), "\n".join(submission["notes"])
     texts = {"output_format": "text", "test_output_format": "text", "test_name_format": "text"}
-    return {
-        "score": sum(test["score"] for test in tests),
-        **texts,
-        "output": "\n".join(submission["notes"]),
-        "tests": tests,
-    }
+    return {"score": score, **texts, "output": notes, "tests": tests}
 
 
 def summaries(graded: Mapping[str, GradedSubmission]) -> list[ExerciseSummary]:
@@ -145,16 +133,9 @@ def summaries(graded: Mapping[str, GradedSubmission]) -> list[ExerciseSummary]:
 def _summary(id: str, answers: Sequence[dict[str, Any]]) -> ExerciseSummary:
     handed_in = [answer for answer in answers if answer["handed_in"]]
     failed = [answer for answer in handed_in if not answer["passed"]]
-    mistakes = Counter(answer["mistake"]["says"] for answer in failed if answer["mistake"])
+    mistakes = tuple(Counter(answer["mistake"]["says"] for answer in failed if answer["mistake"]).most_common())
     unnamed = [answer for answer in failed if not answer["mistake"] and answer["error"] is None]
     checks = Counter(check["says"] for answer in unnamed for check in answer["checks"] if check["wrong"])
-    errors = sum(answer["error"] is not None for answer in failed)
-    return ExerciseSummary(
-        id,
-        answers[0]["title"],
-        len(handed_in),
-        len(handed_in) - len(failed),
-        tuple(mistakes.most_common()),
-        tuple(checks.most_common()),
-        errors,
-    )
+    errors, passed = sum(answer["error"] is not None for answer in failed), len(handed_in) - len(failed)
+    title, common = answers[0]["title"], tuple(checks.most_common())
+    return ExerciseSummary(id, title, len(handed_in), passed, mistakes, common, errors)

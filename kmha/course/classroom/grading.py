@@ -167,20 +167,14 @@ class _Worker(threading.Thread):
         key = self.settings.key(submission)
         if (known := _known(result, key)) is not None:
             return known
-        graded: GradedSubmission = {
-            **{"key": key, "student": id, "notes": list(submission.notes)},
-            **{"failed": False, "exercises": {}},
-        }
-        for item in self.settings.items:
-            exercise = self._grade_exercise(item, submission)
-            graded["failed"] |= exercise["failed"]
-            graded["exercises"][item.id] = exercise
+        exercises = {item.id: self._grade_exercise(item, submission) for item in self.settings.items}
+        failed, notes = any(each["failed"] for each in exercises.values()), list(submission.notes)
+        graded = {"key": key, "student": id, "notes": notes, "failed": failed, "exercises": exercises}
         atomic_files.write_json(result, graded)
         return graded
 
     def _grade_exercise(self, item: Item, submission: Submission) -> dict[str, Any]:
-        code = submission.answers.get(item.id)
-        failed = False
+        code, failed = submission.answers.get(item.id), False
         try:
             found = self._judge(item, code, submission)
         except (BrokenExerciseError, SandboxError, StoppedError):
@@ -191,8 +185,8 @@ class _Worker(threading.Thread):
         exercise = rendering.as_dict(dataclasses.replace(found, case=None)) | {"case": _case(found)}
         for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
             check["visible"] = outcome.check.visible
-        handed_in = {"handed_in": code is not None, "failed": failed, "code": code or ""}
-        return {**exercise, "title": item.spec.title, **handed_in}
+        more = {"title": item.spec.title, "handed_in": code is not None, "failed": failed, "code": code or ""}
+        return exercise | more
 
     def _judge(self, item: Item, code: str | None, submission: Submission) -> Grade:
         if code is None:
@@ -227,9 +221,8 @@ def _known(path: Path, key: str) -> GradedSubmission | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or found.get("key") != key or found.get("failed") is not False:
-        return None
-    return found
+    valid = isinstance(found, dict) and found.get("key") == key and found.get("failed") is False
+    return found if valid else None
 
 
 def _digest(folder: Path, pattern: str) -> str:

@@ -1,6 +1,6 @@
 """`assignments/README.md`: a list of all exercises with their points, minutes and questions, made from their files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from kmha import atomic_files
@@ -57,12 +57,10 @@ def verify(folder: Path) -> Iterator[Problem]:
     course = assignments(folder)
     for assignment in course:
         yield from _verify_files(assignment)
-    ids = [item.id for assignment in course for item in assignment.items]
-    for id in sorted({id for id in ids if ids.count(id) > 1}):
-        yield Problem(id, "two exercises have this id.")
-    assignment_ids = [assignment.id for assignment in course]
-    for id in sorted({id for id in assignment_ids if assignment_ids.count(id) > 1}):
-        yield Problem(id, "two assignments have this id.")
+    exercises = [item.id for assignment in course for item in assignment.items]
+    for kind, ids in (("exercises", exercises), ("assignments", [assignment.id for assignment in course])):
+        for id in sorted({id for id in ids if ids.count(id) > 1}):
+            yield Problem(id, f"two {kind} have this id.")
     if any(_missing(assignment) for assignment in course):
         return
     path = folder / NAME
@@ -81,9 +79,8 @@ def _verify_files(assignment: Assignment) -> Iterator[Problem]:
 
 def _missing(assignment: Assignment) -> str | None:
     """Return the first file that an assignment lacks."""
-    wanted: Sequence[str] = [NAME, *(f"{item.name}.py" for item in assignment.items)]
-    wanted = [*wanted, *(f"checks/{item.name}.py" for item in assignment.items)]
-    return next((name for name in wanted if not (assignment.folder / name).is_file()), None)
+    files = [f"{folder}{item.name}.py" for folder in ("", "checks/") for item in assignment.items]
+    return next((name for name in (NAME, *files) if not (assignment.folder / name).is_file()), None)
 
 
 def _section(assignment: Assignment) -> str:

@@ -117,9 +117,10 @@ def _failure(grade: Grade) -> str:
 def _readme(assignments: Sequence[Assignment], forms: Sequence[str]) -> str:
     rows = []
     for assignment in assignments:
-        minutes = sum(item.spec.minutes for item in assignment.items)
         points = sum(item.all_points for item in assignment.items if isinstance(item, ReleasedItem))
-        rows.append(f"| {assignment.id} | {assignment.title} | {len(assignment.items)} | {minutes} | {points} |")
+        rows.append(
+            f"| {assignment.id} | {assignment.title} | {len(assignment.items)} | {assignment.minutes} | {points} |"
+        )
     where = " or ".join(f"`{form}`" for form in forms)
     return _README.format(where=where, first=forms[0], rows="\n".join(rows))
 

@@ -8,13 +8,13 @@ If there are both, the one that is not the starter counts; if neither is, the fi
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from kmha.course.classroom.unpacking import Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
-from kmha.course.exercises import notebooks
+from kmha.course.exercises import cells, notebooks
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import is_starter
 
@@ -76,7 +76,10 @@ def read(id: str, path: Path, assignments: Sequence[Assignment]) -> Submission:
     """Read one submission. A file that cannot be read gives a note, not an error."""
     reader = _Reader(assignments)
     with ExitStack() as stack:
-        for entry in _in_order(entries(path, reader.note, stack), assignments):
+        folders = {each.id for each in assignments}
+        found = entries(path, reader.note, stack)
+        # Files in an assignment's folder come first, so that they count.
+        for entry in sorted(found, key=lambda entry: entry.path.parent.name.partition("_")[0] not in folders):
             reader.add(entry)
     answers = reader.answers()
     if not answers:
@@ -91,8 +94,6 @@ def clean(text: str) -> str:
 
 
 class _Reader:
-    """A reader of one submission."""
-
     def __init__(self, assignments: Sequence[Assignment]) -> None:
         self.assignments = assignments
         self.items = {item.id: item for each in assignments for item in each.items}
@@ -161,12 +162,6 @@ class _Reader:
                 self.note(f"{entry.path}: {id} is left out: another notebook has an answer to it.")
 
 
-def _in_order(found: Iterator[Entry], assignments: Sequence[Assignment]) -> list[Entry]:
-    """Sort files in an assignment's folder first, so that they count."""
-    folders = {each.id for each in assignments}
-    return sorted(found, key=lambda entry: entry.path.parent.name.partition("_")[0] not in folders)
-
-
 def _exercise(path: PurePosixPath, assignments: Sequence[Assignment]) -> Item | None:
     """Return the exercise that a file answers: by its folder, or else by its name alone."""
     if path.suffix != ".py":
@@ -178,10 +173,7 @@ def _exercise(path: PurePosixPath, assignments: Sequence[Assignment]) -> Item | 
 
 def _assignment(path: PurePosixPath, notebook: object, assignments: Sequence[Assignment]) -> Assignment:
     """Return the assignment that a notebook names in its metadata or by its file name: a1.ipynb, a1_k_and_v.ipynb."""
-    named: object = notebook
-    for key in ("metadata", "kmha", "assignment"):
-        named = named.get(key) if isinstance(named, dict) else None
-    for wanted in (named, path.stem.partition("_")[0]):
+    for wanted in (cells.nested(notebook, "metadata", "kmha", "assignment"), path.stem.partition("_")[0]):
         for each in assignments:
             if each.id == wanted:
                 return each

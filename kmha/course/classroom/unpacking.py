@@ -50,14 +50,12 @@ def entries(path: Path, note: Callable[[str], None], stack: ExitStack) -> Iterat
     """
     archives = _Archives()
     stack.callback(archives.close)
-    if not path.is_dir():
-        yield from _of_file(path, PurePosixPath(path.name), note, archives)
-        return None
-    for count, (within, file) in enumerate(_walk(path, PurePosixPath(), note)):
+    found = _walk(path, PurePosixPath(), note) if path.is_dir() else [(PurePosixPath(path.name), path)]
+    for count, (within, file) in enumerate(found):
         if count == MAX_FILES:
-            return note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
+            note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
+            return
         yield from _of_file(file, within, note, archives)
-    return None
 
 
 class _Archives:

@@ -14,7 +14,7 @@ import json
 import re
 import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 SCOPES = 200  # scopes directly inside another, at most: `symtable` is slow with many
 
@@ -42,15 +42,21 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
     count = 0
     for cell in cells:
         if cell not in found:
-            try:
-                body = ast.parse(cell).body
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                body = []
+            tree = syntax_tree(cell)
+            body = tree.body if tree else []
             count += len(body)
             if count > limit:
                 raise ValueError(f"it has more than {limit:,} statements.")
             found[cell] = tuple(_statements(cell, body))
     return found
+
+
+def syntax_tree(code: str) -> ast.Module | None:
+    """Return the syntax tree of a text, or `None` if it cannot be parsed."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | None = None) -> str | None:
@@ -134,7 +140,8 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
             continue
         _check_scopes(table)
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
-        again = {each.target.id for each in ast.walk(node) if _adds(each)}  # x += 1 uses x
+        targets = [each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign)]  # x += 1 uses x
+        again = {target.id for target in targets if isinstance(target, ast.Name)}
         if defines:
             imports = isinstance(node, ast.Import | ast.ImportFrom)
             yield Statement(text, frozenset(defines), frozenset({*_used(table), *again}), imports)
@@ -148,10 +155,6 @@ def _check_scopes(table: symtable.SymbolTable) -> None:
         _check_scopes(child)
 
 
-def _adds(node: ast.AST) -> TypeGuard[Any]:
-    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-
-
 def _used(table: symtable.SymbolTable) -> Iterator[str]:
     """Yield the names that a statement, or a function in it, takes from the module."""
     top = table.get_type() == "module"
@@ -162,11 +165,16 @@ def _used(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _used(child)
 
 
+def nested(value: Any, *keys: str) -> Any:
+    """Return what nested dicts hold under these keys, or `None`."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def grade_id(cell: Any) -> Any:
     """Return the id that nbgrader gave a cell, if it has one."""
-    for key in ("metadata", "nbgrader", "grade_id"):
-        cell = cell.get(key) if isinstance(cell, dict) else None
-    return cell
+    return nested(cell, "metadata", "nbgrader", "grade_id")
 
 
 def load_notebook(text: str) -> Any:

@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises import master
@@ -44,20 +44,17 @@ class Item:
         assignment: Id of the assignment, such as "a1".
         name: Name of the function or class to write, and of the files.
         folder: Folder of the assignment.
+        released: Whether the exercise is part of a released course, which does not contain the solution.
     """
 
     assignment: str
     name: str
     folder: Path
+    released: ClassVar[bool] = False
 
     @property
     def id(self) -> str:
         return f"{self.assignment}.{self.name}"
-
-    @property
-    def released(self) -> bool:
-        """True in a released course, which does not contain the solution."""
-        return False
 
     @cached_property
     def master(self) -> Master:
@@ -85,7 +82,6 @@ class Item:
 
     @property
     def parent(self) -> "Assignment":
-        """The assignment that the exercise belongs to."""
         return next(each for each in assignments(self.folder.parent) if each.folder == self.folder)
 
     @property
@@ -105,18 +101,18 @@ class ReleasedItem(Item):
     Its file is a record (`kmha.sandbox.encoding`) that `kmha.course.judging.released.write` made. It contains no code.
     """
 
+    released: ClassVar[bool] = True
+
     @cached_property
     def record(self) -> Mapping[str, Any]:
-        """The content of the file."""
         path = self.folder / f"{self.name}{RELEASED_SUFFIX}"
         try:
             record = decode(path.read_bytes())
-            if record["version"] != RELEASED_VERSION:
-                raise UnknownExerciseError(
-                    f"{path} was made by another version of kmha. Run: pip install --upgrade kmha"
-                )
+            version = record["version"]
         except (OSError, EncodingError, KeyError, TypeError) as error:
             raise UnknownExerciseError(f"{path} cannot be read: {error}. Download the course again.") from None
+        if version != RELEASED_VERSION:
+            raise UnknownExerciseError(f"{path} was made by another version of kmha. Run: pip install --upgrade kmha")
         return dict(record)
 
     @cached_property
@@ -133,10 +129,6 @@ class ReleasedItem(Item):
         return Exercise(checks=checks, wrong=(), **{name: self.record[name] for name in EXERCISE_FIELDS})
 
     @property
-    def released(self) -> bool:
-        return True
-
-    @property
     def all_points(self) -> int:
         """The points of all checks, including those that are not in the released course."""
         return int(self.record["all_points"])
@@ -148,14 +140,7 @@ def _recorded(rng: Any) -> Inputs:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assignment:
-    """Several exercises on one subject.
-
-    Attributes:
-        id: Id of the assignment, such as "a1".
-        title: Its title.
-        folder: Its folder.
-        items: Its exercises, in order.
-    """
+    """Several exercises on one subject, in order. Its id is, for example, "a1"."""
 
     id: str
     title: str
@@ -164,12 +149,10 @@ class Assignment:
 
     @property
     def points(self) -> int:
-        """The points of all its exercises."""
         return sum(item.spec.points for item in self.items)
 
     @property
     def minutes(self) -> int:
-        """The minutes that all its exercises are expected to take."""
         return sum(item.spec.minutes for item in self.items)
 
     @property
@@ -262,10 +245,9 @@ def _assignment(folder: Path) -> Assignment:
     with (folder / "assignment.toml").open("rb") as file:
         settings = tomllib.load(file)
     id = folder.name.partition("_")[0]
-    return Assignment(id, settings["title"], folder, tuple(_item(id, name, folder) for name in settings["exercises"]))
-
-
-def _item(id: str, name: str, folder: Path) -> Item:
-    # A released course may be untrusted. No code in it is run, even if a record is missing there.
-    released = folder.parent.name == RELEASED_FOLDER or (folder / f"{name}{RELEASED_SUFFIX}").is_file()
-    return ReleasedItem(id, name, folder) if released else Item(id, name, folder)
+    found: list[Item] = []
+    for name in settings["exercises"]:
+        # A released course may be untrusted. No code in it is run, even if a record is missing there.
+        released = folder.parent.name == RELEASED_FOLDER or (folder / f"{name}{RELEASED_SUFFIX}").is_file()
+        found.append((ReleasedItem if released else Item)(id, name, folder))
+    return Assignment(id, settings["title"], folder, tuple(found))

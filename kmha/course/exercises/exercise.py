@@ -33,19 +33,7 @@ Ask = Callable[[Any, Inputs], Any]
 # A function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
 Judge = Callable[[Inputs, Any, Any], str | None]
 
-LAYERS = (
-    "signature",
-    "shape",
-    "invariants",
-    "values",
-    "gradient",
-    "edge",
-    "unchanged",
-    "unknown batch",
-    "saving",
-)
-
-
+LAYERS = ("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving")
 _SMALL: contextvars.ContextVar[tuple[int | None] | None] = contextvars.ContextVar("small", default=None)
 
 
@@ -126,7 +114,7 @@ class Exercise:
     """An exercise, as its file of checks defines it.
 
     Attributes:
-        title: Title for learners.
+        title: Its title.
         question: The question from a forum or thread that it answers, in our words, and where it was asked.
         difficulty: 1, 2 or 3.
         minutes: Minutes that it is expected to take.
@@ -165,10 +153,14 @@ class Exercise:
 
 def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None = None) -> list[int]:
     """Draw pairwise different sizes, so that no axis can pass for another. Inside `small`, sizes are small instead."""
-    if (small := _SMALL.get()) is not None:
-        return _small_sizes(rng, count, least, *small)
-    most = least + 2 * count + 1 if most is None else most
-    return [int(size) for size in rng.permutation(np.arange(least, most + 1))[:count]]
+    if (small := _SMALL.get()) is None:
+        most = least + 2 * count + 1 if most is None else most
+        return [int(size) for size in rng.permutation(np.arange(least, most + 1))[:count]]
+    (largest,) = small
+    if largest is None:
+        return [int(size) for size in min(least, 2) + rng.permutation(count)]
+    # An exercise that sets `least` to 3 or more needs that many. The default of 2 only helps to tell axes apart.
+    return [max(int(size), min(least, largest) if least > 2 else 1) for size in rng.integers(1, largest + 1, count)]
 
 
 @contextlib.contextmanager
@@ -179,14 +171,6 @@ def small(largest: int | None) -> Iterator[None]:
         yield
     finally:
         _SMALL.reset(token)
-
-
-def _small_sizes(rng: np.random.Generator, count: int, least: int, largest: int | None) -> list[int]:
-    first = min(least, 2)
-    if largest is None:
-        return [int(size) for size in first + rng.permutation(count)]
-    # An exercise that sets `least` to 3 or more needs that many. The default of 2 only helps to tell axes apart.
-    return [max(int(size), min(least, largest) if least > 2 else 1) for size in rng.integers(1, largest + 1, count)]
 
 
 def standard(

@@ -78,9 +78,8 @@ def answer_path(root: Path, form: str, item: Item) -> Path:
 
 def starter_file(item: Item) -> str:
     """Return the file that a learner gets for an exercise: its text as comments, then the starter."""
-    plural = "s" * (item.spec.points != 1)
-    worth = f"{item.spec.points} point{plural}, about {item.spec.minutes} minutes"
-    footer = f"**Check it** with `kmha course check {item.id}`: {worth}."
+    points = f"{item.spec.points} point{'s' * (item.spec.points != 1)}"
+    footer = f"**Check it** with `kmha course check {item.id}`: {points}, about {item.spec.minutes} minutes."
     text = "\n".join(f"# {line}".rstrip() for line in [*item.master.text.splitlines(), "", footer])
     return f"# %% [markdown]\n{text}\n\n# %%\n{item.master.starter}"
 

@@ -9,7 +9,6 @@ solution, a learner gets a stub, or the comments that follow `### STARTER`, unco
 import dataclasses
 import re
 import textwrap
-from typing import Any
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises import extras
@@ -68,11 +67,7 @@ def _parts(region: re.Match[str]) -> tuple[str, str]:
 
 
 def parse(text: str, name: str) -> Master:
-    """Parse the text of a master file.
-
-    Args:
-        text: The text.
-        name: Name of the file, for errors.
+    """Parse the text of a master file; errors contain its name.
 
     Raises:
         MasterError: The file does not have the required cells.
@@ -83,14 +78,11 @@ def parse(text: str, name: str) -> Master:
     kinds = [cell.cell_type for cell in rest]
     if kinds != ["markdown", "code"]:
         raise MasterError(f"{name}: expected a Markdown cell, a code cell, and hints. Received: {', '.join(kinds)}.")
-    _check(rest[1].source, rest[0].source, hints, name)
-    return Master(rest[0].source, rest[1].source + "\n", hints)
-
-
-def _check(code: str, text: str, hints: tuple[Any, ...], name: str) -> None:
+    text, code = (cell.source for cell in rest)
     if not text.startswith("# "):
         raise MasterError(f"{name}: the text must begin with a heading, `# …`.")
     if len(hints) != 3:
         raise MasterError(f'{name}: expected three cells with the tag "hint". Received: {len(hints)}.')
     if not _REGION.search(code) or code.count(BEGIN) != code.count(END):
         raise MasterError(f"{name}: the code must have a solution between `{BEGIN}` and `{END}`.")
+    return Master(text, code + "\n", hints)

@@ -7,7 +7,6 @@ counts is the state of a kernel after it runs the cells in order: the last defin
 cells, and what that uses.
 """
 
-import ast
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -65,9 +64,8 @@ def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
     parsed = cells.parse((code for _, code in every), STATEMENTS)
     found = {}
     for item in assignment.items:
-        name = item.name
+        name, wanted = item.name, cells.defined_names(item.master.starter)
         others = [code for of, code in every if of != name]
-        wanted = cells.defined_names(item.master.starter)
         answer = cells.gather([*others, *own.get(name, [])], name, *wanted, parsed=parsed)
         if answer is None and name in own:
             answer = own[name][0]  # running it gives the error
@@ -85,10 +83,8 @@ def _notebook(assignment: Assignment, codes: Mapping[str, str]) -> Any:
 
 
 def _of_item(v4: Any, item: Item, code: str) -> Iterator[Any]:
-    # With fixed ids, the same masters give the same file.
-    number = item.name.replace("_", "-")[:50]
-    text = item.master.text
-    yield v4.new_markdown_cell(text, id=f"text-{number}", metadata=_locked(f"text-{item.name}"))
+    number = item.name.replace("_", "-")[:50]  # with fixed ids, the same masters give the same file
+    yield v4.new_markdown_cell(item.master.text, id=f"text-{number}", metadata=_locked(f"text-{item.name}"))
     code = _without_imports(code, item)
     solution = _marked(item.name, solution=True, cell_type="code")
     yield v4.new_code_cell(code.rstrip("\n"), id=f"code-{number}", metadata=solution)
@@ -123,9 +119,7 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for cell in found:
         if not isinstance(cell, Mapping):
             continue
-        source, marked = cell.get("source"), cell.get("metadata")
-        for key in ("nbgrader", "grade_id"):
-            marked = marked.get(key) if isinstance(marked, Mapping) else None
+        source, marked = cell.get("source"), cells.grade_id(cell)
         if isinstance(source, list):
             source = "".join(line for line in source if isinstance(line, str))
         if isinstance(source, str):
@@ -140,17 +134,9 @@ def _headings(markdown: str) -> list[str]:
 
 def _without_magics(source: str) -> str:
     """Return a cell without the syntax that only IPython understands; "" if it is in another language."""
-    if _parses(source):
+    if cells.syntax_tree(source):
         return source
     first, _, rest = source.lstrip().partition("\n")
     if first.startswith("%%"):
         return _without_magics(rest) if first.split()[0] in ("%%time", "%%timeit", "%%capture") else ""
     return _MAGIC.sub("", source)
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True

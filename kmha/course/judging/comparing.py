@@ -69,8 +69,7 @@ def _list_difference(result: Any, expected: Any, tolerance: float, form_only: bo
     if not isinstance(result, tuple | list) or len(result) != len(expected):
         return path, f"is {_describe(result)}, expected a {type(expected).__name__} of {len(expected)}."
     for index, each in enumerate(expected):
-        inner = f"{path or 'result'}[{index}]"
-        if found := _difference(result[index], each, tolerance, form_only, inner):
+        if found := _difference(result[index], each, tolerance, form_only, f"{path or 'result'}[{index}]"):
             return found
     return None
 
@@ -84,9 +83,8 @@ def _array_difference(result: Any, expected: Any, tolerance: float, form_only: b
         return path, f"is {_describe(result)}, expected {_describe(wanted)}."
     if received.shape != wanted.shape:
         return path, f"has the shape {received.shape}, expected {wanted.shape}."
-    if (received.dtype.kind in "bc") != (wanted.dtype.kind in "bc") or (
-        received.dtype.kind == "f" and wanted.dtype.kind in "iu" and not _is_integral(received)
-    ):
+    fractions = received.dtype.kind == "f" and not np.array_equal(received, np.round(received))
+    if (received.dtype.kind in "bc") != (wanted.dtype.kind in "bc") or (fractions and wanted.dtype.kind in "iu"):
         return path, f"contains {_KINDS[received.dtype.kind]}, expected {_KINDS[wanted.dtype.kind]}."
     return None if form_only else _element_difference(received, wanted, tolerance, path)
 
@@ -104,10 +102,8 @@ def _element_difference(received: np.ndarray, wanted: np.ndarray, tolerance: flo
     first = ", ".join(map(str, place))
     inside = f" in {path}" if path else ""
     common = _common_index(places, wrong.shape)
-    return (
-        "",
-        f"{wrong.sum():,} of {wrong.size:,} elements differ{inside}, the first at [{first}]: yours is {text}.{common}",
-    )
+    many = f"{wrong.sum():,} of {wrong.size:,} elements differ{inside}"
+    return "", f"{many}, the first at [{first}]: yours is {text}.{common}"
 
 
 def _wrong_elements(received: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
@@ -150,10 +146,6 @@ def where(result: Any, expected: Any, tolerance: float, path: str = "result") ->
         if 0 < wrong[place].sum() < wrong[place].size:
             return path + (f"[{', '.join(map(str, place))}]" if place else ""), wrong[place]
     return None
-
-
-def _is_integral(array: np.ndarray) -> bool:
-    return bool(np.array_equal(array, np.round(array)))
 
 
 def _describe(value: Any) -> str:

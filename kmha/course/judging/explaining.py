@@ -9,8 +9,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from kmha.course.exercises.exercise import Check
 from kmha.course.exercises.master import STUB
 from kmha.course.exercises.source_documents import describe
@@ -26,15 +24,7 @@ Results = Sequence[CallResult]
 
 
 def explain(grade: Grade, runner: Runner, answer: Answer, results: Results, expected: Results) -> Grade:
-    """Return a grade with the mistake's name and a small case, if they can be found.
-
-    Args:
-        grade: The grade.
-        runner: The runner of the exercise.
-        answer: The answer.
-        results: Its results.
-        expected: The solution's results.
-    """
+    """Return the grade of an answer with the mistake's name and a small case, if they can be found."""
     if _is_unwritten(results):
         return grade
     check = _first_failed(grade, runner, results)
@@ -67,8 +57,8 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
         ):
             return NamedMistake(wrong.id, wrong.says, describe(wrong.source))
     for mistake, outputs in _BANK.get((runner.item, runner.seed), lambda: list(_bank_outputs(runner))):
-        places = [index for index, output in enumerate(outputs) if output is not None]
-        if places and all(_gives(results[index], outputs[index], tolerances[index]) for index in places):
+        plain = [each for each in zip(results, outputs, tolerances, strict=True) if each[1] is not None]
+        if plain and all(ran.error is None and same(ran.value, output, limit) for ran, output, limit in plain):
             return NamedMistake(mistake.id, mistake.says, describe(mistake.source))
     return None
 
@@ -95,10 +85,6 @@ def _equal(one: CallResult, other: CallResult, tolerance: float) -> bool:
 
 def _messages(results: Results) -> list[str]:
     return [str((result.error or {}).get("says")) for result in results]
-
-
-def _gives(result: CallResult, value: Any, tolerance: float) -> bool:
-    return result.error is None and same(result.value, value, tolerance)
 
 
 def _bank_outputs(runner: Runner) -> Iterator[tuple[Any, list[Any]]]:
@@ -141,11 +127,8 @@ def _smallest_case(runner: Runner, answer: Answer, check: Check) -> SmallestCase
     for index, result in enumerate(runner.run(answer, cases).results):
         inputs, right = cases.inputs(index), expected[index].value
         if result.error is None and problem(check, inputs, result, right) is not None:
-            return SmallestCase(inputs, result.value, _where(result.value, right, check.tolerance))
-    return None
-
-
-def _where(result: Any, right: Any, tolerance: float) -> tuple[str, np.ndarray] | None:
-    with contextlib.suppress(Exception):  # an untrusted result can be anything
-        return where(result, right, tolerance)
+            place = None
+            with contextlib.suppress(Exception):  # an untrusted result can be anything
+                place = where(result.value, right, check.tolerance)
+            return SmallestCase(inputs, result.value, place)
     return None

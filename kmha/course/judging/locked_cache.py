@@ -3,7 +3,9 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 class LockedCache:
@@ -22,7 +24,7 @@ class LockedCache:
         self._slots: OrderedDict[Hashable, _Slot] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         """Return the result for a key, computed if it is not in the cache. Errors of `compute` are not cached."""
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())

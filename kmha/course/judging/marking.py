@@ -57,8 +57,6 @@ class SmallestCase:
     """The smallest case found that an answer fails.
 
     Attributes:
-        inputs: The inputs.
-        result: The answer's result.
         where: The name of a matrix in the result, and the elements in it that differ.
     """
 
@@ -101,22 +99,13 @@ class Grade:
 
 
 def mark(id: str, spec: Exercise, plan: Plan, ran: TaskResult, expected: Sequence[CallResult]) -> Grade:
-    """Return the grade of an answer, without an explanation.
-
-    Args:
-        id: Id of the exercise.
-        spec: The exercise.
-        plan: The calls that its checks look at.
-        ran: The answer's results.
-        expected: The solution's results.
-    """
+    """Return the grade of an answer, without an explanation, from its results and the solution's."""
     if ran.error is not None:
         return _not_reached(id, spec, ran.error, ran.printed)
-    problems = [
-        _first_problem(check, plan, indices, ran.results, expected)
+    pairs = [
+        (check, _first_problem(check, plan, indices, ran.results, expected))
         for check, indices in zip(spec.checks, plan.indices, strict=True)
     ]
-    pairs = list(zip(spec.checks, problems, strict=True))
     any_right = any(found is None for check, found in pairs if check.layer not in FORM)
     outcomes = tuple(
         Outcome(check, check.points if found is None and (any_right or check.layer not in FORM) else 0, found)

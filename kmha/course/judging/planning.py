@@ -29,7 +29,6 @@ class Plan:
     indices: tuple[tuple[int, ...], ...]
 
     def inputs(self, index: int) -> Inputs:
-        """Return the inputs of a call."""
         return self.calls[index].inputs
 
 

@@ -3,6 +3,7 @@
 import ast
 import sys
 
+from kmha.course.exercises import cells
 from kmha.course.exercises.exercise import Exercise
 
 _LIBRARIES = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
@@ -13,12 +14,8 @@ def violation(code: str, spec: Exercise) -> str | None:
 
     Code that cannot be parsed has no violation: loading it gives an error that names the line.
     """
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    allowed = {*spec.uses, *spec.needs}
-    for node in ast.walk(tree):
+    tree, allowed = cells.syntax_tree(code), {*spec.uses, *spec.needs}
+    for node in ast.walk(tree) if tree else ():
         line = getattr(node, "lineno", 0)
         for name in _imported(node):
             if name not in allowed and name not in sys.stdlib_module_names:

@@ -60,12 +60,7 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
 
 
 class ReleasedRunner(Runner):
-    """Run answers to a released exercise on its recorded inputs.
-
-    Args:
-        item: The exercise.
-        sandbox: A sandbox that imports the libraries of the exercise.
-    """
+    """Run answers to a released exercise on its recorded inputs."""
 
     def __init__(self, item: ReleasedItem, sandbox: Sandbox) -> None:
         super().__init__(item, sandbox, seed=0)
@@ -82,12 +77,10 @@ class ReleasedRunner(Runner):
 
     @cached_property
     def plan(self) -> Plan:
-        """The recorded calls."""
         calls = tuple(Call(call["inputs"], call["ask"]) for call in self.record["asked"])
         return Plan(calls, tuple(tuple(entry["of"]) for entry in self.record["checks"]))
 
     def expected(self) -> tuple[CallResult, ...]:
-        """Return the recorded results of the solution."""
         return tuple(CallResult(value) for value in self.record["expected"])
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
-from typing import cast
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises.content import Item
@@ -65,7 +64,6 @@ class Runner:
 
     @cached_property
     def plan(self) -> Plan:
-        """The calls to each answer."""
         return plan(self.spec.checks, self.seed)
 
     def run(self, answer: Answer, calls: Plan | None = None) -> TaskResult:
@@ -98,7 +96,7 @@ class Runner:
         Raises:
             BrokenExerciseError: The solution raises an error.
         """
-        return cast("tuple[CallResult, ...]", _SOLUTIONS.get((self.item, self.seed), self.run_solution))
+        return _SOLUTIONS.get((self.item, self.seed), self.run_solution)
 
     def wrong(self, wrong: Wrong) -> TaskResult:
         """Return the results of a wrong answer."""
@@ -106,7 +104,7 @@ class Runner:
         def compute() -> TaskResult:
             return self.run(Answer(wrong.text(self.item.master.solution), needed_solutions(self.item)))
 
-        return cast(TaskResult, _WRONG.get((self.item, wrong.id, self.seed), compute))
+        return _WRONG.get((self.item, wrong.id, self.seed), compute)
 
     def smallest(self, check: Check) -> tuple[Plan, tuple[CallResult, ...] | None]:
         """Return small cases of a check and the solution's results, `None` if it fails on sizes as small."""
@@ -118,5 +116,4 @@ class Runner:
             except BrokenExerciseError:
                 return cases, None
 
-        found = _SMALLEST.get((self.item, check, self.seed), compute)
-        return cast("tuple[Plan, tuple[CallResult, ...] | None]", found)
+        return _SMALLEST.get((self.item, check, self.seed), compute)

@@ -72,8 +72,9 @@ def check(
     unwritten = is_starter(code, item)
     progress = workspace.progress
     record = progress.record(item.id) if unwritten else progress.add_attempt(item.id, grade.points, grade.passed)
-    not_passed = () if grade.passed else _not_passed(item, progress.records())
-    return CheckResult(item, grade, seed, record, unwritten, not_passed, time.monotonic() - begin)
+    records = progress.records()
+    needed = [] if grade.passed else [other.id for other in item.needs if not records.get(other.id, Record()).passed]
+    return CheckResult(item, grade, seed, record, unwritten, tuple(needed), time.monotonic() - begin)
 
 
 def first_open(records: Mapping[str, Record], among: Iterable[Item] | None = None) -> Item | None:
@@ -88,7 +89,3 @@ def next_open(records: Mapping[str, Record], item: Item) -> Item | None:
     indices = [index for index, each in enumerate(exercises) if each.id == item.id]
     after = exercises[indices[0] + 1 :] if indices else []
     return first_open(records, after) or first_open(records, exercises)
-
-
-def _not_passed(item: Item, records: Mapping[str, Record]) -> tuple[str, ...]:
-    return tuple(other.id for other in item.needs if not records.get(other.id, Record()).passed)

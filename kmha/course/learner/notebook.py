@@ -20,13 +20,7 @@ from kmha.sandbox.sandbox import Pool
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NotebookGrade:
-    """A grade, displayed by a notebook.
-
-    Attributes:
-        title: Title of the exercise.
-        grade: The grade.
-        seed: Seed that draws the same inputs again.
-    """
+    """A grade that a notebook displays, and the seed that draws the same inputs again."""
 
     title: str
     grade: Grade
@@ -60,26 +54,20 @@ def check(name: str, seed: int | None = None) -> NotebookGrade:
     """
     found = content.find(name)
     if len(found) > 1:
-        raise UnknownExerciseError(
-            f"{name!r} matches {len(found)} exercises: {', '.join(item.id for item in found)}. Name one."
-        )
-    (item,) = found
-    sources = _sources()
+        ids = ", ".join(item.id for item in found)
+        raise UnknownExerciseError(f"{name!r} matches {len(found)} exercises: {ids}. Name one.")
+    (item,), sources = found, _sources()
     code = _answer(item, sources)
     if code is None:
         raise ValueError(f"no cell that was run defines `{item.name}`. Run the cell with your answer, then this one.")
     seed = fresh_seed() if seed is None else seed
-    grade = judge(item, code, _pool().get(item.spec.uses), seed=seed, files=_others(item, sources))
+    others = {f"{other.name}.py": _answer(other, sources) for other in item.needs}
+    files = {name: text for name, text in others.items() if text is not None}
+    grade = judge(item, code, _pool().get(item.spec.uses), seed=seed, files=files)
     folder = workspace.find(Path.cwd())
     if folder is not None and not is_starter(code, item):
         folder.progress.add_attempt(item.id, grade.points, grade.passed)
     return NotebookGrade(item.spec.title, grade, seed)
-
-
-def _others(item: Item, sources: list[str]) -> dict[str, str]:
-    """Return the answers to the exercises that this one needs, by file name."""
-    found = {f"{other.name}.py": _answer(other, sources) for other in item.needs}
-    return {name: text for name, text in found.items() if text is not None}
 
 
 def _answer(item: Item, sources: list[str]) -> str | None:

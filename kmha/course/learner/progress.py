@@ -43,11 +43,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The file of records. It is read on each access, since another process may have written it.
-
-    Attributes:
-        path: Path of the file.
-    """
+    """The file of records. It is read on each access, since another process may have written it."""
 
     path: Path
 

@@ -72,7 +72,6 @@ class Workspace:
 
     @property
     def progress(self) -> Progress:
-        """The learner's progress in this folder."""
         return Progress(self.root / STATE)
 
     def is_pristine(self, item: Item) -> bool:
@@ -158,13 +157,10 @@ def _read(path: Path) -> str:
 
 def _copy(path: Path) -> Path:
     """Copy a file beside itself, under the first free number."""
-    number = 1
+    number = 0
     while True:
+        number += 1
         copy = path.with_name(f"{path.name}.bak-{number}")
-        try:
-            with copy.open("xb") as file:
-                file.write(path.read_bytes())
-        except FileExistsError:
-            number += 1
-        else:
+        with contextlib.suppress(FileExistsError), copy.open("xb") as file:
+            file.write(path.read_bytes())
             return copy
