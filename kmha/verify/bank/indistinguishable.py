@@ -59,6 +59,11 @@ class Same:
 
 ONE_MASK = "there is only one kind of mask, which is then the same as all masks together"
 SELF = "in self-attention query, key and value have one input, so another's kernel gives another's result"
+VALUE = "the value's input is the key's"
+WIDE = "the input has as many features as all heads together"
+ONE_HEAD = "there is one head"
+ONLY_SCORES = "only the scores show whether the other heads were computed"
+QUERIES = "in self-attention the hidden queries are padding, and their rows are not compared"
 SAME = (
     Same(("logits-query-value", "kernels-value-for-key"), "-core -cross", SELF),
     Same(("mix-key", "kernels-key-for-value"), "-core -cross", SELF),
@@ -66,30 +71,18 @@ SAME = (
     Same(("logits-query-query", "kernels-query-for-key"), "-core -cross", SELF),
     Same(("logits-key-key", "kernels-key-for-query"), "-core -cross", SELF),
     Same(("logits-key-query", "kernels-query-key-swapped"), "-core -cross", SELF),
-    Same(("logits-query-value", "kernels-value-for-key"), "-core -value", "the value's input is the key's"),
-    Same(("mix-key", "kernels-key-for-value"), "-core -value", "the value's input is the key's"),
-    Same(("mix-key-value-swapped", "kernels-key-value-swapped"), "-core -value", "the value's input is the key's"),
+    Same(("logits-query-value", "kernels-value-for-key"), "-core -value", VALUE),
+    Same(("mix-key", "kernels-key-for-value"), "-core -value", VALUE),
+    Same(("mix-key-value-swapped", "kernels-key-value-swapped"), "-core -value", VALUE),
     Same(("scale-keys", "scale-queries"), "-cross", "in self-attention there are as many queries as keys"),
-    Same(("scale-all-heads", "scale-features"), "wide -core", "the input has as many features as all heads together"),
-    Same(
-        ("scale-all-heads-without-root", "scale-features-without-root"),
-        "wide -core",
-        "the input has as many features as all heads together",
-    ),
-    Same(("scale-missing", "scale-heads"), "core -heads", "there is one head"),
-    Same(("scale-without-root", "scale-all-heads-without-root"), "core -heads", "there is one head"),
-    Same(("mask-empty-row-nan", "softmax-over-heads-and-keys"), "core -heads mask", "there is one head"),
-    Same(("softmax-over-batch", "softmax-over-heads-and-batch"), "core -heads", "there is one head"),
-    Same(
-        ("heads-all-first", "merge-first-head-only"),
-        "-core -scores",
-        "only the scores show whether the other heads were computed",
-    ),
-    Same(
-        ("heads-all-last", "merge-last-head-only"),
-        "-core -scores",
-        "only the scores show whether the other heads were computed",
-    ),
+    Same(("scale-all-heads", "scale-features"), "wide -core", WIDE),
+    Same(("scale-all-heads-without-root", "scale-features-without-root"), "wide -core", WIDE),
+    Same(("scale-missing", "scale-heads"), "core -heads", ONE_HEAD),
+    Same(("scale-without-root", "scale-all-heads-without-root"), "core -heads", ONE_HEAD),
+    Same(("mask-empty-row-nan", "softmax-over-heads-and-keys"), "core -heads mask", ONE_HEAD),
+    Same(("softmax-over-batch", "softmax-over-heads-and-batch"), "core -heads", ONE_HEAD),
+    Same(("heads-all-first", "merge-first-head-only"), "-core -scores", ONLY_SCORES),
+    Same(("heads-all-last", "merge-last-head-only"), "-core -scores", ONLY_SCORES),
     Same(
         ("dropout-then-normalised", "dropout-as-mask"),
         "training -scores",
@@ -99,11 +92,7 @@ SAME = (
     Same(("mask-missing", "mask-argument-ignored"), "mask -causal -padding", ONE_MASK),
     Same(("mask-missing", "padding-ignored"), "-mask -causal padding", ONE_MASK),
     Same(("mask-inverted", "padding-inverted"), "-mask -causal padding", ONE_MASK),
-    Same(
-        ("mask-zeroes-logits", "padding-zeroes-key"),
-        "-mask -causal padding",
-        "a key of zeros gives logits of zero",
-    ),
+    Same(("mask-zeroes-logits", "padding-zeroes-key"), "-mask -causal padding", "a key of zeros gives logits of zero"),
     Same(
         ("mask-after-softmax", "padding-zeroes-value"),
         "-mask -causal padding -scores",
@@ -118,16 +107,8 @@ SAME = (
         "-mask causal padding query_padding",
         "under a causal mask only queries that are padding see padding, and their rows are not compared",
     ),
-    Same(
-        ("padding-ignored", "padding-on-queries"),
-        "-cross padding query_padding",
-        "in self-attention the hidden queries are padding, and their rows are not compared",
-    ),
-    Same(
-        ("mask-missing", "padding-on-queries"),
-        "-cross -mask -causal padding query_padding",
-        "in self-attention the hidden queries are padding, and their rows are not compared",
-    ),
+    Same(("padding-ignored", "padding-on-queries"), "-cross padding query_padding", QUERIES),
+    Same(("mask-missing", "padding-on-queries"), "-cross -mask -causal padding query_padding", QUERIES),
 )
 
 

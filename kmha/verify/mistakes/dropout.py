@@ -63,6 +63,7 @@ def _undropped(state: State, right: Step) -> Any:
 
 
 TRANSFORMERS = "huggingface/transformers#31468"
+DEEP, APEX = "hunkim/DeepLearningZeroToAll#122", "NVIDIA/apex#816"
 for _name, _says, _look, _source, _change in (
     (
         "at-inference",
@@ -77,34 +78,6 @@ for _name, _says, _look, _source, _change in (
         CONDITION,
         "tensorflow/tensorflow#42625",
         _undropped,
-    ),
-    (
-        "without-rescaling",
-        "You did not rescale the scores that dropout keeps. Divide them by 1 - rate.",
-        SCALING,
-        TRANSFORMERS,
-        _kept_times(lambda rate: 1.0),
-    ),
-    (
-        "rescaled-by-rate",
-        "You divided the kept scores by the rate, as if it were the share to keep. Divide them by 1 - rate.",
-        SCALING,
-        "hunkim/DeepLearningZeroToAll#122; NVIDIA/apex#816",
-        _kept_times(lambda rate: 1 / rate),
-    ),
-    (
-        "times-rate",
-        "You multiplied the kept scores by the rate. Divide them by 1 - rate.",
-        SCALING,
-        "NVIDIA/apex#816",
-        _kept_times(lambda rate: rate),
-    ),
-    (
-        "times-share",
-        "You multiplied the kept scores by 1 - rate. Divide them by it.",
-        SCALING,
-        TRANSFORMERS,
-        _kept_times(lambda rate: 1 - rate),
     ),
     (
         "twice",
@@ -129,6 +102,19 @@ for _name, _says, _look, _source, _change in (
     ),
 ):
     register(f"dropout-{_name}", _says, _look, _source, dropped=_change)
+for _name, _did, _source, _factor in (
+    ("without-rescaling", "did not rescale the scores that dropout keeps", TRANSFORMERS, lambda rate: 1.0),
+    (
+        "rescaled-by-rate",
+        "divided the kept scores by the rate, taken for the share to keep",
+        f"{DEEP}; {APEX}",
+        lambda rate: 1 / rate,
+    ),
+    ("times-rate", "multiplied the kept scores by the rate", APEX, lambda rate: rate),
+    ("times-share", "multiplied the kept scores by 1 - rate", TRANSFORMERS, lambda rate: 1 - rate),
+):
+    _says = f"You {_did}. Divide them by 1 - rate."
+    register(f"dropout-{_name}", _says, SCALING, _source, dropped=_kept_times(_factor))
 
 
 def _on_mixed(state: State, right: Step) -> Any:

@@ -100,30 +100,6 @@ for _id, _says, _source, _of_mask in (
         lambda mask: np.swapaxes(mask, 1, 2),
     ),
     (
-        "first-row-for-all",
-        "You used the mask's first row for all queries. Each query has a row of its own.",
-        "autosome-ru/vigg_ribonanza#1",
-        lambda mask: mask[:, :1],
-    ),
-    (
-        "last-row-for-all",
-        "You used the mask's last row for all queries. Each query has a row of its own.",
-        PAPER,
-        lambda mask: mask[:, -1:],
-    ),
-    (
-        "any-row-for-all",
-        "You allowed a key to all queries if any query may attend to it. Each query has a row of its own.",
-        PAPER,
-        lambda mask: mask.any(1, keepdims=True),
-    ),
-    (
-        "all-rows-for-all",
-        "You hid a key from all queries if it is hidden from any. Each query has a row of its own.",
-        PAPER,
-        lambda mask: mask.all(1, keepdims=True),
-    ),
-    (
         "all-items",
         "You hid a position in the whole batch if it is hidden in any item. Each item has its own mask.",
         PAPER,
@@ -131,6 +107,15 @@ for _id, _says, _source, _of_mask in (
     ),
 ):
     register(f"mask-{_id}", _says, LOOK, _source, allowed=_of("mask", _of_mask))
+for _id, _did, _source, _of_mask in (
+    ("first", "used the mask's first row for all queries", "autosome-ru/vigg_ribonanza#1", lambda mask: mask[:, :1]),
+    ("last", "used the mask's last row for all queries", PAPER, lambda mask: mask[:, -1:]),
+    ("any", "allowed a key to all queries if one may attend to it", PAPER, lambda mask: mask.any(1, keepdims=True)),
+    ("all", "hid a key from all queries if it is hidden from one", PAPER, lambda mask: mask.all(1, keepdims=True)),
+):
+    _name = f"mask-{_id}-rows-for-all" if _id == "all" else f"mask-{_id}-row-for-all"
+    _says = f"You {_did}. Each query has a row of its own."
+    register(_name, _says, LOOK, _source, allowed=_of("mask", _of_mask))
 
 
 def _items_as_heads(state: State, right: Step) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, matmul
+from kmha.verify.chains.attention import ImpossibleError, State, Step, matmul
 from kmha.verify.mistakes.entry import register
 
 KERNEL = "the output projection"
@@ -41,15 +41,10 @@ def _only(index: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda mixed: _side_by_side(np.broadcast_to(mixed[:, [index]], mixed.shape))
 
 
-def _core_too(of: Callable[[np.ndarray], np.ndarray]) -> Change:
-    """Return a change of the layer's merge; the core has none."""
-
-    def change(state: State, right: Step) -> Any:
-        if state["trial"].core:
-            raise ImpossibleError("the core does not merge its heads")
-        return of(right(state))
-
-    return change
+def _layer_only(state: State, right: Step) -> Any:
+    if state["trial"].core:
+        raise ImpossibleError("the core does not merge its heads")
+    return right(state)
 
 
 for _name, _says, _source, _of in (
@@ -68,12 +63,7 @@ for _name, _says, _source, _of in (
     ),
     ("averaged", "You averaged the heads. Concatenate them.", STAGE, _everywhere(np.mean)),
     ("summed", "You summed the heads. Concatenate them.", "awf/functional-transformer#8", _everywhere(np.sum)),
-    (
-        "largest",
-        "You took the maximum of the heads. Concatenate them.",
-        "broadinstitute/CellCap#40",
-        _everywhere(np.max),
-    ),
+    ("largest", "You took the heads' maximum. Concatenate them.", "broadinstitute/CellCap#40", _everywhere(np.max)),
     ("first-head-only", "You used the first head's result for every head. Concatenate all results.", PAPER, _only(0)),
     (
         "last-head-only",
@@ -94,7 +84,7 @@ for _name, _says, _source, _of in (
         "the line that concatenates the heads",
         _source,
         joined=lambda state, right, of=_of: of(state["mixed"]),
-        merged=_core_too(lambda merged: merged),
+        merged=_layer_only,
     )
 
 

@@ -197,27 +197,17 @@ for _id, _says, _source, _divisor in (
         "epsilon-outside",
         "You added the epsilon to the standard deviation. Add it to the variance, inside the square root.",
         "hyunwoongko/transformer#7, hkproj/pytorch-transformer#31",
-        lambda variance, epsilon: np.sqrt(variance) + epsilon,
+        lambda v, e: np.sqrt(v) + e,
     ),
-    (
-        "without-root",
-        "You divided by the variance. Divide by its square root, the standard deviation.",
-        BA,
-        lambda variance, epsilon: variance + epsilon,
-    ),
+    ("without-root", "You divided by the variance. Divide by its square root.", BA, lambda v, e: v + e),
     (
         "squared",
         "You divided by the square of the variance. Divide by its square root, the standard deviation.",
         "131250208/TPlinker-joint-extraction#37",
-        lambda variance, epsilon: (variance + epsilon) ** 2,
+        lambda v, e: (v + e) ** 2,
     ),
-    ("not-divided", "You did not divide. Divide by the standard deviation.", BA, lambda variance, epsilon: 1.0),
-    (
-        "multiplied",
-        "You multiplied by the standard deviation. Divide by it.",
-        BA,
-        lambda variance, epsilon: 1 / np.sqrt(variance + epsilon),
-    ),
+    ("not-divided", "You did not divide. Divide by the standard deviation.", BA, lambda v, e: 1.0),
+    ("multiplied", "You multiplied by the standard deviation. Divide by it.", BA, lambda v, e: 1 / np.sqrt(v + e)),
 ):
     register(
         f"norm-{_id}",
@@ -289,38 +279,23 @@ def _affine(of: Callable[..., np.ndarray]) -> Change:
 
 
 for _id, _did, _do, _formula in (
-    ("gain-missing", "left out the gain", "Multiply by gamma", lambda right, n, gamma, beta: right(n, 1.0, beta)),
-    ("bias-missing", "left out the bias", "Add beta at the end", lambda right, n, gamma, beta: right(n, gamma, 0.0)),
+    ("gain-missing", "left out the gain", "Multiply by gamma", lambda right, n, g, b: right(n, 1.0, b)),
+    ("bias-missing", "left out the bias", "Add beta at the end", lambda right, n, g, b: right(n, g, 0.0)),
     (
         "affine-twice",
         "applied gain and bias twice",
         "Apply them once",
-        lambda right, n, gamma, beta: right(right(n, gamma, beta), gamma, beta),
+        lambda right, n, g, b: right(right(n, g, b), g, b),
     ),
-    (
-        "bias-first",
-        "added the bias before the gain",
-        "Multiply by gamma first, then add beta",
-        lambda right, n, gamma, beta: (n + beta) * gamma,
-    ),
-    (
-        "gain-from-one",
-        "added one to the gain",
-        "Multiply by gamma as it is",
-        lambda right, n, gamma, beta: right(n, 1 + gamma, beta),
-    ),
+    ("bias-first", "added the bias before the gain", "Multiply by gamma first", lambda right, n, g, b: (n + b) * g),
+    ("gain-from-one", "added one to the gain", "Multiply by gamma as it is", lambda right, n, g, b: right(n, 1 + g, b)),
     (
         "gain-bias-swapped",
         "swapped gain and bias",
-        "Multiply by gamma, and add beta",
-        lambda right, n, gamma, beta: right(n, beta, gamma),
+        "Multiply by gamma, add beta",
+        lambda right, n, g, b: right(n, b, g),
     ),
-    (
-        "gain-divides",
-        "divided by the gain",
-        "Multiply by gamma",
-        lambda right, n, gamma, beta: right(n, 1 / gamma, beta),
-    ),
+    ("gain-divides", "divided by the gain", "Multiply by gamma", lambda right, n, g, b: right(n, 1 / g, b)),
 ):
     register(
         f"norm-{_id}",

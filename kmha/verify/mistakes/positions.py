@@ -33,27 +33,27 @@ for _id, _says, _sum in (
     )
 
 
-def _halves(first: Callable, second: Callable) -> Change:
-    """Return a change that applies one function to all pairs' angles, then the other, and concatenates the results."""
+def _halves(first: Callable, second: Callable) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that applies `first` to all pairs' angles, then `second`, and concatenates the results."""
 
-    def change(state: State, right: Step) -> Any:
-        angles = state["angles"][..., 0::2]
-        both = np.concatenate([first(angles), second(angles)], axis=-1)
-        return both[..., : state["angles"].shape[-1]]
+    def halves(angles: np.ndarray) -> np.ndarray:
+        pairs = angles[..., 0::2]
+        return np.concatenate([first(pairs), second(pairs)], axis=-1)[..., : angles.shape[-1]]
 
-    return change
-
-
-def _even(state: State) -> np.ndarray:
-    return np.arange(state["angles"].shape[-1]) % 2 == 0
+    return halves
 
 
-for _id, _says, _source, _change in (
+def _even(angles: np.ndarray) -> np.ndarray:
+    return np.arange(angles.shape[-1]) % 2 == 0
+
+
+ENCODED = "the lines that compute the sines and cosines"
+for _id, _says, _source, _of in (
     (
         "sine-cosine-swapped",
         "You put cosines at even features and sines at odd ones. Put sines at even features and cosines at odd ones.",
         PAPER,
-        lambda state, right: np.where(_even(state), np.cos(state["angles"]), np.sin(state["angles"])),
+        lambda angles: np.where(_even(angles), np.cos(angles), np.sin(angles)),
     ),
     (
         "halves",
@@ -67,33 +67,19 @@ for _id, _says, _source, _change in (
         "tensorflow/tensor2tensor#391",
         _halves(np.cos, np.sin),
     ),
-    (
-        "sines-only",
-        "You used sines for all features. Use cosines at odd ones.",
-        PAPER,
-        lambda state, right: np.sin(state["angles"]),
-    ),
-    (
-        "cosines-only",
-        "You used cosines for all features. Use sines at even ones.",
-        PAPER,
-        lambda state, right: np.cos(state["angles"]),
-    ),
-    ("angles-only", "You added the angles. Add their sines and cosines.", PAPER, lambda state, right: state["angles"]),
-    (
-        "cosine-negative",
-        "You gave the cosines the wrong sign. Add cos, not -cos.",
-        PAPER,
-        lambda state, right: right(state) * np.where(_even(state), 1.0, -1.0),
-    ),
-    (
-        "degrees",
-        "You took the angles as degrees. They are radians.",
-        PAPER,
-        lambda state, right: interleaved(np.radians(state["angles"])),
-    ),
+    ("sines-only", "You used sines for all features. Use cosines at odd ones.", PAPER, np.sin),
+    ("cosines-only", "You used cosines for all features. Use sines at even ones.", PAPER, np.cos),
+    ("angles-only", "You added the angles themselves. Add their sines and cosines.", PAPER, lambda angles: angles),
+    ("degrees", "You took the angles as degrees. They are radians.", PAPER, lambda x: interleaved(np.radians(x))),
 ):
-    register(f"positions-{_id}", _says, "the lines that compute the sines and cosines", _source, encoded=_change)
+    register(f"positions-{_id}", _says, ENCODED, _source, encoded=lambda state, right, of=_of: of(state["angles"]))
+register(
+    "positions-cosine-negative",
+    "You gave the cosines the wrong sign. Add cos, not -cos.",
+    ENCODED,
+    PAPER,
+    encoded=lambda state, right: right(state) * np.where(_even(state["angles"]), 1.0, -1.0),
+)
 
 
 def _exponents(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
