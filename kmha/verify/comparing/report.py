@@ -138,14 +138,9 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as numbers and strings for JSON, with `None` for an infinite difference."""
+        fields = ("layer", "backend", "seed", "dtype", "cases", "agrees", "interrupted")
         return {
-            "layer": self.layer,
-            "backend": self.backend,
-            "seed": self.seed,
-            "dtype": self.dtype,
-            "cases": self.cases,
-            "agrees": self.agrees,
-            "interrupted": self.interrupted,
+            **{name: getattr(self, name) for name in fields},
             "rows": [{**_finite(dataclasses.asdict(row)), "agrees": row.agrees} for row in self.table()],
             "failures": [_finite(dataclasses.asdict(found)) for found in self.failures],
             "smallest": None if self.smallest is None else dataclasses.asdict(self.smallest),

@@ -164,10 +164,10 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
         if (slots := _fitted(variables, roles, sizes, order, transposed))
     ]
     if not found and variables:
+        wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
         raise UnknownWeightsError(
             "the weights fit no known form of multi-head attention. Expected kernels for query, key, value and output, "
-            f"such as (I, H·O), (H, I, O) or (H·O, I), with {_sizes_text(sizes)}. Received: "
-            f"{listed(variables)}."
+            f"such as (I, H·O), (H, I, O) or (H·O, I), with {wanted}. Received: {listed(variables)}."
         )
     return found or [[]]
 
@@ -175,10 +175,6 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
 def listed(variables: Sequence[Variable]) -> str:
     """Return the paths and shapes of variables as text."""
     return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
-
-
-def _sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{letter}={size}" for letter, size in sizes.items())
 
 
 def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:

@@ -24,10 +24,6 @@ def _drowned(state: State, right: Step) -> Any:
     return np.where(state["allowed"], drowned, -np.inf) if state["trial"].masked else right(state)
 
 
-def _zeroes_allowed(state: State, right: Step) -> Any:
-    return state["scaled"] * ~state["allowed"] if state["trial"].masked else right(state)
-
-
 for _id, _number, _did, _source in (
     ("added-ones", -1.0, "added the mask as 1 and 0, so hidden logits lose only 1", "huggingface/transformers#41443"),
     ("added-opposite-ones", 1.0, "added the inverted mask as 1 and 0, so hidden logits gain 1", ASKED),
@@ -62,7 +58,7 @@ for _id, _says, _source, _change in (
         "mask-zeroes-allowed",
         "You multiplied the logits by the inverted mask, which sets the allowed ones to 0. Set the hidden ones to -∞.",
         "explained in huggingface/transformers#542",
-        _zeroes_allowed,
+        lambda state, right: state["scaled"] * ~state["allowed"] if state["trial"].masked else right(state),
     ),
     (
         "mask-fills-least",

@@ -64,16 +64,12 @@ for _id, _says, _source, _order in (
     register(_id, _says, LOOK, _source, allowed=_reordered(_order))
 
 
-def _first_head(state: State, right: Step) -> Any:
-    return right(state) | (np.arange(state["heads"]["query"].shape[1]) > 0)[:, None, None]
-
-
 register(
     "mask-first-head-only",
     "You masked only the first head. Apply the mask to every head.",
     LOOK,
     "Vaswani et al. 2017, section 3.2.2: every head has the same mask",
-    allowed=_first_head,
+    allowed=lambda state, right: right(state) | (np.arange(state["heads"]["query"].shape[1]) > 0)[:, None, None],
 )
 
 

@@ -13,10 +13,6 @@ PAPER = "Vaswani et al. 2017, section 3.2.2"
 STAGE = "ttsugriy.github.io/llm-first-principles stage 5, mistake 5"
 
 
-def _not_transposed(mixed: np.ndarray) -> np.ndarray:
-    return mixed.reshape(mixed.shape[0], mixed.shape[2], -1)
-
-
 def _size_first(mixed: np.ndarray) -> np.ndarray:
     batch, heads, rows, size = mixed.shape
     return mixed.transpose(0, 2, 3, 1).reshape(batch, rows, heads * size)
@@ -52,7 +48,7 @@ for _name, _says, _source, _of in (
         "not-transposed",
         "You merged the heads without transposing back. Transpose to (B, T, H, O), then reshape.",
         "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
-        _not_transposed,
+        lambda mixed: mixed.reshape(mixed.shape[0], mixed.shape[2], -1),
     ),
     ("size-first", "You interleaved the heads by merging as (O, H). Merge as (H, O).", PAPER, _size_first),
     (

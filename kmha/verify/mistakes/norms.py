@@ -4,7 +4,7 @@ They stand after the residual connections in Vaswani et al. 2017, section 3.1, a
 2020, arXiv 2002.04745. The formula is that of Ba et al. 2016, arXiv 1607.06450, equations 3 and 4.
 """
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import numpy as np
@@ -273,11 +273,7 @@ for _id, _says, _source, _changes in (
     register(f"norm-{_id}", _says, FORMULA, _source, **_changes)
 
 
-def _affine(of: Callable[..., np.ndarray]) -> Change:
-    """Return a change of n · gamma + beta, given a function of the right step, n, gamma and beta."""
-    return lambda state, right: lambda normal, gamma, beta: of(right(state), normal, gamma, beta)
-
-
+# The last column computes the result from the right step, the normalized x, gamma and beta.
 for _id, _did, _do, _formula in (
     ("gain-missing", "left out the gain", "Multiply by gamma", lambda right, n, g, b: right(n, 1.0, b)),
     ("bias-missing", "left out the bias", "Add beta at the end", lambda right, n, g, b: right(n, g, 0.0)),
@@ -302,5 +298,5 @@ for _id, _did, _do, _formula in (
         f"You {_did} of the normalizations. {_do}.",
         "the gain and the bias of the normalization",
         BA,
-        affine=_affine(_formula),
+        affine=lambda state, right, of=_formula: functools.partial(of, right(state)),
     )

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, Step
+from kmha.verify.chains.attention import Change, State
 from kmha.verify.chains.embedding import interleaved
 from kmha.verify.mistakes.embeddings import at_padding
 from kmha.verify.mistakes.entry import register
@@ -154,10 +153,6 @@ for _base, _source in ((1000.0, "maxjcohen/transformer#62"), (100000.0, PAPER)):
     )
 
 
-def _over_batch(state: State, right: Step) -> Any:
-    return np.arange(state["ids"].shape[0], dtype=float)[:, None]
-
-
 def _length(state: State) -> int:
     return int(state["ids"].shape[-1])
 
@@ -174,7 +169,7 @@ for _id, _says, _source, _change in (
         "over-batch",
         "You counted the positions along the batch. Count them along the sequence.",
         "cmu-l3/anlp-fall2025-code#1, songyangco/GETNext#2, NeuracoreAI/neuracore#154",
-        _over_batch,
+        lambda state, right: np.arange(state["ids"].shape[0], dtype=float)[:, None],
     ),
     (
         "one-for-all",

@@ -13,16 +13,6 @@ PARTS = ("kernel", "bias")
 CROSS = "Vaswani et al. 2017, section 3.2.3"
 
 
-def _arrays_from(roles: Mapping[str, str]) -> Change:
-    """Return a change that gives the role `a` the array of the role `roles[a]`."""
-
-    def change(state: State, right: Step) -> Any:
-        result = right(state)
-        return {**result, **{role: result[other] for role, other in roles.items()}}
-
-    return change
-
-
 def _weights_from(roles: Mapping[str, str]) -> Change:
     """Return a change of `weights` that gives the role `a` the kernel and bias of the role `roles[a]`."""
 
@@ -40,15 +30,18 @@ CORE = ("inputs-all-query", "inputs-query-from-encoder", "inputs-value-from-quer
 
 
 def _inputs_from(roles: Mapping[str, str], core: bool) -> Change:
-    """Return a change of `inputs`. Without projections, all but those in `CORE` equal a mistake in `products`."""
-    change = _arrays_from(roles)
+    """Return a change of `inputs` that gives the role `a` the array of the role `roles[a]`.
 
-    def changed(state: State, right: Step) -> Any:
+    Without projections, all but those in `CORE` equal a mistake in `products`.
+    """
+
+    def change(state: State, right: Step) -> Any:
         if state["trial"].core and not core:
             raise ImpossibleError("nothing is projected; the mistakes of the two products cover this case")
-        return change(state, right)
+        result = right(state)
+        return {**result, **{role: result[other] for role, other in roles.items()}}
 
-    return changed
+    return change
 
 
 for _id, _says, _source, _roles in (

@@ -189,10 +189,11 @@ class _Reader:
         # Two equal shapes may be one object, but they stand for two arrays.
         index = len(self.arrays) if _is_shape(value) else self._seen.setdefault(id(value), len(self.arrays))
         if index == len(self.arrays):
+            is_open = _is_shape(value) or isinstance(value, keras.KerasTensor)
             framework = type(value).__module__.partition(".")[0].removesuffix("lib")
             self.frameworks.append(framework if framework in ("tensorflow", "torch", "jax") else "numpy")
             self.vocabularies.append(self._vocabulary(value))
-            self.arrays.append(self._made(value, name) if _is_specification(value) else _array(value))
+            self.arrays.append(self._made(value, name) if is_open else _array(value))
             self.names.append([])
         if name not in self.names[index]:
             self.names[index].append(name)
@@ -220,10 +221,6 @@ class _Reader:
 def _symbolic_inputs(layer: Any) -> list[Any]:
     """Return the tensors with which a layer of a model of `keras.Input` was called."""
     return [x for node in layer._inbound_nodes for x in node.input_tensors]
-
-
-def _is_specification(value: Any) -> bool:
-    return _is_shape(value) or isinstance(value, keras.KerasTensor)
 
 
 def _is_shape(value: Any) -> bool:

@@ -96,9 +96,8 @@ class Probes:
             for one, two, three, four in cells
         ]
         failing = [row.name for row in self.rows if row.fails]
-        last = "every property that should hold does"
-        if failing:
-            last = f"! should hold but does not: {', '.join(failing)}"
+        failed = f"! should hold but does not: {', '.join(failing)}"
+        last = failed if failing else "every property that should hold does"
         head = f"{self.subject}; {self.backend}; effects up to {self.tolerance:g} count as none"
         return "\n".join([head, *lines, last])
 
@@ -107,10 +106,5 @@ class Probes:
         rows = [dataclasses.asdict(row) for row in self.rows]
         for row in rows:
             row["effect"] = row["effect"] if row["effect"] is None or math.isfinite(row["effect"]) else None
-        return {
-            "subject": self.subject,
-            "backend": self.backend,
-            "tolerance": self.tolerance,
-            "passed": self.passed,
-            "properties": rows,
-        }
+        fields = ("subject", "backend", "tolerance", "passed")
+        return {**{name: getattr(self, name) for name in fields}, "properties": rows}
