@@ -1,6 +1,5 @@
 """Mistakes in the embedding: a token's vector times √d, plus its position (Vaswani et al. 2017, section 3.4)."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,32 +8,22 @@ from kmha.verify.chains.attention import State, Step
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.4"
+SAM = "SamLynnEvans/Transformer#10"
 IDS = "the line that looks up the ids"
 
-
-# The text, the source, and the factor: a function of B, T, the vocabulary's size and d.
+# The last column computes the factor from B, T, the vocabulary's size and d.
 for _id, _did, _source, _factor in (
-    (
-        "unscaled",
-        "did not scale the embedding",
-        "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
-        lambda B, T, V, d: 1.0,
-    ),
-    ("divided", "divided the embedding by √d", "pytorch/tutorials#2849", lambda B, T, V, d: 1 / math.sqrt(d)),
-    ("scaled-by-width", "multiplied the embedding by d", "SamLynnEvans/Transformer#10", lambda B, T, V, d: d),
+    ("unscaled", "did not scale the embedding", f"{SAM}, d2l-ai/d2l-en#2661", lambda B, T, V, d: 1.0),
+    ("divided", "divided the embedding by √d", "pytorch/tutorials#2849", lambda B, T, V, d: d**-0.5),
+    ("scaled-by-width", "multiplied the embedding by d", SAM, lambda B, T, V, d: d),
     ("divided-by-width", "divided the embedding by d", PAPER, lambda B, T, V, d: 1 / d),
-    (
-        "scaled-by-length",
-        "multiplied the embedding by √T, the root of the length",
-        PAPER,
-        lambda B, T, V, d: math.sqrt(T),
-    ),
-    ("scaled-by-batch", "multiplied the embedding by √B, from the batch axis", PAPER, lambda B, T, V, d: math.sqrt(B)),
+    ("scaled-by-length", "multiplied the embedding by √T, from the length", PAPER, lambda B, T, V, d: T**0.5),
+    ("scaled-by-batch", "multiplied the embedding by √B, from the batch axis", PAPER, lambda B, T, V, d: B**0.5),
     (
         "scaled-by-vocabulary",
-        "multiplied it by the root of the vocabulary's size",
+        "multiplied the embedding by √V, from the vocabulary's size",
         PAPER,
-        lambda B, T, V, d: math.sqrt(V),
+        lambda B, T, V, d: V**0.5,
     ),
 ):
     register(

@@ -100,22 +100,13 @@ def _head(index: int, roles: tuple[str, ...] = ROLES) -> Change:
 
 
 LOOP = "the loop over the heads"
-for _id, _says, _look, _change in (
-    (
-        "all-first",
-        "You computed every head as the first one. Compute each by itself.",
-        LOOP,
-        _head(0),
-    ),
-    (
-        "all-last",
-        "You computed every head as the last one (perhaps by a loop's variable after it). Compute each by itself.",
-        LOOP,
-        _head(-1),
-    ),
-    ("one-key-value", "You used the first head's key and value in all heads.", LOOK, _head(0, ("key", "value"))),
-    ("one-query", "You used the first head's query in all heads. Each head has its own.", LOOK, _head(0, ("query",))),
+for _id, _did, _look, _change in (
+    ("all-first", "computed every head as the first one", LOOP, _head(0)),
+    ("all-last", "computed every head as the last one, perhaps from a loop's variable after the loop", LOOP, _head(-1)),
+    ("one-key-value", "used the first head's key and value in all heads", LOOK, _head(0, ("key", "value"))),
+    ("one-query", "used the first head's query in all heads", LOOK, _head(0, ("query",))),
 ):
+    _says = f"You {_did}. Each head has its own query, key and value."
     register(f"heads-{_id}", _says, _look, PAPER, heads=_change)
 
 

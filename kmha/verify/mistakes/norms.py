@@ -135,12 +135,7 @@ BA = "Ba et al. 2016, section 3"
 FORMULA = "the formula of the normalization"
 
 for _name, _axes, _says, _source in (
-    (
-        "time",
-        1,
-        "the positions",
-        "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
-    ),
+    ("time", 1, "the positions", "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7"),
     ("batch", 0, "the batch", "google-research/bert#1088"),
     (
         "time-and-features",

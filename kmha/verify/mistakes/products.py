@@ -23,12 +23,7 @@ for _left, _right, _did, _source in (
     ("query", "query", "multiplied query by query", PAPER),
     ("key", "key", "multiplied key by key", PAPER),
     ("query", "value", "multiplied query by value", PAPER),
-    (
-        "key",
-        "query",
-        "swapped query and key, which transposes the logits",
-        "asked in karpathy/llm.c#531",
-    ),
+    ("key", "query", "swapped query and key, which transposes the logits", "asked in karpathy/llm.c#531"),
 ):
     register(
         f"logits-{_left}-{_right}",

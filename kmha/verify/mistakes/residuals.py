@@ -49,14 +49,8 @@ FLAT = "LeeSureman/Flat-Lattice-Transformer#34, kyegomez/BitNet#32"
 AUDIO = "lucidrains/audiolm-pytorch#265"
 for _name, _did, _do, _source, _sum in (
     ("missing", "left out the residual connection of {}", "its input to its output", PAPER, lambda x, output: output),
-    ("doubled", "added the input of {} twice to its output", "it once", PAPER, lambda x, output: 2 * x + output),
-    (
-        "sublayer-doubled",
-        "added the output of {} twice to its input",
-        "it once",
-        PAPER,
-        lambda x, output: x + 2 * output,
-    ),
+    ("doubled", "added the input of {} twice", "it once", PAPER, lambda x, output: 2 * x + output),
+    ("sublayer-doubled", "added the output of {} twice", "it once", PAPER, lambda x, output: x + 2 * output),
     ("of-itself", "added the input of {} to itself", "input and output", PAPER, lambda x, output: x + x),
     ("output-doubled", "added the output of {} to itself", "input and output", FLAT, lambda x, output: output + output),
     ("unused", "did not use the output of {}: x stays as it was", "the output to x", AUDIO, lambda x, output: x),
