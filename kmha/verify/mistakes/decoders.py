@@ -5,6 +5,7 @@ attention alone. So do masks that are missing in both attentions; they are in `m
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def _same(state: State, right: Step) -> Any:
     return right(state)
 
 
+_changes: Mapping[str, Change]
 for _id, _says, _source, _changes in (
     (
         "exchanged",

@@ -59,8 +59,8 @@ for _name, _did, _do, _source, _sum in (
     _asked = "; asked in tensorflow/models#7533" if _name == "missing" else ""
     register(f"residual-{_name}", _says.format("every sublayer"), LOOK, _source + _asked, add=_everywhere(_sum))
     for _sublayer, _step, _which in SUBLAYERS:
-        _change = {_step: lambda state, right, of=_sum: right({**state, "add": of})}
-        register(f"residual-{_name}-{_sublayer}", _says.format(_which), LOOK, _source, **_change)
+        _here = {_step: lambda state, right, of=_sum: right({**state, "add": of})}
+        register(f"residual-{_name}-{_sublayer}", _says.format(_which), LOOK, _source, **_here)
 
 for _name, _says, _sum in (
     ("averaged", "You averaged each sublayer's input and output. Add them.", lambda x, output: (x + output) / 2),
@@ -120,13 +120,12 @@ for _id, _added, _do, _source, _change in (
     ("cross-from-unnormed", UNNORMED, f"{ONE}, which is normalized", OPENNMT, only(False, as_if(after1="residual1"))),
 ):
     _sublayer, _step, _which = next(one for one in SUBLAYERS if _id.startswith(one[0]))
-    _changes = {_step: _change}
-    if _id.endswith("block1"):
-        _changes["after2"] = lambda state, right: right(state)  # only decoders have this step
+    # Only decoders have the step `after2`.
+    _decoders = {"after2": lambda state, right: right(state)} if _id.endswith("block1") else {}
     register(
         f"residual-{_id}",
         f"You added {_added} in the residual connection of {_which}. Add {_do}.",
         LOOK,
         _source,
-        **_changes,
+        **{_step: _change, **_decoders},
     )
