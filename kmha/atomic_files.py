@@ -55,7 +55,7 @@ def folder_beside(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8; see `write_bytes`."""
+    """Write text as UTF-8; see `write_bytes`."""
     write_bytes(path, text.encode())
 
 

@@ -103,7 +103,7 @@ class AttentionRow:
 
 @dataclasses.dataclass(frozen=True)
 class ModelRow:
-    """A row of the table: an encoder and a decoder with post-norm, shared embeddings, and logits.
+    """One row of the benchmark: a post-norm encoder-decoder with shared embeddings, up to its logits.
 
     >>> str(ModelRow(256, 16)), str(ModelRow(32, 64, step=False))
     ('256 × 16 training step', '32 × 64 greedy decoding')

@@ -156,7 +156,10 @@ def _recognised(in_file: Path, weights: Mapping[str, Any], heads: int | None) ->
         parts = [f"--prefix {prefix} ({layout})" for prefix, layout in _parts(weights, heads)]
         if parts:
             shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-            raise _Ambiguous(f"{in_file}: no layout fits the whole file, but parts of it have one: {shown}.")
+            raise _Ambiguous(
+                f"{in_file}: no layout fits the whole file, but these options each select a part that "
+                f"fits one: {shown}."
+            )
     [found] = readings or [the_reading(weights, heads)]
     counts = [str(count) for count in found.heads]
     if len(counts) > 1:

@@ -153,7 +153,7 @@ def reset(exercise: str, yes: bool) -> None:
 def verify(exercises: tuple[str, ...], **options: Any) -> None:
     """Verify that the exercises and their checks work.
 
-    Every starter must get no points, and every solution all of them. Every known wrong answer must lose points,
+    Every starter must score zero, and every solution must score full marks. Every known wrong answer must lose points,
     and its mistake must be identified. No hint may contain a line of the solution. Without EXERCISE, all exercises are
     verified, and assignments/README.md must list them. The exit status is 1 if there is a problem.
     """

@@ -165,7 +165,7 @@ def _show_total(out: Console, results: list[CheckResult]) -> None:
 
 
 def _warn_unprotected(out: Console, folder: Workspace) -> None:
-    """Name what the sandbox cannot prevent on this system, once in each folder."""
+    """Warn, once per folder, about what the sandbox cannot prevent on this system."""
     missing = limits.missing()
     if missing and folder.progress.first_time("unprotected"):
         cannot = f"it cannot keep code from {' or '.join(missing)}"

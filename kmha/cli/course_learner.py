@@ -146,7 +146,7 @@ def hint(exercise: str | None) -> int:
 
 @command
 def solution(exercise: str | None, yes: bool) -> int:
-    """Show the solution; if the exercise is not passed, ask first and record it."""
+    """Show the solution. If the learner has not passed the exercise, ask first, and record that it was shown."""
     folder = course_common.workspace()
     item = find_item(exercise, folder) if exercise else (_last_passed(folder.progress) or find_item(None, folder))
     if item.released:

@@ -221,8 +221,8 @@ def _check_protection(unprotected: bool) -> None:
     missing = limits.missing()
     if missing and not unprotected:
         raise click.ClickException(
-            f"this system cannot keep submitted code from {' or '.join(missing)}. Grade on Linux 5.13 or later, after "
-            "pip install 'kmha[course]'. If you trust every student, add --unprotected."
+            f"this system cannot keep submitted code from {' or '.join(missing)}. Grade on Linux 5.13 or later, and "
+            f"run: pip install 'kmha[course]'. If you trust every student, add --unprotected."
         )
     if missing:
         click.echo(f"Unprotected: nothing keeps submitted code from {' or '.join(missing)}.", err=True)
@@ -233,7 +233,7 @@ def _grades_folder(out: Path, folder: Path) -> Path:
     if out.resolve().is_relative_to(folder.resolve()):
         raise click.UsageError("--out is inside the folder of submissions. Choose a folder outside it.")
     if out.is_dir() and any(out.iterdir()) and not (out / RUN).is_file():
-        raise click.UsageError(f"{out} holds other files than grades. Choose another folder with --out.")
+        raise click.UsageError(f"{out} contains files other than grades. Choose another folder with --out.")
     out.mkdir(parents=True, exist_ok=True)
     return out
 

@@ -51,7 +51,7 @@ def choices(name: str, variable: str, values: Any, text: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class SearchChoice:
-    """The search method that the command line chooses, and the options that it sets: see `search_options`."""
+    """The search method and options given on the command line; see `search_options`."""
 
     method: str
     options: dict[str, Any]

@@ -49,8 +49,8 @@ def _scaled(upstream: Tensor, gradients: Any, inputs: Any) -> Any:
         def second(*further: Tensor) -> Any:
             raise NotImplementedError(
                 "token_cross_entropy computes its gradient in the forward pass. That gradient has no derivative, "
-                "and the loss has none in forward mode (tf.autodiff.ForwardAccumulator). For these, compute the logits "
-                "and keras.losses.CategoricalCrossentropy."
+                "and the loss has none in forward mode (tf.autodiff.ForwardAccumulator). If you need either, "
+                "compute the logits and use keras.losses.CategoricalCrossentropy."
             )
 
         return [tf.cast(upstream * tf.cast(d, upstream.dtype), d.dtype) for d in gradients], second

@@ -73,7 +73,10 @@ def parse(pattern: str) -> Pattern:
     sides = parse_side(foreign), parse_side(canonical)
     letters = [sorted(letter for axis in side for letter in axis) for side in sides]
     if letters[0] != letters[1] or len(set(letters[0])) < len(letters[0]):
-        raise ValueError(f"A pattern needs the same letters on both sides of `->`, each once. Received: {pattern!r}.")
+        raise ValueError(
+            f"Both sides of `->` must have the same letters, and no letter may be repeated on a side. "
+            f"Received: {pattern!r}."
+        )
     return Pattern(*sides)
 
 
@@ -84,7 +87,7 @@ def parse_side(side: str) -> Axes:
         ValueError: The text contains anything but letters, pairs of parentheses and `...`.
     """
     if re.sub(_AXIS, "", side).strip():
-        raise ValueError(f"Axes must be letters, (letters in parentheses), or `...` at the end. Received: {side!r}.")
+        raise ValueError(f"Each axis must be a letter, a group such as `(H O)`, or a final `...`. Received: {side!r}.")
     return tuple((letter,) if letter else tuple(group.split()) for group, letter in re.findall(_AXIS, side))
 
 

@@ -52,7 +52,7 @@ Weights = dict[str, np.ndarray]
 
 
 def scope_of(path: str) -> str:
-    """Return the part that a weight belongs to, in which each axis letter has one size: an attention, a norm.
+    """Return the path of the layer that a weight belongs to. Within it, each axis letter has a single size.
 
     >>> scope_of("layer_0/self_attention/query/kernel"), scope_of("feed_forward_norm/gamma"), scope_of("query/bias")
     ('layer_0/self_attention', 'feed_forward_norm', '')

@@ -14,7 +14,7 @@ class LayoutError(ValueError):
 
 
 class FileError(ValueError):
-    """Raised when a file of weights cannot be read or written; the message says which, why, and what to do."""
+    """Raised when a weights file cannot be read or written. The message names the file, the reason and the remedy."""
 
 
 def listed(names: object, most: int = 12) -> str:

@@ -53,7 +53,7 @@ def read_file(path: str | Path) -> Weights:
     if not path.exists():
         raise FileError(f"{path} does not exist.")
     if path.stat().st_size == 0:
-        raise FileError(f"{path} is empty. Was the download or the saving interrupted?")
+        raise FileError(f"{path} is empty. Was it interrupted while downloading or saving?")
     with _explained(path, suffix):
         weights = _READERS[suffix](path)
     if not weights:

@@ -284,7 +284,8 @@ def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
     'layers/multi_head_attention/query_dense/vars/0'
     """
     if layer is not None and layer not in LAYERS:
-        raise FileError(f"Keras' files have no layer {layer!r}. Expected one of {', '.join(LAYERS)}.")
+        known = ", ".join(LAYERS)
+        raise FileError(f"{layer!r} is not a layer name that kmha knows in Keras files. Expected one of {known}.")
     kind = layer or _kind(weights)
     if kind is not None:
         return _places_in_layer(weights, kind, () if kind == "transformer" else ((f"layers/{kind}", kind),))

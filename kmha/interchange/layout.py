@@ -174,12 +174,13 @@ class Layout:
     Attributes:
         name: Name for `convert` and the command line.
         says: One line: which layers have this layout, and how it differs from others.
-        items: Entries, constants, and names without a weight.
+        items: Entries and constants of the layout, and names that hold no weight.
         rules: Sizes that must agree.
-        refusals: Reasons why the layout has no place for a canonical weight, by the end of its path ("gate/kernel").
+        refusals: Why the layout cannot hold certain canonical weights. The keys are the ends of their paths
+            ("gate/kernel").
         unscaled: True if the layer does not divide its logits by √O; conversions then rescale the query.
-        note: Note that every conversion from this layout adds.
-        keras_layer: Keras' name of the layer in files, for a layout whose names fit several layers.
+        note: Sentence to add to the notes of every conversion from this layout.
+        keras_layer: The layer's name in Keras files, for a layout whose weight names fit several layers.
     """
 
     name: str

@@ -90,7 +90,7 @@ def without_prefix(weights: Mapping[str, Any], layout: Layout) -> dict[str, Any]
 
 
 def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield, shortest first, the shared prefixes after which the first name is one of the layout's."""
+    """Yield the prefixes that all names share, shortest first. Without them, the first name belongs to the layout."""
     first = next(iter(weights), "")
     prefixes = set()
     for item in layout.items:

@@ -114,7 +114,7 @@ def arrange(
 
 
 def _cell(grid: Grid) -> float:
-    """Return the largest side of a cell with which all panels fit."""
+    """Return the largest cell size at which all panels fit."""
     columns = max(len(line) for line in grid) * max(len(panel.columns.texts) for line in grid for panel in line)
     rows = sum(max(len(panel.rows.texts) for panel in line) for line in grid)
     largest = CELLS[sum(map(len, grid)) > 1]

@@ -148,9 +148,9 @@ def validation_batches(source_ids: Ids, target_ids: Ids, tokens: int) -> Iterato
     """Yield all pairs once, for `model.evaluate`.
 
     Args:
-        source_ids: Token ids of the source sentences, without end.
+        source_ids: Token ids of the source sentences, without the end token.
         target_ids: Token ids of their translations, without start and end.
-        tokens: Largest number of source tokens in a batch; batches with longer targets have fewer pairs.
+        tokens: Maximum number of tokens in a batch, on each side. Batches with long targets have fewer pairs.
 
     Yields:
         ((source (B, S), target_in (B, T)), target_out (B, T)), int32, padded with 0.
@@ -202,7 +202,10 @@ class Ragged:
         self._values = np.append(np.fromiter(values, dtype=np.int32, count=int(self.lengths.sum())), np.int32(PAD))
 
     def padded(self, rows: Rows, width: int, *, start: int | None = None, end: int | None = None) -> Array:
-        """Return the sequences (B, width), int32, after `start` and followed by `end`, if these are given."""
+        """Return the padded sequences, int32 (B, width).
+
+        `start` goes before each sequence and `end` after it, if given.
+        """
         lengths = self.lengths[rows][:, None]
         positions = np.arange(width) - (start is not None)
         inside = (positions >= 0) & (positions < lengths)

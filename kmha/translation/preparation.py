@@ -44,7 +44,7 @@ class CorpusSource:
         """Return the corpus.
 
         Raises:
-            CorpusError: Files are not given, cannot be read, or do not belong together.
+            CorpusError: A file is missing or cannot be read, or the files do not belong together.
         """
         if self.task == "dates":
             return dates.corpus(CORPUS_SEED)

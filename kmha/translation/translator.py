@@ -137,7 +137,7 @@ class Translator:
             **options: Options of the search, such as `beam_size`, `n_best` and `length_penalty` of the beam search.
 
         Raises:
-            ValueError: The search method does not exist, or the value of an option does not fit.
+            ValueError: There is no such search method, or an option is invalid.
 
         Returns:
             A list of translations for each text, in the order of the texts.

@@ -163,7 +163,8 @@ def test_parts_of_a_model_that_fit_are_named():
     write_file("model.npz", {**weights, "head.kernel": _random(4, 5)})
     result = _run("model.npz", "--to", "ours")
     assert result.exit_code == 2
-    assert "parts of it have one: --prefix decoder.first/ (keras), --prefix decoder.second/ (keras)." in _words(result)
+    parts = "--prefix decoder.first/ (keras), --prefix decoder.second/ (keras)."
+    assert f"these options each select a part that fits one: {parts}" in _words(result)
     assert _run("model.npz", "--to", "ours", "--prefix", "decoder.second/").exit_code == 0
 
 

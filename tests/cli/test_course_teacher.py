@@ -171,7 +171,7 @@ def test_invalid_folders_for_grades():
     Path("mine").mkdir()
     Path("mine/thesis.txt").touch()
     used = _run("grade", "in", "--out", "mine")
-    assert (used.exit_code, "mine holds other files than grades" in used.output) == (2, True)
+    assert (used.exit_code, "mine contains files other than grades" in used.output) == (2, True)
     assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
 
 

@@ -38,7 +38,7 @@ class Master:
 
     @property
     def solution(self) -> str:
-        """The code with the solution, without the marks."""
+        """The code with the solutions, without the lines that mark them."""
         return _REGION.sub(lambda found: _parts(found)[0], self.code)
 
     @property

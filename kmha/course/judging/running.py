@@ -67,7 +67,7 @@ class Runner:
         return plan(self.spec.checks, self.seed)
 
     def run(self, answer: Answer, calls: Plan | None = None) -> TaskResult:
-        """Run an answer; `calls` replaces the plan of all checks."""
+        """Run an answer with `calls`, by default the calls of all checks."""
         seconds = self.spec.seconds if answer.seconds is None else answer.seconds
         asked = (self.plan if calls is None else calls).calls
         for _ in range(2):  # something other than this answer may have ended the sandbox

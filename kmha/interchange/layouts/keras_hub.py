@@ -11,7 +11,7 @@ _SIZE = Rule("O = E // H", "KerasHub's blocks compute the head size themselves a
 
 
 def _attention(kv: str) -> tuple[Item, ...]:
-    """Return an attention with a query of width E and with keys and values of width `kv`."""
+    """Return the entries of an attention layer with queries of width E, and keys and values of width `kv`."""
     why = _SELF_WHY if kv == "E" else "key and value are projected from one tensor, so both have its width."
     items: list[Item] = []
     for role, width in (("query", "E"), ("key", kv), ("value", kv)):

@@ -43,7 +43,7 @@ class Beam(SearchMethod):
         that the limit truncated, best first. A low limit can allow fewer than `n_best`.
 
     Raises:
-        ValueError: An argument does not fit; the message says how to fix it.
+        ValueError: An argument is invalid.
 
     >>> from kmha.layers import Transformer
     >>> search = Beam(Transformer(1, 6, 2, 8, 11, 13, 17, 19), beam_size=4, n_best=3)
@@ -151,12 +151,12 @@ class Beam(SearchMethod):
         Args:
             logits: Logits (B * K, V).
             living: Log probabilities of the beams, (B, K).
-            stopped: Whether a sentence has stopped, so that it finishes nothing more, (B,).
+            stopped: Whether the search of each sentence has finished, (B,).
 
         Returns:
             (B, K) each: log probabilities, last tokens and parents of the beams that live on; log probabilities and
-            parents of those that have just ended, `NEVER` where none has. A parent is the beam, from 0 to K - 1, that
-            was continued.
+            parents of the hypotheses that have just ended. A log probability is `NEVER` where no hypothesis has
+            ended. A parent is the beam, from 0 to K - 1, that was continued.
         """
         size, count, logits = self.beam_size, tf.shape(living)[0], allowed(logits)
         values, tokens = largest(logits, 2 * size)  # the best of every beam include the best of the sentence

@@ -22,7 +22,7 @@ class Greedy(SearchMethod):
         A list of one `Hypothesis` for each of the B sentences; its score is its log probability.
 
     Raises:
-        ValueError: An argument does not fit; the message says how to fix it.
+        ValueError: An argument is invalid.
 
     >>> from kmha.layers import Transformer
     >>> search = Greedy(Transformer(1, 6, 2, 8, 11, 13, 17, 19), max_length=5)

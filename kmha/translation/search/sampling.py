@@ -12,11 +12,13 @@ from kmha.translation.tokenizer import PAD
 class Sampling(SearchMethod):
     """Draws every token from the model's distribution, which can be sharpened and truncated.
 
-    The logits are divided by `temperature`. Of the tokens, only the `top_k` most probable ones stay, and of their
-    distribution the nucleus: the smallest set of tokens whose probabilities sum to `top_p` (Holtzman et al. 2020,
-    section 3.1). The random numbers of a hypothesis depend on the seed, the hypothesis' number and the sentence's own
-    ids. So a batch gives the same samples as its sentences one by one, whatever their order and padding, and a sentence
-    that occurs twice in a batch gets the same samples twice.
+    The logits are divided by `temperature`. Only the `top_k` most probable tokens are kept. Their probabilities are
+    renormalized, and only the nucleus is kept: the smallest set of tokens whose probabilities sum to at least `top_p`
+    (Holtzman et al. 2020, section 3.1).
+
+    The random numbers of a hypothesis depend on the seed, the hypothesis' number and the sentence's own ids. So a batch
+    gives the same samples as its sentences one by one, whatever their order and padding, and a sentence that occurs
+    twice in a batch gets the same samples twice.
 
     Args:
         model: A `kmha.layers.Transformer`.
@@ -33,11 +35,11 @@ class Sampling(SearchMethod):
         source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
 
     Returns:
-        A list of `samples` hypotheses for each of the B sentences, the most probable first. Log probabilities, which
-        are also the scores, are those of the whole distribution at temperature 1.
+        A list of `samples` hypotheses for each of the B sentences, the most probable first. Log probabilities are
+        computed from the full distribution at temperature 1, and also serve as the scores.
 
     Raises:
-        ValueError: An argument does not fit; the message says how to fix it.
+        ValueError: An argument is invalid.
 
     >>> from kmha.layers import Transformer
     >>> search = Sampling(Transformer(1, 6, 2, 8, 11, 13, 17, 19), top_p=0.9, seed=3, samples=4)

@@ -23,10 +23,11 @@ Each step is a line of its own, so that one can be changed while the rest stays 
 | `returned` | the scores that the caller gets | (B, H, T, S) |
 | `untouched` | | whether the inputs are still as they were |
 
-P stands for T in the query, and for S in key and value. A trial without weights is scaled dot-product attention
-alone, called the core here: its inputs are (B, H, P, O) already, and its output is `mixed`.
+P stands for T in the query, and for S in key and value. A trial (one call of a layer) without weights is scaled
+dot-product attention alone, called the *core*. Its inputs are (B, H, P, O), and its output is `mixed`.
 
-A *change* of a step is a function of the results so far and of the right step, which it may call.
+A *change* to a step is a function `change(state, right)`. `state` has the results so far, and `right` is the original
+step, which the change may call.
 """
 
 import dataclasses

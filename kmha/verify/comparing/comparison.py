@@ -238,6 +238,6 @@ def builtin_gap(case: Case) -> str | None:
 
 
 def _same_rank_as_padding(case: Case) -> bool:
-    """Return whether the built-in, which joins masks by their last axes, joins this one and a padding mask right."""
+    """Return whether the mask has the rank of a padding mask: the built-in aligns masks on their last axes."""
     front = case.mask[:-2]  # the axes before the positions
     return front in ("", "B", "1") if not case.between else front in ("", "BX", "1X")

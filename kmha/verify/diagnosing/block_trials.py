@@ -201,7 +201,10 @@ class _BlockTrials:
         return dataclasses.replace(trial, **masks)
 
     def _real(self, positions: int) -> np.ndarray:
-        """Return (B, P), False at padding: in each item but the last, a different number of positions at the end."""
+        """Return a mask (B, P), False at padding.
+
+        Each item except the last ends with a different number of padded positions.
+        """
         real = positions - np.roll(np.arange(self.sizes.batch), -1) % positions
         return np.arange(positions) < real[:, None]
 

@@ -68,7 +68,7 @@ class KerasAdapter:
         return layer(*first, **{"training": training, **arguments})
 
     def variables(self, layer: Any) -> list[Variable]:
-        """Return the variables by attribute path, because a sublayer `wq` is only `dense_4` to Keras."""
+        """Return the variables, named by attribute path. Keras itself calls a sublayer `wq` just `dense_4`."""
         import keras
 
         paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}

@@ -171,7 +171,7 @@ def with_kept(trial: Trial, kept: np.ndarray) -> Trial:
 
 
 def with_some_dropped(trial: Trial) -> Trial:
-    """Return the trial with one possible draw of dropout: every other score is kept."""
+    """Return the trial with a fixed dropout mask that drops the scores of every second key."""
     columns = trial.key.shape[-2]
     kept = np.where(np.arange(columns) % 2, 0.0, 1 / (1 - trial.rate))
     return with_kept(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
@@ -310,9 +310,9 @@ class _Effect:
 
 
 def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
-    """Yield the pairs that may explain everything.
+    """Yield the pairs of mistakes that together may explain all wrong answers.
 
-    In a trial that only one of the two changes, that one must explain the answer by itself.
+    If only one of the two mistakes changes a trial, it must explain that trial's answer alone.
     """
     wrong = {index for index, result in enumerate(results) if result.wrong}
     effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}

@@ -248,7 +248,7 @@ class AttentionTrials:
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, **sizes))
 
     def make(self, name: str, *lengths: int, **options: Any) -> Trial:
-        """Make a trial with lengths T and S, or of self-attention with one length. Weights and inputs are drawn."""
+        """Make a trial with lengths T and S, or of self-attention with one length. Weights and inputs are random."""
         sizes, rows = self.sizes, lengths[0]
         query = self.array(rows, sizes.features)
         if len(lengths) == 1:  # self-attention, if the kernels allow key and value to be the query

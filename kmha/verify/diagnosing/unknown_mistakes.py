@@ -44,7 +44,7 @@ class Clue:
 
 
 def find_clue(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> Clue:
-    """Find the first wrong step and the pattern of the difference, with further calls."""
+    """Find the first wrong step and describe the pattern of the difference. This calls the candidate again."""
     wrong = [result for result in results if result.wrong]
     if role := returned_input(results):
         return Clue("", (f"it returns its {role} unchanged, so it does no attention",))

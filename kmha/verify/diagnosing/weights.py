@@ -70,14 +70,14 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """The role of one variable: kernel or bias of a projection, in a form.
+    """The content of one variable: the kernel or bias of a projection, and the order of its axes (its form).
 
     Attributes:
-        variable: The variable.
+        variable: Variable that holds the weights.
         role: Name of the projection.
         is_bias: Whether it is a bias.
-        form: Its form.
-        head: Number of its head, if each head has a variable of its own.
+        form: Order of its axes, such as "I,HO".
+        head: Index of the head, if each head has its own variable.
     """
 
     variable: Variable

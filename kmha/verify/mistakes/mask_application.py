@@ -187,7 +187,7 @@ def _in_half(change: Change) -> Change:
 
 
 def _plain(state: State, right: Step) -> Any:
-    """Return the softmax without care for infinities: ∞ - ∞ is NaN."""
+    """Return the softmax, with no guard against infinite logits: ∞ - ∞ is NaN."""
     masked = state["masked"]
     powers = np.exp(masked - masked.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)

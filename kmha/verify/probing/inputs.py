@@ -157,7 +157,7 @@ class Inputs:
         return dataclasses.replace(self._with(arrays), carried=tuple(carried))
 
     def filled(self, convert: Callable[[Slot, np.ndarray, np.ndarray | None], Any]) -> Any:
-        """Return (positional arguments, keyword arguments); an array in two places is one tensor in both."""
+        """Return the call's (args, kwargs). An array that is passed in two places becomes the same tensor in both."""
         return _filled(self.tree, [convert(*each) for each in zip(self.slots, self.arrays, self.carried, strict=True)])
 
     def _with(self, arrays: Mapping[int, np.ndarray]) -> "Inputs":

@@ -43,7 +43,8 @@ def layers_of(thing: Any) -> list[Any]:
 
 
 def paths(thing: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Return all layers with their paths, starting with "" for the thing itself; a layer in two places counts once.
+    """Return (path, layer) for `thing`, whose path is "", and for all its sublayers. A layer that is reused is
+    listed once.
 
     >>> import kmha
     >>> [path for path, _ in paths(kmha.layers.FeedForward(5, 3))]
