@@ -17,7 +17,7 @@ class HubModel(EncoderDecoder):
     def __init__(
         self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
     ) -> None:
-        settings = {"intermediate_dim": row.feed_forward, "num_heads": row.heads}
+        settings: dict[str, Any] = {"intermediate_dim": row.feed_forward, "num_heads": row.heads}
         settings |= {"dropout": row.rate, "layer_norm_epsilon": EPSILON}
         own = TiedEmbedding(row)
         dropouts = [keras.layers.Dropout(row.rate) for _ in range(2)]

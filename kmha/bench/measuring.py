@@ -48,8 +48,8 @@ def measure(
             result = Result(row)
             report.results.append(result)
             runnable = list(names)
-            for name in names if isinstance(row, AttentionRow) else ():
-                if _wants_memory(with_memory, row, name):
+            for name in names:
+                if isinstance(row, AttentionRow) and _wants_memory(with_memory, row, name):
                     progress(done, f"{row}: memory of {name}")
                     if not _add_memory(result, row, name):
                         runnable.remove(name)

@@ -328,7 +328,7 @@ def _kind(weights: Weights) -> str | None:
     for layer, names in _LAYERS:
         exceptions = (
             layer == "grouped_query_attention" and not _is_grouped(weights),
-            layer == "einsum_dense" and np.ndim(weights.get("kernel")) < 3,
+            layer == "einsum_dense" and np.ndim(weights.get("kernel", 0)) < 3,
             layer in ("einsum_dense", "dense") and weights.keys() - {"kernel", "bias"},
         )
         if names <= weights.keys() and not any(exceptions):
