@@ -120,6 +120,16 @@ class Trial:
         return empty if self.query_mask is None else empty | ~self.query_mask
 
 
+def allowed_with(state: State, **masks: Any) -> np.ndarray:
+    """Return the right mask of a trial with other masks: `mask`, `causal` or `key_mask`."""
+    return dataclasses.replace(state["trial"], **masks).allowed()[:, None]
+
+
+def allowed_without(state: State, *names: str) -> np.ndarray:
+    """Return the right mask of a trial without some of its masks."""
+    return allowed_with(state, **{name: False if name == "causal" else None for name in names})
+
+
 def causal(rows: int, columns: int) -> np.ndarray:
     """Return a boolean (T, S), True where s ≤ t.
 

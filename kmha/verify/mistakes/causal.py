@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, Step, causal, softmax
+from kmha.verify.chains.attention import Change, State, Step, allowed_with, allowed_without, causal, softmax
 from kmha.verify.mistakes.entry import register
-from kmha.verify.mistakes.mask_choice import allowed_with, allowed_without
 
 LOOK = "the line that makes the causal mask"
 PAPER = "Vaswani et al. 2017, section 3.2.3"

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, Step, softmax
+from kmha.verify.chains.attention import Change, State, Step, allowed_without, softmax
 from kmha.verify.mistakes.entry import register
-from kmha.verify.mistakes.mask_choice import allowed_without, parts_of
+from kmha.verify.mistakes.mask_choice import parts_of
 
 LOOK = "the line that applies the mask to the logits"
 PAPER = "Vaswani et al. 2017, section 3.2.3: illegal connections are set to -∞"

@@ -1,25 +1,23 @@
 """Mistakes in which mask is used, and for whom. Masks are boolean, and True where t may attend to s."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial, causal
+from kmha.verify.chains.attention import (
+    Change,
+    ImpossibleError,
+    State,
+    Step,
+    Trial,
+    allowed_with,
+    allowed_without,
+    causal,
+)
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.3"
 LOOK = "the line that combines the masks"
-
-
-def allowed_with(state: State, **masks: Any) -> np.ndarray:
-    """Return the right mask of a trial with other masks: `mask`, `causal` or `key_mask`."""
-    return dataclasses.replace(state["trial"], **masks).allowed()[:, None]
-
-
-def allowed_without(state: State, *names: str) -> np.ndarray:
-    """Return the right mask of a trial without some of its masks."""
-    return allowed_with(state, **{name: False if name == "causal" else None for name in names})
 
 
 def parts_of(trial: Trial) -> list[np.ndarray]:

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, Trial, allowed_with, allowed_without
 from kmha.verify.mistakes.entry import register
-from kmha.verify.mistakes.mask_choice import allowed_with, allowed_without
 
 LOOK = "the line that gives the mask its axis of heads"
 PAPER = "Vaswani et al. 2017, section 3.2.3"
