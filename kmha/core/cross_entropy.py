@@ -106,26 +106,21 @@ def _check(
     received = ", ".join(f"{name} {tuple(x.shape)} {x.dtype}" for name, x in shapes.items() if x is not None)
     expected = f"features (N, D), kernel {'(V, D)' if transposed else '(D, V)'}, targets (N,) and bias (V,) or None"
     ranks = len(features.shape), len(kernel.shape), len(targets.shape), 1 if bias is None else len(bias.shape)
+    expects = "token_cross_entropy expects"
     if ranks != (2, 2, 1, 1):
-        raise ValueError(
-            f"token_cross_entropy expects {expected}. Received: {received}. Fold batch and positions into N."
-        )
+        raise ValueError(f"{expects} {expected}. Received: {received}. Fold batch and positions into N.")
     if len({x.dtype for x in (features, kernel, bias) if x is not None}) > 1:
-        raise ValueError(
-            f"token_cross_entropy expects features, kernel and bias of the same dtype. Received: {received}."
-        )
+        raise ValueError(f"{expects} features, kernel and bias of the same dtype. Received: {received}.")
     width, vocabulary = reversed(kernel.shape) if transposed else kernel.shape
     if features.shape[1] != width or (bias is not None and bias.shape[0] != vocabulary):
         raise ValueError(
-            f"token_cross_entropy expects {expected}, with the same D and V everywhere. Received: {received}, with "
+            f"{expects} {expected}, with the same D and V everywhere. Received: {received}, with "
             f"transposed={transposed}. An embedding's table is (V, D) and needs transposed=True; the kernel of a Dense "
             "layer is (D, V)."
         )
     if None not in (features.shape[0], targets.shape[0]) and features.shape[0] != targets.shape[0]:
-        raise ValueError(f"token_cross_entropy expects one target for each of the N tokens. Received: {received}.")
+        raise ValueError(f"{expects} one target for each of the N tokens. Received: {received}.")
     if not 0 <= smoothing < 1:
-        raise ValueError(f"token_cross_entropy expects 0 <= smoothing < 1. Received: smoothing={smoothing}.")
+        raise ValueError(f"{expects} 0 <= smoothing < 1. Received: smoothing={smoothing}.")
     if chunk is not None and chunk < 1:
-        raise ValueError(
-            f"token_cross_entropy expects a chunk of at least one token, or None. Received: chunk={chunk}."
-        )
+        raise ValueError(f"{expects} a chunk of at least one token, or None. Received: chunk={chunk}.")

@@ -125,21 +125,16 @@ class Folding:
             return None
         return ops.reshape(mask, ((1,) * len(self.batch_axes) + self.positions(query) + self.positions(key)))
 
-    def align_rows(self, mask: Tensor) -> Tensor:
-        """Turn a mask of the query's positions (B, …) into one of scores without H; `None` stays `None`."""
-        return self._aligned(mask, -1)
+    def align(self, mask: Tensor, *, of_keys: bool) -> Tensor:
+        """Turn a mask of the query's or the key's positions (B, …) into one of scores without H; `None` stays `None`.
 
-    def align_columns(self, mask: Tensor) -> Tensor:
-        """Turn a mask of the key's positions (B, …) into one of scores without H; `None` stays `None`."""
-        return self._aligned(mask, len(self.batch_axes))
-
-    def _aligned(self, mask: Tensor, other: int) -> Tensor:
-        """Put the mask's axes in the order of the scores', with axes of size one at `other` for the other positions."""
+        Its axes get the order of the scores', with axes of size one for the other positions.
+        """
         if mask is None:
             return None
         mask = ops.transpose(mask, self.batch_axes + self.attention_axes)
         for _ in self.attention_axes:
-            mask = ops.expand_dims(mask, other)
+            mask = ops.expand_dims(mask, len(self.batch_axes) if of_keys else -1)
         return mask
 
     def positions(self, x: Tensor) -> tuple[Any, ...]:

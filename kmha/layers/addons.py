@@ -104,20 +104,15 @@ class MultiHeadAttention(checks.CheckedLayer):
 
     def build(self, input_shape: Any) -> None:
         query, key, value = self._three(input_shape, "shapes")
-        self.query_kernel = self._kernel("query_kernel", (self.num_heads, query[-1], self.head_size))
-        self.key_kernel = self._kernel("key_kernel", (self.num_heads, key[-1], self.head_size))
-        self.value_kernel = self._kernel("value_kernel", (self.num_heads, value[-1], self.head_size))
+        self.query_kernel = self._weight("kernel", "query_kernel", (self.num_heads, query[-1], self.head_size))
+        self.key_kernel = self._weight("kernel", "key_kernel", (self.num_heads, key[-1], self.head_size))
+        self.value_kernel = self._weight("kernel", "value_kernel", (self.num_heads, value[-1], self.head_size))
         output_size = self.output_size or value[-1]
-        self.projection_kernel = self._kernel("projection_kernel", (self.num_heads, self.head_size, output_size))
+        kernel_shape = self.num_heads, self.head_size, output_size
+        self.projection_kernel = self._weight("kernel", "projection_kernel", kernel_shape)
         self.projection_bias = None
         if self.use_projection_bias:
-            self.projection_bias = self.add_weight(
-                name="projection_bias",
-                shape=(output_size,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.projection_bias = self._weight("bias", "projection_bias", (output_size,))
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         tensors = query, key, value = self._three(inputs, "tensors")
@@ -172,30 +167,12 @@ class MultiHeadAttention(checks.CheckedLayer):
         return output, (*query[:-2], self.num_heads, query[-2], key[-2])
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "head_size": self.head_size,
-            "num_heads": self.num_heads,
-            "output_size": self.output_size,
-            "dropout": self._dropout_rate,
-            "use_projection_bias": self.use_projection_bias,
-            "return_attn_coef": self.return_attn_coef,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-        }
-        return {**super().get_config(), **config}
+        return {**super().get_config(), **checks.config_of(self, MultiHeadAttention, dropout=self._dropout_rate)}
 
-    def _kernel(self, name: str, shape: tuple[int, ...]) -> Any:
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+    def _weight(self, kind: str, name: str, shape: tuple[int, ...]) -> Any:
+        """Add a weight with the initializer, regularizer and constraint of its kind, "kernel" or "bias"."""
+        roles = {role: getattr(self, f"{kind}_{role}") for role in ("initializer", "regularizer", "constraint")}
+        return self.add_weight(name=name, shape=shape, **roles)
 
     def _three(self, inputs: Any, kind: str) -> tuple[Any, Any, Any]:
         """Return query, key and value of a list of two or three. A value of `None` means the key."""

@@ -17,6 +17,9 @@ from kmha.core.folding import Folding
 
 Shape = tuple[Any, ...]  # sizes, None where one is unknown
 
+# The modules that serialize arguments of a layer, by the last word of their names.
+_SERIALIZED = {"initializer": keras.initializers, "regularizer": keras.regularizers, "constraint": keras.constraints}
+
 # Arguments of torch.nn.MultiheadAttention. They mean the opposite of the most similar arguments of kmha's layer.
 TORCH_NAMES = {
     "key_padding_mask": "True means ignore: pass `key_mask=~key_padding_mask` (True means attend).",
@@ -101,6 +104,20 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) > 0
 
 
+def config_of(layer: Any, layer_class: type, prefix: str = "", **others: Any) -> dict[str, Any]:
+    """Return the constructor arguments of `layer_class` for `get_config`: `others`, and attributes named like them."""
+    config = {}
+    for name in _arguments(layer_class):
+        value = others[name] if name in others else getattr(layer, prefix + name)
+        module = _SERIALIZED.get(name.rpartition("_")[2])
+        config[name] = module.serialize(value) if module else value
+    return config
+
+
+def _arguments(layer_class: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(layer_class.__init__).parameters)[1:-1]
+
+
 @contextlib.contextmanager
 def naming_unknown(layer_class: type, *more: str) -> Iterator[None]:
     """Run Keras' own constructor, and make its error about an unknown argument name the most similar known one.
@@ -110,8 +127,8 @@ def naming_unknown(layer_class: type, *more: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        names = tuple(inspect.signature(layer_class.__init__).parameters)[1:-1]  # type: ignore[misc]
-        raise explain_unknown(error, (*names, *more, "name", "dtype", "trainable")) from None
+        names = (*_arguments(layer_class), *more, "name", "dtype", "trainable")
+        raise explain_unknown(error, names) from None
 
 
 def explain_unknown(error: Exception, known: Iterable[str]) -> Exception:

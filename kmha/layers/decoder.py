@@ -26,10 +26,7 @@ class DecoderLayer(TransformerBlock):
         embedding_dim: Features of input and output (D).
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward network.
-        dropout_rate: Dropout rate of the scores and of the feed-forward network's output.
-        layernorm_eps: Epsilon of the normalizations.
-        key_dim: As in `EncoderLayer`, like `norm`, `activation`, `residual_dropout_rate` and `attention`.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        dropout_rate: As in `EncoderLayer`, like all other arguments.
 
     Call arguments:
         x: Target (B, T, D).
@@ -121,14 +118,9 @@ class Decoder(BlockStack):
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward networks.
         target_vocab_size: Number of token ids.
-        maximum_position_encoding: Largest number of positions.
-        dropout_rate: Dropout rate of the embeddings, the scores and the feed-forward networks' outputs.
-        layernorm_eps: Epsilon of the normalizations.
+        maximum_position_encoding: As in `Encoder`, like all other arguments but these:
         pad_id: Token id that nothing attends to if no `look_ahead_mask` is given; `None` means no such id.
-        embeddings_initializer: Initializer of the embedding.
         embedding: A `TokenEmbedding` to share, instead of one of its own.
-        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
-            arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: Token ids (B, T), integers.
@@ -172,20 +164,9 @@ class Decoder(BlockStack):
         embedding: TokenEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_layers,
-            embedding_dim,
-            num_heads,
-            fully_connected_dim,
-            ("target_vocab_size", target_vocab_size),
-            maximum_position_encoding,
-            dropout_rate,
-            layernorm_eps,
-            pad_id,
-            embeddings_initializer,
-            embedding,
-            **kwargs,
-        )
+        sizes, rates = (num_layers, embedding_dim, num_heads, fully_connected_dim), (dropout_rate, layernorm_eps)
+        table = ("target_vocab_size", target_vocab_size), maximum_position_encoding
+        super().__init__(*sizes, *table, *rates, pad_id, embeddings_initializer, embedding, **kwargs)
 
     def build(self, x_shape: Any = None, enc_output_shape: Any = None) -> None:
         """Make the weights. Only the width of `enc_output` matters; it is D if no shape is given."""

@@ -135,19 +135,9 @@ class Encoder(BlockStack):
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_layers,
-            embedding_dim,
-            num_heads,
-            fully_connected_dim,
-            ("input_vocab_size", input_vocab_size),
-            maximum_position_encoding,
-            dropout_rate,
-            layernorm_eps,
-            pad_id,
-            embeddings_initializer,
-            **kwargs,
-        )
+        sizes, rates = (num_layers, embedding_dim, num_heads, fully_connected_dim), (dropout_rate, layernorm_eps)
+        table = ("input_vocab_size", input_vocab_size), maximum_position_encoding
+        super().__init__(*sizes, *table, *rates, pad_id, embeddings_initializer, **kwargs)
 
     def compute_output_spec(self, x: Tensor, return_attention_scores: bool = False, **_: Any) -> Any:
         return self._spec(x, [x.shape[1]], return_attention_scores)

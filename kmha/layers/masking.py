@@ -98,7 +98,7 @@ def join(
     columns = masks.combine(
         _padding(layer, "value_mask", value_mask, key, "S"), _padding(layer, "key_mask", key_mask, key, "S")
     )
-    padding = masks.combine(folding.align_rows(rows), folding.align_columns(columns))
+    padding = masks.combine(folding.align(rows, of_keys=False), folding.align(columns, of_keys=True))
     if attention_mask is not None:
         attention_mask = _tensor(attention_mask)
         _check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads, name)

@@ -316,26 +316,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return explain(self, *shapes, {**flags, "training": training})
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "num_heads": self._num_heads,
-            "key_dim": self._key_dim,
-            "value_dim": self._value_dim,
-            "dropout": self._dropout,
-            "use_bias": self._use_bias,
-            "output_shape": self._output_shape,
-            "attention_axes": self._attention_axes,
-            "sliding_window": self._sliding_window,
-            "flash_attention": self._flash_attention,
-            "kernel_initializer": initializers.serialize(self._kernel_initializer),
-            "bias_initializer": initializers.serialize(self._bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self._kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self._bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
-            "kernel_constraint": constraints.serialize(self._kernel_constraint),
-            "bias_constraint": constraints.serialize(self._bias_constraint),
-            "use_gate": self._use_gate,
-            "seed": self.seed,
-        }
+        config = checks.config_of(self, MultiHeadAttention, prefix="_", seed=self.seed)
         # `quantize` changes the policies of the projections, which the built-in's config forgets.
         quantized = {layer.name: layer.dtype_policy for layer in self._layers if layer.quantization_mode is not None}
         if quantized:

@@ -166,9 +166,8 @@ class Transformer(keras.Model):
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits (B, T, V) of features (B, T, D), or with other axes before D."""
-        rows = self.final_layer(
-            ops.reshape(features, (-1, features.shape[-1]))
-        )  # folded, so that the kernel's gradient is one product
+        rows = ops.reshape(features, (-1, features.shape[-1]))  # folded, so that the kernel's gradient is one product
+        rows = self.final_layer(rows)
         return ops.reshape(rows, (*ops.shape(features)[:-1], rows.shape[-1]))
 
     @property

@@ -83,12 +83,8 @@ class FeedForward(keras.layers.Layer):
         return (*x_shape[:-1], self.embedding_dim)
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "fully_connected_dim": self.fully_connected_dim,
-            "embedding_dim": self.embedding_dim,
-            "activation": keras.activations.serialize(self.dense1.activation),
-        }
-        return {**super().get_config(), **config}
+        activation = keras.activations.serialize(self.dense1.activation)
+        return {**super().get_config(), **checks.config_of(self, FeedForward, activation=activation)}
 
 
 class TransformerBlock(checks.CheckedLayer):
@@ -129,19 +125,8 @@ class TransformerBlock(checks.CheckedLayer):
         self.attention = dict(attention or {})
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "embedding_dim": self.embedding_dim,
-            "num_heads": self.num_heads,
-            "fully_connected_dim": self.fully_connected_dim,
-            "dropout_rate": self.dropout_rate,
-            "layernorm_eps": self.layernorm_eps,
-            "key_dim": self.key_dim,
-            "norm": self.norm,
-            "activation": keras.activations.serialize(self.ffn.dense1.activation),
-            "residual_dropout_rate": self.residual_dropout_rate,
-            "attention": self.attention,
-        }
-        return {**super().get_config(), **config}
+        activation = keras.activations.serialize(self.ffn.dense1.activation)
+        return {**super().get_config(), **checks.config_of(self, TransformerBlock, activation=activation)}
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor) -> Tensor:
         return masking.padding_or_none(previous_mask)

@@ -88,12 +88,7 @@ class Sandbox:
             process.terminate()
 
     def start(self) -> None:
-        """Start the fork server unless it runs already. This takes as long as the imports.
-
-        Raises:
-            SandboxError: The fork server does not start.
-            StoppedError: The sandbox was stopped for good.
-        """
+        """Start the fork server unless it runs already, with the errors of `run`. It takes as long as the imports."""
         if self._process is not None and self._process.poll() is None:
             return
         if not hasattr(os, "fork"):

@@ -91,11 +91,7 @@ class Runner:
         return ran.results
 
     def expected(self) -> tuple[CallResult, ...]:
-        """Return the results of the solution.
-
-        Raises:
-            BrokenExerciseError: The solution raises an error.
-        """
+        """Return the results of `run_solution`, which runs once for each seed."""
         return _SOLUTIONS.get((self.item, self.seed), self.run_solution)
 
     def wrong(self, wrong: Wrong) -> TaskResult:

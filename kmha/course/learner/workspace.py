@@ -75,11 +75,7 @@ class Workspace:
         return Progress(self.root / STATE)
 
     def is_pristine(self, item: Item) -> bool:
-        """Return whether the answer is, character for character, what was handed out.
-
-        Raises:
-            WorkspaceError: The file is missing or cannot be read.
-        """
+        """Return whether the answer (`code`) is, character for character, what was handed out."""
         if self.form == FILES:
             return self.code(item) == handout.starter_file(item)
         assignment = item.parent
