@@ -136,24 +136,17 @@ def inference_batches(
     begin = 0
     while begin < len(order):
         width = widths[order[begin]]
-        count = min(
-            len(order) if tokens is None else max(1, tokens // width), len(order) if sentences is None else sentences
-        )
+        fitting = len(order) if tokens is None else max(1, tokens // width)
+        count = fitting if sentences is None else min(fitting, sentences)
         rows = order[begin : begin + count]
         yield rows, source.padded(rows, width, end=END)
         begin += count
 
 
 def validation_batches(source_ids: Ids, target_ids: Ids, tokens: int) -> Iterator[Batch]:
-    """Yield all pairs once, for `model.evaluate`.
+    """Yield all pairs once, for `model.evaluate`, in batches like those of `training_batches`.
 
-    Args:
-        source_ids: Token ids of the source sentences, without the end token.
-        target_ids: Token ids of their translations, without start and end.
-        tokens: Maximum number of tokens in a batch, on each side. Batches with long targets have fewer pairs.
-
-    Yields:
-        ((source (B, S), target_in (B, T)), target_out (B, T)), int32, padded with 0.
+    A batch has at most `tokens` tokens on each side; batches with long targets have fewer pairs.
 
     >>> [((source, _), target_out)] = validation_batches([[5, 6]], [[7]], tokens=64)
     >>> source.tolist(), target_out.tolist()

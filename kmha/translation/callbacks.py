@@ -98,10 +98,6 @@ class ScoreTranslations(keras.callbacks.Callback):
 
     It uses the current weights, as the validation loss does. Early in training, an average over the last checks would
     be far behind them.
-
-    Args:
-        journal: Journal of the run.
-        scorer: Returns the score's name, its value and sample lines.
     """
 
     def __init__(self, journal: Journal, scorer: Callable[[], tuple[str, float, list[str]]]) -> None:
@@ -115,13 +111,7 @@ class ScoreTranslations(keras.callbacks.Callback):
 
 
 class RecordCheck(keras.callbacks.Callback):
-    """Adds the check to the journal, and ends training that is complete or no longer improves.
-
-    Args:
-        journal: Journal of the run.
-        config: Config with the number of steps, the patience, and the value that must improve.
-        timer: Timer of the run.
-    """
+    """Adds the check to the journal, and ends training that is complete or no longer improves."""
 
     def __init__(self, journal: Journal, config: Config, timer: Timer) -> None:
         super().__init__()
@@ -151,13 +141,7 @@ class RecordCheck(keras.callbacks.Callback):
 
 
 class KeepWeights(keras.callbacks.Callback):
-    """Saves the weights of this check, and removes those that neither the average nor the best check needs.
-
-    Args:
-        journal: Journal of the run.
-        config: Config with the number of checks in an average.
-        path: Model folder.
-    """
+    """Saves the weights of this check, and removes those that neither the average nor the best check needs."""
 
     def __init__(self, journal: Journal, config: Config, path: Path) -> None:
         super().__init__()
@@ -177,13 +161,7 @@ class KeepWeights(keras.callbacks.Callback):
 
 
 class WriteLogs(keras.callbacks.Callback):
-    """Rewrites logs/history.csv and logs/samples.txt, and appends to the logs of TensorBoard.
-
-    Args:
-        journal: Journal of the run.
-        path: Model folder.
-        tensorboard: Whether to write for TensorBoard, which needs the package.
-    """
+    """Rewrites logs/history.csv and logs/samples.txt, and appends to the logs of TensorBoard if it is installed."""
 
     def __init__(self, journal: Journal, path: Path, tensorboard: bool) -> None:
         super().__init__()
@@ -209,12 +187,7 @@ class WriteLogs(keras.callbacks.Callback):
 
 
 class SaveState(keras.callbacks.Callback):
-    """Writes the state from which the run can be resumed.
-
-    Args:
-        journal: Journal of the run.
-        path: File of the state.
-    """
+    """Writes the state from which the run can be resumed."""
 
     def __init__(self, journal: Journal, path: Path) -> None:
         super().__init__()

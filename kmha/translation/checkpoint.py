@@ -23,29 +23,17 @@ class CheckpointError(ValueError):
 
 @dataclasses.dataclass
 class Journal:
-    """The state of a run besides its variables.
+    """The state of a run besides its variables."""
 
-    Attributes:
-        step: Number of batches so far. It is also the position in the data, which depends only on seed and step.
-        seconds: Time of all sessions up to the last check.
-        rows: History, with a row for each check.
-        samples: Translations of a few sentences, a text for each check.
-        best_step: Step of the check with the best score.
-        best: That score; higher is better.
-        waited: Number of checks since then.
-        check: Time of the longest check, in seconds.
-        ended: Why training ended: `steps`, `patience`, `minutes` or `diverged`; empty while it continues.
-    """
-
-    step: int = 0
-    seconds: float = 0.0
-    rows: list[HistoryRow] = dataclasses.field(default_factory=list)
-    samples: list[str] = dataclasses.field(default_factory=list)
-    best_step: int = 0
-    best: float | None = None
-    waited: int = 0
-    check: float = 0.0
-    ended: str = ""
+    step: int = 0  # number of batches so far, and so the position in the data, which depends only on seed and step
+    seconds: float = 0.0  # of all sessions up to the last check
+    rows: list[HistoryRow] = dataclasses.field(default_factory=list)  # one for each check
+    samples: list[str] = dataclasses.field(default_factory=list)  # translations of a few sentences for each check
+    best_step: int = 0  # of the check with the best score
+    best: float | None = None  # that score; higher is better
+    waited: int = 0  # number of checks since then
+    check: float = 0.0  # seconds of the longest check
+    ended: str = ""  # steps, patience, minutes or diverged; empty while training continues
 
 
 def save(path: Path, task: Any, journal: Journal) -> None:

@@ -102,9 +102,9 @@ def multi30k(folder: Path, direction: str = "en-de") -> Corpus:
     if direction not in DIRECTIONS:
         raise CorpusError(f"Multi30k: the direction must be one of {', '.join(DIRECTIONS)}. Received: {direction!r}.")
     if not folder.is_dir():
+        files = ", ".join(MULTI30K_SHA256)
         raise CorpusError(
-            f"Multi30k: {folder} is not a folder. Expected a folder with {', '.join(MULTI30K_SHA256)}, "
-            f"from {MULTI30K_SOURCE}."
+            f"Multi30k: {folder} is not a folder. Expected a folder with {files}, from {MULTI30K_SOURCE}."
         )
     source_language, target_language = direction.split("-")
 
@@ -215,17 +215,14 @@ def _lines(path: Path, data: bytes) -> list[str]:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            raise CorpusError(
-                f"{path} ends in .gz but is not a complete gzip file: {error}. Download it again, or rename it."
-            ) from None
+            why = f"ends in .gz but is not a complete gzip file: {error}"
+            raise CorpusError(f"{path} {why}. Download it again, or rename it.") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        byte = error.object[error.start]
-        raise CorpusError(
-            f"{path}, line {line:,}: not UTF-8 (byte 0x{byte:02x}). Convert it with iconv -f ENCODING -t UTF-8."
-        ) from None
+        why = f"not UTF-8 (byte 0x{error.object[error.start]:02x})"
+        raise CorpusError(f"{path}, line {line:,}: {why}. Convert it with iconv -f ENCODING -t UTF-8.") from None
     # `splitlines` also splits at U+2028, U+0085 and others, which would shift all the lines after them.
     lines = [line.strip() for line in text.split("\n")]
     if not lines[-1]:

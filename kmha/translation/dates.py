@@ -76,10 +76,6 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
     No date of the validation set or a test set is in the training set, in any format. The test set `seen_formats` uses
     the formats of the training set, `held_out_formats` uses others in the same languages.
 
-    Args:
-        seed: Seed of the corpus.
-        pairs: Size of the training set.
-
     Raises:
         CorpusError: babel is not installed.
 
@@ -92,8 +88,7 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
     generator.shuffle(days)
 
     def take(count: int, name: str, formats: Sequence[DateFormat]) -> Pairs:
-        taken = [days.pop() for _ in range(count)]
-        return _pairs(taken, name, formats, generator)
+        return _pairs([days.pop() for _ in range(count)], name, formats, generator)
 
     seen = formats()
     validation = take(VALIDATION_PAIRS, "validation", seen)
@@ -128,9 +123,6 @@ def held_out_formats() -> list[DateFormat]:
 
 def render(date: datetime.date, format: DateFormat) -> str:
     """Return a date in a format.
-
-    Raises:
-        CorpusError: babel is not installed.
 
     >>> render(datetime.date(2015, 5, 3), DateFormat("en", "EEEE 'the' d@ 'of' MMMM y"))
     'Sunday the 3rd of May 2015'

@@ -35,37 +35,22 @@ class FolderError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The contents of config.json.
+    """The contents of config.json."""
 
-    Attributes:
-        task: `dates`, `multi30k` or `files`.
-        source_language: Source language, such as `de`.
-        target_language: Target language, such as `en`.
-        settings: Settings of the run.
-        seed: Seed of weights, dropout and the order of the data.
-        dtype: Dtype policy of the training.
-        data: Identity of the training data: names, sizes and hashes, but no paths.
-        vocabulary_size: Size of the trained tokenizer, which can be smaller than the requested size.
-        result: Result of the training; empty until it ends.
-        kmha: Version of kmha that wrote the config.
-        format: Format of the folder.
-    """
-
-    task: str
-    source_language: str
+    task: str  # dates, multi30k or files
+    source_language: str  # such as de
     target_language: str
     settings: Settings
-    seed: int
-    dtype: str
-    data: dict[str, Any]
-    vocabulary_size: int
-    result: dict[str, Any] = dataclasses.field(default_factory=dict)
-    kmha: str = __version__
+    seed: int  # of weights, dropout and the order of the data
+    dtype: str  # policy of the training
+    data: dict[str, Any]  # identity of the training data: names, sizes and hashes, but no paths
+    vocabulary_size: int  # of the trained tokenizer, which can be smaller than the requested size
+    result: dict[str, Any] = dataclasses.field(default_factory=dict)  # empty until the training ends
+    kmha: str = __version__  # that wrote the config
     format: int = FORMAT
 
     @property
     def finished(self) -> bool:
-        """`True` if the training is complete."""
         return bool(self.result.get("finished"))
 
     def identity(self) -> dict[str, Any]:
@@ -123,14 +108,8 @@ def build(config: Config) -> Any:
     # third of that, and then the decoder takes twice as long until it attends to the source.
     embeddings = keras.initializers.RandomNormal(stddev=model.embedding_dim**-0.5)
     transformer = Transformer(
-        model.num_layers,
-        model.embedding_dim,
-        model.num_heads,
-        model.fully_connected_dim,
-        config.vocabulary_size,
-        config.vocabulary_size,
-        model.max_positions,
-        model.max_positions,
+        *(model.num_layers, model.embedding_dim, model.num_heads, model.fully_connected_dim),
+        *(config.vocabulary_size, config.vocabulary_size, model.max_positions, model.max_positions),
         dropout_rate=model.dropout_rate,
         residual_dropout_rate=model.residual_dropout_rate,
         attention={"dropout": model.attention_dropout_rate},

@@ -22,23 +22,14 @@ CORPUS_SEED = 0  # does not depend on the seed of the run, so that scores of run
 
 @dataclasses.dataclass(frozen=True)
 class CorpusSource:
-    """The task and the files from which a corpus is read.
+    """The task and the files from which a corpus is read."""
 
-    Attributes:
-        task: `dates`, `multi30k` or `files`.
-        data: Folder with the files of Multi30k.
-        direction: `en-de` or `de-en`, for Multi30k.
-        source: File of sentences, one per line.
-        target: File of their translations, line by line.
-        validation: Source and target file to validate on; `None` splits pairs off.
-    """
-
-    task: str
-    data: Path | None = None
-    direction: str = "en-de"
-    source: Path | None = None
-    target: Path | None = None
-    validation: tuple[Path, Path] | None = None
+    task: str  # dates, multi30k or files
+    data: Path | None = None  # folder with the files of Multi30k
+    direction: str = "en-de"  # or "de-en", for Multi30k
+    source: Path | None = None  # sentences, one per line
+    target: Path | None = None  # their translations, line by line
+    validation: tuple[Path, Path] | None = None  # source and target file to validate on; `None` splits pairs off
 
     def read(self) -> Corpus:
         """Return the corpus.
@@ -161,9 +152,7 @@ def lock_folder(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FolderError(
-                f"another run is training in {path}. Wait for it, or choose another folder with --out."
-            ) from None
+            raise FolderError(f"another run is training in {path}. Wait for it, or choose another --out.") from None
         yield
     finally:
         os.close(descriptor)

@@ -1,4 +1,8 @@
-"""Scores of translations: three kinds of BLEU, chrF and exact matches, each with a signature of how it is computed."""
+"""Scores of translations: three kinds of BLEU, chrF and exact matches, each with a signature of how it is computed.
+
+Hypotheses and references are not tokenized. All scores raise a ValueError if their numbers differ or are zero, and
+`NotInstalled` if sacreBLEU or sacremoses is needed and missing.
+"""
 
 import dataclasses
 import functools
@@ -26,18 +30,7 @@ class NotInstalled(ImportError):
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
     """Return corpus BLEU of plain text as sacreBLEU computes it, split into words as by `mteval-v13a`.
 
-    Args:
-        hypotheses: One translation for each reference, not tokenized.
-        references: Correct translations, not tokenized.
-        lowercase: Whether both are lowercased first.
-
-    Raises:
-        ValueError: The numbers of hypotheses and references differ, or are zero.
-        NotInstalled: sacreBLEU is missing.
-
     Source: Papineni et al., 2002; Post, "A Call for Clarity in Reporting BLEU Scores", 2018.
-
-    Example:
 
     >>> score = bleu(["the cat sat on a mat ."], ["The cat sat on the mat."], lowercase=True)
     >>> round(score.value, 2), score.signature.split("|version")[0]
@@ -58,15 +51,9 @@ def bleu_as_in_papers(hypotheses: Sequence[str], references: Sequence[str], lang
     these steps added.
 
     Args:
-        hypotheses: One translation for each reference, not tokenized.
-        references: Correct translations, not tokenized.
+        hypotheses: One translation for each reference.
+        references: Correct translations.
         language: Language of both, such as `"de"`. Without rules of Moses for it, those for English apply.
-
-    Raises:
-        ValueError: The numbers of hypotheses and references differ, or are zero.
-        NotInstalled: sacreBLEU or sacremoses is missing.
-
-    Example:
 
     >>> score = bleu_as_in_papers(["Ein Hund läuft."], ["ein „Hund“ läuft ."], "de")
     >>> tokenized("Ein „Hund“ läuft.", "de")
@@ -76,25 +63,15 @@ def bleu_as_in_papers(hypotheses: Sequence[str], references: Sequence[str], lang
     """
     metric = _package("sacrebleu").metrics.BLEU(tokenize="none", smooth_method="none", force=True)
     both = [[tokenized(text, language) for text in texts] for texts in (hypotheses, references)]
-    details = {
-        "case": "lc",
-        "norm": f"moses-{language}",
-        "split": f"moses-{language}",
-        "version": f"{_package('sacrebleu').__version__}+sacremoses.{_package('sacremoses').__version__}",
-    }
-    return _score(AS_IN_PAPERS, metric, *both, **details)
+    version = f"{_package('sacrebleu').__version__}+sacremoses.{_package('sacremoses').__version__}"
+    steps = {"case": "lc", "norm": f"moses-{language}", "split": f"moses-{language}", "version": version}
+    return _score(AS_IN_PAPERS, metric, *both, **steps)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Return chrF2, the F-score of character n-grams up to 6 in which recall counts twice, as sacreBLEU computes it.
 
-    Raises:
-        ValueError: The numbers of hypotheses and references differ, or are zero.
-        NotInstalled: sacreBLEU is missing.
-
     Source: Popović, "chrF: character n-gram F-score for automatic MT evaluation", 2015.
-
-    Example:
 
     >>> round(chrf(["abc"], ["abd"]).value, 2)
     38.89
@@ -104,11 +81,6 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Return the percentage of hypotheses that equal their reference, except for spaces at either end.
-
-    Raises:
-        ValueError: The numbers of hypotheses and references differ, or are zero.
-
-    Example:
 
     >>> exact_match(["2024-02-29", "2024-03-01"], ["2024-02-29", "2024-01-03"]).value
     50.0
@@ -129,10 +101,6 @@ def every_score(
         language: Target language, for `bleu_as_in_papers`.
         exact: Whether each sentence has one right answer. Then BLEU of tokenized text is left out: it counts sequences
             of four words, and such an answer has only one.
-
-    Raises:
-        ValueError: The numbers of hypotheses and references differ, or are zero.
-        NotInstalled: sacreBLEU or sacremoses is missing.
     """
     if exact:
         return [score(hypotheses, references) for score in (exact_match, bleu, chrf)]

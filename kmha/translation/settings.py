@@ -156,15 +156,12 @@ class Settings:
     def _check(self, where: str) -> None:
         model, length, batch = self.model, self.data.max_length, self.training.tokens_per_batch
         if model.embedding_dim % model.num_heads:
-            raise SettingsError(
-                f"{where}: model.num_heads must divide model.embedding_dim. Received: {model.num_heads} heads, "
-                f"width {model.embedding_dim}."
-            )
+            sizes = f"{model.num_heads} heads, width {model.embedding_dim}"
+            raise SettingsError(f"{where}: model.num_heads must divide model.embedding_dim. Received: {sizes}.")
         for name, most in (("model.max_positions", model.max_positions), ("training.tokens_per_batch", batch)):
             if length > most:
-                raise SettingsError(
-                    f"{where}: data.max_length must not exceed {name}. Received: {length} tokens, and {most}."
-                )
+                sizes = f"{length} tokens, and {most}"
+                raise SettingsError(f"{where}: data.max_length must not exceed {name}. Received: {sizes}.")
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -13,7 +13,6 @@ class Perplexity(keras.metrics.Mean):
     """The exponential of the mean negative log-likelihood over all tokens seen; not a mean of exponentials."""
 
     def result(self) -> Any:
-        """Return a float32 scalar."""
         return ops.exp(super().result())
 
 
@@ -76,9 +75,6 @@ class TranslationTask(keras.Model):
             y_pred: Features (B,T,D).
             sample_weight: Must be `None`.
             training: Whether the loss will be differentiated; validation uses the same smoothing.
-
-        Raises:
-            ValueError: `sample_weight` is not `None`.
         """
         if sample_weight is not None:
             raise ValueError("TranslationTask does not support sample_weight; it ignores padding by itself.")
@@ -121,12 +117,6 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Call arguments:
         step: Step of the optimizer, from 0; an integer or float scalar.
 
-    Returns:
-        A float32 scalar.
-
-    Raises:
-        ValueError: An argument is out of range.
-
     >>> schedule = InverseSquareRoot(peak=0.5, warmup_steps=4)
     >>> [round(float(schedule(step)), 4) for step in (0, 1, 3, 15)]
     [0.125, 0.25, 0.5, 0.25]
@@ -137,10 +127,8 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         if not peak > 0:
             raise ValueError(f"InverseSquareRoot: peak must be more than 0. Received: peak={peak!r}.")
         if not (isinstance(warmup_steps, int) and warmup_steps >= 1):
-            raise ValueError(
-                f"InverseSquareRoot: warmup_steps must be an integer of at least 1. "
-                f"Received: warmup_steps={warmup_steps!r}."
-            )
+            rule = "warmup_steps must be an integer of at least 1"
+            raise ValueError(f"InverseSquareRoot: {rule}. Received: warmup_steps={warmup_steps!r}.")
         self.peak = peak
         self.warmup_steps = warmup_steps
 
@@ -149,7 +137,6 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * ops.minimum(number / self.warmup_steps, ops.sqrt(self.warmup_steps / number))
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments."""
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
 

@@ -105,9 +105,7 @@ class Tokenizer:
             tokenizer = library.Tokenizer.from_buffer(path.read_bytes())
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror or error}.") from None
-        except TokenizerError:
-            raise
-        except (KeyboardInterrupt, SystemExit):
+        except (TokenizerError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library raises `Exception`, a panic in Rust even `BaseException`
             raise TokenizerError(f"{path} is not a tokenizer: {str(error).splitlines()[0]}.") from None
@@ -144,17 +142,12 @@ class Tokenizer:
         Raises:
             TokenizerError: The vocabulary does not have an id.
         """
-        texts = [
-            UNKNOWN_TEXT if index == UNKNOWN else self._token(index) for index in ids if index not in (PAD, START, END)
-        ]
+        shown = (index for index in ids if index not in (PAD, START, END))
+        texts = [UNKNOWN_TEXT if index == UNKNOWN else self._token(index) for index in shown]
         return "".join(texts).replace(SPACE, " ").strip()
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return the token of every id, for labels: `▁` starts a word, and special tokens have names.
-
-        Raises:
-            TokenizerError: The vocabulary does not have an id.
-        """
+        """Return the token of every id, for labels: `▁` starts a word, and special tokens have names."""
         return [self._token(index) for index in ids]
 
     def _token(self, index: int) -> str:

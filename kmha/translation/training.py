@@ -31,8 +31,7 @@ class TrainingRun:
 
     Args:
         path: Model folder, as `preparation.prepare_folder` creates it.
-        config: Config of the folder.
-        tokenizer: Tokenizer of the folder.
+        config, tokenizer: Those of the folder.
         corpus: Corpus to train and to validate on.
         minutes: Time limit for all sessions together; `None` means no limit.
         listener: Receives the progress.
@@ -68,10 +67,7 @@ class TrainingRun:
         )
 
     def train(self) -> Config:
-        """Train to the end, or until time is up, and leave a usable model in the folder.
-
-        Returns:
-            The folder's new config, with the result.
+        """Train to the end, or until time is up; leave a usable model in the folder and return its new config.
 
         Raises:
             CheckpointError: The run cannot be resumed from the state in the folder.

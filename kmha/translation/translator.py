@@ -20,21 +20,13 @@ OnWarning = Callable[[int, str], Any]  # called with the index of a text and a m
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translation of one text.
-
-    Attributes:
-        text: The translation.
-        score: Value by which the search ranks translations.
-        log_probability: Log probability of the whole translation, including its end.
-        finished: Whether the translation came to an end before the search reached its limit.
-        ids: Token ids, without start and end.
-    """
+    """A translation of one text."""
 
     text: str
-    score: float
-    log_probability: float
-    finished: bool
-    ids: tuple[int, ...] = dataclasses.field(default=(), repr=False)
+    score: float  # value by which the search ranks translations
+    log_probability: float  # of the whole translation, including its end
+    finished: bool  # whether it came to an end before the search reached its limit
+    ids: tuple[int, ...] = dataclasses.field(default=(), repr=False)  # without start and end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +70,6 @@ class Translator:
         tokenizer: Tokenizer of both languages.
         settings: Defaults of the searches; `None` means those of the search methods.
         config: Config of the model folder, if there is one.
-
-    Example:
 
     >>> from kmha.layers import Transformer
     >>> tokenizer = Tokenizer.train(["two dogs run", "zwei Hunde laufen"] * 2, vocabulary_size=90)
@@ -187,9 +177,8 @@ class Translator:
         inputs = np.array([source_ids], "int32")
         _, encoder = self.model.encode(inputs, return_attention_scores=True)
         _, decoder = self.model((inputs, np.array([target_in], "int32")), return_attention_scores=True)
-        scores = {
-            name: ops.convert_to_numpy(ops.cast(one[0], "float32")) for name, one in {**encoder, **decoder}.items()
-        }
+        both = {**encoder, **decoder}
+        scores = {name: ops.convert_to_numpy(ops.cast(one[0], "float32")) for name, one in both.items()}
         tokens = self.tokenizer.tokens
         return Attention(tokens(source_ids), tokens(target_in), tokens(target_out), scores)
 

@@ -27,23 +27,15 @@ class Beam(SearchMethod):
     search: it stops at its first end, whatever the penalty.
 
     Args:
-        model: A `kmha.layers.Transformer`.
+        model, max_length: As in `SearchMethod`.
         beam_size: Number of beams (K).
         length_penalty: Exponent α of the length penalty, from 0 to 10; 0 favours short hypotheses, 1 is nearly the mean
             over the tokens.
         n_best: Number of hypotheses that are returned for each sentence, at most K.
-        max_length: Largest number of tokens in a hypothesis, including the end token: an integer, or a function of the
-            number of source ids. The model's number of target positions is a further limit.
-
-    Call arguments:
-        source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
 
     Returns:
         A list of `n_best` hypotheses for each of the B sentences: the finished ones, best first, and then the beams
         that the limit truncated, best first. A low limit can allow fewer than `n_best`.
-
-    Raises:
-        ValueError: An argument is invalid.
 
     >>> from kmha.layers import Transformer
     >>> search = Beam(Transformer(1, 6, 2, 8, 11, 13, 17, 19), beam_size=4, n_best=3)
@@ -146,12 +138,9 @@ class Beam(SearchMethod):
         return tuple(array.gather(tf.range(end[0])) for array in end[5])
 
     def _advance(self, logits: Any, living: Any, stopped: Any) -> tuple[Any, ...]:
-        """Choose the beams of the next position.
+        """Choose the beams of the next position from logits (B * K, V) and the beams' log probabilities (B, K).
 
-        Args:
-            logits: Logits (B * K, V).
-            living: Log probabilities of the beams, (B, K).
-            stopped: Whether the search of each sentence has finished, (B,).
+        `stopped` (B,) marks the sentences whose search has finished.
 
         Returns:
             (B, K) each: log probabilities, last tokens and parents of the beams that live on; log probabilities and

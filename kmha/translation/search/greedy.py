@@ -8,21 +8,7 @@ from kmha.translation.search.method import Hypothesis, SearchMethod
 
 
 class Greedy(SearchMethod):
-    """Takes the most probable token at every position.
-
-    Args:
-        model: A `kmha.layers.Transformer`.
-        max_length: Largest number of tokens in a hypothesis, including the end token: an integer, or a function of the
-            number of source ids. The model's number of target positions is a further limit.
-
-    Call arguments:
-        source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
-
-    Returns:
-        A list of one `Hypothesis` for each of the B sentences; its score is its log probability.
-
-    Raises:
-        ValueError: An argument is invalid.
+    """Takes the most probable token at every position; the score of a hypothesis is its log probability.
 
     >>> from kmha.layers import Transformer
     >>> search = Greedy(Transformer(1, 6, 2, 8, 11, 13, 17, 19), max_length=5)

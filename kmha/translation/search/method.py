@@ -19,49 +19,31 @@ METHODS: dict[str, type["SearchMethod"]] = {}  # by name
 class Hypothesis:
     """One output of a search for one sentence.
 
-    Attributes:
-        ids: Target ids, without start and end.
-        log_probability: Sum of the tokens' log probabilities, including the end token. Padding and start are never
-            emitted, and the probabilities of the other tokens sum to one.
-        score: Value by which the hypotheses of one sentence are ordered; higher is better.
-        finished: Whether the hypothesis ends with the end token. Otherwise, the sentence's limit truncated it.
+    Padding and start are never emitted, and the probabilities of the other tokens sum to one.
     """
 
-    ids: tuple[int, ...]
-    log_probability: float
-    score: float
-    finished: bool
+    ids: tuple[int, ...]  # target ids, without start and end
+    log_probability: float  # sum of the tokens' log probabilities, including the end token
+    score: float  # value by which the hypotheses of one sentence are ordered; higher is better
+    finished: bool  # whether it ends with the end token; otherwise, the sentence's limit truncated it
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """An option of a search method; `Annotated[kind, Option(...)]` declares it at an argument of the constructor.
+    """An option of a search method; `Annotated[kind, Option(...)]` declares it at an argument of the constructor."""
 
-    Attributes:
-        help: Text for `--help`.
-        hint: Advice for error messages, such as the usual value.
-        lowest: Smallest allowed value.
-        highest: Largest allowed value.
-        exclusive: Whether `lowest` itself is not allowed.
-        flag: Name on the command line, by default `--` and the argument's name. Several methods can share it.
-        metavar: Placeholder for the value in `--help`.
-        setting: Whether a model can be trained for a value, which is then an entry of the settings' [search] section.
-        name: Name of the argument. `SearchMethod.options` reads it from the signature, like `kind` and `default`.
-        kind: `int` or `float`.
-        default: Default value. If it is `None`, the option can be left unset.
-    """
-
-    help: str
-    hint: str
+    help: str  # for `--help`
+    hint: str  # advice for error messages, such as the usual value
     lowest: float
     highest: float = math.inf
-    exclusive: bool = False
-    flag: str = ""
+    exclusive: bool = False  # whether `lowest` itself is not allowed
+    flag: str = ""  # on the command line, by default `--` and the argument's name; several methods can share it
     metavar: str = "N"
-    setting: bool = False
+    setting: bool = False  # whether a model can be trained for a value, an entry of the settings' [search] section
+    # `SearchMethod.options` reads these from the signature.
     name: str = ""
-    kind: type = int
-    default: Any = None
+    kind: type = int  # or `float`
+    default: Any = None  # if `None`, the option can be left unset
 
     @property
     def expected(self) -> str:
@@ -80,11 +62,8 @@ class Option:
         kind: Any = numbers.Integral if self.kind is int else numbers.Real
         if value is None or isinstance(value, bool) or not isinstance(value, kind):
             return value is None and self.default is None
-        return (
-            math.isfinite(value)
-            and self.lowest <= value <= self.highest
-            and not (self.exclusive and value == self.lowest)
-        )
+        above = value > self.lowest if self.exclusive else value >= self.lowest
+        return math.isfinite(value) and above and value <= self.highest
 
 
 def usual_length(length: int) -> int:
@@ -188,7 +167,6 @@ class SearchMethod:
         return tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
 
     def _inputs(self, source: Any, limits: Any) -> tuple[Any, ...]:
-        """Return the inputs of `_search`."""
         return source, limits
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
@@ -225,9 +203,8 @@ class SearchMethod:
         try:
             source = np.asarray(source_ids)
         except ValueError as error:  # NumPy raises it for lists of different lengths
-            raise ValueError(
-                f"{type(self).__name__} received `source_ids` that are not an array: {error}. {hint}"
-            ) from None
+            received = f"{type(self).__name__} received `source_ids` that are not an array"
+            raise ValueError(f"{received}: {error}. {hint}") from None
         if source.ndim != 2 or not (np.issubdtype(source.dtype, np.integer) or not source.size):
             self._refuse("source_ids", "integers (B, S)", f"{source.dtype} {source.shape}", hint)
         empty = np.flatnonzero(~np.any(source != PAD, axis=1))

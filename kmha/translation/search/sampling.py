@@ -21,25 +21,17 @@ class Sampling(SearchMethod):
     twice in a batch gets the same samples twice.
 
     Args:
-        model: A `kmha.layers.Transformer`.
+        model, max_length: As in `SearchMethod`.
         temperature: Divisor of the logits, above 0; below 1 it favours probable tokens.
         top_k: Number of tokens that can be drawn; `None` means all.
         top_p: Least total probability of the tokens that can be drawn, above 0 and at most 1; `None` means all tokens.
         seed: Seed of the random numbers, not negative. `None` takes a new one in every call from Python's generator,
             which `keras.utils.set_random_seed` seeds.
         samples: Number of hypotheses that are drawn for each sentence. They are independent, so they can be equal.
-        max_length: Largest number of tokens in a hypothesis, including the end token: an integer, or a function of the
-            number of source ids. The model's number of target positions is a further limit.
-
-    Call arguments:
-        source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
 
     Returns:
         A list of `samples` hypotheses for each of the B sentences, the most probable first. Log probabilities are
         computed from the full distribution at temperature 1, and also serve as the scores.
-
-    Raises:
-        ValueError: An argument is invalid.
 
     >>> from kmha.layers import Transformer
     >>> search = Sampling(Transformer(1, 6, 2, 8, 11, 13, 17, 19), top_p=0.9, seed=3, samples=4)
