@@ -64,12 +64,6 @@ def _table(found: dict[str, Any], size: int) -> Table:
     for name in ("candidates", "named", "share", "required", "same function"):
         table.add_column(name, justify="right")
     for name, tally in found.items():
-        numbers = (
-            f"{tally.of:,}",
-            f"{tally.named:,}",
-            f"{tally.share:.2%}",
-            f"{_least(name):.0%}",
-            f"{tally.listed:,}",
-        )
-        table.add_row(name, *numbers)
+        shares = f"{tally.share:.2%}", f"{_least(name):.0%}"
+        table.add_row(name, f"{tally.of:,}", f"{tally.named:,}", *shares, f"{tally.listed:,}")
     return table

@@ -1,9 +1,7 @@
 """`kmha compare`: run the comparison with a progress bar, and print its tables."""
 
-import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +32,12 @@ def run(
         check_dtype(dtype)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--dtype'") from None
-    with _progress() as bar:
+    columns = TextColumn("comparing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("cases", total=cases)
         options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla}
         report = compare(layer_class, cases, progress=lambda done, _: bar.update(task, completed=done), **options)
-    if any(row.raised < row.cases for row in report.table()):  # otherwise every case raised, and there are no numbers
-        # to show
+    if any(row.raised < row.cases for row in report.table()):  # otherwise there are no numbers to show
         screen.print(_table(report))
     differences = _differences() if layer is None and not report.interrupted else []
     if differences:
@@ -64,13 +62,6 @@ def load_layer(name: str) -> Any:
     return thing
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Progress]:
-    columns = TextColumn("comparing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield bar
-
-
 def _table(report: Any) -> Table:
     name = report.layer.rsplit(".", 1)[-1]
     title = f"{name} against keras.layers.MultiHeadAttention and the float64 reference, on {report.backend}"
@@ -80,11 +71,8 @@ def _table(report: Any) -> Table:
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for row in report.table():
-        numbers = [
-            _number(values.get(against))
-            for against in ("built-in", "reference")
-            for values in (row.absolute, row.relative)
-        ]
+        pairs = [(values, against) for against in ("built-in", "reference") for values in (row.absolute, row.relative)]
+        numbers = [_number(values.get(against)) for values, against in pairs]
         verdict = "agrees" if row.agrees else "[bold red]raises" if row.raised == row.cases else "[bold red]differs"
         table.add_row(row.feature, str(row.cases), *numbers, _number(row.tolerance), verdict)
     return table
@@ -92,9 +80,8 @@ def _table(report: Any) -> Table:
 
 def _difference_table(differences: list[dict[str, str]]) -> Table:
     table = Table(title="Different on purpose", title_justify="left", show_lines=True)
-    table.add_column("tried", ratio=5)
-    table.add_column("the built-in gives", ratio=3)
-    table.add_column("kmha gives", ratio=3)
+    for name, ratio in (("tried", 5), ("the built-in gives", 3), ("kmha gives", 3)):
+        table.add_column(name, ratio=ratio)
     for difference in differences:
         table.add_row(difference["tried"], difference["builtin"], difference["here"])
     return table

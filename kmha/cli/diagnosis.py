@@ -17,17 +17,8 @@ from kmha.cli import common
 KNOWN, UNKNOWN = "known", "unknown"
 
 
-def run(
-    name: str,
-    *,
-    settings: tuple[str, ...],
-    mask: str,
-    seed: int,
-    backend: str,
-    json_file: Path | None,
-    float16: bool = False,
-) -> int:
-    """Diagnose the layer or function that `name` refers to. Return the exit status."""
+def run(name: str, *, settings: tuple[str, ...], backend: str, json_file: Path | None, **options: Any) -> int:
+    """Diagnose the layer or function that `name` refers to, with options of `diagnose`. Return the exit status."""
     arguments = parsed(settings)
     common.choose_backend(backend)
     candidate = common.load(name)
@@ -37,15 +28,7 @@ def run(
     screen = common.screen()
     try:
         with Console(stderr=True).status("diagnosing") as status:
-            found = diagnose(
-                candidate,
-                arguments=arguments,
-                mask=mask,
-                float16=float16,
-                seed=seed,
-                source=name,
-                progress=lambda text: status.update(text),
-            )
+            found = diagnose(candidate, arguments=arguments, source=name, progress=status.update, **options)
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
@@ -128,9 +111,6 @@ def _picture(screen: Console, difference: Any) -> None:
 
     screen.print(f"\n{escape(difference.title)}\n")
     colour = None if sys.stdout.isatty() else False
-    width, largest = min(screen.width, 100), difference.values.max()
-    print(
-        show.terminal(
-            difference.values, width=width, colour=colour, vmin=0, vmax=largest, column_name=difference.columns
-        )
-    )
+    values, width = difference.values, min(screen.width, 100)
+    scale = {"vmin": 0, "vmax": values.max()}
+    print(show.terminal(values, width=width, colour=colour, column_name=difference.columns, **scale))

@@ -43,9 +43,8 @@ class DataChoice:
             raise click.ClickException(str(error)) from None
         unknown = [name for name in self.tests if name not in sets]
         if unknown:
-            raise click.BadParameter(
-                f"there is no test set {unknown[0]}. There are: {', '.join(sets)}.", param_hint="'--test'"
-            )
+            message = f"there is no test set {unknown[0]}. There are: {', '.join(sets)}."
+            raise click.BadParameter(message, param_hint="'--test'")
         return {name: sets[name] for name in self.tests or [name for name in sets if name != VALIDATION]}
 
     def _all_sets(self, config: Any) -> dict[str, Any]:
@@ -57,9 +56,8 @@ class DataChoice:
             pairs = corpora.read_parallel(self.source, self.target)
             return {pairs.name: pairs}
         if config.task == "files":
-            raise click.UsageError(
-                "this model was trained on your own files: add --source FILE --target FILE to test it."
-            )
+            fix = "add --source FILE --target FILE to test it"
+            raise click.UsageError(f"this model was trained on your own files: {fix}.")
         direction = f"{config.source_language}-{config.target_language}"
         corpus = preparation.CorpusSource(config.task, data=self.folder, direction=direction).read()
         if corpus.notice is not None:
@@ -97,9 +95,7 @@ def evaluate(
 ) -> int:
     """Evaluate a model, and return the exit status."""
     if (data.source is None) != (data.target is None):
-        raise click.UsageError(
-            "--source and --target go together: line n of one is the translation of line n of the other."
-        )
+        raise click.UsageError("--source and --target go together: line n of one translates line n of the other.")
     for package in ("sacrebleu", "sacremoses"):
         if importlib.util.find_spec(package) is None:
             raise common.not_installed(f"{package}, which kmha evaluate needs,", "[translate]")
@@ -132,14 +128,11 @@ def score_test_set(
     """Translate a test set and score it; the time does not include compilation."""
     from kmha.translation import scores
 
-    def ignore(row: int, text: str) -> None:
-        """Ignore warnings about single sentences: they are counted, or show in the score."""
-
-    translator.translate(pairs.source[:1], search.method, note=ignore, **search.options)
+    # Warnings about single sentences are ignored: they are counted, or show in the score.
+    options = {"note": lambda row, text: None, **search.options}
+    translator.translate(pairs.source[:1], search.method, **options)
     start = time.perf_counter()
-    found = translator.translate(
-        pairs.source, search.method, note=ignore, progress=lambda done: progress(name, done), **search.options
-    )
+    found = translator.translate(pairs.source, search.method, progress=lambda done: progress(name, done), **options)
     seconds = time.perf_counter() - start
     best = [translations[0] for translations in found]
     texts = [translation.one_line(one.text) for one in best]
@@ -184,11 +177,8 @@ def _progress(sets: Mapping[str, Any]) -> Iterator[Callable[[str, int], Any]]:
 def _show(results: Sequence[SetResult], about: Mapping[str, Any]) -> None:
     screen = common.screen()
     source, target = about["languages"]
-    search = ", ".join(
-        f"{name.replace('_', ' ')} {value}"
-        for name, value in about["search"].items()
-        if value is not None and name not in ("n_best", "samples")
-    )
+    chosen = {name: value for name, value in about["search"].items() if name not in ("n_best", "samples")}
+    search = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in chosen.items() if value is not None)
     title = f"{source} → {target}, {about['parameters']:,} parameters; {search.removeprefix('method ')}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("test set", no_wrap=True)
@@ -201,10 +191,7 @@ def _show(results: Sequence[SetResult], about: Mapping[str, Any]) -> None:
     screen.print(table)
     for score in results[0].scores:
         screen.print(f"{score.name}: {score.signature}", markup=False, soft_wrap=True)
-    screen.print(
-        "tokens/s: tokens of the translations, with their ends; the time covers reading, search and writing.",
-        markup=False,
-    )
+    screen.print("tokens/s: tokens of the translations, with their ends; the time covers reading, search and writing.")
     for result in results:
         if result.unfinished:
             screen.print(f"{result.name}: {result.unfinished} translations were truncated before their end.")

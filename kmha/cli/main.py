@@ -12,6 +12,7 @@ from kmha.cli import verify
 from kmha.cli.course import course
 from kmha.cli.options import (
     EXISTING,
+    EXISTING_FOLDER,
     FILE,
     FOLDER,
     N_BEST,
@@ -19,6 +20,7 @@ from kmha.cli.options import (
     SearchChoice,
     choices,
     in_a_folder,
+    integer,
     search_options,
     to_write,
 )
@@ -32,7 +34,6 @@ class _Commands(click.Group):
     """A group whose commands report errors of the operating system in one line."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command."""
         try:
             return super().invoke(context)
         except OSError as error:
@@ -61,25 +62,15 @@ main.add_command(course)
 @choices("--mode", "modes", cases.MODES, "How the functions run. [default: graph]")
 @click.option("--model", "models", is_flag=True, help="Measure a Transformer's training step and decoding instead.")
 @choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "Peer. [default: all that are installed]")
-@click.option(
-    "--width", type=click.IntRange(min=1), default=cases.WIDTH, show_default=True, help="Input and output features."
-)
-@click.option(
-    "--heads",
-    type=click.IntRange(min=1),
-    default=cases.HEADS,
-    show_default=True,
-    help="Number of heads; must divide the width.",
-)
+@integer("--width", "Input and output features.", default=cases.WIDTH)
+@integer("--heads", "Number of heads; must divide the width.", default=cases.HEADS)
 @click.option(
     "--all", "everything", is_flag=True, help="Measure all kinds, modes and memory for the sizes; takes hours."
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, help="Rounds per row.")
+@integer("--rounds", "Rounds per row.", default=9)
 @click.option("--seconds", type=Number(min=0), default=2.0, show_default=True, help="Time for the rounds of a row.")
 @click.option(
-    "--memory/--no-memory",
-    default=None,
-    help="Measure memory for all rows or none. [default: causal rows from T = 2048]",
+    "--memory/--no-memory", default=None, help="Measure memory for all rows or none. [default: causal from T = 2048]"
 )
 @to_write("--json", "json_file", "Write all measurements to FILE, every round included.")
 @to_write("--markdown", "markdown", "Write the table to FILE as Markdown; - is standard output.", dash=True)
@@ -113,12 +104,7 @@ def bench(**options: Any) -> None:
 @search_options()
 @click.option("--attention", is_flag=True, help="Show the attention to the source as text, averaged over the heads.")
 @click.option(
-    "--attention-layer",
-    "layer",
-    type=int,
-    default=-1,
-    metavar="N",
-    help="Layer to show, counted from 1. [default: the last]",
+    "--attention-layer", "layer", type=int, default=-1, metavar="N", help="Layer to show, from 1. [default: the last]"
 )
 @click.option("--attention-head", "head", type=int, metavar="N", help="Head to show, counted from 1. [default: mean]")
 @to_write("--picture", "picture", "Draw the attention for one TEXT (png, svg): all heads, or the chosen one.")
@@ -145,19 +131,13 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
 @main.command(short_help="Score a translation model.")
 @_MODEL
 @click.option(
-    "--data",
-    "data_folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Folder with the files of Multi30k, for a model trained on them.",
+    "--data", "data_folder", type=EXISTING_FOLDER, metavar="DIR", help="Files of Multi30k, for a model trained on them."
 )
 @click.option("--source", type=EXISTING, metavar="FILE", help="Any text, one sentence per line; plain or .gz.")
 @click.option("--target", type=EXISTING, metavar="FILE", help="Translation of --source, line by line.")
 @click.option("--test", "tests", multiple=True, metavar="NAME", help="Test set; can be repeated. [default: all]")
 @search_options(N_BEST)
-@click.option(
-    "--step", type=click.IntRange(min=1), metavar="N", help="Use the model after this step, if its weights were kept."
-)
+@integer("--step", "Use the model after this step, if its weights were kept.", metavar="N")
 @to_write("--json", "json_file", "Write all results to FILE.")
 @to_write("--output", "output", "Write the translations of a test set to FILE.")
 def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Path | None, **options: Any) -> None:
@@ -200,11 +180,7 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
 @click.option("--minutes", type=Number(min=0, min_open=True), help="Stop after this many minutes and save the model.")
 @click.option("--seed", type=_SEED, default=0, show_default=True, help="Seed of weights, dropout and data order.")
 @click.option(
-    "--dtype",
-    type=click.Choice(TRAINING_DTYPES),
-    default="float32",
-    show_default=True,
-    help="Dtype policy of the training.",
+    "--dtype", type=click.Choice(TRAINING_DTYPES), default="float32", show_default=True, help="Training's dtype policy."
 )
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 def train(**options: Any) -> None:
@@ -231,9 +207,7 @@ def train(**options: Any) -> None:
 @click.argument("out_file", metavar="[OUT]", type=FILE, required=False, callback=in_a_folder)
 @click.option("--from", "source", default="auto", show_default=True, metavar="LAYOUT|auto", help="Layout of IN.")
 @click.option("--to", "target", metavar="LAYOUT", help="Layout of OUT; required with OUT.")
-@click.option(
-    "--heads", type=click.IntRange(min=1), metavar="N", help="Number of heads, if the shapes do not determine it."
-)
+@integer("--heads", "Number of heads, if the shapes do not determine it.", metavar="N")
 @click.option(
     "--fold",
     is_flag=True,

@@ -13,6 +13,7 @@ from kmha.translation.search import DEFAULT, METHODS
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 N_BEST = "--n-best"  # Beam and Sampling call it differently
 
 
@@ -20,7 +21,6 @@ class Number(click.FloatRange):
     """A range of finite numbers; click compares NaN as if it were in the range."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        """Return the number."""
         number = super().convert(value, parameter, context)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", parameter, context)
@@ -44,6 +44,11 @@ def to_write(name: str, variable: str, text: str, dash: bool = False) -> Any:
     return click.option(name, variable, type=kind, metavar="FILE", callback=in_a_folder, help=text)
 
 
+def integer(name: str, text: str, least: int = 1, **options: Any) -> Any:
+    """Return an option for an integer of at least `least`."""
+    return click.option(name, type=click.IntRange(min=least), show_default=True, help=text, **options)
+
+
 def choices(name: str, variable: str, values: Any, text: str) -> Any:
     """Return an option that can be given several times, each time with one of `values`."""
     return click.option(name, variable, type=click.Choice(values), multiple=True, help=text)
@@ -64,14 +69,9 @@ class SearchChoice:
 
     @classmethod
     def take(cls, parameters: dict[str, Any]) -> "SearchChoice":
-        """Return the choice, and remove its parameters from those of the command.
-
-        Raises:
-            click.UsageError: The options contradict each other.
-        """
-        chosen = [
-            method for method in METHODS.values() if method.flag and parameters.pop(_variable(method.flag), False)
-        ]
+        """Return the choice, and remove its parameters from the command's; raise if they contradict each other."""
+        flagged = [method for method in METHODS.values() if method.flag]
+        chosen = [method for method in flagged if parameters.pop(_variable(method.flag), False)]
         given = {flag: parameters.pop(_variable(flag)) for flag in _flags() if _variable(flag) in parameters}
         if len(chosen) > 1:
             names = " and ".join(method.flag for method in chosen)

@@ -41,18 +41,9 @@ class TrainingChoice:
     restart: bool
 
     def resolved_task(self) -> str:
-        """Return the task, which may follow from the options for files.
-
-        Raises:
-            click.UsageError: The options belong to different tasks.
-        """
-        files = {
-            "--source": self.source,
-            "--target": self.target,
-            "--validation-source": self.validation_source,
-            "--validation-target": self.validation_target,
-        }
-        given = [name for name, path in files.items() if path is not None]
+        """Return the task, which may follow from the options for files; raise if they belong to different tasks."""
+        files = "source", "target", "validation_source", "validation_target"
+        given = [f"--{name.replace('_', '-')}" for name in files if getattr(self, name) is not None]
         task = self.task or ("files" if given else "dates")
         if task != "files" and given:
             raise click.UsageError(f"{given[0]} is for your own text: leave {task} out.")
@@ -78,12 +69,7 @@ class TrainingChoice:
 
 
 class ProgressDisplay(preparation.TrainingListener):
-    """Shows the progress of a run: with a bar on a terminal, otherwise in lines.
-
-    Args:
-        screen: Standard error.
-        total: Number of steps.
-    """
+    """Shows the progress of a run on standard error: with a bar on a terminal, otherwise in lines."""
 
     def __init__(self, screen: Console, total: int) -> None:
         self._screen, self._total = screen, total
@@ -102,7 +88,6 @@ class ProgressDisplay(preparation.TrainingListener):
         self._bar.stop()
 
     def note(self, text: str) -> None:
-        """Print a line above the bar."""
         self._screen.print(text, markup=False)
 
     def resume_point(self) -> str:
@@ -110,12 +95,10 @@ class ProgressDisplay(preparation.TrainingListener):
         return f" from step {self.checked:,}" if self.checked else ""
 
     def resumed(self, step: int) -> None:
-        """Show where the run resumes."""
         self.checked = self.done = step
         self.note(f"resuming at step {step:,} of {self._total:,}")
 
     def step(self, step: int, loss: float) -> None:
-        """Update the bar."""
         now = time.monotonic()
         self._first = self._first or (now, step)
         self.done = step
@@ -164,10 +147,9 @@ def train(choice: TrainingChoice) -> int:
             if config.finished:
                 screen.print(f"{path} is finished: {_summary(config)}. Use --restart to train it again.", markup=False)
                 return 0
-            if _used_up(config, choice.minutes):
-                screen.print(
-                    f"{path} has used up its time: {_summary(config)}. Give it more with --minutes.", markup=False
-                )
+            if choice.minutes is not None and config.result.get("minutes_allowed", 0.0) >= choice.minutes:
+                text = f"{path} has used up its time: {_summary(config)}. Give it more with --minutes."
+                screen.print(text, markup=False)
                 return 0
             return _train(choice, (path, config, tokenizer, corpus), screen, started)
     except KeyboardInterrupt:
@@ -189,10 +171,8 @@ def _prepare(choice: TrainingChoice, task: str, screen: Console) -> tuple[Any, A
         screen.print(corpus.notice, markup=False)
     pairs, languages = corpus.train, f"{corpus.source_language} to {corpus.target_language}"
     dropped = f" ({pairs.dropped:,} dropped because one side is empty)" if pairs.dropped else ""
-    screen.print(
-        f"{task}, {languages}: {len(pairs):,} training pairs{dropped}, {len(corpus.validation):,} validation pairs",
-        markup=False,
-    )
+    counts = f"{len(pairs):,} training pairs{dropped}, {len(corpus.validation):,} validation pairs"
+    screen.print(f"{task}, {languages}: {counts}", markup=False)
     return preparation.configure(source, corpus, settings, choice.seed, choice.dtype), corpus
 
 
@@ -230,11 +210,6 @@ def _check_packages(task: str) -> None:
     for package in (*PACKAGES, *(["babel"] if task == "dates" else [])):
         if importlib.util.find_spec(package) is None:
             raise common.not_installed(f"{package}, which kmha train needs,", "[translate]")
-
-
-def _used_up(config: Any, minutes: float | None) -> bool:
-    """Return whether a run that ran out of time is not given more time now."""
-    return minutes is not None and config.result.get("minutes_allowed", 0.0) >= minutes
 
 
 def _summary(config: Any) -> str:

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,7 +53,8 @@ def load(folder: Path, step: int | None = None) -> Any:
     """Return the translator of a model folder; errors take one line."""
     if importlib.util.find_spec("tokenizers") is None:
         raise common.not_installed("tokenizers, which kmha translate needs,", "[translate]")
-    with _spinner(f"loading {folder}"):
+    screen = Console(stderr=True)
+    with screen.status(f"loading {folder}") if screen.is_terminal else contextlib.nullcontext():
         common.choose_backend("tensorflow")
         from kmha.translation.folder import FolderError
         from kmha.translation.translator import Translator
@@ -209,10 +210,3 @@ def _draw(path: Path, attention: Any, output: OutputChoice) -> None:
     else:
         figure = show.heatmap(attention.cross(output.layer, output.head), rows, columns)
     show.save(figure, path)
-
-
-def _spinner(text: str) -> Any:
-    """Return a spinner on a terminal, and nothing elsewhere."""
-    screen = Console(stderr=True)
-    status: Callable[..., Any] = screen.status if screen.is_terminal else contextlib.nullcontext
-    return status(text)

@@ -4,11 +4,10 @@ from typing import Any
 
 import click
 
-from kmha.cli.options import to_write
+from kmha.cli.options import integer, to_write
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 BACKENDS = ("tensorflow", "jax", "torch")
-_COUNT = click.IntRange(min=0)
 _BACKEND = click.option(
     "--backend",
     type=click.Choice(BACKENDS),
@@ -21,8 +20,8 @@ _BACKEND = click.option(
 
 
 @click.command(short_help="Compare a layer with the built-in one.")
-@click.option("--cases", type=click.IntRange(min=1), default=200, show_default=True, help="Number of random cases.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random cases.")
+@integer("--cases", "Number of random cases.", default=200)
+@integer("--seed", "Seed of the random cases.", least=0, default=0)
 @click.option(
     "--dtype", type=click.Choice(DTYPES), help="Dtype of all cases. [default: float64 for most, every dtype for some]"
 )
@@ -67,20 +66,12 @@ def compare(**options: Any) -> None:
 @click.option(
     "--float16", is_flag=True, help="Require float16 to be right too. [default: only report what is wrong there]"
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of sizes, weights, inputs."
-)
+@integer("--seed", "Seed of sizes, weights, inputs.", least=0, default=0)
 @_BACKEND
 @click.option("--bank", is_flag=True, help="Test the diagnosis itself. Takes minutes.")
-@click.option(
-    "--configurations",
-    type=_COUNT,
-    default=3,
-    show_default=True,
-    help="With --bank: number of random configurations for every mistake.",
-)
-@click.option("--pairs", type=_COUNT, default=40, show_default=True, help="With --bank: number of pairs of mistakes.")
-@click.option("--rights", type=_COUNT, default=10_000, show_default=True, help="With --bank: number of right layers.")
+@integer("--configurations", "With --bank: number of random configurations for every mistake.", least=0, default=3)
+@integer("--pairs", "With --bank: number of pairs of mistakes.", least=0, default=40)
+@integer("--rights", "With --bank: number of right layers.", least=0, default=10_000)
 @to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
 def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     """Name the mistake in an attention layer.

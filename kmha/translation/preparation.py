@@ -152,7 +152,8 @@ def lock_folder(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FolderError(f"another run is training in {path}. Wait for it, or choose another --out.") from None
+            fix = "Wait for it, or choose another folder with --out."
+            raise FolderError(f"another run is training in {path}. {fix}") from None
         yield
     finally:
         os.close(descriptor)
