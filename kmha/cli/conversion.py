@@ -66,10 +66,7 @@ def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_
         if out_file is not None:
             write_file(out_file, converted, layer=find(choice.target).keras_layer)
     except ValueError as error:
-        message = str(error)
-        for argument, option in _OPTIONS.items():
-            message = message.replace(argument, option)
-        raise click.ClickException(message) from None
+        raise click.ClickException(_with_options(str(error))) from None
     rows = _rows(weights, converted)
     if recognised is not None:
         screen.print(recognised[1], markup=False)
@@ -239,6 +236,12 @@ def _written(out_file: Path | None, converted: Any) -> str:
     dtypes = ", ".join(sorted({array.dtype.name for array in converted.values()}))
     summary = f"{len(converted)} arrays with {count:,} numbers, {dtypes}"
     return f"{out_file}: {summary}." if out_file else f"No OUT was given, so nothing was written: {summary}."
+
+
+def _with_options(message: str) -> str:
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
 
 
 def _report(
