@@ -1,6 +1,6 @@
 """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer.
 
-`import kmha` is cheap: it imports each public name when the name is first used. As soon as Keras itself is imported,
+`import kmha` is cheap, because each public name is imported when it is first used. As soon as Keras itself is imported,
 kmha registers its layers with Keras, so that saved models load without `custom_objects`.
 """
 

@@ -1,4 +1,4 @@
-"""Write files atomically: a reader finds the old file or the complete new one."""
+"""Write files atomically: a reader finds either the old file or the complete new file."""
 
 import contextlib
 import json
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file beside `path` and rename it, so that an interrupted run leaves the old file as it was.
+    """Write a file beside `path` and rename it, so that an interrupted run does not change the old file.
 
-    A new file gets the permissions that the umask allows; a replaced one keeps its own. A symbolic link is followed.
-    A device or a pipe, such as /dev/stdout, receives the bytes directly.
+    A new file gets the permissions that the umask allows, and a replaced file keeps its permissions. A symbolic link is
+    followed. A device or a pipe, such as /dev/stdout, receives the bytes directly.
     """
     if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
         with path.open("ab") as device:
@@ -46,7 +46,7 @@ def replace(path: Path, beside: Path) -> None:
 
 
 def folder_beside(path: Path) -> Path:
-    """Create an empty folder that can be filled and then renamed to `path`; its permissions are those of `path`."""
+    """Create an empty folder with the permissions of `path`, to be filled and then renamed to `path`."""
     beside = _name_beside(path)
     beside.mkdir()
     if path.exists():
@@ -55,12 +55,12 @@ def folder_beside(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text as UTF-8; see `write_bytes`."""
+    """Write text as UTF-8, in the way of `write_bytes`."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON; see `write_bytes`."""
+    """Write a value as indented JSON, in the way of `write_bytes`."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 

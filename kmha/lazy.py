@@ -7,11 +7,11 @@ from typing import Any
 
 
 def attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a package; `dir` then lists the names in `__all__` and no others.
+    """Return `__getattr__` and `__dir__` for a package. `dir` then lists exactly the names in `__all__`.
 
     Args:
         package: Name of the package.
-        homes: The module that defines each name, relative to the package; "" for a name that is a module itself.
+        homes: Module that defines each name, relative to the package. "" marks a name that is itself a module.
     """
 
     def get(name: str) -> Any:

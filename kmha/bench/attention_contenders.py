@@ -1,4 +1,4 @@
-"""The attention layers that are measured: the built-in one, kmha's, the einsums of Addons, and torch's."""
+"""The attention layers to measure: the built-in layer, kmha's layer, the einsums of Addons, and torch's layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +12,14 @@ from kmha.bench.contenders import Arrays, AttentionInputs, Contender, named, pad
 from kmha.interchange import canonical
 from kmha.interchange import keras as keras_layout
 
-# The number of score tensors (B, H, T, S) in memory at once, in a forward pass and in a step, for contenders that hold
-# all scores: measured for the built-in at T = 8192 and rounded up, and one more for the transposes of Addons' einsums.
+# Number of score tensors (B, H, T, S) in memory at the same time, in a forward pass and in a step, for contenders that
+# keep all scores. The built-in's numbers were measured at T = 8192 and rounded up. Addons' einsums need one more for
+# their transposes.
 SCORE_TENSORS = {BUILTIN: (3, 5), "addons": (4, 6)}
 
 
 def reason_against(name: str, row: AttentionRow, memory: int | None) -> str | None:
-    """Return the reason why a contender cannot run a row in so many bytes of memory, or `None`."""
+    """Return the reason why a contender cannot run a row in `memory` bytes, or `None` if it can."""
     if name in ("torch", "sdpa") and row.mode == "xla":
         return "torch runs eagerly here, not under XLA"
     score_bytes = 4 * row.batch * row.heads * row.length**2
@@ -29,7 +30,7 @@ def reason_against(name: str, row: AttentionRow, memory: int | None) -> str | No
 
 
 def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
-    """Build and trace a contender.
+    """Return a contender, built and traced for a row.
 
     >>> from kmha.bench.contenders import draw_inputs
     >>> row = AttentionRow(2, 3, width=8, heads=2, step=True)
@@ -42,7 +43,7 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
 
         return torch_attention.build(name, row, given)
     call, variables, to_canonical = {BUILTIN: _builtin, OURS: _ours, "addons": _addons}[name](row, given.weights)
-    # Each row needs a trace of its own; a concrete function keeps TensorFlow from warning about many traces.
+    # Each row needs its own trace. A concrete function keeps TensorFlow from warning about many traces.
     run = _in_mode(row, call, list(variables.values()), tf.constant(given.x), tf.constant(given.upstream))
 
     def of_weights(gradients: list[Any]) -> Arrays:
@@ -52,7 +53,7 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
 
 
 def build_layer(layer_class: Any, row: AttentionRow) -> Any:
-    """Return a built layer for the row, of a class with the built-in's arguments."""
+    """Return a built layer for the row, of a class that takes the built-in's arguments."""
     window = {"sliding_window": row.window} if row.kind == "windowed" else {}
     layer = layer_class(row.heads, row.head_size, dropout=row.dropout, dtype="float32", **window)
     layer.build(row.shape, row.shape)
@@ -99,7 +100,7 @@ def _addons(row: AttentionRow, weights: Arrays) -> tuple[Any, dict[str, Any], An
 
 
 def _mask(row: AttentionRow) -> Any:
-    """Return the mask that Addons takes, (T, S) or (B, T, S); 1 means attend."""
+    """Return the mask that Addons takes, (T, S) or (B, T, S), where 1 means attend."""
     if row.kind == "padded":
         return tf.repeat(tf.constant(padding(row)[:, None], tf.float32), row.length, axis=1)
     if row.is_causal:

@@ -11,13 +11,13 @@ from keras import layers, ops
 from kmha.bench.cases import ModelRow
 from kmha.core import positions
 
-EPSILON = 1e-6  # of all normalizations
+EPSILON = 1e-6  # epsilon of all layer normalizations
 
-Block = Callable[..., Any]  # (x, mask), and in the decoder (x, mask, encoder's output, its mask)
+Block = Callable[..., Any]  # arguments: x and mask, and in the decoder also the encoder's output and its mask
 
 
 class TiedEmbedding(layers.Layer):
-    """The embedding of token ids, times √D and plus positions; with `reverse`, the logits of vectors."""
+    """The embedding of token ids, times √D and plus positions. With `reverse`, it computes logits from vectors."""
 
     def __init__(self, row: ModelRow) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class TiedEmbedding(layers.Layer):
 
 
 class BlockLayers:
-    """The sublayers of a block with one or two attentions, drawn and built in the order of `kmha.layers`."""
+    """The sublayers of a block with one or two attention layers, made and built in the order of `kmha.layers`."""
 
     def __init__(self, row: ModelRow, attentions: int) -> None:
         sizes = row.heads, row.width // row.heads
@@ -59,9 +59,9 @@ class BlockLayers:
 
 
 class EncoderDecoder:
-    """A model of blocks: `whole` maps source and target ids to logits (B, T, V); decoding uses its parts.
+    """A model made of blocks. `whole` maps source and target ids to logits (B, T, V). Decoding uses the model's parts.
 
-    Source, target and logits share the embedding; one of `dropouts` follows each embedding of ids.
+    Source, target and logits share the embedding. `dropouts` are those of source and target embedding.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class EncoderDecoder:
 
 
 def builtin(row: ModelRow) -> tuple[EncoderDecoder, list[BlockLayers], list[BlockLayers]]:
-    """Return a model of Keras' own layers, and the sublayers of its encoder and decoder blocks."""
+    """Return a model made of Keras' own layers, and the sublayers of its encoder blocks and decoder blocks."""
     embedding = TiedEmbedding(row)
     encoder, first = [BlockLayers(row, 1) for _ in range(row.layers)], layers.Dropout(row.rate)
     decoder, second = [BlockLayers(row, 2) for _ in range(row.layers)], layers.Dropout(row.rate)
@@ -92,7 +92,7 @@ def builtin(row: ModelRow) -> tuple[EncoderDecoder, list[BlockLayers], list[Bloc
 
 
 def compiled(model: Any, row: ModelRow) -> Any:
-    """Compile `model` as Keras' users do: one-hot labels for the smoothing, and a weight of zero for padding."""
+    """Return `model`, compiled as users of Keras do: one-hot labels for smoothing, and zero weights for padding."""
 
     def loss(targets: Any, logits: Any) -> Any:
         labels, weights = ops.one_hot(targets, row.vocabulary), ops.cast(ops.not_equal(targets, 0), "float32")
@@ -105,7 +105,7 @@ def compiled(model: Any, row: ModelRow) -> Any:
 
 
 def recomputing(model: EncoderDecoder, row: ModelRow, start: int) -> Any:
-    """Return greedy decoding that runs the encoder once, and the decoder over the whole prefix for every token."""
+    """Return a greedy decoder without a cache, which runs the decoder over the whole prefix for every token."""
 
     @tf.function(autograph=False)
     def decode(source: Any) -> Any:

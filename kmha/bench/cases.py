@@ -1,4 +1,4 @@
-"""The cases that can be measured: contenders, sizes, kinds of attention, passes, modes, and the rows of the table."""
+"""The cases to measure: contenders, sizes, kinds of attention, passes, modes, and the rows of the table."""
 
 import dataclasses
 import importlib.util
@@ -9,9 +9,9 @@ Size = tuple[int, int]  # (B, T)
 BUILTIN, OURS = "builtin", "kmha"
 WIDTH, HEADS = 512, 8  # defaults
 PEERS = ("addons", "torch", "sdpa")
-MODEL_PEERS = ("keras_hub", "torch")  # for whole models
+MODEL_PEERS = ("keras_hub", "torch")  # contenders for whole models
 ALL_PEERS = tuple(dict.fromkeys((*PEERS, *MODEL_PEERS)))
-PACKAGES = {"torch": "torch", "sdpa": "torch", "keras_hub": "keras_hub"}  # that contenders need
+PACKAGES = {"torch": "torch", "sdpa": "torch", "keras_hub": "keras_hub"}  # packages that contenders need
 
 SIZES: dict[str, tuple[Size, ...]] = {
     "short": ((32, 10), (8, 64), (1, 64)),
@@ -22,14 +22,14 @@ KINDS = ("plain", "causal", "windowed", "padded", "dropout")
 PASSES = ("forward", "step")
 MODES = ("eager", "graph", "xla")
 
-SERIES = tuple((1, 2**power) for power in range(6, 14))  # of the picture against T: 64 … 8192
-LONG = 2048  # from this length, masks and memory are measured by default
+SERIES = tuple((1, 2**power) for power in range(6, 14))  # sizes of the plot against T, from 64 to 8192
+LONG = 2048  # from this length on, masks and memory are measured by default
 DROPOUT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRow:
-    """A row of the table: self-attention of (B, T, I) with H heads of size I / H.
+    """A row of the table, for self-attention over (B, T, I) with H heads of size I / H.
 
     >>> AttentionRow(4, 512).head_size, AttentionRow(4, 512, kind="windowed").is_causal
     (64, True)
@@ -40,9 +40,9 @@ class AttentionRow:
     width: int = WIDTH
     heads: int = HEADS  # must divide the width, because `torch.nn.MultiheadAttention` has no other head size
     kind: str = "plain"  # one of `KINDS`; "windowed" is also causal, "padded" hides the last quarter of the keys
-    step: bool = False  # True for the gradients of the input and all weights too
+    step: bool = False  # True to also compute the gradients of the input and all weights
     mode: str = "graph"  # one of `MODES`
-    window: int = 256  # of "windowed": t attends to s with 0 ≤ t - s < window
+    window: int = 256  # for "windowed": position t attends to positions s with 0 ≤ t - s < window
 
     def __post_init__(self) -> None:
         for name in ("batch", "length", "width", "heads", "window"):
@@ -76,17 +76,17 @@ class AttentionRow:
 
     @property
     def comparable(self) -> bool:
-        """True if contenders must give the same results; with dropout, each draws its own numbers."""
+        """True if contenders must give the same results. With dropout, each contender draws its own numbers."""
         return not self.dropout
 
     @property
     def model(self) -> str:
-        """Description of the layer, for the legend."""
+        """Description of the attention layer, for the legend."""
         return f"width {self.width}, {self.heads} heads"
 
     @property
     def is_training(self) -> bool:
-        """Value of the `training` argument: True for a step, and for dropout."""
+        """Value of the `training` argument, which is True for a step and for dropout."""
         return self.step or self.dropout > 0
 
     @property
@@ -103,26 +103,26 @@ class AttentionRow:
 
 @dataclasses.dataclass(frozen=True)
 class ModelRow:
-    """One row of the benchmark: a post-norm encoder-decoder with shared embeddings, up to its logits.
+    """A row of the table, for a post-norm encoder-decoder with shared embeddings that returns logits.
 
     >>> str(ModelRow(256, 16)), str(ModelRow(32, 64, step=False))
     ('256 × 16 training step', '32 × 64 greedy decoding')
     """
 
     batch: int
-    length: int  # of the target (T); in decoding, the number of tokens to decode
+    length: int  # number of target positions (T); in decoding, number of tokens to decode
     step: bool = True  # True for a training step with Adam on B × T target tokens, False for decoding
     source: int = 16  # number of source positions (S)
     width: int = 128
     heads: int = 4
-    layers: int = 4  # in the encoder, and in the decoder
+    layers: int = 4  # number of layers in the encoder, and in the decoder
     feed_forward: int = 256
     vocabulary: int = 6000
-    rate: float = 0.1  # of dropout
-    smoothing: float = 0.1  # of the labels
+    rate: float = 0.1  # dropout rate
+    smoothing: float = 0.1  # label smoothing
 
     mode = "graph"
-    pass_name = "–"  # `kind` says it
+    pass_name = "–"  # `kind` names the pass
     comparable = True
 
     @property
@@ -135,7 +135,7 @@ class ModelRow:
 
     @property
     def model(self) -> str:
-        """Description of the model, for the legend."""
+        """Description of the whole model, for the legend."""
         return (
             f"{self.layers}+{self.layers} layers, width {self.width}, {self.heads} heads, feed-forward "
             f"{self.feed_forward}, vocabulary {self.vocabulary:,}, {self.source} source positions"
@@ -143,7 +143,7 @@ class ModelRow:
 
     @property
     def flops(self) -> int | None:
-        """FLOPs of the matrix products in a training step (three times the forward pass); `None` for decoding."""
+        """FLOPs of the matrix products in a training step (three times the forward pass), or `None` for decoding."""
         if not self.step:
             return None
         source, target, width = self.batch * self.source, self.batch * self.length, self.width
@@ -162,10 +162,10 @@ MODEL_ROWS = (ModelRow(256, 16), ModelRow(32, 64, step=False))
 
 
 def sizes(text: str) -> tuple[Size, ...]:
-    """Parse the name of a group of sizes, or a size such as 2x1000.
+    """Return the sizes in a group of this name, or the single size in a text such as 2x1000.
 
     Raises:
-        ValueError: The text is neither.
+        ValueError: The text is neither a name nor a size.
 
     >>> sizes("medium"), sizes("2x1000")
     (((4, 512), (1, 2048)), ((2, 1000),))
@@ -189,7 +189,7 @@ def select(
     width: int = WIDTH,
     heads: int = HEADS,
 ) -> list[AttentionRow]:
-    """Return the rows of all combinations, sorted by size; no `kinds` means "plain", and all kinds from `LONG` on.
+    """Return the rows of all combinations, sorted by size. No `kinds` means "plain", and from `LONG` on all kinds.
 
     >>> [str(row) for row in select([(2, 3)], modes=("xla",))]
     ['2 × 3 plain forward xla', '2 × 3 plain step xla']
@@ -204,12 +204,12 @@ def select(
 
 
 def is_installed(name: str) -> bool:
-    """Return True if the package of a contender is installed."""
+    """Return True if the package that a contender needs is installed."""
     return name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
 
 
 def check_series(rows: Sequence[AttentionRow]) -> None:
-    """Raise a ValueError unless the rows make one series against T, for a picture."""
+    """Raise a ValueError unless the rows are a single series against T, as a plot requires."""
     for name in ("kind", "mode", "batch"):
         found = sorted({str(getattr(row, name)) for row in rows})
         if len(found) > 1:

@@ -1,7 +1,7 @@
 """The interface of a contender, its inputs, and the check that contenders agree.
 
-All contenders get the same weights, input and upstream gradient, and must give the same results under the same names,
-so that no wrong numbers are timed.
+All contenders get the same weights, input and upstream gradient. They must give the same results under the same names,
+so that only correct computations are timed.
 """
 
 import dataclasses
@@ -17,26 +17,26 @@ Arrays = dict[str, np.ndarray]
 
 
 class ContendersDisagree(ValueError):
-    """Raised when two contenders give different results for the same inputs."""
+    """Raised if two contenders give different results for the same inputs."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionInputs:
-    """The inputs of all contenders of a row."""
+    """The arrays that all contenders of a row get."""
 
     x: np.ndarray  # query, key and value, (B, T, I)
     upstream: np.ndarray  # gradient with respect to the output, (B, T, E)
-    weights: Arrays  # in the canonical layout; the input projections have zero biases, because Addons has none
+    weights: Arrays  # in the canonical layout; biases of input projections are zero, because Addons has no such biases
 
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """An implementation that is measured.
+    """An implementation to measure.
 
     Args:
         name: Name of the contender, such as `BUILTIN`.
-        run: Runs one pass. Returns the output, and in a step the gradients of the input and all weights.
-        results: Converts the return value of `run` to arrays by name, in the canonical layout.
+        run: Function that runs one pass. It returns the output, and in a step the gradients of input and weights.
+        results: Function that converts the return value of `run` to a dict of arrays in the canonical layout.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Contender:
 
 
 def draw_inputs(row: AttentionRow, seed: int = 0) -> AttentionInputs:
-    """Draw the inputs at random; the same row and seed give the same inputs."""
+    """Return random inputs. The same row and seed always give the same inputs."""
     generator = np.random.default_rng(seed)
 
     def normal(shape: tuple[int, ...], scale: float = 1.0) -> np.ndarray:
@@ -62,13 +62,13 @@ def draw_inputs(row: AttentionRow, seed: int = 0) -> AttentionInputs:
 
 
 def padding(row: AttentionRow) -> np.ndarray:
-    """Return a mask (B, S) that hides the last quarter of the keys; True means attend."""
+    """Return a mask (B, S), False at the last quarter of the keys, which it hides."""
     visible = row.length - row.length // 4
     return np.tile(np.arange(row.length) < visible, (row.batch, 1))
 
 
 def named(tensors: list[Any], to_canonical: Callable[[list[np.ndarray]], Mapping[str, np.ndarray]]) -> Arrays:
-    """Return the results of `run` by name; `to_canonical` names the gradients of the weights."""
+    """Return the results of `run`, keyed by name. `to_canonical` names the gradients of the weights."""
     output, *gradients = [tensor.numpy() for tensor in tensors]
     if not gradients:
         return {"output": output}
@@ -77,7 +77,7 @@ def named(tensors: list[Any], to_canonical: Callable[[list[np.ndarray]], Mapping
 
 
 def check_agreement(row: Any, name: str, results: Arrays, against: str, expected: Arrays) -> None:
-    """Raise `ContendersDisagree` if a shared result differs; gradients are relative to the largest of all gradients."""
+    """Raise `ContendersDisagree` if a shared result differs. Gradients are compared relative to the largest one."""
     gradients = [float(np.max(np.abs(array))) for key, array in expected.items() if key.startswith("d ")]
     for key in sorted((key for key in results if key in expected), key=lambda key: key.startswith("d ")):
         largest = max(gradients) if key.startswith("d ") else None

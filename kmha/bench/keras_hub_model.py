@@ -1,4 +1,4 @@
-"""The model of KerasHub's `TransformerEncoder` and `TransformerDecoder`, decoded with its cache and sampler."""
+"""The model made of KerasHub's `TransformerEncoder` and `TransformerDecoder`, with KerasHub's cache and sampler."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from kmha.bench.cases import ModelRow
 
 
 class HubModel(EncoderDecoder):
-    """The model of KerasHub's blocks, with the weights of a model of Keras' own layers."""
+    """The model made of KerasHub's blocks, with the weights of the model made of Keras' own layers."""
 
     def __init__(
         self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
@@ -37,7 +37,7 @@ class HubModel(EncoderDecoder):
 
 
 def _in_order(block: BlockLayers) -> list[Any]:
-    """Return the sublayers in the order of KerasHub's weights."""
+    """Return the sublayers of a block in the order of KerasHub's weights."""
     if len(block.attentions) == 1:
         return [*block.attentions, *block.norms, *block.dense]
     (own, cross), norms = block.attentions, block.norms
@@ -45,7 +45,7 @@ def _in_order(block: BlockLayers) -> list[Any]:
 
 
 def caching(model: HubModel, row: ModelRow, start: int) -> Any:
-    """Return greedy decoding with KerasHub's cache and sampler."""
+    """Return a greedy decoder with KerasHub's cache and sampler."""
     shape = row.batch, 2, row.length, row.heads, row.width // row.heads
 
     @tf.function(autograph=False)
@@ -64,7 +64,7 @@ def caching(model: HubModel, row: ModelRow, start: int) -> Any:
         own = [ops.zeros(shape) for _ in model.decoders]
         cross = [ops.zeros((*shape[:2], row.source, *shape[3:])) for _ in model.decoders]
         prompt = ops.concatenate([ops.full((row.batch, 1), start), ops.zeros((row.batch, row.length), "int32")], 1)
-        # This call fills the caches; the first token is computed again.
+        # This call fills the caches. The loop computes the first token again.
         _, own, cross = decode_ids(prompt[:, :1], own, cross, 0, 0)
 
         def following(prompt: Any, own: Any, index: Any) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""Describe the machine: processor, memory, installed packages, and the speed of a matrix product."""
+"""Describe the machine by processor, memory, installed packages, and the speed of a matrix product."""
 
 import importlib.metadata
 import os
@@ -15,7 +15,7 @@ PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "kmha")
 
 
 def describe() -> dict[str, Any]:
-    """Return processor, cores, memory in bytes, system, and versions of the measured packages.
+    """Return a dict of processor, cores, memory in bytes, system, and versions of the measured packages.
 
     >>> sorted(describe())
     ['cores', 'memory', 'processor', 'python', 'system', 'versions']
@@ -31,12 +31,12 @@ def describe() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use, as far as the system says."""
+    """Return the number of cores that this process may use, as far as the system reports it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_memory() -> int | None:
-    """Return the bytes that are available without swapping; `None` if the system does not say."""
+    """Return the number of bytes available without swapping, or `None` if the system does not report it."""
     try:
         lines = MEMINFO.read_text().splitlines()
         found = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
@@ -45,7 +45,7 @@ def available_memory() -> int | None:
     try:
         limit, taken = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
         return min(found, int(limit) - int(taken))
-    except (OSError, ValueError):  # no container, or one without a limit ("max")
+    except (OSError, ValueError):  # no container, or a container without a limit ("max")
         return found
 
 
@@ -59,7 +59,7 @@ def gemm(size: int = GEMM_SIZE) -> Callable[[], Any]:
 
     left, right = tf.random.normal((size, size)), tf.random.normal((size, size))
     multiply = tf.function(tf.matmul, autograph=False).get_concrete_function(left, right)
-    multiply(left, right)  # warms up
+    multiply(left, right)  # warm-up
     return lambda: multiply(left, right)
 
 

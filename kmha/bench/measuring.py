@@ -1,4 +1,4 @@
-"""Measure all rows: memory, agreement and times. An interruption keeps the rows that are done."""
+"""Measure agreement, memory and times of all rows. An interruption keeps the rows that are done."""
 
 import gc
 from collections.abc import Callable, Iterable, Sequence
@@ -26,17 +26,17 @@ def measure(
     progress: Progress = lambda done, doing: None,
     translation: models.Translation | None = None,
 ) -> Report:
-    """Measure all rows.
+    """Return a report with the measurements of all rows.
 
     Args:
         rows: Rows to measure.
         against: Contenders besides the built-in and kmha.
         rounds: Number of rounds for each row.
         seconds: Approximate time for the rounds of a row.
-        with_memory: True for the memory of all rows and contenders, False for none. `None` means the built-in and kmha
-            in causal rows from `LONG` on in graph mode, because each measurement starts a process.
-        progress: Called with the number of rows done and the next task.
-        translation: Parts of `kmha.translation`, for rows of whole models.
+        with_memory: Measure the memory of all rows and contenders. `None` measures only the built-in and kmha, in
+            causal rows from `LONG` on in graph mode, because each measurement starts a process.
+        progress: Function to call with the number of rows done and the next task.
+        translation: Parts of `kmha.translation`, which rows of whole models need.
 
     Raises:
         ContendersDisagree: Two contenders give different results.
@@ -69,7 +69,7 @@ def _wants_memory(with_memory: bool | None, row: AttentionRow, name: str) -> boo
 
 
 def _add_memory(result: Result, row: AttentionRow, name: str) -> bool:
-    """Measure the peak memory; return False if the process was killed, as this one would be too."""
+    """Measure the peak memory. Return False if the process was killed, because this process would be killed too."""
     reason = attention_contenders.reason_against(name, row, machine.available_memory())
     if reason is None:
         try:
@@ -82,19 +82,19 @@ def _add_memory(result: Result, row: AttentionRow, name: str) -> bool:
 
 def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float, translation: Any) -> None:
     keras.backend.clear_session()
-    gc.collect()  # frees the previous row
+    gc.collect()  # frees the memory of the previous row
     _explain(result)
     functions = {one.name: one.run for one in _agreeing(result, names, translation)}
     if not functions:
         return
-    # In turn with the contenders, so that other load on the machine slows all of them alike.
+    # The matrix product runs in turn with the contenders, so that other load on the machine slows all of them alike.
     for measured in timing.rounds({**functions, GEMM: machine.gemm()}, rounds, seconds):
         result.gemm += [machine.GEMM_FLOPS / (milliseconds / 1000) for milliseconds in measured.pop(GEMM)]
         result.rounds.append(measured)
 
 
 def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Contender]:
-    """Return the contenders that can run, after checking that their results equal those of the first."""
+    """Return the contenders that can run, after checking that their results equal those of the first contender."""
     row = result.row
     room: Any = models if isinstance(row, ModelRow) else attention_contenders
     given = models.draw_inputs(row, translation) if isinstance(row, ModelRow) else contenders.draw_inputs(row)
@@ -113,7 +113,7 @@ def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Co
                 ready.append(contender)
         except ContendersDisagree:
             raise
-        except Exception as error:  # any error; the other contenders can still be measured
+        except Exception as error:  # after any error, the other contenders can still be measured
             reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         if reason is not None:
             result.notes[name] = reason
@@ -121,7 +121,7 @@ def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Co
 
 
 def _explain(result: Result) -> None:
-    """Add the path that kmha's layer takes and the FLOPs of a pass, as the layer explains them."""
+    """Add the path that kmha's layer takes and the FLOPs of a pass, from the layer's own explanation."""
     row = result.row
     if isinstance(row, ModelRow):
         result.flops = row.flops

@@ -1,7 +1,7 @@
-"""Measure the peak memory of one forward pass or training step, in a process of its own.
+"""Measure the peak memory of one forward pass or training step, in a separate process.
 
 `measure_peak` starts `python -m kmha.bench.memory`, sends it a row as JSON and receives the bytes. The peak is the rise
-of the resident memory during the contender's first run; imports, building, tracing and the input do not count.
+of the resident memory during the contender's first run, without imports, building, tracing and inputs.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class NotMeasured(Exception):
-    """Raised when the measuring process failed or was killed; the message is one line."""
+    """Raised if the measuring process failed or was killed. The message is a single line."""
 
     def __init__(self, message: str, killed: bool = False) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class NotMeasured(Exception):
 
 
 def measure_peak(contender: str, row: AttentionRow) -> int:
-    """Return the bytes at the peak, minus those at the start.
+    """Return the peak memory in bytes, minus the memory at the start.
 
     Raises:
         NotMeasured: The process failed, or was killed, for example because memory ran out.
@@ -52,7 +52,7 @@ def measure_peak(contender: str, row: AttentionRow) -> int:
 
 
 def peak(function: Callable[[], Any]) -> int:
-    """Return the largest rise in bytes of this process' resident memory while `function` runs.
+    """Return the maximum rise of this process' resident memory while `function` runs, in bytes.
 
     >>> peak(lambda: bytearray(50_000_000)) > 40_000_000
     True
@@ -61,7 +61,7 @@ def peak(function: Callable[[], Any]) -> int:
         CLEAR.write_text("5")  # resets Linux' high-water mark
         start = _status("VmRSS")
     except OSError:
-        start = _highest_ever()  # right as long as nothing before took more
+        start = _highest_ever()  # correct if nothing before took more
         function()
         return _highest_ever() - start
     function()
@@ -75,7 +75,7 @@ def _status(name: str) -> int:
 
 
 def _highest_ever() -> int:
-    """Return the largest resident memory so far, in bytes."""
+    """Return the maximum resident memory so far, in bytes."""
     if STATUS.exists():  # on Linux, `ru_maxrss` starts at the parent's value
         return _status("VmHWM")
     import resource  # does not exist on Windows

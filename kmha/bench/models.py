@@ -1,7 +1,7 @@
-"""The whole models that are measured: made of the layers of Keras, kmha, KerasHub and torch.
+"""The whole models to measure, which are made of the layers of Keras, kmha, KerasHub and torch.
 
-All start from the same weights and get the same ids. At the same seed, the layers of Keras and kmha also draw the same
-numbers for dropout, so their training losses must agree, before and after a step of the optimizer.
+All models start from the same weights and get the same ids. With the same seed, the layers of Keras and kmha also draw
+the same numbers for dropout. So their training losses must agree, before and after a step of the optimizer.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from kmha.bench.contenders import Arrays, Contender
 from kmha.layers import Transformer
 
 SEED = 0
-START, FIRST = 1, 3  # the ids before `FIRST` are padding, start and end, as in `kmha.translation`
+START, FIRST = 1, 3  # ids below `FIRST` are padding, start and end tokens, as in `kmha.translation`
 
 
 class Translation(NamedTuple):
-    """The parts of `kmha.translation` that a model needs; bench cannot import it, so the command line passes them."""
+    """The parts of `kmha.translation` that models need. The command line passes them, as bench cannot import them."""
 
     task: Callable[[Any, float], Any]  # a `Transformer` and the label smoothing to the `keras.Model` to train
     greedy: Callable[[Any, int], Callable[[Any], Any]]  # a `Transformer` and a length to a decoder: (B, S) to (B × 1)
 
 
 class ModelInputs(NamedTuple):
-    """The inputs of all contenders of a row: ids (B, S), (B, T) and (B, T), without padding."""
+    """The ids that all contenders of a row get, of shapes (B, S), (B, T) and (B, T), without padding."""
 
     source: np.ndarray
     target: np.ndarray
@@ -37,7 +37,7 @@ class ModelInputs(NamedTuple):
 
 
 def draw_inputs(row: ModelRow, translation: Translation, seed: int = SEED) -> ModelInputs:
-    """Draw the inputs at random; the same row and seed give the same inputs."""
+    """Return random inputs. The same row and seed always give the same inputs."""
     generator = np.random.default_rng(seed)
 
     def ids(length: int) -> np.ndarray:
@@ -47,12 +47,12 @@ def draw_inputs(row: ModelRow, translation: Translation, seed: int = SEED) -> Mo
 
 
 def reason_against(name: str, row: ModelRow, memory: int | None) -> str | None:
-    """Return the reason why a contender cannot run a row, or `None`."""
+    """Return the reason why a contender cannot run a row, or `None` if it can."""
     return "torch.nn has no decoder with a cache" if name == "torch" and not row.step else None
 
 
 def build(name: str, row: ModelRow, given: ModelInputs) -> Contender:
-    """Build a contender."""
+    """Return a contender, built for a row and its inputs."""
     keras.utils.set_random_seed(SEED)
     if name == OURS:
         return _ours(row, given)
@@ -100,7 +100,7 @@ def _trained(name: str, model: Any, given: ModelInputs) -> Contender:
 
     def results(first: list[Any]) -> Arrays:
         found = {"loss": before}
-        if name in (BUILTIN, OURS):  # the others drop at more places and draw other numbers
+        if name in (BUILTIN, OURS):  # other contenders drop in more places and draw other numbers
             found |= {"loss in training": float(first[0]), "loss after a step": loss()}
         return {key: np.array(value) for key, value in found.items()}
 
@@ -117,7 +117,7 @@ def _torch(row: ModelRow, given: ModelInputs, model: Any, parts: list[Any]) -> C
 
 
 def _silence(bias: Any) -> None:
-    """Make padding, start and end improbable, so that all contenders decode the same number of tokens."""
+    """Make padding, start and end tokens improbable, so that all contenders decode the same number of tokens."""
     bias.assign(np.where(np.arange(bias.shape[0]) < FIRST, -1e9, 0.0))
 
 

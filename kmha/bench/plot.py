@@ -12,7 +12,7 @@ from kmha.bench.cases import BUILTIN, OURS
 from kmha.bench.report import Report, Result
 from kmha.bench.table import LABELS
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart. The built-in and kmha have the thick lines.
+# Okabe and Ito's colours, which colour-blind readers can tell apart. The built-in and kmha have thick lines.
 COLOURS = {BUILTIN: "#333333", OURS: "#D55E00", "addons": "#CC79A7", "torch": "#0072B2", "sdpa": "#56B4E9"}
 WIDTHS = {BUILTIN: 2.2, OURS: 2.8, "addons": 1.3, "torch": 1.3, "sdpa": 1.3}
 DASHES: dict[bool, Any] = {True: "-", False: (0, (3, 1.5))}
@@ -23,7 +23,7 @@ Value = Callable[[Result, str], float | None]
 
 
 def figure(report: Report) -> Figure:
-    """Return a figure with two panels and a line for each contender and pass of a series (`cases.check_series`)."""
+    """Return a figure of a series (`cases.check_series`), with two panels and a line for each contender and pass."""
     figure = Figure(figsize=(11, 5.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.06), facecolor="white")
     panels = figure.subplots(1, 2)
     _draw(panels[0], report, Result.median, _milliseconds)
@@ -66,7 +66,7 @@ def _draw(axes: Any, report: Report, value: Value, text: Callable[[float], str])
 
 
 def _points(report: Report, value: Value, name: str, step: bool) -> dict[int, float]:
-    """Return the values by length, in order."""
+    """Return the values of a contender's line, keyed by length and sorted."""
     results = sorted((r for r in report.results if r.row.step == step), key=lambda result: result.row.length)
     return {result.row.length: found for result in results if (found := value(result, name)) is not None}
 
@@ -78,7 +78,7 @@ def _style(name: str, step: bool) -> dict[str, Any]:
 
 
 def _draw_factor(axes: Any, report: Report, value: Value) -> None:
-    """Draw the factor between the built-in and kmha at the largest length of both."""
+    """Draw the factor between the built-in and kmha at the largest length that both have."""
     step = any(result.row.step for result in report.results)
     theirs, ours = (_points(report, value, name, step) for name in (BUILTIN, OURS))
     both = theirs.keys() & ours.keys()
@@ -93,7 +93,7 @@ def _draw_factor(axes: Any, report: Report, value: Value) -> None:
 
 
 def _handles(report: Report) -> list[Line2D]:
-    """Return the legend: a colour for each contender, then a line style for each pass."""
+    """Return the legend, with a colour for each contender and a line style for each pass."""
     contenders = [Line2D([], [], **_style(name, True), label=LABELS[name]) for name in report.contenders]
     steps = sorted({result.row.step for result in report.results}, reverse=True)
     style: dict[str, Any] = {"color": GREY, "linewidth": 1.6}

@@ -1,4 +1,4 @@
-"""The results of a benchmark: medians, ratios to the built-in, and all numbers as a dict for JSON."""
+"""The results of a benchmark, with medians, ratios to the built-in, and all numbers as a dict for JSON."""
 
 import dataclasses
 import datetime
@@ -13,27 +13,27 @@ CONTENDERS = (BUILTIN, OURS, *ALL_PEERS)
 
 @dataclasses.dataclass
 class Result:
-    """The measurements of a row; the dicts are by contender."""
+    """The measurements of a row. The dicts are keyed by contender."""
 
     row: AttentionRow | ModelRow
-    path: str | None = None  # that kmha's layer takes
-    flops: int | None = None  # of one pass, without redundant work
+    path: str | None = None  # path that kmha's layer takes
+    flops: int | None = None  # FLOPs of one pass, without redundant work
     rounds: list[Round] = dataclasses.field(default_factory=list)
     gemm: list[float] = dataclasses.field(default_factory=list)  # FLOP/s of `tf.matmul`, in turn with the contenders
-    memory: dict[str, int] = dataclasses.field(default_factory=dict)  # bytes at the peak
-    notes: dict[str, str] = dataclasses.field(default_factory=dict)  # reason why a measurement is missing
+    memory: dict[str, int] = dataclasses.field(default_factory=dict)  # peak memory in bytes
+    notes: dict[str, str] = dataclasses.field(default_factory=dict)  # reasons why measurements are missing
 
     def milliseconds(self, name: str) -> list[float]:
         """Return the milliseconds of all runs of a contender."""
         return [run for measured in self.rounds for run in measured.get(name, ())]
 
     def median(self, name: str) -> float | None:
-        """Return the median of the milliseconds."""
+        """Return the median of a contender's milliseconds."""
         runs = self.milliseconds(name)
         return statistics.median(runs) if runs else None
 
     def ratio(self, name: str) -> float | None:
-        """Return the ratio of the medians of a contender and the built-in.
+        """Return the contender's median divided by the built-in's median.
 
         >>> result = Result(AttentionRow(1, 2), rounds=[{"builtin": [4.0, 2.0, 3.0], "kmha": [1.5]}])
         >>> result.ratio("kmha")
@@ -43,7 +43,7 @@ class Result:
         return mine / theirs if mine is not None and theirs else None
 
     def quartiles(self, name: str) -> tuple[float, float] | None:
-        """Return the outer quartiles of the ratios in each round, a measure of the noise."""
+        """Return the outer quartiles of the rounds' ratios, as a measure of the noise."""
         if not self.milliseconds(name) or not self.milliseconds(BUILTIN):
             return None
         median = statistics.median
@@ -52,7 +52,7 @@ class Result:
         return lower, upper
 
     def share(self, name: str) -> float | None:
-        """Return the FLOPs of the row, divided by those that `tf.matmul` computes in the same time."""
+        """Return the FLOPs of the row, divided by the FLOPs that `tf.matmul` computes in the same time."""
         median = self.median(name)
         if not (self.flops and self.gemm and median):
             return None
@@ -63,25 +63,25 @@ class Result:
 class Report:
     """The results of all rows, and the machine that they were measured on."""
 
-    machine: dict[str, Any]  # from `kmha.bench.machine.describe`
+    machine: dict[str, Any]  # the result of `kmha.bench.machine.describe`
     results: list[Result] = dataclasses.field(default_factory=list)
-    command: str = ""  # that measured them
-    interrupted: bool = False  # before the last row
+    command: str = ""  # command that measured the rows
+    interrupted: bool = False  # whether measuring ended before the last row
 
     @property
     def gemm_rate(self) -> float | None:
-        """FLOP/s of `tf.matmul`, the median over all rows."""
+        """The median of `tf.matmul`'s FLOP/s over all rows."""
         rates = [statistics.median(result.gemm) for result in self.results if result.gemm]
         return statistics.median(rates) if rates else None
 
     @property
     def contenders(self) -> list[str]:
-        """Contenders with at least one measurement."""
+        """The contenders with at least one measurement."""
         return [name for name in CONTENDERS if any(r.milliseconds(name) or name in r.memory for r in self.results)]
 
     @property
     def notes(self) -> dict[tuple[str, str], list[AttentionRow | ModelRow]]:
-        """Rows with a missing measurement, by contender and reason."""
+        """The rows with a missing measurement, keyed by contender and reason."""
         found: dict[tuple[str, str], list[AttentionRow | ModelRow]] = {}
         for result in self.results:
             for named in result.notes.items():
@@ -89,7 +89,7 @@ class Report:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, every run of every round included, for JSON."""
+        """Return all numbers for JSON, including every run of every round."""
         return {
             "command": self.command,
             "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),

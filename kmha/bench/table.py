@@ -1,4 +1,4 @@
-"""Format a report as text: the columns of the table, the line about the machine, and the numbers."""
+"""Format a report as text, with the columns of the table, the line about the machine, and the numbers."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ MODEL_LEGEND = (
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of the table; `cell` returns its text for a result."""
+    """A column of the table. `cell` returns the column's text for a result."""
 
     title: str
     cell: Callable[[Result], str]
@@ -33,7 +33,7 @@ class Column:
 
 
 def shown(report: Report, wide: bool) -> list[Column]:
-    """Return the columns that are not empty; `wide` adds minimum and maximum."""
+    """Return the columns that are not empty. `wide` adds minimum and maximum."""
     columns = [
         Column("B × T", lambda result: result.row.size, is_text=True),
         Column("kind", lambda result: result.row.kind, is_text=True),
@@ -57,7 +57,7 @@ def shown(report: Report, wide: bool) -> list[Column]:
 
 
 def markdown(report: Report) -> str:
-    """Return a Markdown table, followed by the command and the machine."""
+    """Return the report as a Markdown table, followed by the command and the machine."""
     columns = shown(report, wide=True)
     lines = [[column.title for column in columns], [":--" if column.is_text else "--:" for column in columns]]
     lines += [[column.cell(result) for column in columns] for result in report.results]
@@ -68,7 +68,7 @@ def markdown(report: Report) -> str:
 
 
 def where(report: Report) -> str:
-    """Return a line about the machine."""
+    """Return a line of text that describes the report's machine."""
     machine = report.machine
     parts = [f"{machine['processor']}, {machine['cores']} cores"]
     parts += [f"{bytes_text(machine['memory'])} of memory"] if machine["memory"] else []
@@ -79,7 +79,7 @@ def where(report: Report) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Return the reasons for empty cells, one line each."""
+    """Return the reasons for empty cells, with one line for each reason."""
     lines = []
     for (name, reason), rows in report.notes.items():
         more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
@@ -102,7 +102,7 @@ def legend(report: Report) -> str:
 
 
 def bytes_text(count: int | None) -> str:
-    """Return a number of bytes in decimal units.
+    """Return a number of bytes as text, in decimal units.
 
     >>> bytes_text(5_400_000_000), bytes_text(64_200_000), bytes_text(None)
     ('5.4 GB', '64 MB', '–')
@@ -113,7 +113,7 @@ def bytes_text(count: int | None) -> str:
 
 
 def milliseconds_text(milliseconds: float) -> str:
-    """Return milliseconds with about three digits.
+    """Return milliseconds as text, with about three digits.
 
     >>> [milliseconds_text(x) for x in (0.314159, 3.14159, 31.4159, 3141.59)]
     ['0.314', '3.14', '31.4', '3,142']

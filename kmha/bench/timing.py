@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-FEWEST_ROUNDS = 3  # are made even if the time is over
-MOST_RUNS = 200  # of one function in one round
+FEWEST_ROUNDS = 3  # number of rounds to make even if the time is over
+MOST_RUNS = 200  # maximum number of runs of a function in a round
 
 Round = dict[str, list[float]]
 
@@ -16,16 +16,16 @@ def rounds(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Round]:
-    """Yield the milliseconds of each run, one round at a time.
+    """Yield the milliseconds of each function's runs, one round at a time.
 
-    In a round, every function runs a few times before the next one does, and each round begins with another function.
-    Quick functions run more often, so that all get about the same share of the time.
+    In a round, every function runs a few times before the next function does. Each round begins with another function.
+    Quick functions run more often, so that all functions get about the same share of the time.
 
     Args:
-        functions: Functions by name; each has run before, so that it is warm.
+        functions: Functions to time, keyed by name, each of which has run before as a warm-up.
         count: Number of rounds.
-        seconds: Approximate time for all rounds; `FEWEST_ROUNDS` are always made.
-        clock: Clock that returns seconds.
+        seconds: Approximate time for all rounds. `FEWEST_ROUNDS` rounds are always made.
+        clock: Function that returns seconds.
 
     >>> [[*times] for times in rounds({"a": int, "b": float}, count=3, seconds=0)]
     [['a', 'b'], ['b', 'a'], ['a', 'b']]
@@ -51,7 +51,7 @@ def _round(functions: Mapping[str, Callable[[], Any]], runs: Mapping[str, int], 
 
 
 def _fitting(share: float, measured: Round) -> dict[str, int]:
-    """Return how many runs of each function fill its share of the milliseconds."""
+    """Return the number of runs of each function that fill its share of the milliseconds."""
     return {name: max(1, min(MOST_RUNS, round(share / max(min(one), 1e-3)))) for name, one in measured.items()}
 
 

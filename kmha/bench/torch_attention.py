@@ -1,4 +1,4 @@
-"""torch's attention, run eagerly: its layer, and `scaled_dot_product_attention` between projections."""
+"""torch's attention layer, and its `scaled_dot_product_attention` between projections, both run eagerly."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ IN_PROJECTIONS = ("query", "key", "value")
 
 
 def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
-    """Build the contender "torch" (`torch.nn.MultiheadAttention`) or "sdpa"."""
+    """Return the contender "torch" (`torch.nn.MultiheadAttention`) or "sdpa"."""
     torch.set_num_threads(machine.cores())
     kernels, biases = stacked(given.weights)
     out_kernel, out_bias = (given.weights[f"attention_output/{end}"] for end in ("kernel", "bias"))
@@ -42,7 +42,7 @@ def _layer(row: AttentionRow, weights: list[Any]) -> tuple[Any, list[Any]]:
         for parameter, weight in zip(parameters, weights, strict=True):
             parameter.copy_(weight)
     layer.train(row.is_training)
-    # In the masks of this layer, True means hidden.
+    # In this layer's masks, True means hidden.
     hidden = None if not row.is_causal else ~_visible(row)
     padded = torch.tensor(~padding(row)) if row.kind == "padded" else None
     options = {"attn_mask": hidden, "key_padding_mask": padded, "is_causal": row.kind == "causal"}
@@ -68,20 +68,20 @@ def _sdpa(row: AttentionRow, weights: list[Any]) -> tuple[Any, list[Any]]:
 
 
 def _visible(row: AttentionRow) -> Any:
-    """Return the causal mask (T, S), with the window; True means attend."""
+    """Return the causal mask (T, S), with the window if there is one. True means attend."""
     lower = torch.ones(row.length, row.length, dtype=torch.bool).tril()
     return lower.triu(1 - row.window) if row.kind == "windowed" else lower
 
 
 def stacked(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kernels and biases of query, key and value as torch packs them: (3·H·O, I) and (3·H·O,)."""
+    """Return the kernels (3·H·O, I) and the biases (3·H·O,) of query, key and value, as torch packs them."""
     kernels = [weights[f"{role}/kernel"] for role in IN_PROJECTIONS]
     matrices = [kernel.transpose(0, 2, 1).reshape(-1, kernel.shape[1]) for kernel in kernels]
     return np.concatenate(matrices), np.concatenate([weights[f"{role}/bias"].reshape(-1) for role in IN_PROJECTIONS])
 
 
 def _canonical(row: AttentionRow, kernels: Any, biases: Any, out_kernel: Any, out_bias: Any) -> Arrays:
-    """Return weights of torch's layout in the canonical one."""
+    """Return weights in the canonical layout, converted from torch's layout."""
     found: Arrays = {}
     for role, kernel, bias in zip(IN_PROJECTIONS, np.split(kernels, 3), np.split(biases, 3), strict=True):
         found[f"{role}/kernel"] = kernel.reshape(row.heads, row.head_size, row.width).transpose(0, 2, 1)

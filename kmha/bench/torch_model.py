@@ -1,4 +1,4 @@
-"""The model of `torch.nn.TransformerEncoderLayer` and `TransformerDecoderLayer`, run eagerly."""
+"""The model made of `torch.nn.TransformerEncoderLayer` and `TransformerDecoderLayer`, run eagerly."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from kmha.interchange import keras as keras_layout
 
 
 class TorchModel(nn.Module):
-    """The model of torch's layers, with the weights of a model of Keras' own layers."""
+    """The model made of torch's layers, with the weights of the model made of Keras' own layers."""
 
     def __init__(
         self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
@@ -39,7 +39,7 @@ class TorchModel(nn.Module):
         self.optimizer = torch.optim.Adam(self.parameters(), lr=1e-3, eps=1e-7)
 
     def forward(self, source: Any, target: Any) -> Any:
-        """Return the logits (B, T, V)."""
+        """Return the logits (B, T, V) for source ids and target ids."""
         hidden, x = source == 0, self._embed(source)  # in torch's masks, True means hidden
         for layer in self.encoder:
             x = layer(x, src_key_padding_mask=hidden)
@@ -59,7 +59,7 @@ class TorchModel(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), following.flatten(), **options)
 
     def step(self, *batch: Any) -> float:
-        """Make one step of the optimizer and return its loss."""
+        """Make one step of the optimizer on a batch, and return the loss."""
         self.train()
         self.optimizer.zero_grad()
         loss = self.loss(*batch)
@@ -68,7 +68,7 @@ class TorchModel(nn.Module):
         return loss.item()
 
     def evaluate(self, *batch: Any) -> float:
-        """Return the loss without dropout."""
+        """Return the loss of a batch without dropout."""
         self.eval()
         with torch.no_grad():
             return self.loss(*batch).item()
@@ -79,7 +79,7 @@ class TorchModel(nn.Module):
 
 
 def batch(*arrays: np.ndarray) -> list[Any]:
-    """Return ids as torch tensors."""
+    """Return arrays of ids as torch tensors."""
     return [torch.tensor(array, dtype=torch.long) for array in arrays]
 
 

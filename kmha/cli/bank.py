@@ -1,4 +1,4 @@
-"""Run `kmha diagnose --bank`: count the mistakes that are named, alone and in pairs, and the right layers accused."""
+"""Run `kmha diagnose --bank`: count the mistakes named, alone and in pairs, and the correct layers accused."""
 
 import dataclasses
 import functools
@@ -13,11 +13,11 @@ from kmha import atomic_files
 from kmha.cli import common
 
 CHAINS = ("attention", "encoder", "decoder", "embedding")
-ALONE, IN_PAIRS = 0.98, 0.9  # shares that must be named
+ALONE, IN_PAIRS = 0.98, 0.9  # minimum shares of mistakes that must be named
 
 
 def run(*, configurations: int, pairs: int, rights: int, seed: int, json_file: Path | None) -> int:
-    """Test the bank. Return 1 if too few mistakes are named, or any right layer is accused."""
+    """Test the bank. Return 1 if too few mistakes are named, or any correct layer is accused."""
     from kmha.verify.bank import self_test
     from kmha.verify.mistakes import BANK
 

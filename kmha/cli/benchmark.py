@@ -24,13 +24,13 @@ from kmha.cli import common
 
 PICTURES = (".png", ".svg", ".pdf")
 DASH = Path("-")
-WIDTH = 140  # of the table without a terminal
+WIDTH = 140  # width of the table if there is no terminal
 DISPENSABLE = ("quartiles", "% of GEMM", "path")  # columns that a narrow terminal drops, in this order
 
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkOptions:
-    """The selection on the command line; an empty value means the default."""
+    """The rows and peers selected on the command line. An empty value means the default."""
 
     sizes: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -43,7 +43,7 @@ class BenchmarkOptions:
     models: bool = False
 
     def rows(self, for_picture: bool, memory: bool | None = None) -> list[AttentionRow] | list[ModelRow]:
-        """Return the rows to measure; a picture has sizes of its own by default."""
+        """Return the rows to measure. By default, a picture has its own sizes."""
         if self.models:
             sized = self.sizes or (self.width, self.heads) != (cases.WIDTH, cases.HEADS)
             selected = self.kinds or self.passes or self.modes or self.everything
@@ -67,7 +67,7 @@ class BenchmarkOptions:
             raise click.UsageError(str(error)) from None
 
     def peers(self) -> list[str]:
-        """Return the contenders besides the built-in and kmha: the chosen ones, or all that are installed."""
+        """Return the contenders besides the built-in and kmha: the chosen peers, or all installed peers."""
         peers = cases.MODEL_PEERS if self.models else cases.PEERS
         unknown = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
         if unknown:
@@ -93,7 +93,7 @@ def run_benchmark(
     markdown: Path | None,
     picture: Path | None,
 ) -> int:
-    """Measure, print and write; return the exit status."""
+    """Measure the rows, print the table and write the files. Return the exit status."""
     rows, peers = options.rows(picture is not None, memory), options.peers()
     if picture is not None:
         _check_picture(picture, rows)

@@ -13,12 +13,12 @@ from typing import Any
 import click
 from rich.console import Console
 
-WIDTH = 118  # of a table if there is no terminal
+WIDTH = 118  # width of a table if there is no terminal
 INTERRUPTED = 130  # exit status with which shells report Ctrl-C
 
 
 def choose_backend(backend: str) -> None:
-    """Make Keras compute with `backend`; call this before Keras is imported."""
+    """Make Keras compute with `backend`. Call this before Keras is imported."""
     extra = {"tensorflow": "", "jax": "[jax]", "torch": "[torch]"}[backend]
     if importlib.util.find_spec(backend) is None:
         raise not_installed(f"the backend {backend}", extra)
@@ -30,7 +30,7 @@ def choose_backend(backend: str) -> None:
 
 
 def screen() -> Console:
-    """Return standard output, as wide as its terminal, or `WIDTH` in a file or a pipe; `:key:` is not an emoji."""
+    """Return standard output, as wide as its terminal, or `WIDTH` for a file or a pipe. `:key:` is not an emoji."""
     return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, emoji=False)
 
 
@@ -46,10 +46,10 @@ def describe_os_error(error: OSError) -> str:
 
 
 def load(name: str) -> Any:
-    """Return the object that `MODULE:NAME` names; modules in the current folder are found.
+    """Return the object that `MODULE:NAME` names. The module can be in the current folder.
 
     Raises:
-        click.ClickException: The object does not exist, or importing the module fails; the message says where.
+        click.ClickException: The object does not exist, or importing the module fails.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
@@ -70,7 +70,7 @@ def load(name: str) -> Any:
 
 
 def _import(name: str) -> Any:
-    """Import a module; the current folder comes first."""
+    """Import a module, and look for it in the current folder first."""
     folder = os.getcwd()
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
@@ -98,7 +98,7 @@ def _location(error: BaseException, folder: str) -> str:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Drop what the backend's C++ writes to standard error about the machine; its errors arrive as exceptions."""
+    """Drop what the backend's C++ writes to standard error about the machine. Errors arrive as exceptions."""
     if sys.stderr is None:  # it was closed before Python started
         yield
         return

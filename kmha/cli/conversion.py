@@ -1,4 +1,4 @@
-"""`kmha convert`: read a file of weights, convert them, show which array became which, and write another file."""
+"""`kmha convert`: read a weights file, convert the weights, show which array became which, and write another file."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from kmha import atomic_files
 from kmha.cli import common
 
 AUTO = "auto"
-_MOST_PREFIXES = 100  # parts of a model that are tried
+_MOST_PREFIXES = 100  # maximum number of parts of a model to try
 # Errors of `kmha.interchange` name its arguments. The command line names the options instead.
 _OPTIONS = {
     "`num_heads`": "--heads",
@@ -36,14 +36,14 @@ class Conversion:
 
 @dataclasses.dataclass(frozen=True)
 class _Pair:
-    """Names of an array before and after the conversion; `None` if there is none."""
+    """Names of an array before and after the conversion. `None` means that there is no such array."""
 
     before: str | None
     after: str | None
 
 
 class _Ambiguous(click.ClickException):
-    """Raised when the weights do not determine the layout or the heads, so an option has to."""
+    """Raised when the weights do not determine the layout or the heads, so that an option is needed."""
 
     exit_code = 2
 
@@ -102,7 +102,7 @@ def show_file(in_file: Path, heads: int | None, prefix: str | None) -> int:
 
 
 def print_layouts(json_file: Path | None = None) -> int:
-    """Print all layouts."""
+    """Print a table of all layouts, with the layers that use them."""
     from kmha.interchange import LAYOUTS
 
     table = Table(title="Layouts for --from and --to", title_justify="left", show_edge=False)
@@ -174,7 +174,7 @@ def _recognised(in_file: Path, weights: Mapping[str, Any], heads: int | None) ->
 
 
 def _parts(weights: Mapping[str, Any], heads: int | None) -> Iterator[tuple[str, str]]:
-    """Yield the outermost prefixes after which the weights have a layout, with the layout."""
+    """Yield the prefixes of the outermost parts that have a layout, each with the layout."""
     from kmha.interchange import recognize
 
     ends = {name[: i + 1]: None for name in weights for i, letter in enumerate(name) if letter in "./"}
@@ -188,7 +188,7 @@ def _parts(weights: Mapping[str, Any], heads: int | None) -> Iterator[tuple[str,
 
 
 def _rows(weights: Mapping[str, Any], converted: Any) -> list[_Pair]:
-    """Return which array became which, in the order of the new arrays; a packed array has several rows."""
+    """Return which array became which, in the order of the new arrays. A packed array has several rows."""
     sources: dict[str, list[str]] = {}
     for name in weights:
         for path in _paths(name, converted.source):
@@ -202,7 +202,7 @@ def _rows(weights: Mapping[str, Any], converted: Any) -> list[_Pair]:
 
 
 def _paths(name: str, layout_name: str) -> list[str]:
-    """Return the canonical weights that an array holds; its name may have a prefix."""
+    """Return the canonical paths of the weights in an array. The name of the array may have a prefix."""
     from kmha.interchange import LAYOUTS
 
     for entry in LAYOUTS[layout_name].entries:

@@ -24,13 +24,13 @@ from kmha.course.learner.workspace import Workspace, WorkspaceError
 from kmha.sandbox import limits
 from kmha.sandbox.sandbox import Pool
 
-DEBOUNCE, STEP = 200, 20  # milliseconds; changes that an editor makes within the first are one save
+DEBOUNCE, STEP = 200, 20  # milliseconds. Changes within DEBOUNCE count as one save by an editor
 PRINTED = 12  # lines shown of what an answer printed
 
 
 @command
 def check(exercise: str | None, seed: int | None, json_file: Path | None) -> int:
-    """Check the exercises named, or the first that is not passed; return 1 unless all pass."""
+    """Check the named exercises, or the first exercise that is not passed. Return 1 unless all pass."""
     folder = course_common.workspace()
     if exercise is None:
         items = [course_common.find_item(None, folder)]
@@ -79,7 +79,7 @@ class Watcher:
         folder: The learner's folder.
         pool: Pool of sandboxes.
         seed: Seed of the inputs. It stays the same, so that the results of the solution and of the known wrong answers
-            are computed once. An answer that passes must also pass with another seed.
+            are computed only once. An answer that passes must also pass with another seed.
         out: Console to print on.
     """
 
@@ -95,7 +95,7 @@ class Watcher:
                 self.pool.get(item.spec.uses).start()
 
     def changed(self, paths: Iterable[Path]) -> None:
-        """Check the exercises in these files whose answers differ from the last ones seen."""
+        """Check the exercises in these files whose answers differ from the last answers seen."""
         resolved = {path.resolve() for path in paths}
         items = [item for item in content.items() if self.folder.path(item).resolve() in resolved]
         for item, text in self._read(items):
@@ -108,7 +108,7 @@ class Watcher:
         try:
             with Console(stderr=True).status(f"checking {item.id}"):
                 result = checking.check(item, self.folder, self.pool, self.seed, confirm=True)
-        except WorkspaceError as error:  # the file may have been moved since
+        except WorkspaceError as error:  # the file may have been moved after the change
             self.out.print(escape(str(error)))
             return
         _show(self.out, result, self.folder)
@@ -165,7 +165,7 @@ def _show_total(out: Console, results: list[CheckResult]) -> None:
 
 
 def _warn_unprotected(out: Console, folder: Workspace) -> None:
-    """Warn, once per folder, about what the sandbox cannot prevent on this system."""
+    """Warn once per folder about what the sandbox cannot prevent on this system."""
     missing = limits.missing()
     if missing and folder.progress.first_time("unprotected"):
         cannot = f"it cannot keep code from {' or '.join(missing)}"
@@ -206,7 +206,7 @@ def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
 
 
 def _print_block(out: Console, text: str, indent: int = 2, style: str = "") -> None:
-    """Print text indented and wrapped, without trailing spaces, which would be copied along with it."""
+    """Print text indented and wrapped, without trailing spaces, which a user would copy with the text."""
     for line in text.splitlines():
         for each in textwrap.wrap(line, max(out.width - indent, 40), replace_whitespace=False) or [""]:
             out.print(Text(" " * indent + each, style), soft_wrap=True)

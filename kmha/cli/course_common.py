@@ -86,7 +86,7 @@ def find_item(exercise: str | None, folder: "Workspace") -> "Item":
 
 
 def confirm(question: str) -> bool:
-    """Ask a yes-or-no question; where nobody can answer, say so and return False."""
+    """Ask a yes-or-no question. If nobody can answer, say so and return False."""
     try:
         return click.confirm(question)
     except click.Abort as error:

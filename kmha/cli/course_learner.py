@@ -124,7 +124,7 @@ def show_progress() -> int:
 
 @command
 def hint(exercise: str | None) -> int:
-    """Show the next hint, and record it."""
+    """Show the next hint, and record that it was shown."""
     folder = course_common.workspace()
     item = find_item(exercise, folder)
     hints, seen = item.master.hints, folder.progress.record(item.id).hints
@@ -146,7 +146,7 @@ def hint(exercise: str | None) -> int:
 
 @command
 def solution(exercise: str | None, yes: bool) -> int:
-    """Show the solution. If the learner has not passed the exercise, ask first, and record that it was shown."""
+    """Show the solution. If the learner has not passed the exercise, ask first, and record that they saw it."""
     folder = course_common.workspace()
     item = find_item(exercise, folder) if exercise else (_last_passed(folder.progress) or find_item(None, folder))
     if item.released:

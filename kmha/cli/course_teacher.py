@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class Verified(NamedTuple):
-    """An exercise and its problems; points and wrong answers are 0 if it cannot be read."""
+    """An exercise and its problems. `points` and `wrong` are 0 if the exercise cannot be read."""
 
     id: str
     points: int
@@ -52,7 +52,7 @@ class Verified(NamedTuple):
 def verify(
     exercises: tuple[str, ...], *, jobs: int, seed: int, notebooks: bool, write_readme: bool, json_file: Path | None
 ) -> int:
-    """Verify some exercises, or all of them and the list of exercises; return 1 if there is a problem."""
+    """Verify some exercises, or all exercises and their list. Return 1 if there is a problem."""
     if any(item.released for item in content.items()):
         raise click.ClickException("this is a released course. It has nothing to verify.")
     if write_readme:
@@ -126,7 +126,7 @@ def grade(
 
 
 def _choose(chosen: Sequence[str]) -> tuple[Assignment, ...]:
-    """Return the assignments named, with their solutions; all if none is named."""
+    """Return the named assignments, with their solutions. By default, return all assignments."""
     available = content.assignments(content.installed())
     unknown = [name for name in chosen if name not in {each.id for each in available}]
     if unknown:
@@ -239,7 +239,7 @@ def _grades_folder(out: Path, folder: Path) -> Path:
 
 
 def _grading_seed(out: Path, seed: int | None) -> int:
-    """Return the seed given, that of the run to resume, or a random one; and keep it for the next run."""
+    """Return the given seed, the seed of the run to resume, or a random seed. Save it for the next run."""
     if seed is None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads((out / RUN).read_text(encoding="utf-8"))["seed"]
@@ -252,7 +252,7 @@ def _grading_seed(out: Path, seed: int | None) -> int:
 def _write_grades(
     out: Path, graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int
 ) -> None:
-    """Write all files, and delete those of students who are gone."""
+    """Write all files, and delete the files of students who are gone."""
     names = grading.file_names(graded)
     texts = pages.pages(graded, assignments, names, seed)
     texts["grades.csv"] = grades.as_csv(grades.student_points(graded, assignments), assignments)

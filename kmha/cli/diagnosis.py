@@ -40,7 +40,7 @@ def run(name: str, *, settings: tuple[str, ...], backend: str, json_file: Path |
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
-    """Read NAME=VALUE settings: a JSON number, true, false, null or list; else text."""
+    """Parse NAME=VALUE settings. A VALUE is a JSON number, true, false, null or list, or else text."""
     found = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -34,7 +34,7 @@ class DataChoice:
     tests: tuple[str, ...] = ()
 
     def sets(self, config: Any) -> dict[str, Any]:
-        """Return the test sets by name, for a model with this config."""
+        """Return the test sets, keyed by name, for a model with this config."""
         from kmha.translation.corpora import CorpusError
 
         try:
@@ -125,7 +125,7 @@ def score_test_set(
     search: SearchChoice,
     progress: Callable[[str, int], Any] = lambda name, done: None,
 ) -> SetResult:
-    """Translate a test set and score it; the time does not include compilation."""
+    """Translate a test set and score it. The time does not include compilation."""
     from kmha.translation import scores
 
     # Warnings about single sentences are ignored: they are counted, or show in the score.

@@ -18,7 +18,7 @@ N_BEST = "--n-best"  # Beam and Sampling call it differently
 
 
 class Number(click.FloatRange):
-    """A range of finite numbers; click compares NaN as if it were in the range."""
+    """A range of finite numbers. The ranges of click accept NaN."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         number = super().convert(value, parameter, context)
@@ -56,7 +56,7 @@ def choices(name: str, variable: str, values: Any, text: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class SearchChoice:
-    """The search method and options given on the command line; see `search_options`."""
+    """The search method and options given on the command line (`search_options`)."""
 
     method: str
     options: dict[str, Any]
@@ -69,7 +69,7 @@ class SearchChoice:
 
     @classmethod
     def take(cls, parameters: dict[str, Any]) -> "SearchChoice":
-        """Return the choice, and remove its parameters from the command's; raise if they contradict each other."""
+        """Remove the choice from a command's parameters and return it. Raise an error if options conflict."""
         flagged = [method for method in METHODS.values() if method.flag]
         chosen = [method for method in flagged if parameters.pop(_variable(method.flag), False)]
         given = {flag: parameters.pop(_variable(flag)) for flag in _flags() if _variable(flag) in parameters}
@@ -112,7 +112,7 @@ def search_options(*without: str) -> Any:
 
 
 def _flags() -> dict[str, Any]:
-    """Return the options of all search methods by flag; methods can share one."""
+    """Return the options of all search methods, keyed by flag. Methods can share a flag."""
     flags: dict[str, Any] = {}
     for method in METHODS.values():
         for flag, option in _by_flag(method).items():

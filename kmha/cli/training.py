@@ -18,12 +18,12 @@ from kmha.translation import preparation
 from kmha.translation.settings import Settings
 
 PACKAGES = ("tokenizers", "sacrebleu")  # and babel for the dates
-LINE = 150  # characters of a sample that the screen shows; the log has all of them
+LINE = 150  # maximum number of characters of a sample on the screen; the log has the whole sample
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingChoice:
-    """The options of the command."""
+    """The options of `kmha train`."""
 
     task: str | None
     out: Path | None
@@ -41,7 +41,7 @@ class TrainingChoice:
     restart: bool
 
     def resolved_task(self) -> str:
-        """Return the task, which may follow from the options for files; raise if they belong to different tasks."""
+        """Return the task, which the options for files can imply. Raise an error if they imply different tasks."""
         files = "source", "target", "validation_source", "validation_target"
         given = [f"--{name.replace('_', '-')}" for name in files if getattr(self, name) is not None]
         task = self.task or ("files" if given else "dates")
@@ -91,7 +91,7 @@ class ProgressDisplay(preparation.TrainingListener):
         self._screen.print(text, markup=False)
 
     def resume_point(self) -> str:
-        """Return the step from which the same command resumes, in words; empty if there is none."""
+        """Return in words the step from which the same command resumes, or "" if there is no such step."""
         return f" from step {self.checked:,}" if self.checked else ""
 
     def resumed(self, step: int) -> None:
@@ -162,7 +162,7 @@ def train(choice: TrainingChoice) -> int:
 
 
 def _prepare(choice: TrainingChoice, task: str, screen: Console) -> tuple[Any, Any]:
-    """Return the config of the requested run, and its corpus; without TensorFlow, so that errors show at once."""
+    """Return the config of the requested run, and its corpus. This needs no TensorFlow, so errors show at once."""
     settings = Settings.load(choice.profile, task, choice.entries)
     direction = choice.direction or "en-de"
     source = preparation.CorpusSource(task, choice.data, direction, choice.source, choice.target, choice.validation())

@@ -1,4 +1,4 @@
-"""`kmha translate`: read texts from arguments, a pipe or a prompt; print translations and draw attention."""
+"""`kmha translate`: read texts from arguments, a pipe or a prompt, print translations and draw attention."""
 
 import contextlib
 import dataclasses
@@ -16,9 +16,9 @@ from rich.console import Console
 from kmha.cli import common
 from kmha.cli.options import SearchChoice
 
-PICTURES = ".png", ".svg"  # those of kmha.show.save
-LINES = 256  # largest number of lines from a pipe that are translated together
-READ = 1 << 16  # largest number of bytes that one read takes from a pipe
+PICTURES = ".png", ".svg"  # suffixes that kmha.show.save can write
+LINES = 256  # maximum number of lines from a pipe that are translated together
+READ = 1 << 16  # maximum number of bytes that one read takes from a pipe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def translate(folder: Path, texts: Sequence[str], search: SearchChoice, output: 
 
 
 def load(folder: Path, step: int | None = None) -> Any:
-    """Return the translator of a model folder; errors take one line."""
+    """Return the translator of a model folder. Report errors in one line."""
     if importlib.util.find_spec("tokenizers") is None:
         raise common.not_installed("tokenizers, which kmha translate needs,", "[translate]")
     screen = Console(stderr=True)
@@ -72,7 +72,7 @@ class TranslationPrinter:
         self._translator, self._search, self._output = translator, search, output
 
     def print(self, texts: Sequence[str], what: str = "", before: int = 0) -> None:
-        """Translate `texts` and print the results; warnings name `what` and its number, counted from `before` + 1."""
+        """Translate `texts` and print the results. Warnings give `what` and the text's number, from `before` + 1."""
         notes: dict[int, list[str]] = {}
 
         def note(row: int, text: str) -> None:
@@ -134,7 +134,7 @@ def chunks(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
 
 
 def decode(lines: Sequence[bytes], what: str, before: int = 0) -> list[str]:
-    """Decode lines; warnings about invalid UTF-8 name `what` and its number, counted from `before` + 1."""
+    """Decode lines. Warnings of invalid UTF-8 give `what` and the line's number, counted from `before` + 1."""
     texts = []
     for row, line in enumerate(lines):
         line = line.removesuffix(b"\r")

@@ -12,11 +12,11 @@ from kmha.core.tensors import Tensor, at_least_float32
 
 @dataclasses.dataclass(frozen=True)
 class Dropout:
-    """Sets scores to zero with probability `rate`, and multiplies the others by 1 / (1 - rate).
+    """Sets each score to zero with probability `rate`, and multiplies the remaining scores by 1 / (1 - rate).
 
     Attributes:
         rate: Dropout probability, above 0 and at most 1.
-        seeds: Generator of the seeds, one per call. `keras.layers.Dropout` with the same seeds draws the same.
+        seeds: Generator of one seed per call. With the same seeds, `keras.layers.Dropout` drops the same elements.
     """
 
     rate: float
@@ -24,7 +24,7 @@ class Dropout:
 
     @classmethod
     def of(cls, layer: keras.layers.Dropout, training: bool | None) -> "Dropout | None":
-        """Return what `layer` does when it is called with `training`, or `None` if it drops nothing."""
+        """Return the dropout of `layer` when it is called with `training`, or `None` if it drops nothing."""
         return cls(layer.rate, layer.seed_generator) if training and layer.rate > 0 else None
 
     def __call__(self, scores: Tensor) -> Tensor:
@@ -41,22 +41,22 @@ def four_steps(
     dropout: Dropout | None = None,
     elementwise: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1): scores, mask and softmax, dropout, mix.
+    """Compute softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1), with mask and dropout.
 
     Here H comes before T and S, so that both products are plain batched matrix products.
 
     Args:
-        query: (B, H, T, O), floating point.
-        key: (B, H, S, O).
-        value: (B, H, S, O); its O may differ from that of query and key.
-        allowed: Boolean mask that broadcasts to (B, H, T, S), True means attend; or `None`.
-        bias: Tensor added to the logits, broadcasts to (B, H, T, S); or `None`.
-        scale: Factor of the logits; `None` means 1/√O.
+        query: Query (B, H, T, O), floating point.
+        key: Key (B, H, S, O).
+        value: Value (B, H, S, O). Its O may differ from the O of query and key.
+        allowed: Boolean mask that broadcasts to (B, H, T, S), where True means attend, or `None`.
+        bias: Tensor that broadcasts to (B, H, T, S) and is added to the logits, or `None`.
+        scale: Factor of the logits. `None` means 1/√O.
         dropout: Dropout of the scores, or `None`.
-        elementwise: See `masked_softmax`.
+        elementwise: Compute the softmax from elementwise operations, see `masked_softmax`.
 
     Returns:
-        ((B, H, T, O), scores (B, H, T, S) before the dropout), both of the query's dtype.
+        The mixed values (B, H, T, O), and the scores (B, H, T, S) before dropout, both of the query's dtype.
     """
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     logits = ops.matmul(ops.multiply(query, scale), ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
@@ -69,13 +69,13 @@ def four_steps(
 def masked_softmax(logits: Tensor, mask: Tensor = None, elementwise: bool = False) -> Tensor:
     """Return the softmax over the last axis, restricted to the positions that `mask` allows.
 
-    A row in which nothing is allowed is all zeros. The softmax is computed in float32 at least.
+    A row without an allowed position is all zeros. The softmax is computed in float32 at least.
 
     Args:
-        logits: (B, H, T, S), or any other shape that ends in S; floating point.
-        mask: Boolean mask that broadcasts to the logits, True means attend; or `None`.
+        logits: Logits (B, H, T, S), or of any other shape that ends in S; floating point.
+        mask: Boolean mask that broadcasts to the logits, where True means attend, or `None`.
         elementwise: Compute the softmax from elementwise operations instead of the backend's kernel. With few logits,
-            as in decoding, launch overhead dominates, and TensorFlow's kernel for processors (oneDNN) has more of it.
+            as in decoding, launch overhead dominates, and TensorFlow's CPU kernel (oneDNN) has a larger overhead.
 
     >>> import numpy as np
     >>> print(np.array(masked_softmax(np.zeros((2, 3)), np.array([[True, True, False], [False] * 3]))))
@@ -92,7 +92,7 @@ def masked_softmax(logits: Tensor, mask: Tensor = None, elementwise: bool = Fals
 
 
 def _softmax(logits: Tensor, elementwise: bool) -> Tensor:
-    if logits.shape[-1] == 1:  # Keras would warn, but a single key is no mistake here
+    if logits.shape[-1] == 1:  # Keras would warn, but a single key is valid here
         return ops.ones_like(logits)
     if not elementwise:
         return ops.softmax(logits, axis=-1)
@@ -115,28 +115,28 @@ def attend(
     flash: bool | None = None,
     training: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Compute `four_steps` on the fastest path, with positions before heads and with structured masks.
+    """Compute `four_steps` on the fastest path, with positions before heads, and with causal and window masks.
 
-    The scores are `BTHO,BSHO->BHTS`, the result is `BHTS,BSHO->BTHO`. A row of the mask with nothing to attend to gives
-    zeros, and so do its gradients. All paths give the same numbers to rounding; `kmha.core.planning` chooses one.
+    The scores are `BTHO,BSHO->BHTS`, and the result is `BHTS,BSHO->BTHO`. A query with nothing to attend to gives
+    zeros, and its gradients are zero. All paths give equal numbers to rounding. `kmha.core.planning` chooses the path.
 
     Args:
-        query: (B, T, H, O), floating point.
-        key: (B, S, H, O).
-        value: (B, S, H, O); its O may differ from that of query and key.
-        mask: Boolean mask that broadcasts to (B, H, T, S), True means attend; or `None`.
-        bias: Tensor added to the logits, broadcasts to (B, H, T, S); or `None`.
-        scale: Factor of the logits; `None` means 1/√O.
-        causal: Position t attends to s ≤ t only.
-        window: Position t attends to |t - s| < window only; `None` means no limit.
-        dropout: Dropout of the scores before they mix the values, or `None`.
-        return_scores: Also return the scores, as they are before the dropout.
+        query: Query (B, T, H, O), floating point.
+        key: Key (B, S, H, O).
+        value: Value (B, S, H, O). Its O may differ from the O of query and key.
+        mask: Boolean mask that broadcasts to (B, H, T, S), where True means attend, or `None`.
+        bias: Tensor that broadcasts to (B, H, T, S) and is added to the logits, or `None`.
+        scale: Factor of the logits. `None` means 1/√O.
+        causal: Position t attends only to positions s ≤ t.
+        window: Position t attends only to positions s with |t - s| < window. `None` means no limit.
+        dropout: Dropout of the scores, or `None`.
+        return_scores: Also return the scores before dropout.
         flash: `True` asks for the backend's fused kernel, or for blocks on TensorFlow. `False` forbids both. `None`
             leaves the choice open.
-        training: A backward pass will follow; on TensorFlow, blocks of long sequences are then larger.
+        training: Prepare for a backward pass. On TensorFlow, blocks of long sequences are then larger.
 
     Returns:
-        ((B, T, H, O), scores (B, H, T, S) or `None`), both of the query's dtype.
+        The mixed values (B, T, H, O), and the scores (B, H, T, S) or `None`, of the query's dtype.
 
     >>> import numpy as np
     >>> one_head = np.eye(3).reshape(1, 3, 1, 3)
@@ -192,7 +192,7 @@ def _fused(
     window: int | None,
     flash: bool | None,
 ) -> Tensor:
-    """Call the backend's own kernel. Rows with nothing to attend to may see everything in it, and are zeroed after."""
+    """Call the backend's own kernel, then zero the rows with nothing to attend to, which may see everything in it."""
     if mask is None and window is None:
         return ops.dot_product_attention(query, key, value, scale=scale, is_causal=causal, flash_attention=flash)
     mask = _allowed(query, key, mask, causal, window)

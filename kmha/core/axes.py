@@ -10,8 +10,8 @@
 | O | head size |
 | E | output features |
 
-One letter never means two things. (The docstring of TensorFlow Addons, which many learners have read, uses N and M for
-"elements" and O for "output features". Here T and S count positions, and O is the size of one head.)
+Each letter has one meaning. (The docstring of TensorFlow Addons, which many learners have read, uses N and M for
+"elements" and O for "output features". Here T and S count positions, and O is the head size.)
 """
 
 PROJECT = "BTI,HIO->BTHO"
@@ -19,7 +19,7 @@ SCORES = "BTHO,BSHO->BHTS"
 MIX = "BHTS,BSHO->BTHO"
 MERGE = "BTHO,HOE->BTE"
 
-# Letters that the four equations leave free, for inputs with more position axes and outputs with several feature axes.
+# Letters that the four equations do not use, for more position axes of inputs and more feature axes of outputs.
 _MORE_POSITIONS = "UVWXYZ"
 _MORE_OUTPUTS = "FGJKLM"
 

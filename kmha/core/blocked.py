@@ -1,14 +1,14 @@
-"""Attention on TensorFlow with a gradient of its own: in one piece, or in blocks.
+"""Attention on TensorFlow with its own gradient, in one piece or in blocks.
 
-Both compute the numbers of `attention.four_steps` and differ in what memory holds. In one piece (`direct`), the scores
-are kept for the backward pass. In blocks (`blocked`), the scores of some queries are computed, used and dropped, and
-computed again in the backward pass, so that memory grows with T and S and not with T · S (Rabe and Staats 2021, arXiv
-2112.05682; Dao et al. 2022, arXiv 2205.14135). A block skips the keys that a causal mask or a window hides from all of
-its queries.
+Both paths compute the numbers of `attention.four_steps`. They differ in what they keep in memory. In one piece
+(`direct`), all scores are kept for the backward pass. In blocks (`blocked`), the scores of some queries are computed,
+used and discarded. The backward pass computes them again. So memory grows with T and S instead of T · S (Rabe and
+Staats 2021, arXiv 2112.05682; Dao et al. 2022, arXiv 2205.14135). A block skips the keys that a causal mask or a window
+hides from all of its queries.
 
-Few blocks are unrolled into the graph. Many blocks, or blocks of unknown lengths, become loops of the graph.
+A few blocks are unrolled into the graph. Many blocks, or blocks of unknown lengths, become loops in the graph.
 
-Heads and batch are one axis G = H · B here, heads first, because that is how `projection.py` computes them.
+Heads and batch are one axis G = H · B here, heads first, as `projection.py` computes them.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from kmha.core.dynamic_shapes import is_compiled, known_equal, maximum, padded, 
 from kmha.core.one_block import AttentionProblem, Block, BlockAttention
 from kmha.core.tensors import Tensor
 
-# Blocks that a graph unrolls. More become a loop, which takes less time to trace.
+# Maximum number of blocks that a graph unrolls. More blocks become a loop, which takes less time to trace.
 MOST_UNROLLED = 16
 
-# XLA does not keep the order of unrolled blocks, and may hold the scores of all of them: at most this many in total.
+# Maximum number of scores of all unrolled blocks under XLA, which ignores their order and may keep all scores at once.
 MOST_COMPILED = 2**26
 
-# Loops for XLA, which must know how many keys each block of a loop sees. Each loop has blocks that see about as many.
+# Maximum number of loops under XLA, which must know the number of keys per block. Blocks of a loop see similar numbers.
 MOST_LOOPS = 8
 
 
@@ -47,9 +47,9 @@ def attend(
     seed: Tensor = None,
     tiling: tuple[int, int] | None = None,
 ) -> Tensor:
-    """Compute `kmha.core.attention.attend`: in blocks with a `tiling` (see `planning.Tiling`), else in one piece.
+    """Compute `kmha.core.attention.attend`. With a `tiling` (see `planning.Tiling`), compute it in blocks.
 
-    `rate` and `seed` are those of the dropout; a `seed` of `None` means no dropout.
+    `rate` and `seed` are the probability and the seed of the dropout. If `seed` is `None`, there is no dropout.
     """
     batch, length, heads, _ = sizes_of(query)
     sizes = heads, batch, length, sizes_of(key)[1]
@@ -61,7 +61,7 @@ def attend(
         problem = dataclasses.replace(problem, rate=rate, seed=tf.cast(tf.convert_to_tensor(seed), "int32"))
     inputs = [_heads_first(tf.convert_to_tensor(x)) for x in (query, key, value)]
     if bias is not None:
-        # Its gradient is summed over axes of size one. So the sizes of all axes must be known, not only T and S.
+        # The bias's gradient is summed over axes of size one. So the sizes of all axes must be known, not only T and S.
         inputs.append(_heads_first_mask(tf.convert_to_tensor(bias), full, known=(0, 1, 2, 3)))
     mixed = (direct if tiling is None else blocked)(problem, *inputs)
     return tf.transpose(tf.reshape(mixed, (heads, batch, length, value.shape[3])), (1, 2, 0, 3))
@@ -74,9 +74,9 @@ def _heads_first(x: Tensor) -> Tensor:
 
 
 def _heads_first_mask(x: Tensor, full: tuple[Tensor, ...], known: tuple[int, ...]) -> Tensor:
-    """Turn a mask or bias that broadcasts to (B, H, T, S) into (H, B, T, S), where each size is one or that of `full`.
+    """Turn a mask or bias that broadcasts to (B, H, T, S) into (H, B, T, S), each size being 1 or the size in `full`.
 
-    Axes in `known` whose size is unknown are broadcast to full size, so that it is certain which of the two they have.
+    Axes in `known` whose size is unknown are broadcast to the size in `full`, so that their size is certain.
     """
     x = tf.reshape(x, (1,) * (4 - len(x.shape)) + sizes_of(x))
     unknown = [axis for axis in known if x.shape[axis] is None]
@@ -86,15 +86,15 @@ def _heads_first_mask(x: Tensor, full: tuple[Tensor, ...], known: tuple[int, ...
 
 
 def direct(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
-    """Compute attention in one piece. The gradient takes two passes over the scores less than TensorFlow's own.
+    """Compute attention in one piece. The gradient takes two fewer passes over the scores than TensorFlow's own.
 
     Args:
-        problem: Sizes, masks and dropout.
+        problem: Sizes, masks and dropout of the call.
         *inputs: Query (G, T, O), key (G, S, O), value (G, S, O), and optionally a bias (H or 1, B or 1, T or 1,
             S or 1), which is added to the logits.
 
     Returns:
-        (G, T, O), of the query's dtype.
+        The mixed values (G, T, O), of the query's dtype.
     """
     block = Block(0, problem.length, 0, problem.keys)
 
@@ -103,16 +103,16 @@ def direct(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
         attention = problem.attention(block, *inputs)
         scores = attention.scores()
         mixed = attention.mix(scores)
-        # TensorFlow records the operations of the gradient like any others, so that second derivatives are right too.
+        # TensorFlow records the operations of the gradient like any others, so that second derivatives are correct too.
         return mixed, lambda upstream: attention.gradients(scores, mixed, upstream)
 
     return run(*inputs)
 
 
 def blocked(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
-    """Compute attention in blocks; arguments and result are those of `direct`.
+    """Compute attention in blocks, with the arguments and the result of `direct`.
 
-    Second derivatives are right too, but take as much memory as those of `direct`.
+    Second derivatives are correct too, but take as much memory as in `direct`.
     """
 
     @tf.custom_gradient
@@ -132,7 +132,7 @@ def blocked(problem: AttentionProblem, *inputs: Tensor) -> Tensor:
 
 
 def _second_gradients(problem: AttentionProblem, upstream: Tensor, inputs: Any, further: Any) -> list[Tensor]:
-    """Return the gradients of `upstream` and the inputs, for the gradients `further` of the first gradients."""
+    """Return the gradients of `upstream` and the inputs, given the gradients `further` of the first gradients."""
     with tf.GradientTape() as outer:
         outer.watch([upstream, *inputs])
         with tf.GradientTape() as inner:
@@ -182,7 +182,7 @@ def _backward(problem: AttentionProblem, upstream: Tensor, mixed: Tensor, *input
 
 
 def _spans(problem: AttentionProblem) -> tuple[list[Block], bool]:
-    """Return the parts that the graph unrolls, and whether each is a loop over blocks instead of a single block."""
+    """Return the parts that the graph unrolls, and True if each is a loop over blocks, False if each is one block."""
     compiled, unrolled = is_compiled(), problem.is_static and problem.length <= problem.height * MOST_UNROLLED
     if compiled:  # XLA would hold the scores of all unrolled blocks
         unrolled = unrolled and isinstance(problem.batch, int) and problem.size <= MOST_COMPILED
@@ -196,7 +196,7 @@ def _spans(problem: AttentionProblem) -> tuple[list[Block], bool]:
 
 @contextlib.contextmanager
 def _after(previous: list[Tensor], inputs: Any, loops: bool) -> Iterator[Any]:
-    """Yield the inputs, in such a way that what is computed from them inside waits for `previous`."""
+    """Yield the inputs, so that computations with them in the context wait for `previous`."""
     if previous and loops and is_compiled():  # XLA ignores control dependencies
         tied = gen_xla_ops.xla_optimization_barrier(input=[*inputs[:1], *previous])
         yield tied[0], *inputs[1:]
@@ -206,10 +206,10 @@ def _after(previous: list[Tensor], inputs: Any, loops: bool) -> Iterator[Any]:
 
 
 class _KeyGradient:
-    """The gradient of keys or values, summed over the blocks that saw them.
+    """The gradient of keys or values, as a sum over the blocks that saw them.
 
-    Blocks come in order, and the keys that they see never move back. So the sums of all keys before a block's first are
-    finished, and each addition only touches the keys of the block.
+    Blocks come in order, and the first key that they see never moves back. So the sums for keys before a block's first
+    key are final, and adding a block only changes the sums for its own keys.
     """
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class _KeyGradient:
         self.low, self.high = block.low, block.high
 
     def total(self, keys: int) -> Tensor:
-        """Return (G, S, O)."""
+        """Return the whole gradient (G, S, O)."""
         total = _concatenated([*self.finished, self.current])
         return total if known_equal(self.high, keys) else padded(total, 1, 0, keys - self.high)
 
@@ -241,7 +241,7 @@ def _concatenated(parts: list[Tensor]) -> Tensor:
 
 
 def _widened(gradient: Tensor, block: Block, problem: AttentionProblem, bias: Tensor) -> Tensor:
-    """Pad a block's gradient of the bias, (H, B, T, S of the block), with zeros where the block has no keys."""
+    """Pad a block's gradient of the bias, (H, B, T, S of the block), with zeros for the keys outside of the block."""
     if bias.shape[3] == 1:
         return gradient
     return padded(gradient, 3, block.low, problem.keys - block.high)
@@ -252,7 +252,7 @@ def _joined_bias(parts: list[Tensor], bias: Tensor) -> Tensor:
 
 
 def _forward_loop(problem: AttentionProblem, span: Block, *inputs: Tensor) -> Tensor:
-    """Return the rows of `span` of the result, (G, T, O)."""
+    """Return the mixed values (G, T, O) for the queries of `span`."""
     loop = _BlockLoop(problem, span, inputs)
 
     def body(index: Tensor, rows: Any) -> Any:
@@ -265,7 +265,7 @@ def _forward_loop(problem: AttentionProblem, span: Block, *inputs: Tensor) -> Te
 def _backward_loop(
     problem: AttentionProblem, span: Block, upstream: Tensor, mixed: Tensor, *inputs: Tensor
 ) -> list[Tensor]:
-    """Return the gradients of the rows of `span` of the query, of its keys and values, and of its part of the bias."""
+    """Return the gradients of the queries, keys and values of `span`, and of its part of the bias."""
     loop = _BlockLoop(problem, span, inputs)
     upstream, mixed = loop.padded(upstream, 1), loop.padded(mixed, 1)
     key, value, bias = span.columns_of(inputs[1]), span.columns_of(inputs[2]), [span.both_of(x) for x in inputs[3:]]
@@ -289,10 +289,10 @@ def _backward_loop(
 
 
 class _BlockLoop:
-    """A loop of the graph over the blocks of a span, all of one height.
+    """A loop in the graph over the blocks of a span, which all have the same height.
 
-    Rows are padded to a multiple of the height, and the padding is cut off again. It is harmless in the backward pass
-    too, because the upstream gradient is padded with zeros.
+    Rows are padded to a multiple of the height, and the padding is removed at the end. The padding does not change the
+    gradients either, because the upstream gradient is padded with zeros.
     """
 
     def __init__(self, problem: AttentionProblem, span: Block, inputs: Any) -> None:
@@ -300,7 +300,7 @@ class _BlockLoop:
         self.height, self.span, self.compiled = height, span, is_compiled()
         self.count = maximum(1, -(-span.height // height))
         self.dtype = inputs[0].dtype
-        # Only the last span may be no multiple of the height.
+        # Only the last span can have a length that is not a multiple of the height.
         self.missing = maximum(1, -(-problem.length // height)) * height - problem.length
         query, key, value, *bias = inputs
         self.inputs = [self.padded(query, 1), key, value, *(self.padded(x, 2) for x in bias)]
@@ -308,7 +308,7 @@ class _BlockLoop:
         self.problem = dataclasses.replace(problem, mask=mask)
 
     def padded(self, x: Tensor, axis: int) -> Tensor:
-        """Pad the rows with zeros up to a multiple of the height; an axis of size one for all rows stays."""
+        """Pad the rows with zeros to a multiple of the height. An axis of size one, which is for all rows, stays."""
         if axis == 2 and x.shape[2] == 1:
             return x
         return padded(x, axis, 0, self.missing)
@@ -323,7 +323,7 @@ class _BlockLoop:
         return self.problem.attention(block, *self.inputs)
 
     def widened(self, block: Block, gradient: Tensor, axis: int) -> Tensor:
-        """Pad a block's gradient with zeros for those keys of the span that the block did not see."""
+        """Pad a block's gradient with zeros for the keys of the span that the block did not see."""
         if self.compiled:
             return gradient
         shape = gradient.shape.as_list()
@@ -341,7 +341,7 @@ class _BlockLoop:
         return self.array(like.shape[0], self.height, like.shape[2])
 
     def run(self, body: Callable[..., Any], *state: Any) -> Any:
-        """Return the state after all blocks; `body` maps a block's number and the state to the next ones."""
+        """Return the state after all blocks. `body` maps a block's index and the state to the next index and state."""
         start, parallel = (tf.constant(0), *state), self.problem.parallel
         return tf.while_loop(lambda index, *_: index < self.count, body, start, parallel_iterations=parallel)[1:]
 

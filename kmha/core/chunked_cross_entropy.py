@@ -1,4 +1,4 @@
-"""`cross_entropy.token_cross_entropy` on TensorFlow: some tokens at a time, with the gradients in the forward pass."""
+"""`cross_entropy.token_cross_entropy` on TensorFlow, in chunks of tokens, with gradients in the forward pass."""
 
 import dataclasses
 from typing import Any
@@ -8,16 +8,16 @@ import tensorflow as tf
 from kmha.core.dynamic_shapes import is_compiled, maximum, sizes_of
 from kmha.core.tensors import Tensor, at_least_float32
 
-# Logits in a chunk: 16 MB in float32, which a processor's cache holds.
+# Maximum number of logits in a chunk: 16 MB in float32, which fits into a processor's cache.
 MOST_LOGITS = 2**22
 
-# Tokens in a chunk, at least: each chunk adds to the gradient of the full kernel, which takes time.
+# Minimum number of tokens in a chunk. Each chunk adds to the gradient of the full kernel, which takes time.
 FEWEST_TOKENS = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of `token_cross_entropy`."""
+    """The arguments of `token_cross_entropy` that are not tensors."""
 
     transposed: bool
     smoothing: float
@@ -28,7 +28,7 @@ class Options:
 def sums(
     options: Options, gradient: bool, features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return loss, negative log-likelihood, correct and count; see `token_cross_entropy` for the arguments."""
+    """Return loss, negative log-likelihood, correct and count for the arguments of `token_cross_entropy`."""
     inputs = [features, kernel] if bias is None else [features, kernel, bias]
     if not gradient:
         return _ChunkLoop(options, targets, *map(tf.stop_gradient, inputs)).run(False)[0]
@@ -60,7 +60,7 @@ def _scaled(upstream: Tensor, gradients: Any, inputs: Any) -> Any:
 
 
 class _ChunkLoop:
-    """The chunks of one call, all of one height: the last is padded with tokens of weight zero."""
+    """A loop over the chunks of one call, all of one height. The last chunk is padded with tokens of weight zero."""
 
     def __init__(
         self, options: Options, targets: Tensor, features: Tensor, kernel: Tensor, bias: Tensor = None
@@ -81,14 +81,14 @@ class _ChunkLoop:
         height = options.chunk or max(FEWEST_TOKENS, MOST_LOGITS // self.vocabulary)
         height = min(height, 2**31 // self.vocabulary)  # an int32 counts the logits
         self.chunks = maximum(1, -(-total // height))
-        self.height = -(-total // self.chunks)  # as equal as possible
+        self.height = -(-total // self.chunks)  # chunks of almost equal heights
         missing = self.chunks * self.height - total
         self.rows = tf.reshape(tf.pad(self.tokens, [[0, missing]]), (self.chunks, self.height))
         self.weights = tf.reshape(tf.pad(weights, [[0, missing]]), (self.chunks, self.height))
         self.targets = tf.gather(tf.where(counted, targets, 0), self.rows)
 
     def run(self, gradient: bool) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-        """Return the four results and, if `gradient`, the gradients of features, kernel and bias."""
+        """Return the four results and, if `gradient` is true, the gradients of features, kernel and bias."""
         zero, width = tf.zeros((), self.wide), self.features.shape[1]
         state = [zero, zero, zero, tf.zeros((width,), self.wide)]
         if gradient:
@@ -120,7 +120,7 @@ class _ChunkLoop:
         p = tf.nn.softmax(logits)
         best = tf.argmax(logits, axis=1, output_type=tf.int32)
         of_best, of_target = (tf.stack([tf.range(self.height), ids], axis=1) for ids in (best, targets))
-        # log Σ exp(logits), computed where p has no large rounding error: its largest value is at least 1 / V.
+        # log Σ exp(logits), computed at the largest p, which is at least 1 / V and so has no large rounding error.
         p_of_best = tf.gather_nd(p, of_best)
         normalizer = tf.gather_nd(logits, of_best) - tf.math.log(p_of_best)
         weighted = tf.cast(weights[:, None], features.dtype) * features
@@ -131,7 +131,7 @@ class _ChunkLoop:
             sum_of_features + tf.reduce_sum(tf.cast(weighted, self.wide), axis=0),
         ]
         if d:
-            with tf.control_dependencies([p_of_best]):  # everything else that reads p has read it
+            with tf.control_dependencies([p_of_best]):  # all other reads of p are done
                 error = _add_at_targets(p, targets, self.options.smoothing - 1)
             state += self._add_gradients(index, error, weights, weighted, *d)
         return state
@@ -139,7 +139,7 @@ class _ChunkLoop:
     def _add_gradients(
         self, index: Tensor, error: Tensor, weights: Tensor, weighted: Tensor, rows: Any, *sums: Tensor
     ) -> list[Any]:
-        """Return the gradients in the state after one more chunk, whose p - (1 - ε) · onehot is `error`, (chunk, V)."""
+        """Return the gradients after one more chunk, where `error` (chunk, V) is its p - (1 - ε) · onehot."""
         dtype, transposed = self.features.dtype, self.options.transposed
         narrow = tf.cast(error, dtype)
         d_features = tf.matmul(narrow, self.kernel, transpose_b=not transposed)  # (chunk, D)
@@ -152,7 +152,7 @@ class _ChunkLoop:
         return [rows.write(index, tf.cast(d_features, dtype)), *added]
 
     def _results(self, normalizers: Tensor, logits_of_targets: Tensor, correct: Tensor, sum_of_features: Tensor) -> Any:
-        """Return the four results. Σ over v of the logits needs no logits: it is features · Σ kernel + Σ bias."""
+        """Return the four results. The sum of the logits over v is computed as features · Σ kernel + Σ bias."""
         count = tf.reduce_sum(self.weights)
         logits = tf.reduce_sum(sum_of_features * self._sum_of_kernel)
         if self.bias is not None:
@@ -162,7 +162,7 @@ class _ChunkLoop:
         return (1 - self.options.smoothing) * nll + self.options.smoothing * uniform, nll, correct, count
 
     def _gradients(self, sum_of_features: Tensor, rows: Any, d_kernel: Tensor, *d_bias: Tensor) -> list[Tensor]:
-        """Finish the gradients: put the rows in their places, and subtract ε / V, which is the same for all v."""
+        """Finish the gradients. Put the rows in their places, and subtract ε / V, which is the same for all v."""
         total, shape = sizes_of(self.tokens)[0], sizes_of(self.features)
         stacked = tf.reshape(rows.stack(), (self.chunks * self.height, shape[1]))[:total]
         d_features = tf.scatter_nd(self.tokens[:, None], stacked, shape)
@@ -172,9 +172,9 @@ class _ChunkLoop:
 
 
 def _add_at_targets(p: Tensor, targets: Tensor, number: float) -> Tensor:
-    """Return `p` (chunk, V) with a number added at each token's target. It overwrites p, which must not be used again.
+    """Return `p` (chunk, V) with a number added at each token's target. This overwrites `p`, so do not use `p` again.
 
-    `tf.tensor_scatter_nd_add` copies all of p, which takes as long as the softmax; but XLA supports nothing else.
+    Under XLA, only `tf.tensor_scatter_nd_add` is possible, which copies `p` and takes as long as the softmax.
     """
     chunk, vocabulary = sizes_of(p)
     number = tf.constant(number, p.dtype)

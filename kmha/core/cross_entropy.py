@@ -1,8 +1,8 @@
 """The projection to the vocabulary together with its loss, label-smoothed cross-entropy.
 
 With N tokens and a vocabulary of V, the logits (N, V) are by far the largest tensor of a translation model, and the
-loss only needs a few sums of them. So on TensorFlow (`kmha.core.chunked_cross_entropy`) they are computed, used and
-dropped some tokens at a time, and are never all in memory.
+loss only needs a few sums of them. So on TensorFlow (`kmha.core.chunked_cross_entropy`) the logits are computed, used
+and discarded for some tokens at a time, and are never all in memory.
 """
 
 from typing import Any, NamedTuple
@@ -14,12 +14,12 @@ from kmha.core.tensors import Tensor, at_least_float32
 
 
 class Sums(NamedTuple):
-    """Scalars over all tokens that are not padding, float32, or float64 where the features are.
+    """Scalars over all tokens that are not padding. They are float32, or float64 if the features are float64.
 
     Attributes:
         loss: Loss to train on. It is the only one of the four with a gradient.
-        negative_log_likelihood: Σ -log p(target), without smoothing; the perplexity is computed from it.
-        correct: Number of tokens whose largest logit is that of the target.
+        negative_log_likelihood: Σ -log p(target) without smoothing, from which the perplexity is computed.
+        correct: Number of tokens where the target has the largest logit.
         count: Number of tokens.
     """
 
@@ -43,30 +43,30 @@ def token_cross_entropy(
 ) -> Sums:
     """Return Σ over tokens of -Σ over v of q(v) · log p(v), with p = softmax(features · kernel + bias).
 
-    q is the target's label, smoothed: (1 - ε) · onehot(target) + ε / V (Szegedy et al. 2016, arXiv 1512.00567, section
-    7; the convention of `keras.losses.CategoricalCrossentropy(label_smoothing=ε)`). The logits are computed in the
-    features' dtype, everything after them in float32 at least.
+    q is the smoothed label of the target: (1 - ε) · onehot(target) + ε / V (Szegedy et al. 2016, arXiv 1512.00567,
+    section 7; the convention of `keras.losses.CategoricalCrossentropy(label_smoothing=ε)`). The logits are computed in
+    the features' dtype, and the rest in float32 at least.
 
     The upstream gradient of a sum is a single number. On TensorFlow, the gradients are therefore computed in the
-    forward pass, while the logits are in memory, and only scaled in the backward pass (as in Liger Kernel, Hsu et al.
-    2024, arXiv 2410.10989). They have no second derivative, and no derivative in forward mode.
+    forward pass, while the logits are in memory. The backward pass only scales them (as in Liger Kernel, Hsu et al.
+    2024, arXiv 2410.10989). So the loss has no second derivative, and cannot be differentiated in forward mode.
 
     Args:
-        features: Inputs (N, D) of the projection, floating point.
-        kernel: (D, V), or (V, D) if `transposed`; of the features' dtype.
-        targets: Token ids (N,), integers; below V where they are not padding.
-        bias: (V,) or `None`; of the features' dtype.
-        transposed: The kernel is (V, D), as a tied embedding is.
+        features: Inputs (N, D) of the projection, floating point, for N tokens.
+        kernel: Kernel (D, V), or (V, D) if `transposed`, of the features' dtype.
+        targets: Token ids (N,), integers, which are below V except for padding.
+        bias: Bias (V,) of the features' dtype, or `None`.
+        transposed: Take a kernel (V, D), such as a tied embedding.
         smoothing: ε of the label smoothing, at least 0 and below 1.
-        chunk: Number of tokens at a time, on TensorFlow; `None` means as many as fit into a processor's cache.
+        chunk: Number of tokens at a time on TensorFlow. `None` means as many as fit into a processor's cache.
         pad_id: Target of padding tokens, which do not count.
-        gradient: The loss will be differentiated. `False` saves that work, for validation.
+        gradient: Prepare the gradients. `False` saves this work if the loss is not differentiated, as in validation.
 
     Returns:
         `Sums`.
 
     Raises:
-        ValueError: If shapes or dtypes do not fit, or `smoothing` or `chunk` is out of range.
+        ValueError: If shapes or dtypes do not match, or if `smoothing` or `chunk` is out of range.
 
     >>> import numpy as np
     >>> sums = token_cross_entropy(np.eye(3), 2 * np.eye(3), np.array([2, 1, 0]), transposed=False)

@@ -1,6 +1,6 @@
 """Slices and sizes of TensorFlow tensors whose shapes may be unknown while a graph is traced.
 
-A size is a Python number where it is known, else a scalar tensor.
+A size is a Python number if it is known, and otherwise a scalar tensor.
 """
 
 import tensorflow as tf
@@ -10,27 +10,27 @@ from kmha.core.tensors import Tensor
 
 
 def is_compiled() -> bool:
-    """Tell whether XLA will compile what is being traced. There, sizes cannot depend on a loop's counter."""
+    """Tell whether XLA will compile the graph being traced. There, sizes cannot depend on a loop's counter."""
     return not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def sizes_of(x: Tensor) -> tuple[Tensor, ...]:
-    """Return the shape, with scalar tensors where it is unknown."""
+    """Return the shape of `x`, with scalar tensors for unknown sizes."""
     shape = tf.shape(x)
     return tuple(shape[axis] if size is None else size for axis, size in enumerate(x.shape))
 
 
 def cut(x: Tensor, axis: int, start: Tensor, size: Tensor) -> Tensor:
-    """Return `size` elements of `x` from `start` on, along `axis`."""
+    """Return `size` elements of `x` along `axis`, starting at `start`."""
     if isinstance(start, int) and isinstance(size, int):
         return x[(slice(None),) * axis + (slice(start, start + size),)]
     begin, sizes = [0] * len(x.shape), list(sizes_of(x))
-    begin[axis], sizes[axis] = start, size  # XLA wants every size as a number
+    begin[axis], sizes[axis] = start, size  # XLA requires every size as a number
     return tf.slice(x, begin, sizes)
 
 
 def padded(x: Tensor, axis: int, before: Tensor, after: Tensor) -> Tensor:
-    """Return `x` with zeros before and after it along `axis`: the inverse of `cut`."""
+    """Return `x` with zeros added before and after it along `axis`, as the inverse of `cut`."""
     return tf.pad(x, [[before, after] if at == axis else [0, 0] for at in range(len(x.shape))])
 
 

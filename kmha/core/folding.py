@@ -1,4 +1,4 @@
-"""Attention over any axes as attention over one: the other axes are folded into the batch, and unfolded again."""
+"""Attention over any axes as attention over one axis, by folding the other axes into the batch."""
 
 import dataclasses
 import math
@@ -11,9 +11,9 @@ from kmha.core.tensors import Tensor
 
 @dataclasses.dataclass(frozen=True)
 class Folding:
-    """Turns attention over any axes of a tensor into attention over one, and back.
+    """Folds tensors so that attention over any axes becomes attention over one axis, and unfolds the results.
 
-    The other axes are folded into B, the attention axes into T (or S), in the order given; a rank-3 tensor with
+    The attention axes are folded into T (or S) in the given order, and the remaining axes into B. A rank-3 tensor with
     attention over its only position axis stays as it is.
 
     Attributes:
@@ -26,14 +26,14 @@ class Folding:
 
     @classmethod
     def of(cls, rank: int, attention_axes: tuple[int, ...] | None) -> "Folding":
-        """Return the folding of an input (B, …, I) with `rank` axes.
+        """Return the folding for inputs (B, …, I) with `rank` axes.
 
         Args:
             rank: Number of axes of the input, including batch and features.
-            attention_axes: Axes to attend over; `None` means all but the first and the last.
+            attention_axes: Axes to attend over. `None` means all axes but the first and the last.
 
         Raises:
-            ValueError: If an axis is the batch or the feature axis, does not exist, or is named twice.
+            ValueError: If an axis is the batch or the feature axis, does not exist, or is repeated.
         """
         if attention_axes is None:
             axes = tuple(range(1, rank - 1))
@@ -49,7 +49,7 @@ class Folding:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether tensors have the shape (B, T, …) already."""
+        """Tell whether tensors already have the shape (B, T, …), so that there is nothing to fold."""
         return self.batch_axes == (0,) and self.attention_axes == (1,)
 
     @property
@@ -69,7 +69,7 @@ class Folding:
         return ops.reshape(moved, (batch, math.prod(self.positions(x)), *shape[len(order) :]))
 
     def unfold(self, x: Tensor, like: Tensor) -> Tensor:
-        """Unfold (B, T, H, O) into the axes of `like` (B, …, H, O): the inverse of `fold`."""
+        """Unfold (B, T, H, O) into the axes of `like` (B, …, H, O), as the inverse of `fold`."""
         if self.is_plain:
             return x
         order = self.batch_axes + self.attention_axes
@@ -86,21 +86,21 @@ class Folding:
         return ops.reshape(scores, self.scores_shape(ops.shape(query), ops.shape(key), ops.shape(scores)[1]))
 
     def scores_shape(self, query_shape: Any, key_shape: Any, num_heads: Any) -> tuple[Any, ...]:
-        """Return the shape of the unfolded scores, with `None` where the given shapes have it."""
+        """Return the shape of the unfolded scores, with `None` for sizes that are unknown in the given shapes."""
         batch = tuple(query_shape[axis] for axis in self.batch_axes)
         rows = tuple(query_shape[axis] for axis in self.attention_axes)
         columns = tuple(key_shape[axis] for axis in self.attention_axes)
         return (*batch, num_heads, *rows, *columns)
 
     def fold_mask(self, mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Fold a mask that broadcasts to the unfolded scores, with or without H, into one for (B, H, T, S).
+        """Fold a mask that broadcasts to the unfolded scores, with or without H, into a mask for (B, H, T, S).
 
         As in Keras, missing axes are inserted before the attention axes: (T, S) and (B, T, S) both work.
         """
         mask = self.with_missing_axes(mask, self.scores_rank)
         if self.is_plain:
             return mask
-        # An axis can only be merged with its neighbours when all of them have their full size, or none has.
+        # Axes can only be merged if all of them have full size, or all have size one.
         full = self.scores_shape(ops.shape(query), ops.shape(key), mask.shape[len(self.batch_axes)])
         batch = slice(0, len(self.batch_axes))
         rows = slice(batch.stop + 1, batch.stop + 1 + len(self.attention_axes))
@@ -114,21 +114,21 @@ class Folding:
         return ops.reshape(mask, merged)
 
     def with_missing_axes(self, mask: Tensor, rank: int) -> Tensor:
-        """Insert axes of size one before the attention axes of a mask, up to `rank` axes."""
+        """Insert axes of size one before the attention axes of a mask, so that it has `rank` axes."""
         while len(mask.shape) < rank:
             mask = ops.expand_dims(mask, -2 * len(self.attention_axes) - 1)
         return mask
 
     def align_pairs(self, mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Turn a mask (T, S) of the folded positions into one of scores without H; `None` stays `None`."""
+        """Turn a mask (T, S) of folded positions into a mask of scores without H. `None` stays `None`."""
         if mask is None:
             return None
         return ops.reshape(mask, ((1,) * len(self.batch_axes) + self.positions(query) + self.positions(key)))
 
     def align(self, mask: Tensor, *, of_keys: bool) -> Tensor:
-        """Turn a mask of the query's or the key's positions (B, …) into one of scores without H; `None` stays `None`.
+        """Turn a mask (B, …) of the query's or key's positions into a mask of scores without H. `None` stays `None`.
 
-        Its axes get the order of the scores', with axes of size one for the other positions.
+        Its axes get the order of the scores' axes, with axes of size one for the positions of the other tensor.
         """
         if mask is None:
             return None

@@ -1,17 +1,17 @@
-"""Masks: who may attend to whom. They are boolean, and True means *attend*, everywhere."""
+"""Masks, which say which position may attend to which. They are boolean, and True always means *attend*."""
 
 from keras import ops
 
 from kmha.core.tensors import Tensor
 
-# The logit of a masked position: far below any other, and finite, so that no gradient meets inf - inf.
+# The logit of a masked position. It is far below any other logit, but finite, so that no gradient computes inf - inf.
 LOWEST = -1e38
 
 
 def causal(rows: Tensor, columns: Tensor, ahead: Tensor = 0) -> Tensor:
     """Return the mask (T, S) in which position t attends to positions s ≤ t.
 
-    `rows` (T) and `columns` (S) are numbers of positions. The first row is `ahead` positions after the first column.
+    `rows` (T) and `columns` (S) are numbers of positions. The first query is `ahead` positions after the first key.
 
     >>> import numpy as np
     >>> print(np.array(causal(3, 5)).astype(int))
@@ -23,10 +23,10 @@ def causal(rows: Tensor, columns: Tensor, ahead: Tensor = 0) -> Tensor:
 
 
 def window(rows: Tensor, columns: Tensor, width: int, ahead: Tensor = 0) -> Tensor:
-    """Return the mask (T, S) in which position t attends to positions less than `width` away, on either side.
+    """Return the mask (T, S) in which position t attends to positions less than `width` away on either side.
 
-    Together with `causal` it is the causal sliding window of Mistral 7B (Jiang et al. 2023, section 2). The other
-    arguments are those of `causal`.
+    Combined with `causal`, it is the causal sliding window of Mistral 7B (Jiang et al. 2023, section 2). The other
+    arguments are as in `causal`.
 
     >>> import numpy as np
     >>> print(np.array(window(3, 5, width=2)).astype(int))
@@ -39,7 +39,7 @@ def window(rows: Tensor, columns: Tensor, width: int, ahead: Tensor = 0) -> Tens
 
 
 def structured(rows: Tensor, columns: Tensor, is_causal: bool, width: int | None, ahead: Tensor = 0) -> Tensor:
-    """Return the mask (T, S) of causality and a window of `width`; `None` if neither is asked for."""
+    """Return the mask (T, S) of causality and a window of `width`, or `None` if both are off."""
     return combine(
         causal(rows, columns, ahead) if is_causal else None,
         None if width is None else window(rows, columns, width, ahead),
@@ -59,7 +59,7 @@ def padding(ids: Tensor, pad_id: int = 0) -> Tensor:
 
 
 def combine(*masks: Tensor) -> Tensor:
-    """Return the mask of what all `masks` allow. A mask that is `None` allows everything; so may the result be."""
+    """Return the mask of what all `masks` allow. A mask, or the result, is `None` if it allows everything."""
     result = None
     for mask in masks:
         if mask is not None:

@@ -1,4 +1,4 @@
-"""Layer normalization with a gradient of its own."""
+"""Layer normalization with its own gradient."""
 
 import keras
 from keras import ops
@@ -9,17 +9,17 @@ from kmha.core.tensors import Tensor, at_least_float32
 def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
     """Return (x - mean) / √(variance + ε) · γ + β over the last axis (Ba et al. 2016, arXiv 1607.06450).
 
-    Computed in float32 at least, and equal to `keras.layers.LayerNormalization` to rounding. The gradient is written
-    out because TensorFlow's takes twice as many passes over memory. Second derivatives work as usual.
+    It is computed in float32 at least, and equals `keras.layers.LayerNormalization` to rounding. The gradient is
+    written out because TensorFlow's takes twice as many passes over memory. Second derivatives work as usual.
 
     Args:
-        x: (…, D), floating point.
-        gamma: (D,).
-        beta: (D,).
+        x: Features (…, D), floating point.
+        gamma: Scale γ (D,).
+        beta: Offset β (D,).
         epsilon: ε, above 0.
 
     Returns:
-        (…, D), of the dtype of x.
+        The normalized features (…, D), of the dtype of x.
 
     >>> import numpy as np
     >>> print(np.array(normalize(np.array([[1.0, 3.0]]), np.ones(2), np.zeros(2), 1e-6)).round(3))

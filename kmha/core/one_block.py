@@ -1,7 +1,7 @@
-"""Attention within one block, on TensorFlow: some queries, and the keys that they may see.
+"""Attention on TensorFlow within one block, which is some queries and the keys that they may see.
 
-`BlockAttention` computes the four steps and their gradient; `AttentionProblem` slices masks and dropout for it.
-`blocked.py` puts the blocks together. Batch and heads are one axis G = H · B here, heads first.
+`BlockAttention` computes the four steps and their gradient. `AttentionProblem` slices masks and dropout for it.
+`blocked.py` joins the blocks. Batch and heads are one axis G = H · B here, heads first.
 """
 
 import dataclasses
@@ -14,10 +14,10 @@ from kmha.core import masks
 from kmha.core.dynamic_shapes import cut, known_equal, maximum, minimum, sizes_of
 from kmha.core.tensors import Tensor, at_least_float32
 
-# The generator behind `keras.random.dropout` on TensorFlow. One step of it draws two float64, or four of other types.
+# The generator behind `keras.random.dropout` on TensorFlow. One step draws two float64 numbers, or four of other types.
 _PHILOX = 1
 
-# Subtracted from a logit for each position by which its key lies outside of the causal mask or the window.
+# Number subtracted from a logit for each position by which its key lies outside of the causal mask or the window.
 FAR = 1e30
 
 
@@ -25,7 +25,7 @@ FAR = 1e30
 class Block:
     """`height` queries from `first` on, and the `width` keys from `low` on that they may see.
 
-    The fields are Python numbers where the lengths are known, else scalar tensors.
+    The fields are Python numbers if the lengths are known, and otherwise scalar tensors.
     """
 
     first: Tensor
@@ -38,7 +38,7 @@ class Block:
 
     @property
     def sizes(self) -> tuple[Tensor, Tensor]:
-        """T and S of the block."""
+        """The numbers of queries and keys in the block (its T and S)."""
         return self.height, self.width
 
     @property
@@ -46,35 +46,35 @@ class Block:
         return all(isinstance(x, int) for x in (self.first, self.height, self.low, self.width))
 
     def rows_of(self, x: Tensor) -> Tensor:
-        """Slice (G, T, O) to the block's queries."""
+        """Return the rows of `x` (G, T, O) for the block's queries."""
         return cut(x, 1, self.first, self.height)
 
     def columns_of(self, x: Tensor) -> Tensor:
-        """Slice (G, S, O) to the block's keys."""
+        """Return the rows of `x` (G, S, O) for the block's keys."""
         return cut(x, 1, self.low, self.width)
 
     def both_of(self, x: Tensor) -> Tensor:
-        """Slice (H, B, T or 1, S or 1) to the block's queries and keys; axes of size one stay."""
+        """Slice `x` (H, B, T or 1, S or 1) to the block's queries and keys. Axes of size one stay."""
         x = x if x.shape[2] == 1 else cut(x, 2, self.first, self.height)
         return x if x.shape[3] == 1 else cut(x, 3, self.low, self.width)
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionProblem:
-    """Sizes, masks and dropout that all blocks of one call of attention share.
+    """Sizes, masks and dropout that are the same for all blocks of one call of `attend`.
 
     Attributes:
         heads: Number of heads (H).
-        batch: Batch size (B): a number or a scalar tensor, as are the next two.
+        batch: Batch size (B). Like `length` and `keys`, it is a number or a scalar tensor.
         length: Number of query positions (T).
         keys: Number of key positions (S).
         scale: Factor of the logits.
-        causal: Position t attends to s ≤ t only.
-        window: Position t attends to |t - s| < window only; `None` means no limit.
-        mask: Boolean (H or 1, B or 1, T or 1, S or 1), True means attend; or `None`.
+        causal: Position t attends only to positions s ≤ t.
+        window: Position t attends only to positions s with |t - s| < window. `None` means no limit.
+        mask: Boolean mask (H or 1, B or 1, T or 1, S or 1), where True means attend, or `None`.
         rate: Dropout probability.
-        seed: Seed of the dropout, two int32; `None` means no dropout.
-        height: Queries in a block; 0 means one block for all.
+        seed: Seed of the dropout, two int32 numbers. `None` means no dropout.
+        height: Number of queries in a block. 0 means one block for all queries.
         parallel: Number of blocks that may be computed at the same time.
     """
 
@@ -98,7 +98,7 @@ class AttentionProblem:
 
     @property
     def size(self) -> Tensor:
-        """The number of scores."""
+        """The total number of scores."""
         return self.heads * self.batch * self.length * self.keys
 
     def block(self, first: Tensor, height: Tensor) -> Block:
@@ -113,12 +113,12 @@ class AttentionProblem:
         return Block(first, height, low, maximum(0, high - low))
 
     def blocks(self, height: int) -> Iterator[Block]:
-        """Yield blocks of `height` queries, the last of which may have fewer; for known lengths."""
+        """Yield blocks of `height` queries, for known lengths. The last block may have fewer."""
         for first in range(0, self.length, height):
             yield self.block(first, min(height, self.length - first))
 
     def allowed(self, block: Block) -> Tensor:
-        """Return a boolean mask that broadcasts to (H, B, T, S) of the block; `None` if everything is allowed."""
+        """Return a boolean mask that broadcasts to the block's (H, B, T, S), or `None` if everything is allowed."""
         mask = None if self.mask is None else block.both_of(self.mask)
         if self._sees_all(block):
             return mask
@@ -127,10 +127,10 @@ class AttentionProblem:
         )
 
     def penalty(self, block: Block, dtype: Any) -> Tensor:
-        """Return (T, S) of the block, to be added to the logits; `None` if causality and the window hide nothing.
+        """Return numbers (T, S) to add to the block's logits, or `None` if causality and the window hide nothing.
 
-        It is 0 where they allow attention, and at most -1e30 elsewhere. Adding numbers is faster than selecting by
-        booleans, most of all under XLA. No useful product of a query and a key comes near; a bias may.
+        They are 0 where attention is allowed, and at most -1e30 elsewhere. Adding numbers is faster than selecting by
+        booleans, most of all under XLA. No useful product of a query and a key is as large as 1e30, but a bias may be.
         """
         if self._sees_all(block):
             return None
@@ -160,11 +160,11 @@ class AttentionProblem:
         return self.window is not None and (not block.is_static or block.last - self.window >= self.keys)
 
     def keep_mask(self, block: Block, dtype: Any) -> Tensor:
-        """Return booleans (G, T, S) of the block: the scores that are not dropped; `None` without dropout.
+        """Return a mask (G, T, S) of the block, True for the scores to keep, or `None` without dropout.
 
-        They are the block's part of what `keras.random.dropout` draws for all (B, H, T, S). Philox numbers its draws,
-        so that any range of them can be drawn alone. (XLA numbers them differently. There a block's draws differ from
-        those for all scores, just as Keras' own draws differ between XLA and graph mode.)
+        It is the block's part of what `keras.random.dropout` draws for all (B, H, T, S). Philox numbers its draws, so
+        that any range of numbers can be drawn alone. (XLA numbers the draws differently. There a block's draws differ
+        from those for all scores, just as Keras' own draws differ between XLA and graph mode.)
         """
         if self.seed is None:
             return None
@@ -180,7 +180,7 @@ class AttentionProblem:
         start = ((item * self.heads + head) * _int64(self.length) + _int64(block.first)) * _int64(self.keys)
 
         def draw(start: Tensor) -> Tensor:
-            """Draw the rows of one head. The first group may hold draws of the rows before, which are cut off."""
+            """Draw the rows of one head. The first group may contain draws of earlier rows, which are cut off."""
             skipped = start % group
             at = counter + tf.cast(tf.stack([start // group, tf.zeros_like(start)]), counter.dtype)
             shape = [count + group - 1]
@@ -193,13 +193,13 @@ class AttentionProblem:
     def attention(
         self, block: Block, query: Tensor, key: Tensor, value: Tensor, bias: Tensor = None
     ) -> "BlockAttention":
-        """Return the block with its slices of (G, T, O), (G, S, O), (G, S, O) and of the bias."""
+        """Return the attention of a block, with its slices of query, key, value and bias."""
         query, key, value = block.rows_of(query), block.columns_of(key), block.columns_of(value)
         return BlockAttention(self, block, query, key, value, None if bias is None else block.both_of(bias))
 
 
 class BlockAttention:
-    """The forward and backward pass of attention for one block."""
+    """Computes the forward and the backward pass of attention for one block."""
 
     def __init__(
         self, problem: AttentionProblem, block: Block, query: Tensor, key: Tensor, value: Tensor, bias: Tensor
@@ -221,7 +221,7 @@ class BlockAttention:
             self.nonempty = tf.reduce_any(problem.allowed(block), axis=-1, keepdims=True)
 
     def scores(self) -> Tensor:
-        """Return (G, T, S), in float32 at least. An empty row may hold anything: `mix` and `gradients` zero it."""
+        """Return the scores (G, T, S), in float32 at least. `mix` and `gradients` zero the empty rows later."""
         logits = tf.cast(tf.matmul(self.query, self.key, transpose_b=True), self.wide)
         if self.bias is not None:
             logits = self._grouped(self._by_head(logits) + tf.cast(self.bias, self.wide))
@@ -235,12 +235,12 @@ class BlockAttention:
         return self._grouped(tf.where(self.mask, self._by_head(scores), tf.zeros([], self.wide)))
 
     def mix(self, scores: Tensor) -> Tensor:
-        """Return (G, T, O), the average of the values weighted by the scores."""
+        """Return the mixed values (G, T, O), which are averages of the values weighted by the scores."""
         mixed = tf.matmul(self._dropped(scores), self.value)
         return self._without_empty_rows(mixed if self.keep is None else mixed * self.keep_scale)
 
     def gradients(self, scores: Tensor, mixed: Tensor, upstream: Tensor) -> list[Tensor]:
-        """Return the gradients of query, key, value (and bias) for the gradient `upstream` (G, T, O) of `mixed`."""
+        """Return the gradients of query, key, value (and bias), given the gradient `upstream` (G, T, O) of `mixed`."""
         upstream = self._without_empty_rows(upstream)
         total = tf.reduce_sum(tf.cast(upstream, self.wide) * tf.cast(mixed, self.wide), axis=-1, keepdims=True)
         if self.keep is not None:
@@ -260,12 +260,12 @@ class BlockAttention:
         return [d_query, d_key, d_value, tf.cast(_summed_to(self._by_head(d_logits), self.bias), self.bias.dtype)]
 
     def _dropped(self, scores: Tensor) -> Tensor:
-        """Return the scores as they multiply the values: in the values' dtype, after the dropout but for its scale."""
+        """Return the scores that multiply the values, in the values' dtype, after dropout but without its scale."""
         scores = tf.cast(scores, self.value.dtype)
         return scores if self.keep is None else tf.where(self.keep, scores, tf.zeros([], scores.dtype))
 
     def _without_empty_rows(self, x: Tensor) -> Tensor:
-        """Return (G, T, O) with zeros in the rows that have nothing to attend to."""
+        """Return `x` (G, T, O) with zeros in the rows that have nothing to attend to."""
         if self.nonempty is None:
             return x
         return self._grouped(tf.where(self.nonempty, self._by_head(x), tf.zeros([], x.dtype)))

@@ -1,4 +1,4 @@
-"""The choice between the ways to compute attention, and their costs. Numbers only, no tensors."""
+"""The choice between the ways to compute attention, and their costs, without tensors."""
 
 import contextlib
 import dataclasses
@@ -14,20 +14,20 @@ VARIABLE = "KMHA_ATTENTION_PATH"
 # The paths on each backend. All give the same numbers to rounding.
 PATHS = {"tensorflow": ("steps", "direct", "blocked"), "jax": ("steps", "fused"), "torch": ("steps", "fused")}
 
-# From this length on, skipping what a causal mask or a window hides pays for computing the scores twice.
+# From this length on, skipping what a causal mask or a window hides saves more than computing the scores twice costs.
 SHORTEST_SKIPPED = 512
 
-# Where nothing can be skipped, blocks take up to a fifth more time in training. Above this many bytes of scores, memory
-# matters more than that.
+# Where nothing can be skipped, blocks take up to a fifth more time in training. Above this number of bytes of scores,
+# saving memory matters more than this time.
 MOST_SCORES = 2**30
 
-# The batch size that is assumed where it is unknown.
+# The batch size to assume if it is unknown.
 USUAL_BATCH = 8
 
-# Queries in a block: in general, and in the training of sequences of LONG positions or more.
+# Number of queries in a block: HEIGHT, or TALL when training on at least LONG positions.
 HEIGHT, TALL, LONG = 128, 256, 2048
 
-# Bytes that the scores of one block may take: larger blocks are halved, and only small ones are computed two at a time.
+# Bytes of the scores of one block. Blocks above MOST_BLOCK are halved. Blocks up to SMALL_BLOCK run two at a time.
 MOST_BLOCK, SMALL_BLOCK = 2**28, 2**25
 
 
@@ -36,18 +36,18 @@ class Request:
     """One call of attention, as far as it is known before tensors are computed.
 
     Attributes:
-        batch: Batch size (B), or `None`.
-        rows: Number of query positions (T), or `None`.
-        columns: Number of key positions (S), or `None`.
+        batch: Batch size (B), or `None` if unknown.
+        rows: Number of query positions (T), or `None` if unknown.
+        columns: Number of key positions (S), or `None` if unknown.
         heads: Number of heads (H).
         backend: Keras backend: "tensorflow", "jax" or "torch".
-        itemsize: Bytes of one score.
-        causal: Position t attends to s ≤ t only.
-        window: Position t attends to |t - s| < window only; `None` means no limit.
-        dropout: Scores are dropped.
-        return_scores: The scores are returned.
+        itemsize: Number of bytes of one score.
+        causal: Position t attends only to positions s ≤ t.
+        window: Position t attends only to positions s with |t - s| < window. `None` means no limit.
+        dropout: The call drops scores.
+        return_scores: The call returns the scores.
         training: A backward pass will follow.
-        fusable: The backend has a fused kernel with the same numbers, see `fusable`.
+        fusable: The backend has a fused kernel that gives the same numbers, see the function `fusable`.
         flash: The layer's `flash_attention`.
     """
 
@@ -74,14 +74,14 @@ class PathChoice(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """The number of queries in a block, and the number of blocks that are computed at the same time."""
+    """The number of queries in a block, and the number of blocks to compute at the same time."""
 
     height: int
     parallel: int
 
 
 def choose(request: Request) -> PathChoice:
-    """Return the path for a request: the first line that fits. `flash_attention` comes before the environment.
+    """Return the path in the first line whose condition is true. `flash_attention` comes before the environment.
 
     | when | path |
     | --- | --- |
@@ -97,7 +97,7 @@ def choose(request: Request) -> PathChoice:
     | the scores would take more than 1 GiB | blocked |
     | otherwise | direct |
 
-    These thresholds rest on ratios to the built-in layer, on two cores in graph mode (`kmha bench`, with the
+    These thresholds come from times relative to the built-in layer, on two cores in graph mode (`kmha bench`, with the
     environment variable set to each path):
 
     | | direct, forward / step | blocked, forward / step |
@@ -124,17 +124,17 @@ def choose(request: Request) -> PathChoice:
 
 
 def fusable(backend: str, dtype: str, head_size: int, value_size: int, flash: bool | None) -> bool:
-    """Return whether the backend's fused kernel was asked for, or gives the same numbers as `four_steps`."""
+    """Return True if the user asks for the backend's fused kernel, or it gives the same numbers as `four_steps`."""
     if flash:
         return True
     if backend == "jax":
-        # Its softmax is never wider than float32, its float16 has no CPU kernel, and it takes one head size for all.
+        # Its softmax is at most float32, it has no CPU kernel for float16, and it requires query and value of one size.
         return dtype in ("float32", "bfloat16") and head_size == value_size
-    return backend == "torch"  # TensorFlow's is the four steps written out
+    return backend == "torch"  # TensorFlow's kernel is the four steps written out
 
 
 def from_environment(backend: str) -> tuple[str, int]:
-    """Return the path that the environment asks for, and the queries in a block; "" and 0 for what it leaves open.
+    """Return the path and the number of queries in a block from the environment variable, or "" and 0 by default.
 
     Raises:
         ValueError: If the backend has no such path.
@@ -154,7 +154,7 @@ def from_environment(backend: str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def environment_path(path: str) -> Iterator[None]:
-    """Set the environment variable to `path` for a while; "" leaves it as it is."""
+    """Set the environment variable to `path` within a context. "" does not change it."""
     before = os.environ.get(VARIABLE)
     try:
         if path:
@@ -167,7 +167,7 @@ def environment_path(path: str) -> Iterator[None]:
 
 
 def _fused_or_steps(request: Request) -> PathChoice:
-    """Return the path on JAX and torch."""
+    """Return the path on JAX or torch."""
     if not request.fusable:
         return PathChoice("steps", "no fused kernel gives the same numbers")
     if request.dropout:
@@ -192,13 +192,13 @@ def _fastest(request: Request) -> PathChoice:
 
 
 def scores_bytes(request: Request) -> int:
-    """Return the bytes of all scores (B, H, T, S)."""
+    """Return the number of bytes of all scores (B, H, T, S)."""
     batch = USUAL_BATCH if request.batch is None else request.batch
     return request.itemsize * batch * request.heads * (request.rows or 0) * (request.columns or 0)
 
 
 def tiling(request: Request, compiled: bool = False) -> Tiling:
-    """Return the tiling of the path "blocked"; `compiled` says that XLA compiles the graph."""
+    """Return the tiling for the path "blocked". `compiled` is true if XLA compiles the graph."""
     _, height = from_environment(request.backend)
     if height:
         return Tiling(height, 1)
@@ -226,7 +226,7 @@ def visible_pairs(rows: int, columns: int, causal: bool = False, window: int | N
 def working_bytes(request: Request, path: str) -> int:
     """Return the approximate peak memory of score-sized tensors on `path`.
 
-    The factors come from `kmha bench --memory` at T = 4096. The path "steps" takes about what the built-in takes.
+    The factors come from `kmha bench --memory` at T = 4096. The path "steps" takes about as much as the built-in.
     """
     if path == "blocked":
         height, parallel = tiling(request)

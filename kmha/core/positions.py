@@ -1,17 +1,17 @@
-"""Positional encodings: positions as numbers that are added to embeddings."""
+"""Positional encodings, which represent positions by numbers to add to embeddings."""
 
 import numpy as np
 
 
 def angles(positions: int, width: int) -> np.ndarray:
-    """Return pos / 10000^(2i / d), the arguments of the sines and cosines; features 2i and 2i + 1 share one.
+    """Return pos / 10000^(2i / d), the arguments of sine and cosine. Features 2i and 2i + 1 have the same argument.
 
     Args:
         positions: Number of positions.
         width: Number of features (d).
 
     Returns:
-        (positions, width), float64.
+        Array (positions, width), float64.
 
     >>> angles(3, 4)[2]
     array([2.  , 2.  , 0.02, 0.02])
@@ -28,7 +28,7 @@ def sinusoidal(positions: int, width: int) -> np.ndarray:
         width: Number of features (d), which may be odd.
 
     Returns:
-        (positions, width), float64.
+        Array (positions, width), float64.
 
     >>> sinusoidal(2, 4).round(3)
     array([[0.   , 1.   , 0.   , 1.   ],

@@ -1,4 +1,4 @@
-"""From features to heads and back: the first and the last of the four equations, each as one batch of products."""
+"""The first and the last of the four equations, from features to heads and back, each as one batch of products."""
 
 import math
 from typing import Any
@@ -14,16 +14,16 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
 
     The h matrices W_i of Vaswani et al. 2017 (section 3.2.2) are the h slices `kernel[i]`. Side by side they make one
     (I, H·O) matrix, so that a single product computes all heads. On TensorFlow it is one batch of H products, because
-    attention takes heads first; the transposes between the two cancel. (B, T) is folded into one axis before the
-    product. Otherwise TensorFlow would compute the kernel's gradient as B separate products and add them.
+    attention takes heads first. The transposes of projection and attention cancel. (B, T) is folded into one axis
+    before the product. Otherwise TensorFlow would compute the kernel's gradient as B separate products and add them.
 
     Args:
-        inputs: (B, T, I), or with more axes instead of T; floating point.
-        kernel: (H, I, O), of the inputs' dtype.
-        bias: (H, O) or `None`.
+        inputs: Features (B, T, I), or with more axes instead of T; floating point.
+        kernel: Kernel (H, I, O), of the inputs' dtype.
+        bias: Bias (H, O), or `None`.
 
     Returns:
-        (B, T, H, O), of the inputs' dtype.
+        Heads (B, T, H, O), of the inputs' dtype.
 
     >>> import numpy as np
     >>> inputs = np.arange(2 * 3 * 4.0).reshape(2, 3, 4)
@@ -49,15 +49,15 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
 
 
 def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
-    """`BTHO,HOE->BTE`: concatenate the heads and multiply by W^O, which is the sum over heads of `head @ kernel[i]`.
+    """`BTHO,HOE->BTE`: concatenate the heads and multiply by W^O. This equals the sum over heads of `head @ kernel[i]`.
 
     Args:
-        heads: (B, T, H, O), or with more axes instead of T; floating point.
-        kernel: (H, O, E), or with more axes instead of E; of the heads' dtype.
-        bias: (E,) or `None`.
+        heads: Heads (B, T, H, O), or with more axes instead of T; floating point.
+        kernel: Kernel (H, O, E), or with more axes instead of E; of the heads' dtype.
+        bias: Bias (E,), or `None`.
 
     Returns:
-        (B, T, E), of the heads' dtype.
+        Features (B, T, E), of the heads' dtype.
 
     >>> import numpy as np
     >>> heads = np.arange(2 * 3 * 5 * 6.0).reshape(2, 3, 5, 6)
@@ -81,13 +81,13 @@ def _positions_first(x: Tensor, sizes: Any) -> Tensor:
 
 
 def _concatenated(x: Tensor, kernel: Tensor) -> Tensor:
-    """Multiply (B, T, H, O), heads side by side, by (H, O, E), heads one below the other; return (B·T, E)."""
+    """Return (B·T, E), the product of `x` as a matrix (B·T, H·O) and the kernel as a matrix (H·O, E)."""
     heads, head_size, outputs = kernel.shape
     return ops.matmul(ops.reshape(x, (-1, heads * head_size)), ops.reshape(kernel, (heads * head_size, outputs)))
 
 
 def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
-    """Multiply (N, I) by each (I, O) of (H, I, O); return (H, N, O).
+    """Return (H, N, O), the product of `rows` (N, I) and each head's (I, O) matrix of `kernel` (H, I, O).
 
     The gradient with respect to `rows` is one product, instead of H products and their sum.
     """
@@ -104,7 +104,7 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
 
 
 def _from_heads(x: Tensor, kernel: Tensor) -> Tensor:
-    """Compute `_concatenated`, with a gradient of `x` head by head, as the backward pass of attention needs it."""
+    """Compute `_concatenated`. The gradient of `x` is computed head by head, as attention's backward pass needs it."""
 
     @ops.custom_gradient
     def run(x: Tensor, kernel: Tensor) -> Tensor:

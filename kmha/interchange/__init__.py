@@ -1,11 +1,11 @@
 """Convert weights between layouts: a dict of arrays in, a dict of arrays out. `canonical` is the layout in the middle.
 
 - `convert(weights, source, target, num_heads=…, fold=…)` converts arrays by name, bit for bit; `to_canonical` and
-  `from_canonical` are its two halves. They return a dict that also has `notes`.
+  `from_canonical` are its two halves. All three return a dict that also has `notes`.
 - `LAYOUTS` holds all layouts by name; `layouts/__init__.py` explains how to add one.
 - `recognize(weights)` finds the layouts that fit the names and shapes.
 - `split_heads` and `join_heads` turn one big kernel into h small ones and back.
-- `LayoutError`, a `ValueError`, is raised by all of them and says what was expected and what was received.
+- All these functions raise `LayoutError`, a `ValueError` that says what was expected and what was received.
 
 >>> import numpy as np
 >>> from kmha.interchange import convert, recognize

@@ -1,9 +1,9 @@
 """Axis patterns such as "(H O) I -> H I O": the conversion of an array between two layouts, as data.
 
-A pattern works in both directions: left to right from a foreign layout to the canonical one, right to left back. It
-only reshapes and transposes, so no bit of a number changes. The notation is that of einops: a letter is an axis,
-letters in parentheses are merged into one axis (the last letter varies fastest), `()` is an axis of size one, and
-`...`, at the end of both sides, is one or more axes that stay as they are.
+A pattern works in both directions: from left to right it converts a foreign layout to the canonical one, and from right
+to left it converts back. A pattern only reshapes and transposes, so no bit of a number changes. The notation is that of
+einops: a letter is an axis, letters in parentheses are merged into one axis (the last letter varies fastest), `()` is
+an axis of size one, and `...`, at the end of both sides, is one or more axes that stay as they are.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ import numpy as np
 from kmha.interchange.errors import LayoutError
 
 Axes = tuple[tuple[str, ...], ...]
-# The size of each letter; that of "..." is a tuple.
+# The size of each letter. The size of "..." is a tuple.
 Sizes = dict[str, Any]
 
 _REST = (("...",),)
@@ -26,13 +26,13 @@ _REST = (("...",),)
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:
-    """A parsed pattern; each side is a tuple of axes, and each axis a tuple of letters."""
+    """A parsed pattern. Each side is a tuple of axes, and each axis is a tuple of letters."""
 
     foreign: Axes
     canonical: Axes
 
     def to_canonical(self, array: np.ndarray, sizes: Mapping[str, Any]) -> np.ndarray:
-        """Return the array with the axes of the right side.
+        """Return the array with the axes of the pattern's right side.
 
         >>> parse("(H O) I -> H I O").to_canonical(np.arange(6).reshape(6, 1), {"H": 2, "O": 3, "I": 1}).tolist()
         [[[0, 1, 2]], [[3, 4, 5]]]
@@ -64,7 +64,7 @@ def parse(pattern: str) -> Pattern:
     """Parse a pattern such as "(H O) I -> H I O".
 
     Raises:
-        ValueError: The two sides do not have the same letters, each once.
+        ValueError: The two sides have different letters, or one side repeats a letter.
 
     >>> parse("(H O) I -> H I O").foreign
     (('H', 'O'), ('I',))
@@ -84,7 +84,7 @@ def parse_side(side: str) -> Axes:
     """Parse one side of a pattern, such as "(H O) I".
 
     Raises:
-        ValueError: The text contains anything but letters, pairs of parentheses and `...`.
+        ValueError: The text contains something besides letters, pairs of parentheses and `...`.
     """
     if re.sub(_AXIS, "", side).strip():
         raise ValueError(f"Each axis must be a letter, a group such as `(H O)`, or a final `...`. Received: {side!r}.")
@@ -104,10 +104,10 @@ def text(axes: Axes) -> str:
 
 
 def solve(facts: Iterable[Fact], known: Mapping[str, Any]) -> Sizes:
-    """Return the sizes of all letters that the shapes determine, `known` included.
+    """Return the sizes of all letters that the shapes determine, and the `known` sizes.
 
     Raises:
-        LayoutError: A shape does not fit its axes.
+        LayoutError: A shape does not match its axes.
 
     >>> sizes = solve([Fact("weight", parse_side("(H O) I"), (6, 5))], {"H": 2})
     >>> [sizes[letter] for letter in "HOI"]

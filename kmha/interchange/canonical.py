@@ -1,6 +1,6 @@
 """The canonical layout: the names (paths) and shapes that every conversion goes through.
 
-**One attention layer** (`kmha.MultiHeadAttention` has this very layout):
+**One attention layer** (`kmha.MultiHeadAttention` has exactly this layout):
 
 | path | shape |
 | --- | --- |
@@ -11,8 +11,8 @@
 | `attention_output/bias` | (E,) |
 | `query/scale` | (): √O if the layer does not divide its logits by √O, as in T5; other layouts fold it into the query |
 
-Layers without biases or without a gate do not have those names. I may differ between query, key and value. O is one
-size for query and key, and may be another for value and gate.
+Layers without biases or without a gate lack these weights. I may differ between query, key and value. Query and key
+have the same O. Value and gate may have another O.
 
 **Blocks** (encoder and decoder layers) contain:
 
@@ -52,7 +52,7 @@ Weights = dict[str, np.ndarray]
 
 
 def scope_of(path: str) -> str:
-    """Return the path of the layer that a weight belongs to. Within it, each axis letter has a single size.
+    """Return the path of the layer that a weight belongs to. Each axis letter has a single size in this layer.
 
     >>> scope_of("layer_0/self_attention/query/kernel"), scope_of("feed_forward_norm/gamma"), scope_of("query/bias")
     ('layer_0/self_attention', 'feed_forward_norm', '')
@@ -77,7 +77,7 @@ def write(layer: Any, weights: Mapping[str, Any]) -> None:
     """Set the weights of a built layer from arrays in the layer's own layout.
 
     Raises:
-        ValueError: A name is missing or unknown, or a shape does not fit. The layer is then unchanged.
+        ValueError: A name is missing or unknown, or a shape is wrong. The layer is then unchanged.
     """
     held = variables(layer)
     for name in sorted(held.keys() ^ weights.keys()):
@@ -94,7 +94,7 @@ def write(layer: Any, weights: Mapping[str, Any]) -> None:
 
 
 def variables(layer: Any) -> dict[str, Any]:
-    """Return the variables of a built layer by path, without the prefix that all paths share.
+    """Return the variables of a built layer, keyed by path, without the prefix that all paths share.
 
     >>> import kmha
     >>> layer = kmha.layers.EncoderLayer(embedding_dim=6, num_heads=3, fully_connected_dim=7)

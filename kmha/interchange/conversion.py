@@ -12,11 +12,11 @@ from kmha.interchange.registry import find
 
 
 class Converted(dict[str, np.ndarray]):
-    """The converted arrays by name, with notes about the conversion.
+    """The converted arrays, keyed by name, with notes about the conversion.
 
     Attributes:
         notes: A sentence for each weight that was folded, left out, or filled with zeros.
-        source: Name of the layout before the conversion; with "auto", the one that was recognised.
+        source: Name of the layout before the conversion, or of the recognised layout if `source` was "auto".
         target: Name of the layout after the conversion.
     """
 
@@ -37,21 +37,21 @@ def convert(
     """Convert weights from one layout to another, bit for bit unless something has to be folded.
 
     Args:
-        weights: Arrays by name.
+        weights: Arrays, keyed by name.
         source: Layout of the weights: a name in `kmha.interchange.LAYOUTS`, a `Layout`, or "auto" to recognise it.
         target: Layout to convert to.
         num_heads: Number of heads (H), needed if the shapes do not determine it.
-        fold: If True, weights that `target` has no place for are folded into others where that is exact; the notes
-            say what was done.
-        prefix: Convert only the weights whose names begin with this prefix. `None` converts all weights; a prefix that
-            all of them share is then ignored.
+        fold: If True, weights that `target` has no place for are folded into others where that is exact. The
+            notes say what was done.
+        prefix: Convert only the weights whose names begin with this prefix. `None` converts all weights, and
+            ignores a prefix that all names share.
 
     Returns:
-        Arrays by name, with their original dtypes, and `notes`. They may share memory with `weights`.
+        Arrays, keyed by name, with their original dtypes, and `notes`. The arrays may share memory with `weights`.
 
     Raises:
-        LayoutError: (a ValueError) Names are missing or unexpected, a shape does not fit, `num_heads` is needed, no
-            layout or several fit, or `target` cannot hold the weights. The message says which, and why.
+        LayoutError: (a ValueError) Names are missing or unexpected, a shape is wrong, `num_heads` is needed, no layout
+            or more than one matches, or `target` cannot hold the weights.
 
     >>> weights = {"W_q.weight": np.ones((6, 4)), "W_k.weight": np.ones((6, 5)), "W_v.weight": np.ones((6, 7))}
     >>> weights["W_o.weight"] = np.ones((6, 6))
@@ -68,7 +68,7 @@ def convert(
 def to_canonical(
     weights: Mapping[str, Any], source: str | Layout, *, num_heads: int | None = None, prefix: str | None = None
 ) -> Converted:
-    """Convert weights to the canonical layout, which `kmha.interchange.canonical` describes; see `convert`."""
+    """Convert weights to the canonical layout (`kmha.interchange.canonical`). The arguments are those of `convert`."""
     if prefix is not None:
         if not any(name.startswith(prefix) for name in weights):
             raise LayoutError(f"No name begins with {prefix!r}. Received: {listed(weights)}.")
@@ -84,6 +84,6 @@ def to_canonical(
 
 
 def from_canonical(weights: Mapping[str, Any], target: str | Layout, *, fold: bool = False) -> Converted:
-    """Convert weights from the canonical layout to another; see `convert`."""
+    """Convert weights from the canonical layout to another. The arguments are those of `convert`."""
     layout = find(target)
     return Converted(*mapping.write(weights, layout, fold), "canonical", layout.name)

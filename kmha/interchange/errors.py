@@ -10,7 +10,7 @@ GROWTH = 100  # no weights compress by this factor
 
 
 class LayoutError(ValueError):
-    """Raised when weights do not have the expected layout, or a layout cannot hold them; the message says why."""
+    """Raised when weights do not have the expected layout, or when a layout cannot hold the weights."""
 
 
 class FileError(ValueError):
@@ -18,7 +18,7 @@ class FileError(ValueError):
 
 
 def listed(names: object, most: int = 12) -> str:
-    """Return sorted names as text for an error message; at most the first `most` of them.
+    """Return sorted names as text for an error message. Only the first `most` names are listed.
 
     >>> listed(["b", "a"]), listed(["c", "b", "a"], most=2), listed([])
     ('`a`, `b`', '`a`, `b` and 1 more', 'none')
@@ -56,12 +56,12 @@ def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) 
 
 
 def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> None:
-    """Check (name, declared bytes, stored bytes) of each part and their sum: many small parts can add up to a bomb."""
+    """Check (name, declared bytes, stored bytes) of each part, and the sums: many small parts can add up to a bomb."""
     for name, declared, stored in parts:
         check_declared(name, declared, stored, growth)
     check_declared("all arrays", sum(part[1] for part in parts), sum(part[2] for part in parts), growth)
 
 
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """Check the members of an archive; see `check_parts`."""
+    """Check the sizes of all members of an archive with `check_parts`."""
     check_parts([(entry.filename, entry.file_size, entry.compress_size) for entry in archive.infolist()])

@@ -1,4 +1,4 @@
-"""Read and write files of weights, without running anything that is in them.
+"""Read and write weights files, without running any code in them.
 
 | suffix | read | written | names |
 | --- | --- | --- | --- |
@@ -31,16 +31,16 @@ WRITABLE = tuple(suffix for suffix in READABLE if suffix != ".keras")
 
 
 def read_file(path: str | Path) -> Weights:
-    """Read the arrays of a file of weights, by name.
+    """Read the arrays of a weights file, keyed by name.
 
     Args:
         path: File with one of the suffixes above, which determines the format. The names in Keras' files are those of
-            layers and variables, such as `decoder/query/kernel`; in a model with a single layer, just `query/kernel`.
-            If a torch checkpoint keeps its weights under a key such as `state_dict`, those are read.
+            layers and variables, such as `decoder/query/kernel`. A model with a single layer has just `query/kernel`.
+            If a torch checkpoint keeps its weights under a key such as `state_dict`, kmha reads the weights there.
 
     Raises:
-        FileError: (a ValueError) The file does not exist, does not have the format of its suffix, is truncated, holds
-            no weights or other things than numbers, or would take far more space in memory than on disk.
+        FileError: (a ValueError) The file does not exist, does not have the format of its suffix, is truncated, has
+            no weights, has something besides numbers, or would take far more space in memory than on disk.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/attention.npz"
@@ -64,19 +64,19 @@ def read_file(path: str | Path) -> Weights:
 
 
 def write_file(path: str | Path, weights: Mapping[str, Any], layer: str | None = None) -> None:
-    """Write arrays by name to a file, atomically.
+    """Write arrays to a file under their names, atomically.
 
     Args:
-        path: File with one of the suffixes above, except `.keras`, which holds a model too. An existing file is
-            replaced.
-        weights: Arrays of numbers by name. For `.weights.h5`, the names are those of one layer of Keras or kmha, or of
-            several layers, each with a name and a slash before it; `Model.load_weights` of a model of just these
-            layers can then load the file.
-        layer: Keras' name of the layer in `.weights.h5` files, such as "grouped_query_attention"; needed if the names
-            fit several layers.
+        path: File with one of the suffixes above, except `.keras`, which also contains a model. An existing file
+            is replaced.
+        weights: Arrays of numbers, keyed by name. In `.weights.h5`, the names are those of one layer of Keras or kmha,
+            or of several layers, with the layer's name and a slash before each. `Model.load_weights` can then load the
+            file into a model of just these layers.
+        layer: Keras' name of the layer in `.weights.h5` files, such as "grouped_query_attention". It is needed if
+            the names fit several layers.
 
     Raises:
-        FileError: (a ValueError) The file cannot be written there or in that format, or these are not weights.
+        FileError: (a ValueError) The file cannot be written there or in that format, or `weights` are not numbers.
     """
     path = Path(path)
     suffix = _suffix(path, WRITABLE, "written")
@@ -121,7 +121,7 @@ def _explained(path: Path, suffix: str) -> Iterator[None]:
         raise FileError(f"{path}: {error}") from None
     except PermissionError:
         raise FileError(f"{path} cannot be read: permission denied.") from None
-    except (Exception, MemoryError) as error:  # on untrusted bytes, parsers raise all kinds
+    except (Exception, MemoryError) as error:  # on untrusted bytes, parsers can raise any error
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileError(
             f"{path} cannot be read as {suffix}: {first[:200]} The file is truncated, damaged, or of another kind."
@@ -146,7 +146,7 @@ def _read_npz(path: Path) -> Weights:
 
 
 def _read_npy(entry: zipfile.ZipInfo, member: Any) -> np.ndarray:
-    """Read an array, after its header was checked: it may declare objects, or more bytes than there are."""
+    """Read an array after checking its header, which may declare objects, or more bytes than there are."""
     version = np.lib.format.read_magic(member)
     read_header: Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]] = (
         np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -195,7 +195,7 @@ def _write_safetensors(weights: Weights) -> bytes:
 
 # Training checkpoints keep the weights of the model under one of these keys, beside the state of the optimizer.
 _WITHIN = ("state_dict", "model_state_dict", "model_state", "model", "module", "weights")
-_NESTED = 4  # levels of such keys
+_NESTED = 4  # maximum depth of such keys
 
 
 def _read_torch(path: Path) -> Weights:

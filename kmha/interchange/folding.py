@@ -21,17 +21,17 @@ REASONS = {
 
 
 def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str]]:
-    """Return canonical weights that all have a place in the layout, and notes about the weights that had none.
+    """Return canonical weights that all have a place in the layout, and notes about the weights that had no place.
 
     Args:
         weights: Weights in the canonical layout.
-        layout: Layout that they are converted to.
+        layout: Layout to convert to.
         fold: If True, weights without a place are folded into others where that is exact: a key bias is dropped, a
             value bias moves into the output bias, and key and value heads that several queries share are repeated. A
             bias of zeros is always left out, and a scale that is a power of two is always folded.
 
     Raises:
-        LayoutError: Weights have no place and are not folded; the message lists them with the reasons.
+        LayoutError: Weights have no place and are not folded.
     """
     fitted, notes, reasons = dict(weights), [], defaultdict(list)
     for attention in attentions(weights):
@@ -50,14 +50,14 @@ def fit(weights: Weights, layout: Layout, fold: bool) -> tuple[Weights, list[str
 
 
 def attentions(weights: Weights) -> Iterator[str]:
-    """Yield the prefix of each attention's paths, with its slash: "", or "layer_0/self_attention/"."""
+    """Yield the prefix of each attention layer's paths, with its slash: "" or "layer_0/self_attention/"."""
     for path in weights:
         if path == "query/kernel" or path.endswith("/query/kernel"):
             yield path.removesuffix("query/kernel")
 
 
 def _folded(weights: Weights, path: str, layout: Layout, fold: bool) -> str | None:
-    """Fold a weight into others in place and return a note; return None if that is not exact or not wanted."""
+    """Fold a weight into others in place and return a note, or return None if folding is not exact or not wanted."""
     if path.rsplit("/", 1)[-1] in ("bias", "beta") and not np.any(weights[path]):
         return f"`{path}` is left out, because all of it is zero."
     attention = "/".join([*path.split("/")[:-2], ""])
@@ -83,7 +83,7 @@ def _move_value_bias(weights: Weights, attention: str) -> None:
 
 
 def _repeat_heads(weights: Weights, attention: str, layout: Layout, fold: bool) -> list[str]:
-    """Repeat shared key and value heads, one for each query head, if the layout cannot share them."""
+    """Repeat shared key and value heads until each query head has its own, if the layout cannot share them."""
     heads, groups = (len(weights.get(f"{attention}{role}/kernel", ())) for role in ("query", "key"))
     place = layout.entry_of(f"{attention}key/kernel")
     can_share = place is not None and ("G",) in place[0].pattern.canonical
@@ -103,7 +103,7 @@ def _repeat_heads(weights: Weights, attention: str, layout: Layout, fold: bool) 
 
 
 def scales(weights: Weights) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield path and value of `query/scale` for every attention, in a layout that does not divide its logits by √O."""
+    """Yield path and value of `query/scale` for every attention layer, if the layout does not divide logits by √O."""
     for attention in attentions(weights):
         yield f"{attention}query/scale", np.sqrt(np.float64(weights[f"{attention}query/kernel"].shape[-1]))
 

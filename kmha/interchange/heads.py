@@ -20,10 +20,10 @@ def split_heads(kernel: Any, num_heads: int, axis: int = -1) -> list[np.ndarray]
     Args:
         kernel: Kernel (I, H·O), output kernel (H·O, E) with `axis=0`, or bias (H·O,).
         num_heads: Number of heads (H).
-        axis: Axis of the heads.
+        axis: Axis to split into heads.
 
     Returns:
-        H arrays (I, O), or (O, E) with `axis=0`, or (O,); views of `kernel`.
+        H kernels (I, O), output kernels (O, E) or biases (O,). They are views of `kernel`.
 
     Raises:
         LayoutError: The axis cannot be divided into H heads of one size.
@@ -44,14 +44,14 @@ def split_heads(kernel: Any, num_heads: int, axis: int = -1) -> list[np.ndarray]
 
 
 def join_heads(kernels: Sequence[Any], axis: int = -1) -> np.ndarray:
-    """Join h kernels into one big kernel; the inverse of `split_heads`.
+    """Join h kernels into one big kernel. This is the inverse of `split_heads`.
 
     Args:
-        kernels: H arrays (I, O), or (O, E) with `axis=0`, or (O,).
-        axis: Axis of the heads in the result.
+        kernels: H kernels (I, O), output kernels (O, E) with `axis=0`, or biases (O,).
+        axis: Axis along which to join the heads.
 
     Returns:
-        (I, H·O), or (H·O, E), or (H·O,).
+        Kernel (I, H·O), output kernel (H·O, E), or bias (H·O,).
 
     Raises:
         LayoutError: There are no kernels, or they have different shapes.

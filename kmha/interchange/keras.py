@@ -19,18 +19,18 @@ from kmha.interchange.layouts.keras import BUILTIN
 
 
 def from_builtin(weights: Mapping[str, Any]) -> Weights:
-    """Convert weights of the built-in layer, by name, to the canonical layout.
+    """Convert weights of the built-in layer, keyed by name, to the canonical layout.
 
     Raises:
-        LayoutError: A name is missing or unexpected, or a shape does not fit.
+        LayoutError: A name is missing or unexpected, or a shape is wrong.
     """
     return mapping.read(weights, BUILTIN, None)[0]
 
 
 def to_builtin(weights: Mapping[str, Any]) -> Weights:
-    """Convert weights in the canonical layout, by name, to that of the built-in layer.
+    """Convert weights in the canonical layout, keyed by name, to the built-in layer's layout.
 
     Raises:
-        LayoutError: A name is missing or unexpected, or a shape does not fit.
+        LayoutError: A name is missing or unexpected, or a shape is wrong.
     """
     return mapping.write(weights, BUILTIN)[0]

@@ -1,9 +1,9 @@
 """Read and write `.weights.h5` and `.keras` without Keras: no layer is built, and no code from a file is run.
 
-In a file, Keras numbers the variables of every layer, `layers/dense/vars/0`, under the attributes that hold the layers,
-and stores each layer's name as an attribute beside them. Here they get the names that they have in Keras, such as
-`dense/kernel`, from the stored names and from the variable names of that kind of layer. Old files (Keras 2, TensorFlow
-Addons) contain the names themselves. The optimizer's state and the seeds of dropout are left out.
+In a file, Keras numbers the variables of every layer under the attribute that holds the layer: `layers/dense/vars/0`.
+Beside them, it stores the layer's name. Here the variables get the names that they have in Keras, such as
+`dense/kernel`: the stored name of the layer, and the name that such a layer gives to the variable. Old files (Keras 2,
+TensorFlow Addons) contain the names themselves. The optimizer's state and the seeds of dropout are left out.
 """
 
 import dataclasses
@@ -27,9 +27,9 @@ _MEMBER = "model.weights.h5"
 _NO_WEIGHTS = {"optimizer", "compile_metrics", "_compile_metrics", "_loss_tracker", "_metrics", "optimizer_weights"}
 _SEEDS = "seed_generator"
 _CHUNKED = 1000  # the factor by which HDF5 compresses zeros; Keras itself compresses nothing
-_DEPTH = 64  # levels of groups
+_DEPTH = 64  # maximum depth of nested groups
 
-# The attribute of an attention layer that holds the projection of this name.
+# The name of each projection, and the attribute of an attention layer that refers to it.
 _PROJECTIONS = {
     "query": "query_dense",
     "key": "key_dense",
@@ -69,7 +69,7 @@ LAYERS = tuple(dict.fromkeys(layer for layer, _ in _LAYERS))
 
 
 def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> Weights:
-    """Read the variables of an HDF5 file that Keras wrote; `noted` has layers' names by path if the file lacks them."""
+    """Read the variables of an HDF5 file that Keras wrote. If it lacks layer names, `noted` has them, keyed by path."""
     with _h5py().File(path, "r") as file:
         datasets = dict(_datasets(file, ""))
         legacy = "layer_names" in file.attrs or "model_weights" in file
@@ -79,7 +79,7 @@ def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> 
 
 
 def read_keras(path: Path) -> Weights:
-    """Read the variables of a `.keras` archive, by name."""
+    """Read the variables of a `.keras` archive, keyed by name."""
     with zipfile.ZipFile(path) as archive:
         members = {entry.filename: entry for entry in archive.infolist()}
         for needed in (_MEMBER, "config.json"):
@@ -91,7 +91,7 @@ def read_keras(path: Path) -> Weights:
 
 
 def dump(weights: Weights, layer: str | None = None) -> bytes:
-    """Return the bytes of a `.weights.h5` file for `Model.load_weights` of a model of these layers."""
+    """Return the bytes of a `.weights.h5` file that `Model.load_weights` can load into a model of these layers."""
     buffer = io.BytesIO()
     with _h5py().File(buffer, "w") as file:
         for name, place in places(weights, layer).items():
@@ -109,7 +109,7 @@ def _h5py() -> Any:
 
 
 def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield all datasets below a group by their path; links out of the file and circles are errors."""
+    """Yield the path of each dataset below a group, and the dataset. Raise a FileError for links and circles."""
     h5py = _h5py()
     if depth > _DEPTH:
         raise FileError(f"`{path[:80]}` is nested deeper than {_DEPTH} groups. No model is.")
@@ -127,7 +127,7 @@ def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return a key that sorts `dense_2` before `dense_10`."""
+    """Return a sort key that puts `dense_2` before `dense_10`."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -151,7 +151,7 @@ def _array(dataset: Any, path: str) -> np.ndarray:
 
 
 def _text(item: Any, name: str) -> str | None:
-    """Return a text attribute; HDF5 crashes if it reads one that damage has given another type."""
+    """Return a text attribute, or None if a damaged file gives it another type, on which HDF5 would crash."""
     if name not in item.attrs:
         return None
     noted = item.attrs.get_id(name)
@@ -160,7 +160,7 @@ def _text(item: Any, name: str) -> str | None:
 
 
 def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths of datasets by name; the names are as short as they can be without becoming equal."""
+    """Return the paths of datasets, keyed by the shortest names that are unique."""
     groups: dict[str, list[str]] = {}
     for path in datasets:
         group, _, number = path.rpartition("/")
@@ -181,7 +181,7 @@ def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> 
 
 
 def _labels(file: Any, group: str, noted: Mapping[str, str]) -> list[str]:
-    """Return the names of the layers on the way to a group; a container such as `layers` has no name."""
+    """Return the names of the layers on the path to a group. A container such as `layers` has no name."""
     labels, parts = [], group.split("/") if group else []
     for depth in range(1, len(parts) + 1):
         path = "/".join(parts[:depth])
@@ -203,7 +203,7 @@ def _without_the_only_layer(names: dict[str, str]) -> dict[str, str]:
 
 
 def _legacy_names(datasets: Mapping[str, Any]) -> dict[str, str]:
-    """Return names and paths for a file of Keras 2, whose paths contain the names: `layer/layer/kernel:0`."""
+    """Return the paths in a file of Keras 2, keyed by the names that they contain: `layer/layer/kernel:0`."""
     names = {}
     for path in datasets:
         parts = re.sub(r":\d+$", "", path.removeprefix("model_weights/")).split("/")
@@ -212,7 +212,7 @@ def _legacy_names(datasets: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _noted(config: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield path and name of the layers in a model's config; no layer is built from it."""
+    """Yield the path and the name of each layer in a model's config, without building a layer."""
     inner = config.get("config") if isinstance(config, dict) else None
     layers = inner.get("layers") if isinstance(inner, dict) else None
     if not isinstance(layers, list):
@@ -230,7 +230,7 @@ def _noted(config: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _snake(name: str) -> str:
-    """Return Keras' group name of a class: "multi_head_attention" for "MultiHeadAttention"."""
+    """Return the group name that Keras gives to a class: "multi_head_attention" for "MultiHeadAttention"."""
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
@@ -263,17 +263,17 @@ def variable_names(kinds: Iterable[str], shapes: Sequence[tuple[int, ...]]) -> l
 class Place:
     """The place in a file where Keras looks for a variable."""
 
-    groups: tuple[tuple[str, str], ...]  # on the way to the variable's layer, each with the name of its layer
-    number: int  # of the variable in the layer
+    groups: tuple[tuple[str, str], ...]  # on the path to the variable's layer, each with the name of its layer
+    number: int  # index of the variable in the layer
 
     path = property(lambda self: "/".join((*(group for group, _ in self.groups), "vars", str(self.number))))
 
 
 def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
-    """Return the place in a file where Keras looks for each weight of one layer, or of several in their order.
+    """Return the place in a file where Keras looks for each weight of one layer, or of several layers in order.
 
-    The weights of several layers have their layer's name and a slash before them. `layer` is Keras' name of one layer;
-    `None` means that the names and shapes of the weights determine it.
+    With several layers, each weight's name begins with the layer's name and a slash. `layer` is Keras' name of a single
+    layer. If `layer` is `None`, the names and shapes of the weights determine the layer.
 
     Raises:
         FileError: The weights are not those of a known layer.
@@ -305,7 +305,7 @@ def places(weights: Weights, layer: str | None = None) -> dict[str, Place]:
 
 
 def with_shared_table(names: dict[str, str]) -> dict[str, str]:
-    """Rename a shared embedding: Keras stores it with the decoder, kmha's Transformer names it after the encoder."""
+    """Rename a shared embedding, which Keras stores with the decoder and kmha's Transformer names after the encoder."""
     theirs, ours = (f"{side}/embedding/embeddings" for side in ("decoder", "encoder"))
     if theirs in names and ours not in names and "encoder/layer1/mha/query/kernel" in names:
         return {ours if name == theirs else name: path for name, path in names.items()}
@@ -313,7 +313,7 @@ def with_shared_table(names: dict[str, str]) -> dict[str, str]:
 
 
 def numbered(kind: str, used: dict[str, int]) -> str:
-    """Return the next name of a kind of layer, as Keras counts them; `used` keeps the counts.
+    """Return the next name of a kind of layer, counted as Keras does. `used` keeps the counts.
 
     >>> used = {}
     >>> numbered("dense", used), numbered("dense", used)
@@ -365,7 +365,7 @@ def _groups(parts: Sequence[str], kind: str) -> list[str]:
     attributes = [_PROJECTIONS.get(part, part) for part in parts]
     if kind == "grouped_query_attention":
         return [part if part.startswith("_") else f"_{part}" for part in attributes]
-    if kind.startswith("transformer_"):  # KerasHub's decoder has attributes whose names differ from those of the layers
+    if kind.startswith("transformer_"):  # KerasHub's decoder names its attributes differently from its layers
         return ["_" + re.sub(r"_attention$", "_attention_layer", attributes[0]), *attributes[1:]]
     if kind in ("encoder", "decoder", "transformer"):
         side = kind if kind != "transformer" else parts[0]

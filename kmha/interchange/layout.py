@@ -1,18 +1,18 @@
-"""The table that describes a layout: which foreign name holds which canonical weight, and how its axes are ordered.
+"""The table that describes a layout: which canonical weight each foreign name holds, and how the axes are ordered.
 
-- The left side of a pattern (`axes.py`) has the foreign axes, the right side the canonical ones, which `canonical.py`
-  lists by path. A letter has one size within a *scope*: one attention, one feed-forward network, one normalization.
+- The left side of a pattern (`axes.py`) has the foreign axes. The right side has the canonical axes, which
+  `canonical.py` lists. A letter has one size in a *scope*: an attention layer, a feed-forward network, a normalization.
   `num_heads` gives H where the shapes do not determine it.
 - **Numbered layers** have a lower-case letter in braces, the same on both sides: "layers.{n}.fc.weight" and
-  "encoder/layer_{n}/…"; `{n+1}` counts from one. Two separate counts (encoder and decoder) take two letters.
+  "encoder/layer_{n}/…"; `{n+1}` counts from one. Two separate counts (encoder and decoder) need two letters.
 - **A matrix per head** has a capital letter in the foreign name: "heads.{H}.query.weight" with "H O I -> H I O" stands
   for the matrices (O, I) of all heads, stacked on the axis H.
-- **Packed** arrays name the roles that they hold, on the axis P: "in_proj_weight", "{P}/kernel",
+- **Packed** arrays have several roles on the axis P. The entry names these roles: "in_proj_weight", "{P}/kernel",
   "(P H O) I -> P H I O", with packed=("query", "key", "value").
 - **Optional** entries belong to groups: with `optional="bias"`, either all entries of that group are present or none.
   An entry of several groups is present if all its groups are. If the weights lack a bias, or a norm's beta, that the
-  layout requires, it is written as zeros, and the notes say so.
-- **Tied weights** are two entries with the same path; reading checks that they are equal.
+  layout requires, kmha writes zeros instead, and the notes say so.
+- **Tied weights** are two entries with the same path. Reading checks that the arrays are equal.
 - `Constant`, `Ignored` and `Refused` are names that hold no weight. A `Rule` says which sizes must agree, and why.
 
 `at` assembles blocks from the entries of their parts.
@@ -39,7 +39,7 @@ class Template:
     text: str
 
     def match(self, name: str, anywhere: bool = False) -> dict[str, int | str] | None:
-        """Return the values of the braces in `name`, or None; with `anywhere`, the name may have a prefix."""
+        """Return the values of the braces in `name`, or None. With `anywhere`, the name may have a prefix."""
         found = (self._regex.search if anywhere else self._regex.fullmatch)(name)
         if found is None:
             return None
@@ -47,7 +47,7 @@ class Template:
         return None if any(isinstance(value, int) and value < 0 for value in values.values()) else values
 
     def fill(self, values: Mapping[str, int | str]) -> str:
-        """Return the name with the braces filled in; braces without a value stay."""
+        """Return the name with the braces filled in. Braces without a value stay."""
 
         def filled(found: re.Match[str]) -> str:
             value = values.get(found[1], found[0])
@@ -74,7 +74,7 @@ class Template:
 
 @functools.cache
 def template(text: str) -> Template:
-    """Return the template of a text, from a cache."""
+    """Return the cached template of a text."""
     return Template(text)
 
 
@@ -83,15 +83,15 @@ _FIELD = r"\{(\w)(?:\+(\d+))?\}"
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A foreign name, or one per layer or head, and the canonical weight that it holds.
+    """A foreign name, or one name per layer or head, and the canonical weight that it holds.
 
     Attributes:
         name: Foreign name, with numbers in braces.
         path: Canonical path.
-        axes: Pattern, "foreign -> canonical".
+        axes: Pattern of the axes, "foreign -> canonical".
         optional: Group or groups that the entry belongs to.
         packed: Roles that `{P}` in the path stands for, in their order on the axis P.
-        why: Reason for the layout's sizes; errors quote it if the weights do not fit.
+        why: Reason for the layout's sizes. Errors quote it if the weights have other sizes.
     """
 
     name: str
@@ -116,9 +116,9 @@ class Constant:
 
     Attributes:
         name: Foreign name.
-        axes: Its axes, such as "(H O)".
-        scope: Canonical path of the part in which the letters have their sizes, such as "self_attention".
-        value: Value of every element; weights with any other value are refused.
+        axes: Axes of its array, such as "(H O)".
+        scope: Canonical path of the part that determines the sizes of the letters, such as "self_attention".
+        value: Value of every element. Weights with any other value are refused.
         why: Reason why no other value can be represented.
         optional: As in `Entry`.
     """
@@ -137,7 +137,7 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True)
 class Ignored:
-    """A name that may be present and holds no weight, such as a buffer with a mask; it is left out, with a note."""
+    """A name that may be present and holds no weight, such as a buffer with a mask. A note says that it is left out."""
 
     name: str
     why: str
@@ -173,12 +173,12 @@ class Layout:
 
     Attributes:
         name: Name for `convert` and the command line.
-        says: One line: which layers have this layout, and how it differs from others.
+        says: Line that says which layers have this layout, and how it differs from others.
         items: Entries and constants of the layout, and names that hold no weight.
         rules: Sizes that must agree.
-        refusals: Why the layout cannot hold certain canonical weights. The keys are the ends of their paths
-            ("gate/kernel").
-        unscaled: True if the layer does not divide its logits by √O; conversions then rescale the query.
+        refusals: Reasons why the layout cannot hold certain canonical weights, keyed by the end of the path,
+            such as "gate/kernel".
+        unscaled: True if the layer does not divide its logits by √O. Conversions then rescale the query.
         note: Sentence to add to the notes of every conversion from this layout.
         keras_layer: The layer's name in Keras files, for a layout whose weight names fit several layers.
     """

@@ -17,13 +17,13 @@ from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, t
 Indices = tuple[tuple[str, int], ...]
 Key = tuple[Entry | Constant, Indices]
 Sizes = dict[str, axes.Sizes]
-# Zeros can replace a missing weight of these names without changing the result.
+# If a weight whose name ends like this is missing, zeros have the same effect.
 _ZERO_FILLED = ("/bias", "/beta")
 
 
 @dataclasses.dataclass
 class _Arranged:
-    """Foreign arrays by entry and layer, and by head if an entry has one name per head."""
+    """Foreign arrays, keyed by entry and layer, and then by head (0 unless the entry has one name per head)."""
 
     arrays: dict[Key, dict[int, np.ndarray]]
     notes: list[str]
@@ -48,13 +48,13 @@ def read(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> t
 
 
 def plan(weights: Mapping[str, Any], layout: Layout, num_heads: int | None) -> tuple[_Arranged, Sizes]:
-    """Assign the arrays to entries and solve for the sizes by scope; only names and shapes are read."""
+    """Assign the arrays to entries, and solve for the sizes in each scope. Only names and shapes are read."""
     found = find(weights, layout)
     return found, sizes(layout, found, num_heads)
 
 
 def find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
-    """Assign each array to an entry of the layout by its name; raise a LayoutError if any are missing or unexpected."""
+    """Assign each array to an entry of the layout by name. Raise a LayoutError if names are missing or unexpected."""
     found = _find(weights, layout)
     active = {group for item, _ in found.arrays for group in item.groups}
     expected = entries_for(layout, active, counts([indices for _, indices in found.arrays]))
@@ -89,9 +89,9 @@ def _find(weights: Mapping[str, Any], layout: Layout) -> _Arranged:
 
 
 def counts(found: Collection[Indices]) -> dict[str, int]:
-    """Return the number of layers by the letter that counts them.
+    """Return the number of layers for each letter that counts layers.
 
-    A name can contain any number, so the result is at most one more than the number of names found.
+    A name can contain any number, so a count is limited to one more than the number of names found.
     """
     largest: dict[str, int] = {}
     for indices in found:
@@ -101,7 +101,7 @@ def counts(found: Collection[Indices]) -> dict[str, int]:
 
 
 def entries_for(layout: Layout, active: set[str], layers: Mapping[str, int]) -> Iterator[Key]:
-    """Yield the entries and constants whose groups are active, for every layer, or at least for the first."""
+    """Yield the entries and constants whose groups are active, for every layer, but at least for the first layer."""
     for item in layout.items:
         if isinstance(item, Entry | Constant) and active.issuperset(item.groups):
             numbers = ([(letter, number) for number in range(layers.get(letter, 1))] for letter in item.indices)
@@ -116,7 +116,7 @@ def _missing(key: Key, arrays: Mapping[int, np.ndarray]) -> list[str]:
 
 
 def _fact(key: Key, arrays: Mapping[int, np.ndarray]) -> axes.Fact:
-    """Return the equation for the shape of an entry's arrays, with one array per head stacked."""
+    """Return the equation for the shape of an entry's array. Arrays of single heads are stacked first."""
     item, indices = key
     if isinstance(item, Constant):
         return axes.Fact(item.names.fill(dict(indices)), axes.parse_side(item.axes), arrays[0].shape)
@@ -138,7 +138,7 @@ def scope_in(key: Key) -> str:
 
 
 def sizes(layout: Layout, found: _Arranged, num_heads: int | None) -> Sizes:
-    """Return the sizes of the letters by scope; raise a LayoutError if one does not fit or `num_heads` is needed."""
+    """Return the sizes of the letters in each scope. Raise a LayoutError if sizes conflict or `num_heads` is needed."""
     if num_heads is not None and (not isinstance(num_heads, int | np.integer) or num_heads < 1):
         raise LayoutError(f"`num_heads` must be a positive integer. Received: {num_heads!r}.")
     by_scope: dict[str, list[axes.Fact]] = defaultdict(list)
@@ -246,7 +246,7 @@ def _paths_of(key: Key) -> list[str]:
 
 
 def _canonical_sizes(keys: list[Key], canonical: Weights, layout: Layout) -> tuple[Sizes, dict[str, np.dtype]]:
-    """Return the sizes of the letters and the dtype, by scope."""
+    """Return the sizes of the letters, and the dtype, for each scope."""
     facts: dict[str, list[tuple[axes.Fact, Entry]]] = defaultdict(list)
     dtypes: dict[str, np.dtype] = {}
     for key in keys:
@@ -267,7 +267,7 @@ def _canonical_sizes(keys: list[Key], canonical: Weights, layout: Layout) -> tup
 
 
 def _axes_of_one(key: Key) -> axes.Axes:
-    """Return the canonical axes of a weight, without P."""
+    """Return the canonical axes of a single weight, without the axis P of a packed array."""
     return tuple(axis for axis in key[0].pattern.canonical if axis != ("P",)) if isinstance(key[0], Entry) else ()
 
 

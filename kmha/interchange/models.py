@@ -22,17 +22,17 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
     The new model has the same layers, names, weights, dtypes, `trainable` flags and states of dropout's seeds. It gives
     the same outputs to rounding (1e-5 in float32), in training too. A compiled model is compiled again with the same
     settings, and a layer that is used more than once stays one layer. The given model does not change. The state of the
-    optimizer is not carried over, because it has the shapes of the old kernels.
+    optimizer is not copied, because it has the shapes of the old kernels.
 
     Args:
-        model: Built `keras.Sequential` or functional `keras.Model`; it may contain further models of this kind.
+        model: Built `keras.Sequential` or functional `keras.Model`. It may contain other such models.
             `GroupedQueryAttention`, subclasses of the two attention layers and all other layers stay as they are.
         to: "kmha" for `kmha.MultiHeadAttention`, "keras" for `keras.layers.MultiHeadAttention`.
 
     Raises:
         ValueError: There is nothing to convert; an attention layer is an attribute of another layer or model, whose
             code cannot be rewritten; a layer is quantized or has LoRA weights; or the two layers are known to give
-            different numbers for a call (README, "Where kmha differs"). The message names the layer and the remedy.
+            different numbers for a call (README, "Where kmha differs").
 
     Warns:
         UserWarning: A layer makes a mask, as `Embedding(mask_zero=True)` does. The built-in attention removes the mask
@@ -53,7 +53,7 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
         raise ValueError(f"`to` must be 'kmha' or 'keras'. Received: {to!r}.")
     [source] = (layer for name, layer in _LAYERS.items() if name != to)
     check_convertible(model, source, to)
-    pairs: dict[int, tuple[Any, Any]] = {}  # by identity, so that a shared layer is cloned once
+    pairs: dict[int, tuple[Any, Any]] = {}  # keyed by identity, so that a shared layer is cloned only once
 
     def clone(layer: Any) -> Any:
         if id(layer) not in pairs:
@@ -75,7 +75,7 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
 
 
 def _clone_graph(model: Any, clone: Callable[[Any], Any]) -> Any:
-    """Clone a model with other layers. It is compiled later, once the weights of its layers are set."""
+    """Clone a model with the layers that `clone` returns. The new model is compiled later, when its weights are set."""
     compiled, model.compiled = model.compiled, False
     try:
         made = keras.models.clone_model(model, _inputs_like(model), clone)
@@ -92,7 +92,7 @@ def _clone_graph(model: Any, clone: Callable[[Any], Any]) -> Any:
 
 
 def _inputs_like(model: Any) -> Any:
-    """Return inputs like the model's; Keras itself would give them new names."""
+    """Return new inputs with the names of the model's inputs. Keras itself would rename them."""
     if isinstance(model, keras.Sequential):
         return None
     layers = keras.tree.map_structure(lambda x: x._keras_history.operation, model.input)
@@ -161,7 +161,7 @@ def _copy_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
 
 
 def _counterparts(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a layer and its sublayers with their counterparts; for attention, only the sublayers with weights."""
+    """Yield a layer and its sublayers with their counterparts. For attention, yield only sublayers with weights."""
     if type(layer) is source:
         by_name = {inner.name: inner for inner in made._layers if inner.weights}
         yield layer, made
@@ -200,7 +200,7 @@ def is_graph(layer: Any) -> bool:
 
 
 def layers_of(model: Any) -> list[Any]:
-    """Return the layers of a graph and of the graphs inside it, each once."""
+    """Return the layers of a graph and of the graphs inside it, without duplicates."""
     found: dict[int, Any] = {}
     for layer in model.layers:
         found |= {id(inner): inner for inner in (layers_of(layer) if is_graph(layer) else [layer])}
@@ -243,7 +243,7 @@ def makes_mask(layer: Any) -> bool:
 
 
 def attributes(layer: Any, source: type, seen: frozenset[int] = frozenset()) -> Iterator[str]:
-    """Yield the attributes of a layer that hold layers of exactly this class: ".blocks[0].attention"."""
+    """Yield the names of attributes that hold layers of exactly this class: ".blocks[0].attention"."""
     seen |= {id(layer)}
     if is_graph(layer):
         held = {f".get_layer({inner.name!r})": inner for inner in layer.layers}

@@ -1,4 +1,4 @@
-"""Recognise the layouts that weights can have, by their names and shapes."""
+"""Recognise the layouts that weights can have, from the names and shapes of the weights."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ from kmha.interchange.errors import LayoutError, listed
 from kmha.interchange.layout import Layout
 from kmha.interchange.registry import LAYOUTS
 
-# The largest number of heads that is tried if the shapes do not determine it; no model has more.
+# Maximum number of heads to try if the shapes do not determine the number. No model has more.
 MOST_HEADS = 256
 
 
@@ -23,7 +23,7 @@ class Reading:
     Attributes:
         layout: Name of the layout.
         prefix: Prefix of all names that is not part of the layout.
-        heads: Numbers of heads that fit: one if the shapes determine it, several if `num_heads` has to.
+        heads: Possible numbers of heads: one number if the shapes determine it, several if `num_heads` is needed.
         same_as: Names of other layouts that read these weights in the same way.
     """
 
@@ -40,11 +40,11 @@ class Reading:
 
 
 def recognize(weights: Mapping[str, Any], num_heads: int | None = None) -> list[Reading]:
-    """Return all readings of the weights that would compute different things; none if no layout fits.
+    """Return all readings of the weights that give different results. The list is empty if no layout fits.
 
     Args:
-        weights: Arrays by name; anything that `numpy.asarray` takes.
-        num_heads: Number of heads (H), if it is known; this excludes readings.
+        weights: Arrays, or anything else that `numpy.asarray` takes, keyed by name.
+        num_heads: Number of heads (H), if known. This excludes readings with other numbers.
 
     >>> kernels = {f"{role}/kernel": np.ones((3, 4, 5)) for role in ("query", "key", "value")}
     >>> kernels["attention_output/kernel"] = np.ones((3, 5, 7))
@@ -70,7 +70,7 @@ def the_reading(weights: Mapping[str, Any], num_heads: int | None = None) -> Rea
     """Return the only reading of the weights.
 
     Raises:
-        LayoutError: No layout fits (the message says why the nearest does not), or several do.
+        LayoutError: No layout fits, or several do.
     """
     readings = recognize(weights, num_heads)
     if not readings:
@@ -90,7 +90,7 @@ def without_prefix(weights: Mapping[str, Any], layout: Layout) -> dict[str, Any]
 
 
 def _unprefixed(weights: Mapping[str, Any], layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the prefixes that all names share, shortest first. Without them, the first name belongs to the layout."""
+    """Yield shared prefixes, shortest first, and the weights without them. The first name then matches the layout."""
     first = next(iter(weights), "")
     prefixes = set()
     for item in layout.items:
@@ -112,7 +112,7 @@ def _fitting(arrays: Mapping[str, np.ndarray], layout: Layout, num_heads: int | 
 
 
 def _fitting_heads(weights: Mapping[str, np.ndarray], layout: Layout, num_heads: int | None) -> tuple[int, ...] | None:
-    """Return the numbers of heads that fit; `None` if the weights cannot be read, () if the layout has no heads."""
+    """Return the possible numbers of heads, `None` if the weights cannot be read, or () if the layout has no heads."""
     try:
         found = mapping.find(weights, layout)
     except LayoutError:
@@ -145,7 +145,7 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:
-    """Return the error of the layout that knows the most of the names."""
+    """Return the error of the layout that knows more of the names than any other layout."""
     known = {
         name: sum(any(item.names.match(w, True) is not None for item in layout.items) for w in weights)
         for name, layout in LAYOUTS.items()

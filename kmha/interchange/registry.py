@@ -24,7 +24,7 @@ LAYOUTS: dict[str, Layout] = _collected()
 
 
 def find(layout: str | Layout) -> Layout:
-    """Return the layout with a name; a `Layout` is returned as it is.
+    """Return the layout with this name. A `Layout` is returned unchanged.
 
     Raises:
         LayoutError: No layout has this name.

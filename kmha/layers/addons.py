@@ -1,7 +1,7 @@
 """`MultiHeadAttention` with the signature, weights and call form of TensorFlow Addons' layer.
 
-TensorFlow Addons, at its end of life since May 2024, has a layer with (heads, in, head size) kernels that takes a list
-`[query, key, value]`. Its users change one import:
+TensorFlow Addons reached its end of life in May 2024. Its layer has kernels (heads, in, head size) and takes a list
+`[query, key, value]`. Users of that layer change one import:
 
     from kmha.layers.addons import MultiHeadAttention   # was: from tensorflow_addons.layers import MultiHeadAttention
 
@@ -24,37 +24,38 @@ from kmha.layers import checks, masking
 class MultiHeadAttention(checks.CheckedLayer):
     """Multi-head attention over a list `[query, key, value]`, like `tensorflow_addons.layers.MultiHeadAttention`.
 
-    Weights, by name and in order: `query_kernel` (H, I, O), `key_kernel` (H, I, O), `value_kernel` (H, I, O),
+    The weights are, in order, `query_kernel` (H, I, O), `key_kernel` (H, I, O), `value_kernel` (H, I, O),
     `projection_kernel` (H, O, E), and `projection_bias` (E,). The projections of query, key and value have no biases.
-    Kernels are drawn directly into these shapes, as Addons does, which gives "glorot_uniform" a smaller scale than it
-    has in `kmha.MultiHeadAttention`.
+    As in Addons, the initializers draw kernels directly in these shapes. This gives "glorot_uniform" a smaller scale
+    than in `kmha.MultiHeadAttention`.
 
     Args:
         head_size: Head size (O).
         num_heads: Number of heads (H).
-        output_size: Output features (E); `None` means the value's width.
-        dropout: Probability with which a coefficient is dropped in training.
-        use_projection_bias: Add a bias in the output projection.
-        return_attn_coef: Also return the coefficients (the scores, as they are before the dropout).
+        output_size: Output features (E). `None` means as many as the value has.
+        dropout: Probability of dropping a coefficient in training.
+        use_projection_bias: Add a bias to the output projection.
+        return_attn_coef: Also return the coefficients, which are the scores before dropout.
         kernel_initializer: Initializer of all kernels.
         kernel_regularizer: Regularizer of all kernels.
         kernel_constraint: Constraint of all kernels.
-        bias_initializer: Initializer of the bias.
-        bias_regularizer: Regularizer of the bias.
-        bias_constraint: Constraint of the bias.
+        bias_initializer: Initializer of the output projection's bias.
+        bias_regularizer: Regularizer of this bias.
+        bias_constraint: Constraint of this bias.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: `[query, key]` or `[query, key, value]`: (…, T, I), (…, S, I) and (…, S, I), each with its own number of
-            features, and with any number of batch axes, including none. Without a value, the key is the value.
-        training: Drop coefficients.
-        mask: True (or 1) means attend: (T, S), (B, T, S) or (B, H, T, S); (T, S) or (H, T, S) for inputs without a
-            batch axis. Without a mask, the layer uses the masks that the inputs carry (Addons fails on them).
+        inputs: `[query, key]` or `[query, key, value]`, of shapes (…, T, I), (…, S, I) and (…, S, I). Each has its own
+            number of features. There may be any number of batch axes, including none. Without a value, the key is the
+            value.
+        training: Apply dropout.
+        mask: Mask (T, S), (B, T, S) or (B, H, T, S), where True (or 1) means attend. For inputs without a batch axis,
+            (T, S) or (H, T, S). Without a mask, the layer uses the masks that the inputs carry (Addons fails on these).
 
     Returns:
-        (…, T, E), and with `return_attn_coef` also the coefficients (…, H, T, S), of the compute dtype. Two things
-        differ from Addons. A row with nothing to attend to gives zeros, where Addons averages all values. And
-        `compute_output_shape` returns the true shape of the coefficients, where Addons returns (…, S, S).
+        The output (…, T, E), and with `return_attn_coef` also the coefficients (…, H, T, S). Both have the compute
+        dtype. Two things differ from Addons. A query with nothing to attend to gives zeros, where Addons averages all
+        values. And `compute_output_shape` returns the true shape of the coefficients, where Addons returns (…, S, S).
 
     Example:
 
@@ -139,7 +140,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return (output, folding.unfold_scores(coefficients, query, key)) if self.return_attn_coef else output
 
     def _call_without_batch(self, tensors: Any, training: bool | None, mask: Any) -> Any:
-        """Add a batch axis of size one, and remove it again. A mask (H, T, S) gets one, so as not to mean (B, T, S)."""
+        """Call the layer with a batch axis of size one. A mask (H, T, S) gets it too, so as not to mean (B, T, S)."""
         if _is_carried(mask):
             mask = [None if padding is None else ops.expand_dims(padding, 0) for padding in mask]
         elif mask is not None and len(mask.shape) == 3:
@@ -148,7 +149,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return tuple(x[0] for x in outputs) if self.return_attn_coef else outputs[0]
 
     def _joined(self, mask: Any, folding: Folding, query: Tensor, key: Tensor) -> Tensor:
-        """Return the mask for `attend`: the given mask, or the list of masks that the tensors carry."""
+        """Return the mask for `attend`, from `mask`: the caller's mask, or the list of masks that the inputs carry."""
         masks = {"attention_mask": mask, "name": "mask"}
         if _is_carried(mask):
             masks = dict(zip(("query_mask", "key_mask", "value_mask"), mask, strict=False))
@@ -156,7 +157,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return None if joined is None else folding.fold_mask(joined, query, key)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """Return the mask that the query carries: the output carries it too."""
+        """Return the mask that the query carries, for the output to carry."""
         return masking.carried(inputs[0])
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -175,7 +176,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return self.add_weight(name=name, shape=shape, **roles)
 
     def _three(self, inputs: Any, kind: str) -> tuple[Any, Any, Any]:
-        """Return query, key and value of a list of two or three. A value of `None` means the key."""
+        """Return query, key and value from a list of two or three. A value of `None` is replaced by the key."""
         is_list = isinstance(inputs, (list, tuple)) and len(inputs) in (2, 3)
         if not is_list or isinstance(inputs[0], int | None) or inputs[1] is None:
             raise ValueError(

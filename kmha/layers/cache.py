@@ -1,21 +1,22 @@
-"""The key/value cache: decoding one position at a time, at the cost of one position.
+"""The key/value cache, with which decoding a position costs one position instead of the whole sequence.
 
-The keys and values of self-attention at earlier positions never change. So each step only projects its own position and
-appends it. The keys and values of cross-attention are projected once, from `enc_output`. A cache is a dict of tensors,
-or of lists with one tensor for each decoder layer, so that it can be a loop variable:
+The keys and values of self-attention at earlier positions never change. So each step only projects its own position,
+and appends the key and the value. The keys and values of cross-attention are projected once, from `enc_output`. A cache
+is a dict of tensors, or of lists with one tensor for each decoder layer, so that it can be a loop variable:
 
 | entry | shape | meaning |
 | --- | --- | --- |
 | index | () | int32, number of decoded positions |
-| keys, values | (N, H, T, O) | self-attention; T grows by one with each step |
+| keys, values | (N, H, T, O) | self-attention, where T grows by one with each step |
 | cross_keys, cross_values | (B, H, S, O) | cross-attention |
-| projections | (D, 3·H·O), (3·H·O,) | kernels of self-attention side by side, and biases: one product a step |
-| queries | (D, H·O), (H·O,) | the same for the query of cross-attention |
+| projections | (D, 3·H·O), (3·H·O,) | kernels and biases of self-attention side by side, for one product per step |
+| queries | (D, H·O), (H·O,) | kernel and bias of the query of cross-attention |
 | mask | (B, 1, 1, S) | True where the source may be attended to |
-| final_kernel | (D, V) | tied embedding, transposed; `Transformer` adds it |
+| final_kernel | (D, V) | tied embedding, transposed, which `Transformer` adds |
 
-N is B or a multiple of it: beams, one after the other for each sentence. They share the `cross_keys` and `cross_values`
-of the sentence, which are not repeated. Decoding step by step gives the numbers of the full sequence, to rounding.
+N is the number of sequences. It is B or, with beams, a multiple of B: first all beams of the first sentence, and so on.
+The beams of a sentence share its `cross_keys` and `cross_values`, which are not repeated. Decoding step by step gives
+the same numbers as the full sequence, to rounding.
 """
 
 from typing import Any
@@ -38,7 +39,7 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
     Args:
         decoder: A built decoder.
         enc_output: Output of the encoder (B, S, D).
-        padding_mask: (B, S) or (B, 1, S), True means attend; or `None`.
+        padding_mask: Mask (B, S) or (B, 1, S) in which True means attend, or `None`.
         beams: Number of sequences to decode for each sentence (N / B).
 
     Raises:
@@ -63,9 +64,9 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
 
 
 def take(cache: Cache, rows: Tensor) -> Cache:
-    """Return the cache with the sequences `rows` (N,) instead of its own, as for beams that continue other beams.
+    """Return the cache after replacing its sequences by those at the indices `rows` (N,), as beam search requires.
 
-    A row must belong to the same sentence as the row that it replaces.
+    A sequence may only replace another sequence of the same sentence.
     """
     chosen = {name: [ops.take(x, rows, axis=0) for x in cache[name]] for name in ("keys", "values")}
     return {**cache, **chosen}
@@ -80,7 +81,7 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         cache: Cache from `start`, `take` or `step`.
 
     Returns:
-        (features (N, D), the cache including this position).
+        The features (N, D), and the cache including this position.
     """
     x = decoder._embed(ops.expand_dims(ids, 1), False, start=cache["index"])  # (N, 1, D)
     keys, values = [], []
@@ -104,7 +105,7 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
 def _append(
     mha: MultiHeadAttention, query: Tensor, keys: Tensor, values: Tensor, projection: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Self-attend from one position (N, 1, D) to itself and those before; also return keys and values including it."""
+    """Self-attend from one position (N, 1, D) to itself and earlier ones. Also return the extended keys and values."""
     if projection:
         size = mha.num_heads * mha.key_dim
         rows = ops.split(_product(query, *projection), (size, 2 * size), axis=-1)
@@ -120,7 +121,7 @@ def _append(
 def _attend_to_source(
     mha: MultiHeadAttention, query: Tensor, source: tuple[Tensor, ...], mask: Tensor, index: Tensor
 ) -> Tensor:
-    """Attend from (N, 1, D) to the source's keys and values; the beams of a sentence are its query positions."""
+    """Attend from (N, 1, D) to the source's keys and values, with the beams of a sentence as its query positions."""
     keys, values, projection = source
     if mha._sliding_window is not None:
         mask = masks.combine(mask, masks.window(1, ops.shape(keys)[2], mha._sliding_window, index))
@@ -145,7 +146,7 @@ def _heads_first(x: Tensor) -> Tensor:
 
 
 def _side_by_side(mha: MultiHeadAttention, *projections: Any) -> tuple[Tensor, ...]:
-    """Return the kernels and biases of `projections` side by side, for `_product`; () if they are quantized."""
+    """Return the kernels and biases of `projections` side by side, for `_product`. If they are quantized, return ()."""
     if any(one.quantization_mode is not None for one in projections):
         return ()
     kernels = [ops.reshape(ops.transpose(one.kernel, (1, 0, 2)), (one.kernel.shape[1], -1)) for one in projections]
@@ -157,7 +158,7 @@ def _side_by_side(mha: MultiHeadAttention, *projections: Any) -> tuple[Tensor, .
 
 
 def _product(x: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
-    """Multiply (N, 1, D) by a kernel (D, …), as one matrix product; return (N, …)."""
+    """Return (N, …), the matrix product of `x` (N, 1, D) and a kernel (D, …)."""
     rows = ops.matmul(ops.squeeze(x, 1), kernel)
     return rows if bias is None else ops.add(rows, bias)
 
@@ -178,7 +179,7 @@ def _attend(
 
 
 def _check(mha: MultiHeadAttention) -> MultiHeadAttention:
-    """Raise a ValueError if the layer overrides `_compute_attention`, which is not called here."""
+    """Raise a ValueError if the layer overrides `_compute_attention`, which the cache does not call."""
     if mha._overrides:
         raise ValueError(
             f"{mha.name}: {type(mha).__name__} overrides `_compute_attention`, which decoding with a cache does not "

@@ -1,4 +1,4 @@
-"""Checks of the layers' arguments, of what they are called with, and of the weights that they are given.
+"""Checks of the layers' constructor arguments, call arguments and weights.
 
 Every error names the layer and the rule, and says what was received and how to fix it.
 """
@@ -15,12 +15,12 @@ import keras
 
 from kmha.core.folding import Folding
 
-Shape = tuple[Any, ...]  # sizes, None where one is unknown
+Shape = tuple[Any, ...]  # sizes; None means unknown
 
-# The modules that serialize arguments of a layer, by the last word of their names.
+# The modules that serialize a layer's arguments, keyed by the last word of the arguments' names.
 _SERIALIZED = {"initializer": keras.initializers, "regularizer": keras.regularizers, "constraint": keras.constraints}
 
-# Arguments of torch.nn.MultiheadAttention. They mean the opposite of the most similar arguments of kmha's layer.
+# Arguments of torch.nn.MultiheadAttention. Each means the opposite of the most similar argument of kmha's layer.
 TORCH_NAMES = {
     "key_padding_mask": "True means ignore: pass `key_mask=~key_padding_mask` (True means attend).",
     "attn_mask": "True means ignore: pass `attention_mask=~attn_mask` (True means attend).",
@@ -28,7 +28,7 @@ TORCH_NAMES = {
 
 
 def invalid(layer: str, argument: str, expected: str, received: Any, fix: str) -> ValueError:
-    """Return the error for a wrong constructor argument; all constructors use this form."""
+    """Return the error for an invalid constructor argument, in the form that all constructors use."""
     return ValueError(
         f"{layer} received an invalid value for argument `{argument}`, expected {expected}. "
         f"Received: {argument}={received!r}. {fix}"
@@ -52,7 +52,7 @@ def rate(layer: str, argument: str, value: Any) -> float:
 
 
 def flag(layer: str, argument: str, value: Any, *, optional: bool = False) -> Any:
-    """Return `value` if it is a boolean, or `None` where that is allowed."""
+    """Return `value` if it is a boolean, or if it is `None` and `optional` is true."""
     if isinstance(value, bool) or (optional and value is None):
         return value
     allowed = "True, False or None" if optional else "True or False"
@@ -77,7 +77,7 @@ def seed(layer: str, value: Any) -> int | None:
 
 
 def output_shape(layer: str, value: Any) -> tuple[int, ...] | None:
-    """Return `value` as the sizes of the output's feature axes; `None` means the query's width."""
+    """Return `value` as the sizes of the output's feature axes. `None` means the query's width."""
     if value is None:
         return None
     sizes = (value,) if isinstance(value, numbers.Integral) else value
@@ -90,7 +90,7 @@ def output_shape(layer: str, value: Any) -> tuple[int, ...] | None:
 
 
 def attention_axes(layer: str, value: Any) -> tuple[int, ...] | None:
-    """Return `value` as a tuple of axes; `None` means all of them."""
+    """Return `value` as a tuple of axes. `None` means all of them."""
     if value is None:
         return None
     axes = (value,) if isinstance(value, numbers.Integral) else value
@@ -105,7 +105,7 @@ def _is_size(value: Any) -> bool:
 
 
 def config_of(layer: Any, layer_class: type, prefix: str = "", **others: Any) -> dict[str, Any]:
-    """Return the constructor arguments of `layer_class` for `get_config`: `others`, and attributes named like them."""
+    """Return the constructor arguments of `layer_class` for `get_config`, from `others` or the layer's attributes."""
     config = {}
     for name in _arguments(layer_class):
         value = others[name] if name in others else getattr(layer, prefix + name)
@@ -120,9 +120,9 @@ def _arguments(layer_class: Any) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def naming_unknown(layer_class: type, *more: str) -> Iterator[None]:
-    """Run Keras' own constructor, and make its error about an unknown argument name the most similar known one.
+    """Run Keras' own constructor. If it raises an error about an unknown argument, add the most similar known argument.
 
-    The known arguments are those of the class, and `more`.
+    The known arguments are those of the class, and those in `more`.
     """
     try:
         yield
@@ -132,7 +132,7 @@ def naming_unknown(layer_class: type, *more: str) -> Iterator[None]:
 
 
 def explain_unknown(error: Exception, known: Iterable[str]) -> Exception:
-    """Return `error`, with the most similar known name added if it is about an unknown argument."""
+    """Return `error`. If it is about an unknown argument, add the most similar name in `known`."""
     message = str(error)
     if "nrecognized keyword argument" not in message and "unexpected keyword argument" not in message:
         return error
@@ -151,7 +151,7 @@ def shapes_of(layer: str, query_shape: Any, value_shape: Any, key_shape: Any = N
     """Return the shapes as tuples, in the order query, value, key. A missing key has the shape of the value.
 
     Raises:
-        ValueError: If there is no position axis, key and value have different positions, or the ranks differ.
+        ValueError: If there is no position axis, or if the numbers of key and value positions, or the ranks, differ.
     """
     for shape in (query_shape, value_shape):
         if isinstance(shape, str) or not hasattr(shape, "__len__"):
@@ -212,7 +212,7 @@ def check_widths(layer: str, built: tuple[int, int, int], query: Shape, value: S
 
 
 def check_floating(layer: str, **inputs: Any) -> None:
-    """Raise a ValueError if an input holds booleans, as a mask does, or integers, as token ids do."""
+    """Raise a ValueError if an input is boolean, like a mask, or integer, like token ids."""
     for name, x in inputs.items():
         dtype = "float" if x is None else keras.backend.standardize_dtype(x.dtype)
         if "float" not in dtype:
@@ -246,7 +246,7 @@ def check_flag(layer: str, name: str, value: Any) -> None:
 
 
 def check_flash(layer: str, flash: bool | None, return_scores: bool) -> None:
-    """Raise a ValueError if both a fused kernel and the scores are asked for."""
+    """Raise a ValueError if the user asks for both a fused kernel and the scores."""
     if flash and return_scores:
         raise ValueError(
             f"{layer}: Returning attention scores is not supported when flash attention is enabled. Please disable "
@@ -278,7 +278,7 @@ def check_built(layer: keras.layers.Layer) -> None:
 
 
 class CheckedLayer(keras.layers.Layer):
-    """A layer whose errors about missing or unknown arguments of a call say how to fix them."""
+    """A layer whose errors about missing or unknown call arguments say how to fix the call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -14,38 +14,38 @@ from kmha.layers.transformer_blocks import BlockStack, TransformerBlock
 class DecoderLayer(TransformerBlock):
     """Causal self-attention, attention to the encoder's output, and a feed-forward network.
 
-    1. Block 1 is self-attention over the target, and sees no future position.
+    1. Block 1 is self-attention over the target. A position does not see later positions.
     2. Block 2 takes its query from block 1, and `key = value = enc_output`. Here `key` and `value` are the *inputs* of
        the projections: the layer multiplies `enc_output` by its own key and value kernels. So K = `enc_output` W_K and
-       V = `enc_output` W_V are different tensors, and they belong to this layer and not to the encoder.
+       V = `enc_output` W_V are different tensors. They belong to this layer, not to the encoder.
     3. The feed-forward network.
 
-    Each has a residual connection and a layer normalization.
+    Each of the three has a residual connection and a layer normalization.
 
     Args:
         embedding_dim: Features of input and output (D).
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward network.
-        dropout_rate: As in `EncoderLayer`, like all other arguments.
+        dropout_rate: See `EncoderLayer`, as for all other arguments.
 
     Call arguments:
         x: Target (B, T, D).
         enc_output: Output of the encoder (B, S, I).
         training: Apply dropout.
-        look_ahead_mask: Mask of block 1; True (or 1) means attend; broadcasts to (B, T, T) or (B, H, T, T).
-        padding_mask: Mask of block 2, made from the source. Either padding (B, S) or (B, 1, S), or three or four axes
-            that broadcast to (B, T, S) or (B, H, T, S). Two axes always mean padding.
-        return_attention_scores: Also return the scores. Without them the output is the same, and memory grows more
-            slowly with T and S.
-        use_causal_mask: Block 1 hides the future, in addition to what `look_ahead_mask` hides. `None` means that it
-            does so if there is no `look_ahead_mask`.
+        look_ahead_mask: Mask of block 1, which broadcasts to (B, T, T) or (B, H, T, T). True (or 1) means attend.
+        padding_mask: Mask of block 2, made from the source. It is either a padding mask (B, S) or (B, 1, S), or a mask
+            with three or four axes that broadcasts to (B, T, S) or (B, H, T, S). Two axes always mean padding.
+        return_attention_scores: Also return the scores. If they are not returned, the output is the same, and memory
+            grows more slowly with T and S.
+        use_causal_mask: Hide later positions in block 1, in addition to what `look_ahead_mask` hides. `None` means
+            `True` if there is no `look_ahead_mask`, and otherwise `False`.
 
     Returns:
-        ((B, T, D), attn_weights_block1 (B, H, T, T), attn_weights_block2 (B, H, T, S)), of the compute dtype. Without
-        `return_attention_scores`, only the first.
+        The output (B, T, D), attn_weights_block1 (B, H, T, T) and attn_weights_block2 (B, H, T, S), of the compute
+        dtype. Without `return_attention_scores`, only the output.
 
     Raises:
-        ValueError: If an argument or a shape does not fit. The message says how to fix it.
+        ValueError: If an argument or a shape is invalid.
 
     Example:
 
@@ -101,7 +101,7 @@ class DecoderLayer(TransformerBlock):
         return outputs if return_attention_scores else outputs[0]
 
     def _through(self, x: Tensor, block1: Any, block2: Any, training: Any) -> tuple[Any, ...]:
-        """Pass x through the three sublayers; return it, and what the two blocks return besides their outputs."""
+        """Return the output of the three sublayers for `x`, then what the two blocks return besides their outputs."""
         x, *more1 = self._residual(x, block1, self.layernorm1, self.dropout_mha1, training)
         x, *more2 = self._residual(x, block2, self.layernorm2, self.dropout_mha2, training)
         (x,) = self._residual(x, self.ffn, self.layernorm3, self.dropout_ffn, training)
@@ -118,22 +118,21 @@ class Decoder(BlockStack):
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward networks.
         target_vocab_size: Number of token ids.
-        maximum_position_encoding: As in `Encoder`, like all other arguments but these:
-        pad_id: Token id that nothing attends to if no `look_ahead_mask` is given; `None` means no such id.
-        embedding: A `TokenEmbedding` to share, instead of one of its own.
+        maximum_position_encoding: Maximum number of positions.
+        pad_id: Token id of padding, which nothing attends to if no `look_ahead_mask` is given. `None` means no such id.
+        embedding: A `TokenEmbedding` to share, instead of a new one. For all other arguments, see `Encoder`.
 
     Call arguments:
         x: Token ids (B, T), integers.
         enc_output: Output of the encoder (B, S, D).
         training: Apply dropout.
-        look_ahead_mask: As in `DecoderLayer`; `None` hides the future and the padding in the ids.
-        padding_mask: As in `DecoderLayer`; `None` hides nothing, because the decoder does not see the source ids.
+        look_ahead_mask: As in `DecoderLayer`. `None` hides later positions and the padding in the ids.
+        padding_mask: As in `DecoderLayer`. `None` hides nothing, because the decoder does not see the source ids.
         return_attention_scores: Also return the scores.
 
     Returns:
-        ((B, T, D), dict of scores by name): `decoder_layer{i}_block1_self_att` (B, H, T, T) and
-        `decoder_layer{i}_block2_decenc_att` (B, H, T, S), with i from 1. Without `return_attention_scores`, only the
-        first.
+        The output (B, T, D), and a dict of scores with the keys `decoder_layer{i}_block1_self_att` (B, H, T, T) and
+        `decoder_layer{i}_block2_decenc_att` (B, H, T, S), i from 1. Without `return_attention_scores`, only the output.
 
     Example:
 
@@ -169,7 +168,7 @@ class Decoder(BlockStack):
         super().__init__(*sizes, *table, *rates, pad_id, embeddings_initializer, embedding, **kwargs)
 
     def build(self, x_shape: Any = None, enc_output_shape: Any = None) -> None:
-        """Make the weights. Only the width of `enc_output` matters; it is D if no shape is given."""
+        """Make the weights. Of `enc_output`, only the width matters. Without a shape, it is D."""
         self._build(*(() if enc_output_shape is None else ((None, None, enc_output_shape[-1]),)))
 
     def compute_output_spec(self, x: Tensor, enc_output: Tensor, return_attention_scores: bool = True, **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Token ids and positions to vectors, and vectors to logits over the tokens."""
+"""Layers that turn token ids and positions into vectors, and vectors into logits."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from kmha.layers import checks
 
 @keras.saving.register_keras_serializable("kmha")
 class TokenEmbedding(keras.layers.Embedding):
-    """`keras.layers.Embedding` times √d, so that the positions added to it do not drown it (Vaswani et al. 2017, 3.4).
+    """`keras.layers.Embedding` times √d, so that positions added later do not dominate (Vaswani et al. 2017, 3.4).
 
     Args:
         input_dim: Size of the vocabulary (V).
@@ -21,10 +21,10 @@ class TokenEmbedding(keras.layers.Embedding):
         **kwargs: Arguments of `keras.layers.Embedding`.
 
     Call arguments:
-        inputs: Token ids (B, T), integers, 0 ≤ id < V.
+        inputs: Token ids (B, T), integers from 0 to V - 1.
 
     Returns:
-        (B, T, d), of the compute dtype.
+        Vectors (B, T, d), of the compute dtype.
 
     >>> layer = TokenEmbedding(11, 4, embeddings_initializer="ones")
     >>> float(layer(keras.ops.array([[3, 7]]))[0, 1, 2])
@@ -40,18 +40,18 @@ class PositionalEncoding(keras.layers.Layer):
     """Adds the sines and cosines of `kmha.core.positions` to an embedding (Vaswani et al. 2017, section 3.5).
 
     Args:
-        max_length: Largest number of positions.
+        max_length: Maximum number of positions.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: (B, T, d), T ≤ `max_length`.
+        x: Embeddings (B, T, d).
         start: Position of the first token, an integer or a scalar tensor.
 
     Returns:
-        (B, T, d), of the compute dtype.
+        Vectors (B, T, d), of the compute dtype.
 
     Raises:
-        ValueError: If T is larger than `max_length`.
+        ValueError: If T exceeds `max_length`.
 
     >>> encoded = PositionalEncoding(max_length=5)(keras.ops.zeros((1, 3, 4)))
     >>> print(keras.ops.convert_to_numpy(encoded[0, 1]).round(3))
@@ -89,17 +89,17 @@ class PositionalEncoding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("kmha")
 class TiedLogits(keras.layers.Layer):
-    """Logits from the embedding's own matrix and a bias (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
+    """Computes logits from the embedding's own matrix and a bias (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
 
     Args:
-        embedding: The `keras.layers.Embedding` whose (V, d) matrix is used.
+        embedding: The `keras.layers.Embedding` that has the matrix (V, d).
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        features: (N, d).
+        features: Vectors (N, d).
 
     Returns:
-        (N, V), of the compute dtype.
+        Logits (N, V), of the compute dtype.
 
     >>> tied = TiedLogits(TokenEmbedding(11, 4))
     >>> tuple(tied(keras.ops.ones((3, 4))).shape), len(tied.weights)

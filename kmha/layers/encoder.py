@@ -13,36 +13,36 @@ from kmha.layers.transformer_blocks import BlockStack, TransformerBlock
 class EncoderLayer(TransformerBlock):
     """Self-attention, then a feed-forward network, each with a residual connection and a layer normalization.
 
-    x = norm(x + attention(x, x, x)), then norm(x + ffn(x)). With `norm="pre"`, x + attention(norm(x)), and so on.
+    It computes x = norm(x + attention(x, x, x)), then norm(x + ffn(x)). With `norm="pre"`, x + attention(norm(x)), etc.
 
     Args:
         embedding_dim: Features of input and output (D).
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward network.
         dropout_rate: Dropout rate of the scores and of the feed-forward network's output.
-        layernorm_eps: Epsilon of the normalizations.
-        key_dim: Head size (O); `None` means `embedding_dim // num_heads`, as in the paper. The course passes
-            `key_dim=embedding_dim`, which makes every head as wide as the model and the attention H times as large.
-        norm: "post" normalizes after the residual connection, like the paper and the course. "pre" normalizes before
-            attention and feed-forward network.
-        activation: Activation of the feed-forward network.
+        layernorm_eps: Epsilon of the layer normalizations.
+        key_dim: Head size (O). `None` means `embedding_dim // num_heads`, as in the paper. The course passes
+            `key_dim=embedding_dim`, which makes every head as wide as the model, and the layer H times as large.
+        norm: "post" normalizes after the residual connection, like the paper and the course. "pre" normalizes the
+            inputs of the attention and of the feed-forward network.
+        activation: Activation between the two dense layers of the feed-forward network.
         residual_dropout_rate: Dropout rate of the attention's output, before the residual connection. The paper has
-            this dropout (section 5.4), the course does not.
-        attention: More arguments of `kmha.MultiHeadAttention`, such as {"use_bias": False, "sliding_window": 64}.
+            this dropout (section 5.4), but the course does not.
+        attention: Further arguments of `kmha.MultiHeadAttention`, such as {"use_bias": False, "sliding_window": 64}.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: (B, S, D).
+        x: Input (B, S, D).
         training: Apply dropout.
-        mask: True (or 1) means attend. Either padding (B, S) or (B, 1, S), or three or four axes that broadcast to
-            (B, S, S) or (B, H, S, S). Two axes always mean padding.
+        mask: Mask in which True (or 1) means attend. It is either a padding mask (B, S) or (B, 1, S), or a mask with
+            three or four axes that broadcasts to (B, S, S) or (B, H, S, S). Two axes always mean padding.
         return_attention_scores: Also return the scores.
 
     Returns:
-        (B, S, D), and with `return_attention_scores` also the scores (B, H, S, S), of the compute dtype.
+        The output (B, S, D), and with `return_attention_scores` also the scores (B, H, S, S), of the compute dtype.
 
     Raises:
-        ValueError: If an argument or a shape does not fit. The message says how to fix it.
+        ValueError: If an argument or a shape is invalid.
 
     Example:
 
@@ -89,10 +89,11 @@ class Encoder(BlockStack):
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward networks.
         input_vocab_size: Number of token ids.
-        maximum_position_encoding: Largest number of positions.
+        maximum_position_encoding: Maximum number of positions.
         dropout_rate: Dropout rate of the embeddings, the scores and the feed-forward networks' outputs.
-        layernorm_eps: Epsilon of the normalizations.
-        pad_id: Token id that nothing attends to if no `mask` is given; `None` means no such id, as in the course.
+        layernorm_eps: Epsilon of the layer normalizations.
+        pad_id: Token id of padding, which nothing attends to if no `mask` is given. `None` means no such id, as in the
+            course.
         embeddings_initializer: Initializer of the embedding.
         **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
             arguments of `keras.layers.Layer`.
@@ -100,12 +101,12 @@ class Encoder(BlockStack):
     Call arguments:
         x: Token ids (B, S), integers.
         training: Apply dropout.
-        mask: As in `EncoderLayer`; `None` means that the layer derives it from the ids.
+        mask: As in `EncoderLayer`. `None` means that the layer derives the mask from the ids.
         return_attention_scores: Also return the scores.
 
     Returns:
-        (B, S, D), and with `return_attention_scores` also a dict of the scores (B, H, S, S) by name,
-        `encoder_layer{i}_self_att`, with i from 1.
+        The output (B, S, D), and with `return_attention_scores` also a dict of scores (B, H, S, S) with the keys
+        `encoder_layer{i}_self_att`, i from 1.
 
     Example:
 

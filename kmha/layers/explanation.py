@@ -1,4 +1,4 @@
-"""The path and the costs of a call of `MultiHeadAttention`, computed from shapes alone."""
+"""The path and the costs of a call of `MultiHeadAttention`, computed without making the call."""
 
 import dataclasses
 import math
@@ -11,13 +11,13 @@ from kmha.core.folding import Folding
 from kmha.layers import checks
 from kmha.layers.checks import Shape
 
-# Bytes of one element of inputs and outputs. The scores take four bytes at least.
+# Bytes per element of inputs and outputs. A score takes at least four bytes.
 _ITEMSIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One of the four equations, with its sizes and floating point operations (a product and a sum count as two)."""
+    """One of the four equations, with its sizes and FLOPs (a multiplication and an addition count as two FLOPs)."""
 
     name: str
     equation: str
@@ -27,12 +27,12 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """The explanation of a call; `print` shows it as text.
+    """The path and the costs of a call, which `print` shows as text.
 
     Attributes:
-        path: The way to compute attention (`kmha.core.planning.choose`).
+        path: Name of the way to compute attention (see `kmha.core.planning.choose`).
         reason: The reason for this path, in a few words.
-        steps: The four equations.
+        steps: The four equations with sizes and FLOPs.
         parameters: Number of trainable parameters.
     """
 
@@ -41,30 +41,30 @@ class Explanation:
     steps: tuple[Step, ...]
     parameters: int
     _request: planning.Request
-    _widths: tuple[int, int]  # bytes that one query, and one key with its value, take in a forward pass
+    _widths: tuple[int, int]  # bytes per query, and bytes per key with its value, in a forward pass
 
     @property
     def training(self) -> bool:
-        """Tell whether `peak_bytes` is that of a training step."""
+        """Tell whether `peak_bytes` is the peak memory of a training step."""
         return self._request.training
 
     @property
     def forward_flops(self) -> int:
-        """FLOPs of a forward pass. Pairs of positions that a causal mask or a window hides do not count."""
+        """FLOPs of a forward pass, without pairs of positions that a causal mask or a window hides."""
         return sum(step.flops for step in self.steps)
 
     @property
     def step_flops(self) -> int:
-        """FLOPs of forward and backward pass: each product has two gradients. Recomputed scores do not count."""
+        """FLOPs of forward and backward pass, without recomputed scores. Each product has two gradients."""
         return 3 * self.forward_flops
 
     @property
     def peak_bytes(self) -> int:
-        """Approximate peak memory of the call on its path, beyond inputs and weights."""
+        """Approximate peak memory of the call, without inputs and weights."""
         return self.bytes_on(self.path)
 
     def bytes_on(self, path: str, length: int | None = None) -> int:
-        """Return the `peak_bytes` of another path, or of another T (and S, if it equals T)."""
+        """Return `peak_bytes` as it would be on `path`, with T (and S, if it equals T) changed to `length` if given."""
         request = self._request
         if length is not None:
             same = request.columns == request.rows
@@ -74,7 +74,7 @@ class Explanation:
         return linear * (3 if self.training else 1) + planning.working_bytes(request, path)
 
     def largest_length(self, memory: int) -> dict[str, int]:
-        """Return, for each path, the approximate largest T (and S, if it equals T) that fits into `memory`.
+        """Return, for each path, the approximate maximum T (and S, if it equals T) that fits into `memory`.
 
         Args:
             memory: Number of bytes.
@@ -111,10 +111,10 @@ class Explanation:
 
 
 def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, bool]) -> Explanation:
-    """Compute `MultiHeadAttention.explain`; `call` has `use_causal_mask`, `return_attention_scores` and `training`.
+    """Compute `MultiHeadAttention.explain` for shapes, and for the arguments of that method in `call`.
 
     Raises:
-        ValueError: If the shapes do not fit, or T or S is unknown.
+        ValueError: If a shape is invalid, or if T or S is unknown.
     """
     folding = Folding.of(len(query), layer.attention_axes)
     checks.check_flash(layer.name, layer._flash, call["return_attention_scores"])
@@ -158,7 +158,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
 
 
 def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim: int, output: int) -> tuple[Step, ...]:
-    """Return the four equations with sizes and FLOPs; one projection for each width in `inputs`."""
+    """Return the four equations with sizes and FLOPs. There is one projection for each width in `inputs`."""
     batch, rows, columns, heads = request.batch or 1, request.rows or 0, request.columns or 0, request.heads
     pairs = planning.visible_pairs(rows, columns, request.causal, request.window)
     lengths, sizes = [rows, columns, columns, rows], [key_dim, key_dim, value_dim, value_dim]
@@ -176,7 +176,7 @@ def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim
 
 
 def _readable(size: int) -> str:
-    """Return a number of bytes with its unit.
+    """Return a number of bytes as text, in binary units.
 
     >>> _readable(3 * 2**30)
     '3.0 GiB'

@@ -1,6 +1,6 @@
-"""Masks of the layers: given by the caller, carried by tensors, or made as the course makes them.
+"""The layers' masks, which the caller passes, tensors carry, or functions make as in the course.
 
-True means *attend*, everywhere. Where your course's masks have 1 for what is hidden, pass `mask == 0` to the layers.
+True always means *attend*. If your course's masks have 1 for hidden positions, pass `mask == 0` to the layers.
 """
 
 import math
@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-# Keras has no public name for these. An attribute of the tensor would not do, since JAX arrays take none.
+# Keras has no public names for these functions. JAX arrays take no attributes, so a mask cannot be an attribute of one.
 from keras.src.backend import get_keras_mask, set_keras_mask
 
 from kmha.core import masks
@@ -22,7 +22,7 @@ from kmha.core.tensors import Tensor
 def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
     """Return a boolean mask (B, 1, S) for token ids (B, S), False at padding. It broadcasts over the queries.
 
-    Make the mask of the encoder from the *source* ids, and the decoder's `padding_mask` too: both attend to the source.
+    Make the encoder's mask and the decoder's `padding_mask` from the *source* ids, because both attend to the source.
 
     >>> import numpy as np
     >>> print(np.array(create_padding_mask(np.array([[7, 6, 0]]))))
@@ -32,7 +32,7 @@ def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
 
 
 def create_look_ahead_mask(sequence_length: int) -> Tensor:
-    """Return a boolean mask (T, T) in which position t attends to s ≤ t only.
+    """Return a boolean mask (T, T) in which position t attends only to positions s ≤ t.
 
     >>> import numpy as np
     >>> print(np.array(create_look_ahead_mask(3)).astype(int))
@@ -44,7 +44,7 @@ def create_look_ahead_mask(sequence_length: int) -> Tensor:
 
 
 def carried(x: Tensor) -> Tensor:
-    """Return the mask that Keras has attached to `x`, as `Embedding(mask_zero=True)` does; `None` if there is none."""
+    """Return the mask that Keras has attached to `x`, for instance in `Embedding(mask_zero=True)`, or `None`."""
     return get_keras_mask(x)
 
 
@@ -68,28 +68,29 @@ def join(
     window: int | None = None,
     name: str = "attention_mask",
 ) -> tuple[Tensor, Tensor]:
-    """Check all masks and join them into one, for scores without their H axis (with H, if `attention_mask` has it).
+    """Check all masks and join them into one, for scores without the H axis (with H if `attention_mask` has H).
 
     Args:
         layer: Name of the layer, for errors.
-        folding: Folding of the layer's attention axes.
-        query: (B, T, I), or with more axes.
-        key: (B, S, I), or with more axes.
+        folding: Folding for the layer's attention axes.
+        query: Query (B, T, I), or with more axes.
+        key: Key (B, S, I), or with more axes.
         num_heads: Number of heads (H).
-        query_mask: (B, T), the query's axes but the last. Where it is False, a query has nothing to attend to.
-        value_mask: (B, S), the key's axes but the last.
-        key_mask: (B, S), the key's axes but the last.
+        query_mask: Mask (B, T), with all axes of the query but the last. Where it is False, a query has nothing to
+            attend to.
+        value_mask: Mask (B, S), with all axes of the key but the last.
+        key_mask: Mask (B, S), with all axes of the key but the last.
         attention_mask: Mask that broadcasts to (B, H, T, S) or (B, T, S).
-        carried_mask: (B, T), the mask that the query carries. (Keras itself passes what value and key carry.)
-        causal: Position t attends to s ≤ t only.
-        window: Position t attends to |t - s| < window only; `None` means no limit.
+        carried_mask: Mask (B, T) that the query carries. (Keras itself passes the masks that value and key carry.)
+        causal: Position t attends only to positions s ≤ t.
+        window: Position t attends only to positions s with |t - s| < window. `None` means no limit.
         name: Name of the layer's `attention_mask`, for errors.
 
     Returns:
-        (the boolean mask of the scores, the query's own mask), `None` where nothing is masked.
+        The boolean mask of the scores, and the query's own mask. Each is `None` if it masks nothing.
 
     Raises:
-        ValueError: If the shape of a mask does not fit.
+        ValueError: If a mask is additive, or its shape does not match the inputs.
     """
     carried_mask = None if carried_mask is query_mask else carried_mask
     rows = masks.combine(
@@ -104,7 +105,7 @@ def join(
         _check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads, name)
         attention_mask = _as_boolean(attention_mask, name)
         if padding is not None:
-            # Both get the same rank, so that no axis is broadcast against a different one.
+            # Both masks get the same rank, so that no axis is broadcast against a different axis.
             rank = max(len(attention_mask.shape), len(padding.shape))
             attention_mask = folding.with_missing_axes(attention_mask, rank)
             padding = folding.with_missing_axes(padding, rank)
@@ -114,10 +115,10 @@ def join(
 
 
 def with_query_axis(layer: str, name: str, mask: Tensor, x: Tensor) -> Tensor:
-    """Return a mask for `attention_mask=`: one with two axes is padding (B, S), as Keras carries it, and gets axis T.
+    """Return `mask` for `attention_mask=`. A mask with two axes is a padding mask (B, S), and gets axis T.
 
     Raises:
-        ValueError: If the mask has two axes, and the first is not the batch of `x`.
+        ValueError: If the mask has two axes, and the first does not match the batch size of `x`.
     """
     if padding_or_none(mask) is None:
         return mask
@@ -130,7 +131,7 @@ def with_query_axis(layer: str, name: str, mask: Tensor, x: Tensor) -> Tensor:
 
 
 def padding_or_none(mask: Tensor) -> Tensor:
-    """Return `mask` if it is a padding mask (B, S), which tensors can carry, else `None`.
+    """Return `mask` if it is a padding mask (B, S), which tensors can carry. Otherwise return `None`.
 
     Keras passes any argument named `mask` to `compute_mask` as if it were a padding mask.
     """
@@ -148,7 +149,7 @@ def check(
     key_mask: Tensor = None,
     attention_mask: Tensor = None,
 ) -> None:
-    """Raise a ValueError unless the shapes of the masks fit; for symbolic calls, where there is nothing to join yet."""
+    """Raise a ValueError for a mask of the wrong shape in a symbolic call, where there are no masks to join yet."""
     padding = ("query_mask", query_mask, query_shape, "T"), ("value_mask", value_mask, key_shape, "S")
     for name, mask, shape, letter in (*padding, ("key_mask", key_mask, key_shape, "S")):
         if mask is not None:
@@ -158,7 +159,7 @@ def check(
 
 
 def _check_padding(layer: str, name: str, mask: Tensor, shape: Any, letter: str) -> None:
-    """Raise a ValueError unless `mask` has the first axes of `shape`, (B, T, I)."""
+    """Raise a ValueError unless `mask` has the sizes of `shape`, (B, T, I), without its last axis."""
     axes, known = tuple(shape[:-1]), tuple(mask.shape)
     if not 2 <= len(known) <= len(axes) or not all(map(_broadcasts, known, axes)):
         raise ValueError(
@@ -182,7 +183,7 @@ def _check_attention_mask(
     full = folding.scores_shape(query_shape, key_shape, num_heads)
     rank = len(mask.shape)
     if attended <= rank <= len(full):
-        wanted = full[: rank - attended] + full[-attended:]  # as in Keras, axes are missing before the attention axes
+        wanted = full[: rank - attended] + full[-attended:]  # as in Keras, a mask lacks axes before the attention axes
         if all(map(_broadcasts, mask.shape, wanted)):
             return
     letters = "(T, S), (B, T, S), (B, 1, T, S) or (B, H, T, S)"
@@ -199,7 +200,7 @@ def _check_attention_mask(
 
 
 def _padding(layer: str, name: str, mask: Tensor, x: Tensor, letter: str) -> Tensor:
-    """Check a padding mask of the positions of `x`, and return it as booleans with all axes of `x` but the last."""
+    """Check a padding mask for the positions of `x`. Return it as booleans, with all axes of `x` but the last."""
     if mask is None:
         return None
     mask = _tensor(mask)
@@ -211,17 +212,17 @@ def _padding(layer: str, name: str, mask: Tensor, x: Tensor, letter: str) -> Ten
 
 
 def _broadcasts(size: int | None, target: int | None) -> bool:
-    """Tell whether an axis of `size` broadcasts to `target`, as far as they are known."""
+    """Tell whether an axis of `size` broadcasts to size `target`. An unknown size always does."""
     return size in (1, None) or target is None or size == target
 
 
 def _tensor(mask: Tensor) -> Tensor:
-    """Return `mask` itself, or a tensor of a list of lists."""
+    """Return `mask`, converted to a tensor if it is a list of lists."""
     return mask if hasattr(mask, "shape") else ops.convert_to_tensor(mask)
 
 
 def _as_boolean(mask: Tensor, name: str) -> Tensor:
-    """Return `mask` as booleans, True where it is not zero; refuse an additive mask, where zero means *attend*."""
+    """Return `mask` as booleans, True where it is not zero. Refuse an additive mask, in which zero means *attend*."""
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":
         return mask
@@ -231,10 +232,10 @@ def _as_boolean(mask: Tensor, name: str) -> Tensor:
 
 
 def _refuse_additive(mask: Tensor, name: str, dtype: str) -> None:
-    """Raise a ValueError for numbers other than 0 and 1; warn while a graph is traced, where they are unknown."""
+    """Raise a ValueError for numbers other than 0 and 1. In a traced graph, where numbers are unknown, warn instead."""
     advice = f"True means attend; pass a boolean mask, for example `{name} == 0` for an additive one."
     try:
-        with warnings.catch_warnings(action="ignore"):  # from NumPy, before TensorFlow raises its error
+        with warnings.catch_warnings(action="ignore"):  # NumPy warns before TensorFlow raises its error
             values = np.asarray(ops.convert_to_numpy(mask))
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):
         warnings.warn(

@@ -28,8 +28,8 @@ _MISSING_METHODS = (
 class MultiHeadAttention(checks.CheckedLayer):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), a drop-in for `keras.layers.MultiHeadAttention`.
 
-    Query, key and value are each multiplied by a kernel of their own. Every head then averages the projected values
-    with weights softmax(query · key / √O). The heads are concatenated and multiplied by the output kernel. So
+    The layer multiplies query, key and value by one kernel each. In every head, each query then averages the projected
+    values with weights softmax(query · key / √O). The heads are concatenated and multiplied by the output kernel. So
     `key=enc_output` names the *input* of the key projection: K is `enc_output` times the key kernel.
 
     | step | equation | weights |
@@ -39,52 +39,53 @@ class MultiHeadAttention(checks.CheckedLayer):
     | mix | `BHTS,BSHO->BTHO` | |
     | merge | `BTHO,HOE->BTE` | kernel (H, O, E), bias (E,) |
 
-    B batch, T query positions, S key and value positions, H heads, I input features, O head size, E output features.
+    B is the batch, T query positions, S key positions, H heads, I input features, O the head size, E output features.
 
-    Weights, in order: query, key, gate (with `use_gate`), value, attention_output. At the same seed they start from the
-    built-in's numbers, transposed. The README lists all differences from the built-in under "Where kmha differs".
+    The weights are, in order, those of query, key, gate (with `use_gate`), value and attention_output. With the same
+    seed, they start as the built-in's numbers, transposed. The README lists all differences from the built-in under
+    "Where kmha differs".
 
     Args:
         num_heads: Number of heads (H).
         key_dim: Head size of query and key (O).
-        value_dim: Head size of value (O); `None` means `key_dim`.
-        dropout: Probability with which a score is dropped in training.
-        use_bias: Add biases in the projections.
-        output_shape: Output features (E), or a tuple of several sizes; `None` means the query's width.
-        attention_axes: Axes to attend over, where the batch axis is 0; `None` means all but the first and the last.
-        sliding_window: Position t attends to |t - s| < sliding_window only; `None` means no limit.
+        value_dim: Head size of value (O). `None` means `key_dim`.
+        dropout: Probability of dropping a score in training.
+        use_bias: Add biases to the projections.
+        output_shape: Output features (E), or a tuple of several sizes. `None` means the query's width.
+        attention_axes: Axes to attend over, where the batch axis is 0. `None` means all but the first and last.
+        sliding_window: Position t attends only to positions s with |t - s| < sliding_window. `None` means no limit.
         flash_attention: `True` asks for a fused kernel (JAX, torch) or for blocks (TensorFlow). `False` forbids them.
             `None` leaves the choice to `kmha.core.planning`.
-        kernel_initializer: Initializer of all kernels. It draws in the built-in's shape, (I, H, O).
+        kernel_initializer: Initializer of all kernels. The layer passes it the built-in's shape, (I, H, O).
         bias_initializer: Initializer of all biases.
         kernel_regularizer: Regularizer of all kernels.
         bias_regularizer: Regularizer of all biases.
         activity_regularizer: Regularizer of the projections' outputs.
         kernel_constraint: Constraint of all kernels.
         bias_constraint: Constraint of all biases.
-        use_gate: Multiply the heads, before they are merged, by a sigmoid of a projection of the query (Qiu et al.
-            2025, arXiv 2505.06708).
+        use_gate: Before merging the heads, multiply them by a sigmoid of a projection of the query (Qiu et al. 2025,
+            arXiv 2505.06708).
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: (B, T, I), or with more axes.
-        value: (B, S, I), with its own number of features.
-        key: (B, S, I), with its own number of features; `None` means `value`.
-        query_mask: Boolean (B, T), combined with the mask that `query` carries.
-        value_mask: Boolean (B, S); `None` means the mask that `value` carries.
-        key_mask: Boolean (B, S); `None` means the mask that `key` carries.
-        attention_mask: Boolean, True means attend; broadcasts to (B, T, S) or (B, H, T, S).
-        return_attention_scores: Also return the scores, as they are before the dropout.
-        training: Drop scores.
-        use_causal_mask: Position t attends to s ≤ t only, along the attention axes.
+        query: Query (B, T, I), or with more axes.
+        value: Value (B, S, I), with its own number of features.
+        key: Key (B, S, I), with its own number of features. `None` means `value`.
+        query_mask: Boolean mask (B, T), combined with the mask that `query` carries.
+        value_mask: Boolean mask (B, S). `None` means the mask that `value` carries.
+        key_mask: Boolean mask (B, S). `None` means the mask that `key` carries.
+        attention_mask: Boolean mask that broadcasts to (B, T, S) or (B, H, T, S). True means attend.
+        return_attention_scores: Also return the scores before dropout.
+        training: Apply dropout.
+        use_causal_mask: Position t attends only to positions s ≤ t, along the attention axes.
 
     Returns:
-        (B, T, E), and with `return_attention_scores` also the scores (B, H, T, S), of the compute dtype. A position
-        with nothing to attend to gives zeros (plus the output bias).
+        The output (B, T, E), and with `return_attention_scores` also the scores (B, H, T, S), of the compute dtype. A
+        position with nothing to attend to gives zeros (plus the output bias).
 
     Raises:
-        ValueError: If an argument, a shape or a mask does not fit. The message says how to fix it.
+        ValueError: If an argument, a shape or a mask is invalid.
 
     Example:
 
@@ -121,7 +122,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         with checks.naming_unknown(MultiHeadAttention):
             super().__init__(**kwargs)
         self.supports_masking = True
-        self._projection_dtypes: dict[str, Any] = {}  # policies of projections that were quantized before saving
+        self._projection_dtypes: dict[str, Any] = {}  # dtype policies of projections that were quantized before saving
         layer = type(self).__name__
         self._num_heads = checks.size(layer, "num_heads", num_heads, "H", "8 is common.")
         self._key_dim = checks.size(layer, "key_dim", key_dim, "O of query and key", "Try width // num_heads.")
@@ -151,7 +152,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         self.seed = checks.seed(layer, seed)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse overrides of the built-in's methods that nothing here would call."""
+        """Refuse a subclass that overrides a method of the built-in layer that this layer never calls."""
         super().__init_subclass__(**kwargs)
         ignored = [name for name in _MISSING_METHODS if name in vars(cls)]
         if ignored:
@@ -174,7 +175,7 @@ class MultiHeadAttention(checks.CheckedLayer):
     output_dense = property(lambda self: self._sublayer("_output_dense"))
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        """Make the weights, in the built-in's order. Only the ranks and widths of the shapes matter."""
+        """Make the weights, in the built-in's order. Of the shapes, only the ranks and widths matter."""
         query, value, key = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
         checks.check_widths_known(self.name, query, value, key)
         self._folding = Folding.of(len(query), self._attention_axes)
@@ -231,20 +232,20 @@ class MultiHeadAttention(checks.CheckedLayer):
         return_attention_scores: bool = False,
         use_causal_mask: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """Compute attention between heads. Override this method for another kind, as in the built-in layer.
+        """Compute attention within each head. As in the built-in layer, override it for another kind of attention.
 
         Args:
-            query: (B, T, H, O), or with more axes.
-            key: (B, S, H, O).
-            value: (B, S, H, O).
-            attention_mask: Boolean, broadcasts to (B, T, S) or (B, H, T, S). If this method is overridden, the mask
-                includes the causal mask and the window.
-            training: Drop scores.
-            return_attention_scores: Return the scores too.
-            use_causal_mask: Position t attends to s ≤ t only.
+            query: Projected query (B, T, H, O), or with more axes.
+            key: Projected key (B, S, H, O).
+            value: Projected value (B, S, H, O).
+            attention_mask: Boolean mask that broadcasts to (B, T, S) or (B, H, T, S). If this method is overridden, the
+                mask includes the causal mask and the window.
+            training: Apply dropout.
+            return_attention_scores: Also return the scores.
+            use_causal_mask: Position t attends only to positions s ≤ t.
 
         Returns:
-            ((B, T, H, O), scores (B, H, T, S) or `None`).
+            The mixed values (B, T, H, O), and the scores (B, H, T, S) or `None`.
         """
         fold = self._folding.fold
         mixed, scores = attend(
@@ -263,12 +264,12 @@ class MultiHeadAttention(checks.CheckedLayer):
         return mixed, None if scores is None else self._folding.unfold_scores(scores, query, key)
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> tuple[Any, ...]:
-        """Return (B, T, E) for shapes of query, value and key."""
+        """Return the output's shape (B, T, E) for the shapes of query, value and key."""
         query, _, _ = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
         return (*query[:-1], *self._output_shape) if self._output_shape else query
 
     def compute_output_spec(self, query: Any, value: Any, key: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Return the symbolic output, and scores (B, H, T, S) if they are asked for; check what is known by now."""
+        """Check the shapes as far as they are known. Return the symbolic output, and the scores if asked for."""
         given = inspect.signature(self.call).bind(query, value, key, *args, **kwargs).arguments
         with_scores = given.get("return_attention_scores", False)
         folding = self._check(query, value, key, with_scores)
@@ -292,18 +293,18 @@ class MultiHeadAttention(checks.CheckedLayer):
         return_attention_scores: bool = False,
         training: bool = False,
     ) -> Explanation:
-        """Explain a call with these shapes without making it: path and reason, equations, FLOPs, parameters, memory.
+        """Explain a call with these shapes without making it: path, reason, equations, FLOPs, parameters and memory.
 
         Args:
-            query_shape: (B, T, I), or with more axes; a B of `None` counts as one.
-            value_shape: (B, S, I); `None` means the query's.
-            key_shape: (B, S, I); `None` means the value's.
+            query_shape: Shape (B, T, I), or with more axes. If B is `None`, it counts as 1.
+            value_shape: Shape (B, S, I). `None` means the query's shape.
+            key_shape: Shape (B, S, I). `None` means the value's shape.
             use_causal_mask: The call's `use_causal_mask`.
             return_attention_scores: The call's `return_attention_scores`.
-            training: The call is part of a training step.
+            training: Explain a training step instead of a forward pass.
 
         Raises:
-            ValueError: If the shapes do not fit each other, or T or S is unknown.
+            ValueError: If the shapes do not match each other, or T or S is unknown.
 
         >>> import kmha
         >>> explanation = kmha.MultiHeadAttention(8, 64).explain((1, 4096, 512), use_causal_mask=True, training=True)
@@ -317,7 +318,7 @@ class MultiHeadAttention(checks.CheckedLayer):
 
     def get_config(self) -> dict[str, Any]:
         config = checks.config_of(self, MultiHeadAttention, prefix="_", seed=self.seed)
-        # `quantize` changes the policies of the projections, which the built-in's config forgets.
+        # `quantize` changes the dtype policies of the projections. The built-in's config does not have them.
         quantized = {layer.name: layer.dtype_policy for layer in self._layers if layer.quantization_mode is not None}
         if quantized:
             config["projection_dtypes"] = {name: dtype_policies.serialize(dtype) for name, dtype in quantized.items()}
@@ -332,7 +333,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return layer
 
     def set_weights(self, weights: Any) -> None:
-        """Set the weights as Keras does; weights of the built-in's layout, or before `build`, raise a ValueError."""
+        """Set the weights as Keras does. Raise a ValueError before `build`, or for weights of the built-in's layout."""
         checks.check_weights(self, weights)
         super().set_weights(weights)
 
@@ -341,7 +342,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         super().load_own_variables(store)
 
     def _sublayer(self, name: str) -> Any:
-        """Return the sublayer `name`, which `build` makes."""
+        """Return the sublayer `name`, or raise an error before `build` has made it."""
         checks.check_built(self)
         return getattr(self, name)
 
@@ -353,7 +354,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         return layer
 
     def _projection_arguments(self, name: str) -> dict[str, Any]:
-        """Return the arguments of a projection, with its own initializers: a shared one would draw the same twice."""
+        """Return the arguments of a projection. They include its own initializers: a shared one repeats its draws."""
         return {
             "name": name,
             "use_bias": self._use_bias,
@@ -368,7 +369,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         }
 
     def _check(self, query: Any, value: Any, key: Any, return_attention_scores: bool) -> Folding:
-        """Raise a ValueError if the layer cannot be called with these; return how their axes are folded."""
+        """Raise a ValueError if the layer cannot be called with these inputs. Return the folding of their axes."""
         checks.check_floating(self.name, query=query, value=value, key=key)
         shapes = checks.shapes_of(self.name, query.shape, value.shape, None if key is None else key.shape)
         folding = self._folding or Folding.of(len(shapes[0]), self._attention_axes)
@@ -385,13 +386,13 @@ class MultiHeadAttention(checks.CheckedLayer):
 
     @property
     def _flash(self) -> bool | None:
-        """The layer's `flash_attention`, or else Keras' global setting."""
+        """The layer's `flash_attention`, or Keras' global setting if that is `None`."""
         given = self._flash_attention
         return keras.config.is_flash_attention_enabled() if given is None else given
 
 
 def _copied(initializer: Any) -> Any:
-    """Return a copy of the initializer, which draws its own seed; a plain function has none."""
+    """Return a copy of the initializer, with a new seed. A plain function has no seed, and is returned as it is."""
     if not isinstance(initializer, initializers.Initializer):
         return initializer
     return type(initializer).from_config(initializer.get_config())

@@ -1,7 +1,7 @@
-"""The projections as sublayers: `HeadProjection` from features to heads, and `HeadMerge` back.
+"""The projections as sublayers: `HeadProjection` from features to heads, and `HeadMerge` from heads to features.
 
 Both are `keras.layers.EinsumDense` with kernels of kmha's shape, so that LoRA, quantization and saving come from Keras.
-Only the floating point path is replaced (by `kmha.core.projection`).
+Only the floating point computation comes from `kmha.core.projection`.
 """
 
 from typing import Any
@@ -13,13 +13,13 @@ from keras.initializers import VarianceScaling
 from kmha.core import axes, projection
 from kmha.core.tensors import Tensor
 
-# These modes store the kernel as a matrix, and read its numbers of rows and columns from the first and the last axis.
-# So they need the built-in's (I, H, O).
+# These quantization modes store the kernel as a matrix. They take its rows from the first axis and its columns from the
+# last axis. So they need the built-in's layout (I, H, O).
 MATRIX_MODES = ("int4", "gptq", "awq")
 
 
 class _FloatProjection(keras.layers.EinsumDense):
-    """An `EinsumDense` whose floating point path is a function of `kmha.core`."""
+    """An `EinsumDense` that computes floating point numbers with a function of `kmha.core`."""
 
     _project: Any  # (inputs, kernel, bias) -> outputs
     equation: str
@@ -48,9 +48,9 @@ class _FloatProjection(keras.layers.EinsumDense):
 class HeadProjection(_FloatProjection):
     """Projection of features to heads, `BTI,HIO->BTHO`, with a kernel (H, I, O) and a bias (H, O).
 
-    The initial numbers are those that `keras.layers.MultiHeadAttention` draws at the same seed for its (I, H, O)
-    kernel, transposed. Drawn directly into (H, I, O), "glorot_uniform" would treat H as a convolution window and give
-    a smaller scale (at H=8, I=512, O=64 a standard deviation of 0.0208 instead of 0.0442).
+    With the same seed, the initial numbers are those of the (I, H, O) kernel of `keras.layers.MultiHeadAttention`,
+    transposed. Drawn directly into (H, I, O), "glorot_uniform" would treat H as a convolution window and give a smaller
+    scale (at H=8, I=512, O=64 a standard deviation of 0.0208 instead of 0.0442).
 
     Args:
         num_heads: Number of heads (H).
@@ -60,10 +60,10 @@ class HeadProjection(_FloatProjection):
         **kwargs: Arguments of `keras.layers.EinsumDense` and `keras.layers.Layer`.
 
     Call arguments:
-        inputs: (B, T, I), or (B, T, U, …, I) with `rank` axes.
+        inputs: Features (B, T, I), or (B, T, U, …, I) with `rank` axes.
 
     Returns:
-        (B, T, H, O), of the compute dtype.
+        Heads (B, T, H, O), of the compute dtype.
 
     >>> layer = HeadProjection(num_heads=3, head_size=5)
     >>> tuple(layer(keras.ops.ones((2, 7, 4))).shape)
@@ -73,7 +73,7 @@ class HeadProjection(_FloatProjection):
     """
 
     _project = staticmethod(projection.project_heads)
-    _refusal = ""  # the error message after weights were refused
+    _refusal = ""  # the error message, if the layer has refused weights
 
     def __init__(self, num_heads: int, head_size: int, rank: int = 3, use_bias: bool = True, **kwargs: Any) -> None:
         super().__init__(
@@ -93,14 +93,14 @@ class HeadProjection(_FloatProjection):
     def enable_lora(
         self, rank: int, lora_alpha: int | None = None, a_initializer: Any = "he_uniform", b_initializer: Any = "zeros"
     ) -> None:
-        """Enable LoRA as `EinsumDense` does. A (H, I, rank) starts from the built-in's numbers; B is (rank, O)."""
+        """Enable LoRA as `EinsumDense` does: A (H, I, rank) starts with the built-in's numbers. B is (rank, O)."""
         a_initializer = keras.initializers.get(a_initializer)
         if not self._stores_input_first:
             a_initializer = _transposed(a_initializer)
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
 
     def load_own_variables(self, store: Any) -> None:
-        """Load as Keras does; refuse the kernel of a built-in layer, (I, H, O), with a remedy."""
+        """Load as Keras does. For the kernel of a built-in layer, (I, H, O), raise an error that names a remedy."""
         if self.built and self.quantization_mode is None and "0" in store:
             heads, width, size = ours = tuple(self._kernel.shape)
             if tuple(store["0"].shape) == (width, heads, size) != ours:
@@ -109,7 +109,7 @@ class HeadProjection(_FloatProjection):
                     "built-in layer's (I, H, O). Load the file into the built-in layer, and copy its weights with "
                     "`kmha.interchange`."
                 )
-        if self._refusal:  # after an error, Keras tries again with an empty store, and would report the error of that
+        if self._refusal:  # after an error, Keras tries again with an empty store, and would report that second error
             raise ValueError(self._refusal)
         super().load_own_variables(store)
 
@@ -135,7 +135,7 @@ class HeadProjection(_FloatProjection):
         self.equation = self.equation.replace(",HIO->", ",IHO->")
 
     def _store_input_first(self) -> None:
-        """Lay the weights out as the built-in does, (I, H, O), as `MATRIX_MODES` need them."""
+        """Change the weights to the built-in's layout (I, H, O), which `MATRIX_MODES` need."""
         if self._stores_input_first:
             return
         self._use_input_first_equation()
@@ -163,10 +163,10 @@ class HeadMerge(_FloatProjection):
         **kwargs: Arguments of `keras.layers.EinsumDense` and `keras.layers.Layer`.
 
     Call arguments:
-        inputs: (B, T, H, O), or (B, T, U, …, H, O) with `rank` axes.
+        inputs: Heads (B, T, H, O), or (B, T, U, …, H, O) with `rank` axes.
 
     Returns:
-        (B, T, E), of the compute dtype.
+        Features (B, T, E), of the compute dtype.
 
     >>> tuple(HeadMerge(11)(keras.ops.ones((2, 7, 3, 5))).shape)
     (2, 7, 11)
@@ -192,7 +192,7 @@ class HeadMerge(_FloatProjection):
 
 
 def _heads_first(initializer: Any) -> Any:
-    """Return an initializer of (H, I, O) that draws what `EinsumDense` draws for (I, H, O)."""
+    """Return an initializer of (H, I, O) that draws the numbers that `EinsumDense` draws for (I, H, O)."""
     if isinstance(initializer, VarianceScaling) and (initializer.input_axes is None or initializer.output_axes is None):
         config = initializer.get_config()
         config.update(seed=initializer.seed, input_axes=[0], output_axes=[1, 2])

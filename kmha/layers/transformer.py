@@ -24,36 +24,36 @@ class Transformer(keras.Model):
         fully_connected_dim: Hidden features of the feed-forward networks.
         input_vocab_size: Number of source token ids.
         target_vocab_size: Number of target token ids (V).
-        max_positional_encoding_input: Largest number of source positions.
-        max_positional_encoding_target: Largest number of target positions.
+        max_positional_encoding_input: Maximum number of source positions.
+        max_positional_encoding_target: Maximum number of target positions.
         dropout_rate: Dropout rate of the embeddings, the scores and the feed-forward networks' outputs.
-        layernorm_eps: Epsilon of the normalizations.
-        tie_embeddings: "target" multiplies by the target embedding to get logits. "all" shares it with the source too
-            (Press & Wolf 2017; section 3.4 of the paper). `None` has three matrices, as the course does.
-        final_activation: "softmax" returns probabilities, `None` returns logits.
-        pad_id: Token id of padding, which nothing attends to; `None` means no such id.
+        layernorm_eps: Epsilon of the layer normalizations.
+        tie_embeddings: "target" computes logits with the matrix of the target embedding. "all" also uses this matrix
+            for the source (Press & Wolf 2017; section 3.4 of the paper). `None` uses three matrices, as in the course.
+        final_activation: "softmax" makes the model return probabilities, `None` logits.
+        pad_id: Token id of padding, which nothing attends to. `None` means no such id.
         embeddings_initializer: Initializer of the embeddings.
         **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
             arguments of `keras.Model`.
 
     Call arguments:
-        input_sentence: Source ids (B, S), integers; or the pair (source ids, target ids).
-        output_sentence: Target ids (B, T), integers. Position t sees ids up to its own.
+        input_sentence: Source ids (B, S), integers, or the pair (source ids, target ids).
+        output_sentence: Target ids (B, T), integers. Position t sees only the ids at positions up to t.
         training: Apply dropout.
-        enc_padding_mask: Mask of the encoder, as in `EncoderLayer`. `None` means that the model derives it from the
-            ids, so that an exported model does so too.
-        look_ahead_mask: Mask of the decoder, as in `DecoderLayer`; `None` hides the future and padding.
-        dec_padding_mask: Mask of the decoder's attention to the source; `None` means that the model derives it from
-            the ids.
-        return_attention_scores: Also return the decoder's scores. Without them the output is the same, and takes less
+        enc_padding_mask: Mask of the encoder, as in `EncoderLayer`. `None` means that the model derives the mask from
+            the ids, which an exported model does too.
+        look_ahead_mask: Mask of the decoder, as in `DecoderLayer`. `None` hides later positions and padding.
+        dec_padding_mask: Mask of the decoder's attention to the source. `None` means that the model derives the mask
+            from the ids.
+        return_attention_scores: Also return the decoder's scores. Without them, the output is the same but needs less
             memory.
 
     Returns:
-        ((B, T, V), dict of scores as `Decoder` returns it), of the compute dtype. Without `return_attention_scores`,
-        only the first.
+        The output (B, T, V), and the dict of scores that `Decoder` returns, of the compute dtype. Without
+        `return_attention_scores`, only the output.
 
     Raises:
-        ValueError: If an argument or a shape does not fit. The message says how to fix it.
+        ValueError: If an argument or a shape is invalid.
 
     Example:
 
@@ -125,7 +125,7 @@ class Transformer(keras.Model):
     _build_shapes_dict = property(lambda self: {"input_shape": ((None, None), (None, None))}, lambda self, shapes: None)
 
     def build(self, input_shape: Any = None) -> None:
-        """Make the weights, whose shapes do not depend on the input's."""
+        """Make the weights, whose shapes do not depend on the input's shape."""
         if not self.built:
             self.encoder.build()
             self.decoder.build()
@@ -165,14 +165,14 @@ class Transformer(keras.Model):
         return self._features(*self._pair(inputs), training)[0]
 
     def logits(self, features: Tensor) -> Tensor:
-        """Return logits (B, T, V) of features (B, T, D), or with other axes before D."""
+        """Return logits (B, T, V) for features (B, T, D), or with other axes before D."""
         rows = ops.reshape(features, (-1, features.shape[-1]))  # folded, so that the kernel's gradient is one product
         rows = self.final_layer(rows)
         return ops.reshape(rows, (*ops.shape(features)[:-1], rows.shape[-1]))
 
     @property
     def output_kernel(self) -> Tensor:
-        """The kernel of the final projection: (V, D) if embeddings are tied, else (D, V)."""
+        """The kernel of the final projection, of shape (V, D) if embeddings are tied, else (D, V)."""
         self.build()
         return self.decoder.embedding.embeddings if self.tie_embeddings else self.final_layer.kernel
 
@@ -200,14 +200,14 @@ class Transformer(keras.Model):
         return self.encoder(input_sentence, mask=enc_padding_mask, **options)
 
     def start_cache(self, input_sentence: Tensor, beams: int = 1) -> cache.Cache:
-        """Return the cache for `step`, to decode `beams` sequences for each of the source sentences (B, S)."""
+        """Return the cache for `step`, with which to decode `beams` sequences for each source sentence in (B, S)."""
         state = cache.start(self.decoder, self.encode(input_sentence), self.encoder.padding(input_sentence), beams)
         if self.tie_embeddings:  # (D, V), transposed once instead of at every step
             state["final_kernel"] = ops.transpose(ops.cast(self.output_kernel, self.compute_dtype))
         return state
 
     def step(self, ids: Tensor, state: cache.Cache) -> tuple[Tensor, cache.Cache]:
-        """Return the logits (N, V) of the token after ids (N,), in float32 at least, and the cache of the next step.
+        """Return logits (N, V) for the tokens after `ids` (N,), in float32 at least, and the cache for the next step.
 
         >>> import keras
         >>> model = Transformer(1, 6, 3, 7, 11, 12, 20, 21, tie_embeddings="target")

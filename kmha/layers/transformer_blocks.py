@@ -1,4 +1,4 @@
-"""The parts that encoder and decoder share: sublayers, one block of them, and a stack of blocks on an embedding."""
+"""The parts that encoder and decoder share: sublayers, a block of sublayers, and a stack of blocks on an embedding."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ OPTIONS = ("key_dim", "norm", "activation", "residual_dropout_rate", "attention"
 class LayerNormalization(keras.layers.LayerNormalization):
     """`keras.layers.LayerNormalization` with a faster gradient on TensorFlow.
 
-    The faster gradient (`kmha.core.normalization`) is used over the last axis and with both weights. Arguments, weights
-    and numbers are those of Keras.
+    It uses this gradient (`kmha.core.normalization`) for a normalization over the last axis with both weights.
+    Arguments, weights and numbers are those of Keras.
 
     >>> import numpy as np
     >>> print(np.array(LayerNormalization(epsilon=1e-6)(np.array([[1.0, 3.0]]))).round(3))
@@ -40,20 +40,20 @@ class LayerNormalization(keras.layers.LayerNormalization):
 class FeedForward(keras.layers.Layer):
     """Two dense layers at every position: max(0, x W₁ + b₁) W₂ + b₂ (Vaswani et al. 2017, section 3.3).
 
-    Both are `keras.layers.Dense`. They get (B, T) folded into one axis. Otherwise TensorFlow would compute each
-    kernel's gradient as B separate products and add them.
+    Both layers are `keras.layers.Dense`. Their inputs have (B, T) folded into one axis. Otherwise TensorFlow would
+    compute each kernel's gradient as B separate products and add them.
 
     Args:
-        fully_connected_dim: Features between the two layers.
-        embedding_dim: Features of the output.
+        fully_connected_dim: Number of features between the two layers.
+        embedding_dim: Number of output features.
         activation: Activation between the two layers.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: (B, T, I), or with other axes before I.
+        x: Features (B, T, I), or with other axes before I.
 
     Returns:
-        (B, T, embedding_dim), of the compute dtype.
+        Features (B, T, embedding_dim), of the compute dtype.
 
     >>> layer = FeedForward(fully_connected_dim=7, embedding_dim=5)
     >>> tuple(layer(keras.ops.ones((2, 3, 5))).shape)
@@ -149,14 +149,14 @@ class TransformerBlock(checks.CheckedLayer):
         """Return LayerNorm(x + Sublayer(x)), or with pre-norm (arXiv 2002.04745) x + Sublayer(LayerNorm(x)).
 
         Args:
-            x: (B, T, D).
-            sublayer: Function that returns an output, or a tuple of an output and more.
-            norm: Normalization.
+            x: Input (B, T, D).
+            sublayer: Function of (B, T, D) that returns an output, or a tuple of an output and other results.
+            norm: Layer normalization.
             dropout: Dropout of the sublayer's output.
             training: Apply the dropout.
 
         Returns:
-            ((B, T, D), *what else the sublayer returned).
+            A tuple of the output (B, T, D) and the sublayer's other results.
         """
         pre = self.norm == "pre"
         outputs = sublayer(norm(x) if pre else x)
@@ -175,10 +175,10 @@ class TransformerBlock(checks.CheckedLayer):
 
 
 class BlockStack(checks.CheckedLayer):
-    """The base of `Encoder` and `Decoder`: embedding, positions, dropout, blocks, and with pre-norm a normalization."""
+    """The base of `Encoder` and `Decoder`: embedding, positions, dropout, blocks, and for pre-norm a normalization."""
 
     _layer_class: Any
-    _score_names: tuple[str, ...]  # names of the scores that a block returns, with {} for its number
+    _score_names: tuple[str, ...]  # names of the scores that a block returns, with {} for the block's number
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class BlockStack(checks.CheckedLayer):
         self.embedding_dim = checks.size(layer, "embedding_dim", embedding_dim, "D", "The paper has 512.")
         self.pad_id = pad_id
         if isinstance(embeddings_initializer, keras.initializers.Initializer):
-            embeddings_initializer = embeddings_initializer.clone()  # one instance would draw the same for every table
+            embeddings_initializer = embeddings_initializer.clone()  # one instance would draw the same numbers twice
         self.embedding = embedding or TokenEmbedding(
             vocabulary_size, embedding_dim, embeddings_initializer, name="embedding", dtype=self.dtype_policy
         )
@@ -232,11 +232,11 @@ class BlockStack(checks.CheckedLayer):
         }
 
     def build(self, x_shape: Any = None) -> None:
-        """Make the weights, whose shapes do not depend on the input's."""
+        """Make the weights, whose shapes do not depend on the input's shape."""
         self._build()
 
     def _build(self, *more: Any) -> None:
-        """Make the weights; the blocks are built for (B, T, D), and for inputs of the shapes `more`."""
+        """Make the weights. The blocks are built for an input (B, T, D) and further inputs of the shapes `more`."""
         features = None, None, self.embedding_dim
         if not self.embedding.built:  # a shared embedding may be built already
             self.embedding.build()
@@ -247,7 +247,7 @@ class BlockStack(checks.CheckedLayer):
             self._last_norm.build(features)
 
     def _run(self, x: Tensor, training: Any, return_scores: bool, *more: Tensor, **options: Any) -> Any:
-        """Turn ids (B, T) into (B, T, D), and with `return_scores` the scores by name.
+        """Return (B, T, D) for ids (B, T), and with `return_scores` also a dict of the scores.
 
         Each block is called with its input, `more` and `options`.
         """
@@ -264,9 +264,9 @@ class BlockStack(checks.CheckedLayer):
         return (x, scores) if return_scores else x
 
     def _spec(self, ids: Any, lengths: list[Any], return_scores: bool) -> Any:
-        """Return the symbolic outputs of `_run`, where a block's scores are (B, H, T, S) for each S of `lengths`.
+        """Return the symbolic outputs of `_run`. A block returns scores (B, H, T, S) for each S in `lengths`.
 
-        Keras would call the layer to find out, with lengths of its own choice, which may exceed the positions.
+        Without this method, Keras would call the layer with lengths that may exceed the number of positions.
         """
         checks.check_ids(self.name, ids)
         batch, length = ids.shape
@@ -281,14 +281,14 @@ class BlockStack(checks.CheckedLayer):
         return output, scores
 
     def _names(self, number: int) -> list[str]:
-        """Return the names of the scores of a block, counted from 1."""
+        """Return the names of the scores of the block `number`, counted from 1."""
         return [name.format(number) for name in self._score_names]
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor) -> Tensor:
         return masking.padding_or_none(previous_mask)
 
     def padding(self, ids: Tensor) -> Tensor:
-        """Return a mask (B, 1, S), False at padding; `None` if no id means padding."""
+        """Return a mask (B, 1, S), False at padding. If no id means padding, return `None`."""
         return None if self.pad_id is None else masks.padding(ids, self.pad_id)
 
     def get_config(self) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def _hidden_size(layer: str, value: Any) -> int:
 
 
 def _head_size(layer: str, embedding_dim: int, num_heads: int, key_dim: int | None) -> int:
-    """Return the head size (O), which is D / H unless it is given."""
+    """Return the head size (O), which is `key_dim` if given, and otherwise D / H."""
     if key_dim is not None:
         return checks.size(layer, "key_dim", key_dim, "O", "None means embedding_dim // num_heads.")
     if num_heads > embedding_dim:

@@ -1,1 +1,1 @@
-"""Run untrusted code in a process of its own: a fork server, its limits, the worker and the encoding of results."""
+"""Run untrusted code in a separate process: a fork server, its limits, the worker and the encoding of results."""

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-LARGEST = 64 << 20  # bytes of a message
-LONGEST_HEAD = 8 << 20  # bytes of its JSON, which takes many times as much memory when parsed
+LARGEST = 64 << 20  # maximum size of a message, in bytes
+LONGEST_HEAD = 8 << 20  # maximum size of a message's JSON part, which takes many times as much memory when parsed
 KINDS = "biufc"  # kinds of dtypes that are sent: booleans, integers, floats, complex numbers
-LENGTH = struct.Struct("<Q")  # precedes each message, and the JSON in it
+LENGTH = struct.Struct("<Q")  # format of the length before each message, and before the JSON part in it
 
 
 class EncodingError(ValueError):
@@ -24,7 +24,7 @@ class EncodingError(ValueError):
 
 
 def encode(value: Any) -> bytes:
-    """Encode arrays, tensors, numbers, strings, `None`, and tuples, lists and dicts of these.
+    """Encode arrays, tensors, numbers, strings and `None`, and tuples, lists and dicts that contain them.
 
     Raises:
         EncodingError: The value contains something else, or is too large.
@@ -70,7 +70,7 @@ def write(sink: BinaryIO, message: bytes) -> None:
 
 
 def read(source: BinaryIO) -> bytes | None:
-    """Read a message that `write` wrote; return `None` at the end of the stream."""
+    """Read a message that `write` wrote, or return `None` at the end of the stream."""
     head = source.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None

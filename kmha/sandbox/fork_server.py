@@ -1,9 +1,9 @@
-"""The fork server: it imports slow libraries once, and forks two processes for every task.
+"""The fork server: it imports slow libraries only once, and forks two processes for every task.
 
 The fork server waits for a task and forks a *supervisor*. The supervisor reads the task from standard input, and forks
 the *worker*, which runs it (`kmha.sandbox.worker`). The supervisor relays the worker's requests, and writes the results
 to standard output, each message preceded by its length. The task and its results exist only in these two processes, so
-a later task cannot find them in the memory that it is forked with.
+a later task cannot find them in the memory that it inherits.
 """
 
 import contextlib
@@ -25,16 +25,16 @@ from kmha.sandbox.encoding import LARGEST, LENGTH, decode, encode, read, write
 from kmha.sandbox.shutdown import Shutdown
 
 REQUEST = 1 << 63  # flag in the length of a message that expects a reply
-OVERHEAD = 1 << 12  # bytes, at most, that a message of the supervisor adds to what the worker sent
-POLL = 0.1  # seconds between looks at the scratch folder
-RESEND = 0.02  # seconds between signals
+OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
+POLL = 0.1  # seconds between checks of the scratch folder
+RESEND = 0.02  # seconds between repeated signals
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
 _shutdown = Shutdown()
 
 
 def main(uses: list[str]) -> None:
-    """Import the libraries, report this with an empty message, and run one task after another."""
+    """Import the libraries, report with an empty message that this is done, and run one task after another."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     signal.signal(signal.SIGTERM, _shutdown.request)
@@ -48,7 +48,7 @@ def main(uses: list[str]) -> None:
 
 
 def _run_supervised(source: BinaryIO, sink: BinaryIO) -> bool:
-    """Fork a supervisor for the next task and wait for it; return False if no task came."""
+    """Fork a supervisor for the next task and wait until it ends. Return False if no task came."""
     with _shutdown.deferred():
         parent, process = os.getpid(), os.fork()
         if not process:
@@ -76,7 +76,7 @@ def _supervise(source: BinaryIO, sink: BinaryIO, parent: int) -> NoReturn:
 
 
 def _end_supervisor(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it has ended
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):  # the process has ended
         while os.waitpid(process, os.WNOHANG) == (0, 0):
             os.kill(process, signal.SIGTERM)  # repeatedly: Python drops a signal that comes while a fork begins
             time.sleep(RESEND)
@@ -88,12 +88,12 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
     This process exits afterwards, which closes the pipes.
 
     Args:
-        task: See `kmha.sandbox.worker.execute`; and `seconds`, its time limit.
-        serve: Answers a request of the worker (`kmha.sandbox.worker_api.remote`).
+        task: Task as `kmha.sandbox.worker.execute` describes it, with its time limit in `seconds`.
+        serve: Function that answers a request of the worker (`kmha.sandbox.worker_api.remote`).
 
     Returns:
-        `sent`, the bytes that the worker sent; `stopped`, the limit that it exceeded, or ""; and `status`, its exit
-        status, negative for a signal.
+        A dictionary with `sent` (the bytes that the worker sent), `stopped` (the limit that the worker exceeded, or "")
+        and `status` (the exit status of the worker, negative for a signal).
     """
     status: list[int] = []
     with _shutdown.deferred():
@@ -115,7 +115,7 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
 
 
 def _kill(process: int) -> int:
-    """Kill a process and return its status."""
+    """Kill a process and return its wait status."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     return os.waitpid(process, 0)[1]
@@ -143,7 +143,7 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
 
 
 def _descriptor_limit() -> int:
-    """Return a number above all open descriptors."""
+    """Return a number above all open file descriptors."""
     with contextlib.suppress(OSError):
         return max(map(int, os.listdir("/proc/self/fd"))) + 1
     return 1024
@@ -160,7 +160,7 @@ class _Relay:
         os.set_blocking(writer, False)
 
     def run(self, folder: Path) -> str:
-        """Relay until the worker closes its end; return the limit that it exceeded: "time", "files", "output" or ""."""
+        """Relay until the worker ends. Return the limit that the worker exceeded: "time", "files", "output" or ""."""
         looked = time.monotonic()
         while (now := time.monotonic()) < self.deadline:
             if select.select([self.reader], [], [], POLL)[0]:
@@ -180,7 +180,7 @@ class _Relay:
         return "time"
 
     def _dispatch(self) -> bool:
-        """Keep the results and answer the requests in the buffer; return False if a reply took too long."""
+        """Keep the results and answer the requests in the buffer. Return False if a reply takes too long."""
         while len(self.buffer) >= LENGTH.size:
             (head,) = LENGTH.unpack_from(self.buffer)
             end = LENGTH.size + (head & ~REQUEST)
@@ -196,7 +196,7 @@ class _Relay:
         return True
 
     def _reply(self, message: bytes) -> bool:
-        """Send a reply; return False if the worker did not read it in time."""
+        """Send a reply. Return False if the worker does not read it in time."""
         rest = memoryview(LENGTH.pack(len(message)) + message)
         while rest:
             if not select.select([], [self.writer], [], max(self.deadline - time.monotonic(), 0))[1]:

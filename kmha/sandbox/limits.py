@@ -3,7 +3,7 @@
 | limit | mechanism | system |
 | --- | --- | --- |
 | memory, processor time, size and number of files | `setrlimit` | POSIX |
-| no new processes, network, signals to others, or changes of a file's mode, owner or times | seccomp | Linux |
+| no new processes, network, signals to other processes, or changes of a file's mode, owner or times | seccomp | Linux |
 | reading only Python and its packages, writing only the scratch folder | Landlock | Linux 5.13 or later |
 
 `missing` lists the limits that are not available here.
@@ -20,10 +20,10 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-MEMORY = 2 << 30  # bytes beyond those that the process has when it starts
-FILE = 32 << 20  # bytes of one file
-OPEN = 256  # files at once
-PROCESSES = 256  # of the user, where seccomp cannot refuse new ones
+MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it has at the start
+FILE = 32 << 20  # maximum size of a file, in bytes
+OPEN = 256  # maximum number of open files
+PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
 
 # System calls that create a process, reach the network or another process, or change a file by its name.
 _REFUSED = (
@@ -47,10 +47,10 @@ _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
 _REFUSED_WITH = (
-    # `clone` creates a thread with CLONE_THREAD, and a process without.
+    # `clone` creates a thread if it is called with CLONE_THREAD, and otherwise a process.
     ("clone", 0, _CLONE_THREAD, 0),
     ("prctl", 0, _WORD, _PR_SET_PDEATHSIG),
-    # The owner of a descriptor gets signals about it, any signal: F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP.
+    # F_SETOWN, F_SETOWN_EX, FIOSETOWN and SIOCSPGRP set the owner of a descriptor, who then gets its signals.
     *(("fcntl", 1, _WORD, command) for command in (8, 15)),
     *(("ioctl", 1, _WORD, command) for command in (0x8901, 0x8902)),
     # O_TRUNC empties a file even if it is opened for reading. Landlock controls this only since Linux 6.2.
@@ -60,7 +60,7 @@ _REFUSED_WITH = (
         for mode in (os.O_RDONLY, os.O_WRONLY | os.O_RDWR)
     ),
 )
-# Their flags are behind a pointer, which seccomp cannot follow. If they do not exist, libc uses the older calls.
+# The flags of these calls are behind a pointer, which seccomp cannot follow. Without the calls, libc uses older ones.
 _ABSENT = ("clone3", "openat2")
 # Paths that NumPy, Keras and TensorFlow read besides Python's own folders.
 _READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
@@ -69,7 +69,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 def missing() -> list[str]:
-    """Return what this system cannot prevent untrusted code from doing; empty if all limits are available."""
+    """Return what this system cannot prevent untrusted code from doing. The list is empty if every limit works."""
     found = []
     if not _seccomp_works():
         found.append("starting processes and using the network")
@@ -84,7 +84,7 @@ def end_with(parent: int, number: int) -> None:
     """Have the system send this process a signal when its parent ends, for whatever reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:  # it has ended already
+        if os.getppid() != parent:  # the parent has ended already
             os._exit(1)
 
 
@@ -104,11 +104,11 @@ def lock(scratch: Path, seconds: float) -> None:
 
 
 def _limit(seconds: float) -> None:
-    import resource  # not on Windows
+    import resource  # does not exist on Windows
 
     used = _address_space()
     limits = [
-        (resource.RLIMIT_CPU, int(4 * seconds) + 2),  # of all threads together; the supervisor watches the clock
+        (resource.RLIMIT_CPU, int(4 * seconds) + 2),  # of all threads; the supervisor limits the elapsed time
         (resource.RLIMIT_FSIZE, FILE),
         (resource.RLIMIT_NOFILE, OPEN),
         (resource.RLIMIT_CORE, 0),
@@ -131,7 +131,7 @@ def _address_space() -> int:
 
 
 def _seccomp_works() -> bool:
-    """Return whether seccomp can be used. Import it, since it must find its library before Landlock hides it."""
+    """Return whether seccomp can be used. This imports it before Landlock hides its library."""
     if sys.platform != "linux":
         return False
     with contextlib.suppress(ImportError, RuntimeError):
@@ -190,7 +190,7 @@ def _seccomp() -> None:
     for name in _ABSENT:
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
-    # The process may send itself signals, as `abort` does, and read limits, but not set them.
+    # The process may send itself signals, as `abort` does. It may read limits, but not set them.
     rules.add_rule(refuse, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
     rules.add_rule(refuse, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
     rules.load()

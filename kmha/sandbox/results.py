@@ -24,8 +24,8 @@ class CallResult:
 
     Attributes:
         value: What the call returned.
-        error: Its `kind` (the exception's class), its message (`says`), and the `line` with its `text`; `None` if the
-            call raised nothing.
+        error: `None` if the call raised nothing. Otherwise a dictionary with the `kind` of the error (the exception's
+            class), its message (`says`), and the number and the text of the line that led to it (`line`, `text`).
         changed: Names of the inputs that the call changed.
         printed: What the call printed.
     """
@@ -41,8 +41,8 @@ class TaskResult:
     """The results of a task.
 
     Attributes:
-        error: Why the module could not be loaded, as in `CallResult`; `None` if it was.
-        results: One result for each call; empty if the module could not be loaded.
+        error: Reason why the module could not be loaded, as in `CallResult`, or `None` if it was loaded.
+        results: One result for each call, or no results if the module could not be loaded.
         printed: What loading the module printed.
     """
 
@@ -52,7 +52,7 @@ class TaskResult:
 
 
 def read(sent: Mapping[str, Any], count: int, seconds: float) -> TaskResult:
-    """Read the results of a task of `count` calls from what `kmha.sandbox.fork_server.run` returned."""
+    """Read the results of a task with `count` calls from what `kmha.sandbox.fork_server.run` returned."""
     messages = _messages(sent["sent"].tobytes())
     loaded = next(messages, None)
     if loaded is None:
@@ -65,7 +65,7 @@ def read(sent: Mapping[str, Any], count: int, seconds: float) -> TaskResult:
 
 
 def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the reason why no further message came, as an error."""
+    """Return an error that says why no further message came."""
     if sent["stopped"]:
         return error_record(_STOPPED[sent["stopped"]].format(seconds=seconds))
     if sent["status"] < 0:
@@ -74,7 +74,7 @@ def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def _messages(sent: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the messages up to the first that is malformed."""
+    """Yield the messages before the first malformed message."""
     source = io.BytesIO(sent)
     with contextlib.suppress(EncodingError, OverflowError):  # a length can be too large for any stream
         while (message := encoding.read(source)) is not None and isinstance(found := encoding.decode(message), dict):

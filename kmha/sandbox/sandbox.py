@@ -1,4 +1,4 @@
-"""Run untrusted code in a process of its own, within limits, and return the results of calls to it.
+"""Run untrusted code in a separate process, within limits, and return the results of calls to it.
 
 >>> import numpy as np
 >>> code = "def double(array):\\n    return 2 * array\\n"
@@ -25,7 +25,7 @@ from kmha.sandbox.worker import SIGNATURE, error_record
 
 __all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
-SHUTDOWN = 5.0  # seconds that the fork server has to clean up
+SHUTDOWN = 5.0  # maximum number of seconds for the cleanup of the fork server
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
 # Not `-m`, which would first look for modules in the current folder, which may be untrusted.
@@ -39,10 +39,10 @@ class Call:
     """A call to untrusted code.
 
     Attributes:
-        inputs: Arguments by name.
-        function: `None` to call the module's function with the inputs; `SIGNATURE` for the names of its arguments; or
-            the source of a function of the module and the inputs, in which `np` is NumPy and `worker_api` is
-            `kmha.sandbox.worker_api`.
+        inputs: Arguments, keyed by name.
+        function: `None` calls the module's function with the inputs, and `SIGNATURE` asks for the names of its
+            arguments. Any other text is the source of a function that is called with the module and the inputs. In this
+            source, `np` is NumPy and `worker_api` is `kmha.sandbox.worker_api`.
     """
 
     inputs: dict[str, Any]
@@ -50,10 +50,10 @@ class Call:
 
 
 class Sandbox:
-    """A fork server (`kmha.sandbox.fork_server`), which runs every task in a process of its own.
+    """A fork server (`kmha.sandbox.fork_server`), which runs every task in a separate process.
 
     Args:
-        uses: Libraries that it imports beforehand: "numpy", "keras", "tensorflow", "matplotlib".
+        uses: Libraries that the fork server imports beforehand: "numpy", "keras", "tensorflow", "matplotlib".
     """
 
     def __init__(self, uses: Sequence[str] = ("numpy",)) -> None:
@@ -68,9 +68,9 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """End the fork server; the next `run` starts another."""
+        """End the fork server. The next `run` starts a new one."""
         if self._process is not None:
-            self._process.terminate()  # not `kill`: it must remove the scratch folder
+            self._process.terminate()  # not `kill`, because the fork server must remove the scratch folder
             try:
                 self._process.wait(SHUTDOWN)
             except subprocess.TimeoutExpired:
@@ -82,13 +82,13 @@ class Sandbox:
         self._process = None
 
     def stop(self) -> None:
-        """End the fork server for good; a `run` in another thread then raises a `StoppedError`."""
+        """End the fork server for good. If another thread is in `run`, `run` raises a `StoppedError` there."""
         self._stopped = True
         if (process := self._process) is not None:
             process.terminate()
 
     def start(self) -> None:
-        """Start the fork server unless it runs already, with the errors of `run`. It takes as long as the imports."""
+        """Start the fork server if necessary. This takes as long as the imports, and raises the errors of `run`."""
         if self._process is not None and self._process.poll() is None:
             return
         if not hasattr(os, "fork"):
@@ -108,7 +108,7 @@ class Sandbox:
         )
         try:
             self._wait_until_ready()
-        except BaseException:  # otherwise the message that it is ready would be read as a result
+        except BaseException:  # otherwise the message "ready" would later be read as a result
             self.close()
             raise
 
@@ -137,11 +137,11 @@ class Sandbox:
         Args:
             name: Name of the module, and of the function or class that it must define.
             code: Source of the module.
-            calls: The calls.
-            files: Texts of other files beside the module, by their names.
+            calls: Calls to make.
+            files: Texts of other files in the module's folder, keyed by file name.
             seconds: Time limit of the whole task.
-            serve: Computes the requests of `kmha.sandbox.worker_api.remote`, outside the sandbox. Called with the name
-                and the arguments of the request.
+            serve: Function that computes the requests of `kmha.sandbox.worker_api.remote` outside the sandbox. It is
+                called with the name and the arguments of the request.
 
         Raises:
             SandboxError: The fork server does not start.
@@ -193,7 +193,7 @@ def _reply(request: bytes, serve: Callable[..., Any] | None) -> bytes:
 
 
 class Pool:
-    """A sandbox for every set of libraries. Each starts when it is first used and stays warm until the pool is closed.
+    """A sandbox for every set of libraries. Each sandbox starts at its first use and runs until the pool is closed.
 
     >>> with Pool() as pool:
     ...     pool.get(("numpy",)) is pool.get(["numpy"])
@@ -214,11 +214,11 @@ class Pool:
         return self._sandboxes.setdefault(tuple(uses), Sandbox(tuple(uses)))
 
     def stop(self) -> None:
-        """End all sandboxes for good, even if another thread runs a task in one."""
+        """End all sandboxes for good, even if another thread is running a task in one of them."""
         for sandbox in list(self._sandboxes.values()):
             sandbox.stop()
 
     def close(self) -> None:
-        """End all fork servers; a sandbox that is used again starts another."""
+        """End all fork servers. A sandbox that is used again starts a new one."""
         for sandbox in self._sandboxes.values():
             sandbox.close()

@@ -5,11 +5,11 @@ import os
 import tempfile
 from pathlib import Path
 
-LARGEST, FILES = 64 << 20, 500  # bytes and files in a folder
+LARGEST, FILES = 64 << 20, 500  # maximum numbers of bytes and of files in a scratch folder
 
 
 def make() -> Path:
-    """Create a scratch folder."""
+    """Create an empty scratch folder for a task, and return its path."""
     return Path(tempfile.mkdtemp(prefix="kmha-sandbox-"))
 
 
@@ -38,8 +38,8 @@ def exceeds_limits(folder: Path) -> bool:
 def remove(folder: Path) -> None:
     """Remove a scratch folder.
 
-    Untrusted code can nest thousands of folders: too deep for a path, for recursion, and for the number of open files.
-    So each inner folder is moved to the top before it is emptied.
+    Untrusted code can nest thousands of folders. That is too deep for a path, for recursion, and for the limit on open
+    files, so each inner folder is moved to the top before it is emptied.
     """
     with contextlib.suppress(OSError):
         beside = tempfile.mkdtemp(prefix="kmha-sandbox-")
@@ -47,7 +47,7 @@ def remove(folder: Path) -> None:
         while pending:
             current = pending.pop()
             with contextlib.suppress(OSError):
-                os.chmod(current, 0o700)  # the task may have made it unreadable
+                os.chmod(current, 0o700)  # the task may have made the folder unreadable
                 for entry in list(os.scandir(current)):
                     if entry.is_dir(follow_symlinks=False):
                         count += 1

@@ -1,4 +1,4 @@
-"""End a process on a signal, and leave nothing behind of what it made."""
+"""End a process on a signal, and remove everything that the process made."""
 
 import contextlib
 import os
@@ -22,20 +22,20 @@ class Shutdown:
         self._requested = False
 
     def request(self, *_: Any) -> None:
-        """Handle the signal."""
+        """Handle the signal: shut down now, or at the end of the outermost `deferred` block."""
         self._requested = True
         if not self._deferrals:
             self.now()
 
     def now(self) -> NoReturn:
-        """Clean up and exit."""
+        """Run the callbacks of `cleanup` and exit the process."""
         self._deferrals += 1  # a second signal must not interrupt the cleanup
         self.cleanup.close()
         os._exit(1)
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Finish the block before a shutdown that is requested inside it."""
+        """Defer a shutdown that is requested inside the block until the block ends."""
         self._deferrals += 1
         try:
             yield
@@ -43,7 +43,7 @@ class Shutdown:
             self.release()
 
     def release(self) -> None:
-        """Leave a `deferred` block; a process that was forked inside the block calls this itself."""
+        """Leave a `deferred` block. A process that was forked inside the block must call this itself."""
         self._deferrals -= 1
         if self._requested and not self._deferrals:
             self.now()

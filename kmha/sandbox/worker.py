@@ -1,6 +1,6 @@
 """The worker: the process that loads untrusted code, makes the calls of a task, and sends the results.
 
-It knows the calls, never the expected results. Whoever reads what it sends must not trust it.
+The worker knows the calls, but never the expected results. Whoever reads its messages must not trust them.
 """
 
 import __future__
@@ -26,7 +26,7 @@ from kmha.sandbox.encoding import EncodingError, encode
 PRINTED = 4_000  # characters of printed output that are kept
 SEED = 20171207
 SIGNATURE = "signature"
-_array_equal = np.array_equal  # before untrusted code can replace it
+_array_equal = np.array_equal  # kept here before untrusted code can replace it
 
 
 class TruncatedOutput(io.TextIOBase):
@@ -52,10 +52,10 @@ def execute(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
     """Load the module of a task and make its calls. Send one message for the module, and one for each call.
 
     Args:
-        task: The `name` of the module, and of the function or class in it; the `files` by their names; and the `calls`
-            (see `evaluate`).
-        send: Sends a message: a dict with `error` and `printed`, for a call also `result`, and `changed`, the names of
-            the inputs that the call changed.
+        task: A dictionary with the `name` of the module and of the function or class in it, the texts of the `files`,
+            keyed by file name, and the `calls` (see `evaluate`).
+        send: Function that sends a message: a dictionary with `error` and `printed`. The message for a call also has
+            `result`, and `changed`, the names of the inputs that the call changed.
     """
     output = TruncatedOutput()
     sys.stdout = sys.stderr = output
@@ -80,22 +80,22 @@ def evaluate(module: Any, name: str, call: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         module: The untrusted module.
         name: Name of the function or class in it.
-        call: The `inputs`, and a `function`: `None` to call `name` with the inputs, `SIGNATURE` for the names of its
-            arguments, or the source of a function of the module and the inputs.
+        call: A dictionary with `inputs` and `function`, which have the same meaning as in
+            `kmha.sandbox.sandbox.Call`.
     """
     inputs = call["inputs"]
     before = {key: [array.copy() for array in arrays(value)] for key, value in inputs.items()}
     found: dict[str, Any] = {"result": None, "error": None, "changed": []}
     try:
         found["result"] = _call(module, name, call["function"], inputs)
-    except BaseException as error:  # untrusted code can raise anything, SystemExit too
+    except BaseException as error:  # untrusted code can raise anything, including SystemExit
         found["error"] = _describe(error)
     found["changed"] = [key for key, old in before.items() if not _equal(old, arrays(inputs[key]))]
     return found
 
 
 def arrays(value: Any) -> list[np.ndarray]:
-    """Return the arrays in a value: the value itself, or those in a list, tuple or dict."""
+    """Return the arrays in a value, which can be an array itself, or a list, tuple or dict."""
     if isinstance(value, np.ndarray):
         return [value]
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
@@ -114,7 +114,7 @@ def _call(module: Any, name: str, source: str | None, inputs: dict[str, Any]) ->
         return getattr(module, name)(**inputs)
     scope: dict[str, Any] = {"np": np, "worker_api": worker_api}
     linecache.cache["<call>"] = (len(source), None, source.splitlines(keepends=True), "<call>")
-    # Its annotations stay unevaluated: they can name what only the function's own module imports.
+    # The annotations stay unevaluated, because they can name what only the function's own module imports.
     code = compile(source, "<call>", "exec", __future__.annotations.compiler_flag)
     exec(code, scope)  # noqa: S102 - the caller's own text, in the sandbox
     (function,) = (value for key, value in scope.items() if inspect.isfunction(value))
@@ -122,7 +122,7 @@ def _call(module: Any, name: str, source: str | None, inputs: dict[str, Any]) ->
 
 
 def signature(thing: Any) -> dict[str, list[str]]:
-    """Return the names of a function's arguments, or those of a class's constructor and methods."""
+    """Return the argument names of a function, or of the constructor and the methods of a class."""
     if not inspect.isclass(thing):
         return {"": list(inspect.signature(thing).parameters)}
     methods = {name: value for name, value in vars(thing).items() if inspect.isfunction(value)}
@@ -153,7 +153,7 @@ def _seed() -> None:
 
 
 def error_record(says: str) -> dict[str, Any]:
-    """Return an error that the code itself did not raise."""
+    """Return a record, as of an exception, for an error that the untrusted code did not raise itself."""
     return {"kind": "", "says": says, "line": None, "text": ""}
 
 

@@ -36,7 +36,7 @@ def remote(name: str) -> Callable[..., Any]:
 
 
 def tensors(inputs: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-    """Convert each array in the inputs to a tensor of the Keras backend, and floats to `dtype` (default: float32)."""
+    """Convert each array in the inputs to a tensor of the Keras backend. Floats get `dtype` (default: float32)."""
     import keras
 
     found = {}
@@ -51,7 +51,7 @@ def tensors(inputs: Mapping[str, Any], dtype: str | None = None) -> dict[str, An
 def gradients(function: Callable[..., Any], inputs: Mapping[str, Any], of: Sequence[str]) -> dict[str, Any]:
     """Return the gradients of the sum of a function's squared results, computed with TensorFlow in float64.
 
-    `of` names the inputs with respect to which to differentiate.
+    `of` names the inputs to differentiate with respect to.
     """
     import tensorflow as tf
 
@@ -69,12 +69,12 @@ def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
 
     Args:
         layer: The layer.
-        weights: Arrays by the attribute's path, such as "query_kernel"; for a sublayer, such as "mha", a list of all
-            its arrays.
+        weights: Arrays, keyed by the path of an attribute of the layer, such as "query_kernel". For a sublayer, such as
+            "mha", a list of all its arrays.
 
     Raises:
         AttributeError: The layer does not have the attribute.
-        ValueError: The attribute has another shape.
+        ValueError: An array does not have the shape of its attribute.
     """
     for path, value in weights.items():
         target = layer
@@ -91,7 +91,7 @@ def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
 
 
 def figure(drawn: Any) -> dict[str, Any]:
-    """Return what a matplotlib figure shows: for all axes with an image, its array, color limits and labels."""
+    """Return what a matplotlib figure shows: the array, the color limits and the labels of all axes with an image."""
     panels = []
     for axes in drawn.axes:
         meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]

@@ -1,7 +1,7 @@
-"""Pictures of attention, as a matplotlib figure (`pip install 'kmha[plot]'`) or as text in the terminal.
+"""Pictures of attention as matplotlib figures (`pip install 'kmha[plot]'`) or as text in the terminal.
 
-`heatmap` shows one head, `heads` all heads of a layer, and `layers` all layers of a model; `save` writes their figures
-as PNG or SVG. `terminal` needs no matplotlib. Queries are always the rows (T), keys the columns (S).
+`heatmap` shows one head, `heads` shows all heads of a layer, and `layers` shows all layers of a model. `save` writes
+their figures as PNG or SVG. `terminal` does not need matplotlib. Queries are always rows (T), and keys are columns (S).
 
 >>> import kmha.show
 >>> figure = kmha.show.heatmap([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], rows=["a", "dog"], columns=["ein", "Hund", "."])

@@ -1,4 +1,4 @@
-"""Drawing a figure with matplotlib; without pyplot, so that it needs no screen and no global state."""
+"""Drawing a figure with matplotlib but without pyplot, so that it needs no screen and no global state."""
 
 import contextlib
 import functools
@@ -24,9 +24,9 @@ from kmha.show.scores import COLOURS, Scale
 from kmha.show.tokens import Labels, shorten
 
 INK, GREY, FAINT = "#222222", "#666666", "#c4c4c4"
-# Fonts of boxes, of coloured bitmaps, and with mathematical symbols instead of letters.
+# Fonts that have boxes, coloured bitmaps or mathematical symbols instead of letters.
 UNUSABLE = re.compile(r"last ?resort|.*color emoji|cm\w+10$|stixnonunicode", re.IGNORECASE)
-FINE = 0.11  # inches; lines between smaller cells would hide them
+FINE = 0.11  # inches; lines between smaller cells would hide the cells
 SAVING: Any = {"svg.fonttype": "none", "svg.hashsalt": "kmha", "svg.image_inline": True, "savefig.bbox": None}
 
 
@@ -34,7 +34,7 @@ class AttentionFigure(Figure):
     """A figure that shows itself in a notebook, and that draws any alphabet without warnings."""
 
     def draw(self, renderer: Any) -> None:
-        """Draw the figure; characters that no font has become boxes, but are text in an SVG."""
+        """Draw the figure. A character that no font has becomes a box, but stays text in an SVG."""
         with _without_glyph_warnings():
             super().draw(renderer)
 
@@ -54,12 +54,12 @@ def figure(
     title: str | None = None,
     colours: str | None = None,
 ) -> AttentionFigure:
-    """Draw lines of panels, each with its heading, and one colour bar; `colours` is the name of a colour map."""
+    """Return a figure of lines of panels with `headings` and one colour bar. `colours` is the name of a colour map."""
     colormap = _colormap(colours)
     families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
     arrangement = layout.arrange(grid, _measure(families), headings=headings, title=title)
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # the grid and colours of a style sheet are for curves
+        matplotlib.rcdefaults()  # a style sheet's grid and colours are meant for curves
         drawn = AttentionFigure(figsize=(arrangement.width, arrangement.height), facecolor="white")
         FigureCanvasAgg(drawn)
         norm = Normalize(scale.lowest, scale.highest)
@@ -73,7 +73,7 @@ def figure(
 
 
 def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
-    """Return the bytes of a file, "png" or "svg"; they are the same for the same figure."""
+    """Return the bytes of a PNG or SVG file. The same figure always gives the same bytes."""
     file = io.BytesIO()
     metadata = {"Date": None} if suffix == "svg" else {}
     with matplotlib.rc_context(SAVING), _without_glyph_warnings():
@@ -132,7 +132,7 @@ def _colour_bar(figure: Figure, arrangement: FigureLayout, scale: Scale, norm: N
 
 
 def _captions(figure: Figure, grid: Sequence[Sequence[Panel]], arrangement: FigureLayout) -> None:
-    """Label the axes, once for all panels."""
+    """Label the axes with a single caption for all rows and one for all columns of the panels."""
     panels = [panel for line in grid for panel in line]
     rows = "query tokens (T)" if any(panel.rows.tokens for panel in panels) else "query positions (T)"
     columns = "key tokens (S)" if any(panel.columns.tokens for panel in panels) else "key positions (S)"
@@ -159,7 +159,7 @@ def _titles(
 
 
 def _fractions(arrangement: FigureLayout, left: float, top: float, width: float, height: float) -> Any:
-    """Convert to matplotlib's units: fractions of the figure, from the lower left."""
+    """Convert inches to matplotlib's units, which are fractions of the figure from the lower left."""
     bottom = arrangement.height - top - height
     return left / arrangement.width, bottom / arrangement.height, width / arrangement.width, height / arrangement.height
 
@@ -191,7 +191,7 @@ def _characters(grid: Sequence[Sequence[Panel]], headings: Sequence[str] | None,
 
 @functools.lru_cache(maxsize=64)
 def _families(characters: frozenset[str], own: tuple[str, ...]) -> list[str]:
-    """Return the configured fonts, and a few installed fonts that have the characters they lack."""
+    """Return the configured fonts, followed by installed fonts for characters that the configured fonts lack."""
     families = list(own)
     missing = {ord(character) for character in characters if not character.isspace()}
     missing -= _characters_in(font_manager.findfont(FontProperties(family=families)))

@@ -1,4 +1,4 @@
-"""The layout of a figure, in inches; it does not draw, and does not need matplotlib."""
+"""The layout of a figure in inches, computed without matplotlib."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,21 +9,21 @@ import numpy as np
 
 from kmha.show.tokens import Labels, shorten
 
-CELLS = 0.32, 0.24  # largest side of a cell, for one panel and for several
-WIDTH, HEIGHT = 10.0, 9.0  # largest size of all panels together, unless they have the smallest size
-LINE_HEIGHT = 1.4  # height that each line of panels can have in any case
-SMALLEST = 0.62  # side of a panel, so that "head 12" fits above it
-POINTS = 5.5, 9.5  # smallest and largest font size of a token
+CELLS = 0.32, 0.24  # maximum side of a cell, for one panel and for several panels
+WIDTH, HEIGHT = 10.0, 9.0  # maximum size of all panels together, unless panels already have minimum size
+LINE_HEIGHT = 1.4  # height that each line of panels may always have
+SMALLEST = 0.62  # minimum side of a panel, so that "head 12" fits above it
+POINTS = 5.5, 9.5  # minimum and maximum font size of a token
 LINE = 1.2  # height of a line of text, relative to the font size
 GAP, PAD, TITLE, HEADING, CAPTION = 0.14, 0.06, 0.2, 0.27, 0.2
 MARGIN, MAIN_TITLE = 0.14, 0.36
-TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # BOLD: width of bold letters, relative to others
+TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # BOLD: relative width of bold letters
 SIDEWAYS = 1.4  # length of "query positions (T)"
 BAR, BAR_SPACE, BAR_HEIGHT = 0.13, 0.9, 3.4
-SHAPE = 1.5  # ratio of width to height that a grid should have
-STEPS = 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000  # between labelled positions
+SHAPE = 1.5  # desired ratio of width to height of a grid
+STEPS = 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000  # possible steps between labelled positions
 
-Measure = Callable[[str, float], float]  # width in inches of a text at a font size in points
+Measure = Callable[[str, float], float]  # returns the width of a text in inches, given its font size in points
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class LabelTicks(NamedTuple):
 
 
 class PanelBox(NamedTuple):
-    """The position and size of one panel, from the left and from the top, and its ticks (`None`: no labels)."""
+    """The position (from the left and the top) and size of one panel, and its ticks (`None` means no labels)."""
 
     left: float
     top: float
@@ -59,7 +59,7 @@ class PanelBox(NamedTuple):
 
 @dataclass(frozen=True)
 class FigureLayout:
-    """The layout of a figure, from the left and from the top."""
+    """The sizes and positions (from the left and the top) of all parts of a figure."""
 
     width: float
     height: float
@@ -70,7 +70,7 @@ class FigureLayout:
 
 
 def across(count: int, rows: int, columns: int) -> int:
-    """Return how many of `count` panels of (rows, columns) cells to put side by side.
+    """Return how many of `count` panels, each of (rows, columns) cells, to put side by side.
 
     >>> [across(count, 9, 9) for count in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17)]
     [1, 2, 3, 2, 3, 3, 4, 4, 4, 4, 6]
@@ -87,7 +87,7 @@ def across(count: int, rows: int, columns: int) -> int:
 def arrange(
     grid: Grid, measure: Measure, *, headings: Sequence[str] | None = None, title: str | None = None
 ) -> FigureLayout:
-    """Lay out lines of panels; column labels are left out if the panel below has the same ones."""
+    """Return the layout for lines of panels. A panel has no column labels if the panel below has the same labels."""
     cell = _cell(grid)
     points = min(max(0.8 * 72 * cell, POINTS[0]), POINTS[1])
     stride = GAP + max(_side(cell, len(panel.columns.texts)) for line in grid for panel in line)
@@ -122,7 +122,7 @@ def _cell(grid: Grid) -> float:
 
 
 def _caption_overhang(grid: Grid, cell: float) -> float:
-    """Return the room above a single low panel, whose sideways caption is longer than its height."""
+    """Return the room above a single low panel for its sideways caption, which is longer than the panel's height."""
     height = max(_side(cell, len(panel.rows.texts)) for line in grid for panel in line)
     return max(SIDEWAYS - height, 0) / 2 if len(grid) == 1 else 0.0
 
@@ -139,7 +139,7 @@ def _step(labels: Labels, side: float, points: float) -> int:
 
 
 def _column_ticks(grid: Grid, i: int, j: int, cell: float, points: float, measure: Measure) -> LabelTicks | None:
-    """Return the ticks of the columns; `None` if the panel below has the same labels."""
+    """Return the ticks of the columns, or `None` if the panel below has the same labels."""
     labels = grid[i][j].columns
     if i + 1 < len(grid) and j < len(grid[i + 1]) and grid[i + 1][j].columns == labels:
         return None
@@ -155,7 +155,7 @@ def _column_ticks(grid: Grid, i: int, j: int, cell: float, points: float, measur
 def _bottom_labels(
     grid: Grid, ticks: Sequence[Sequence[LabelTicks | None]], i: int, points: float, measure: Measure
 ) -> float:
-    """Return the height of the column labels below line i; labels above empty space do not count."""
+    """Return the height of the column labels below line i, without labels above empty space."""
     heights = [0.0]
     for j, tick in enumerate(ticks[i]):
         if tick and (i == len(grid) - 1 or any(j < len(line) for line in grid[i + 1 :])):
@@ -168,7 +168,7 @@ def _bottom_labels(
 def _left_labels(
     grid: Grid, ticks: Sequence[Sequence[LabelTicks | None]], cell: float, points: float, measure: Measure
 ) -> float:
-    """Return the room left of the panels, for the longest row label and for slanted column labels."""
+    """Return the room to the left of the panels, for the longest row label and for slanted column labels."""
     longest = max(measure(shorten(text), points) for line in grid for text in line[0].rows.texts)
     reach = 0.0
     for line, (first, *_) in zip(grid, ticks, strict=True):

@@ -30,22 +30,22 @@ def heatmap(
     vmax: float | None = None,
     colours: str | None = None,
 ) -> "Figure":
-    """Draw one head: queries are rows, keys are columns, and a darker cell is a larger score.
+    """Draw the scores of one head, with queries as rows, keys as columns, and a darker cell for a larger score.
 
     Args:
-        scores: Floats (T, S): anything that `np.asarray` takes, or a torch tensor.
-        rows: T query tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
-        columns: S key tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
+        scores: Floating point numbers (T, S), as a torch tensor or anything that `np.asarray` takes.
+        rows: Up to T query tokens. Rows beyond them are padding and are not shown. `None` shows positions.
+        columns: Up to S key tokens. Columns beyond them are padding and are not shown. `None` shows positions.
         title: Title of the figure.
-        vmin: Lower end of the colours; `None` means 0. Values below 0 (logits) need it.
-        vmax: Upper end of the colours; `None` means the largest value shown. Values above 1 (logits) need it.
-        colours: Name of a colour map of matplotlib; `None` means from white to dark blue.
+        vmin: Value at the lower end of the colours. `None` means 0. It is required for values below 0, such as logits.
+        vmax: Value at the upper end of the colours. `None` means the largest value. It is required for values above 1.
+        colours: Name of a colour map of matplotlib. `None` means from white to dark blue.
 
     Returns:
-        A `matplotlib.figure.Figure` made without pyplot, so it needs no screen and does not have to be closed.
+        A `matplotlib.figure.Figure` made without pyplot, so it needs no screen and need not be closed.
 
     Raises:
-        ValueError: A shape, a value or a token list does not fit; the message says how to fix it.
+        ValueError: A shape, a value or a token list is invalid.
         ImportError: matplotlib is not installed.
 
     >>> import numpy as np
@@ -71,17 +71,17 @@ def heads(
     vmax: float | None = None,
     colours: str | None = None,
 ) -> "Figure":
-    """Draw all heads of a layer with the same scale and one colour bar, so that they can be compared; see `heatmap`.
+    """Draw all heads of a layer like `heatmap`, with the same scale, so that they can be compared.
 
     Args:
-        scores: Floats (H, T, S), or (B, H, T, S) as layers return them.
-        rows, columns: T query tokens and S key tokens, as in `heatmap`.
-        item: Index along B; required if B is more than 1.
-        across: Number of heads side by side; `None` chooses it.
+        scores: Floating point numbers (H, T, S), or (B, H, T, S) as layers return them.
+        rows, columns: Query tokens and key tokens, as in `heatmap`.
+        item: Index along B, which is required if B is more than 1.
+        across: Number of heads side by side. `None` means a number that suits the shape.
         title, vmin, vmax, colours: As in `heatmap`, for all heads.
 
     Returns:
-        A `matplotlib.figure.Figure`, whose axes are the heads in order, then the colour bar.
+        A `matplotlib.figure.Figure` whose axes are the heads in order, followed by the colour bar.
 
     >>> import numpy as np
     >>> figure = heads(np.full((1, 5, 2, 3), 1 / 3))
@@ -107,20 +107,21 @@ def layers(
     vmax: float | None = None,
     colours: str | None = None,
 ) -> "Figure":
-    """Draw all heads of all layers with the same scale, one line for each layer; see `heatmap`.
+    """Draw all heads of all layers like `heatmap`, with the same scale and one line for each layer.
 
     Args:
-        scores: Floats: a dict of (B, H, T, S) or (H, T, S) by name, as `kmha.layers.Transformer` returns it; a list of
-            such arrays; or one array (L, H, T, S) or (L, B, H, T, S). H, T and S can differ between layers.
-        rows: Query tokens, as in `heatmap`. For a dict with a model's names, these are the target's tokens.
-        columns: Key tokens, as in `heatmap`. For a dict with a model's names, these are the source's tokens. A layer
-            whose name ends in `self_att` then has the same tokens on both axes: the source's in the encoder, the
-            target's in the decoder.
-        item: Index along B; required if B is more than 1.
+        scores: Floating point numbers, as a dict of arrays (B, H, T, S) or (H, T, S) keyed by layer name, such as
+            `kmha.layers.Transformer` returns; as a list of such arrays; or as one array (L, H, T, S) or (L, B, H, T,
+            S). In a dict or list, H, T and S can differ between layers.
+        rows: Query tokens, as in `heatmap`. For a dict from a model, these are the target tokens.
+        columns: Key tokens, as in `heatmap`. For a dict from a model, these are the source tokens. A layer whose name
+            ends in `self_att` has the same tokens on both axes: source tokens in the encoder, target tokens in the
+            decoder.
+        item: Index along B, which is required if B is more than 1.
         title, vmin, vmax, colours: As in `heatmap`, for all layers.
 
     Returns:
-        A `matplotlib.figure.Figure`, whose axes are the heads, layer by layer, then the colour bar.
+        A `matplotlib.figure.Figure` whose axes are the heads, layer by layer, followed by the colour bar.
 
     >>> import numpy as np
     >>> figure = layers({"decoder_layer1_block2_decenc_att": np.full((2, 3, 4, 5), 0.2)}, item=0)
@@ -141,10 +142,10 @@ def layers(
 
 
 def save(figure: "Figure", path: str | Path, *, dpi: float = 160) -> None:
-    """Write `figure` as PNG or SVG, depending on the suffix of `path`; an error leaves no incomplete file.
+    """Write `figure` as PNG or SVG, depending on the suffix of `path`.
 
-    The same figure always gives the same bytes. An SVG contains text as text, which can be searched and appears in the
-    reader's fonts.
+    The same figure always gives the same bytes. After an error there is no incomplete file. An SVG contains text as
+    text, which can be searched and appears in the reader's fonts.
 
     Args:
         figure: Figure that `heatmap`, `heads` or `layers` returned.
@@ -170,7 +171,7 @@ def save(figure: "Figure", path: str | Path, *, dpi: float = 160) -> None:
 
 
 def _drawing() -> Any:
-    """Return the module that draws; if matplotlib is missing, raise an error that says how to install it."""
+    """Return the module that draws. If matplotlib is missing, raise an error that says how to install it."""
     try:
         importlib.import_module("matplotlib")
     except ModuleNotFoundError as error:
@@ -194,7 +195,7 @@ def _side_by_side(across: int | None, panels: list[Panel]) -> int:
 
 
 def _tokens_of(name: str, rows: Any, columns: Any) -> tuple[Any, Any]:
-    """Return the tokens of both axes for a layer of a model, by its name."""
+    """Return the tokens of both axes for the layer `name` of a model."""
     if not name.endswith("self_att"):
         return rows, columns
     return (columns, columns) if name.startswith("encoder") else (rows, rows)

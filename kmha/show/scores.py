@@ -1,4 +1,4 @@
-"""Scores: converting them from any library and any rank to arrays (T, S), and their scale of colours."""
+"""Conversion of scores from any library and of any rank to arrays (T, S), and the colour scale for them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LETTERS = {2: "(T, S)", 3: "(H, T, S)", 4: "(B, H, T, S)", 5: "(L, B, H, T, S)"}
-# The function that shows each rank.
+# Call that shows scores of each rank, keyed by rank.
 SHOWN_BY = {2: "heatmap(scores)", 3: "heads(scores)", 4: "heads(scores, item=…)", 5: "layers(scores, item=…)"}
-ROUNDING = 0.01  # by which a softmax in bfloat16 can exceed 1
+ROUNDING = 0.01  # amount by which a softmax in bfloat16 can exceed 1
 
-# The colours of a scale, in figures and in the terminal: from white to a dark blue, each darker than the one before.
+# The colours of a scale in figures and in the terminal, from white to dark blue, each darker than the previous colour.
 COLOURS = ("#ffffff", "#e4f3da", "#b7e0cb", "#70c5ca", "#3296c1", "#2560a8", "#20317f", "#0d1547")
 SHADES = "·░▒▓█"
 
 
 class Scale(NamedTuple):
-    """The range of the colours, and whether there are values below and above it."""
+    """The range of the colours, and whether values below or above this range exist."""
 
     lowest: float
     highest: float
@@ -25,7 +25,7 @@ class Scale(NamedTuple):
 
 
 def one_head(scores: Any, function: str) -> np.ndarray:
-    """Return (T, S) unchanged; for another rank, raise a ValueError that says what to pass to `function`.
+    """Return scores (T, S) as an array. For another rank, raise a ValueError that says how to call `function`.
 
     >>> one_head([[0.25, 0.75]], "heatmap").shape
     (1, 2)
@@ -45,11 +45,11 @@ def one_head(scores: Any, function: str) -> np.ndarray:
 
 
 def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str = "") -> np.ndarray:
-    """Return (H, T, S) from (H, T, S), or from one item of (B, H, T, S).
+    """Return an array (H, T, S) from scores (H, T, S), or from one item of scores (B, H, T, S).
 
     Args:
         scores: Scores of a layer.
-        item: Index along B; `None` if there is no B, or B is 1.
+        item: Index along B, or `None` if there is no B, or B is 1.
         function: Name of the public function, for errors.
         layer: Name of the layer, for errors.
 
@@ -75,7 +75,7 @@ def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str
 
 
 def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
-    """Return (H, T, S) for each layer, by name; the layers of a list or an array are numbered.
+    """Return arrays (H, T, S) keyed by layer name. The layers of a list or an array are named by number.
 
     >>> {name: array.shape for name, array in all_layers(np.zeros((2, 3, 5, 7)), item=None).items()}
     {'layer 1': (3, 5, 7), 'layer 2': (3, 5, 7)}
@@ -98,7 +98,7 @@ def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) 
     """Return one scale for all of `arrays`, by default from 0 to the largest value, or to 1 if all values are 0.
 
     Raises:
-        ValueError: A value is NaN; it is below 0 or above 1 without `vmin` or `vmax`; or `vmin` is not below `vmax`.
+        ValueError: A value is NaN, below 0 without `vmin` or above 1 without `vmax`, or `vmin` is not below `vmax`.
 
     >>> scale([np.array([0.25, 0.5])], None, None)
     Scale(lowest=0.0, highest=0.5, below=False, above=False)
@@ -124,7 +124,7 @@ def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) 
 
 
 def colour(fraction: float) -> tuple[int, int, int]:
-    """Return red, green and blue, from 0 to 255, for a fraction of the scale.
+    """Return red, green and blue, each from 0 to 255, for a fraction of the scale.
 
     >>> colour(0), colour(1)
     ((255, 255, 255), (13, 21, 71))
@@ -167,14 +167,14 @@ def _checked(array: np.ndarray, ranks: tuple[int, ...], where: str) -> np.ndarra
 
 
 def _array(scores: Any, where: str) -> np.ndarray:
-    """Return an array of floats from anything that np.asarray takes, or from a torch tensor."""
+    """Return a floating point array from a torch tensor or anything that np.asarray takes."""
     if isinstance(scores, Mapping):
         raise ValueError(
             f"{where}: expected an array. Received scores by name ({', '.join(map(str, scores))}): choose one, "
             "scores[name], or show them all with layers(scores)."
         )
     try:
-        # A torch tensor must leave its graph and device, and get a dtype that NumPy has.
+        # A torch tensor must be detached, moved to the CPU, and converted to a dtype that NumPy has.
         array = np.asarray(scores.detach().cpu().float() if hasattr(scores, "detach") else scores)
         if array.dtype.kind in "cOSUMm":
             raise TypeError(f"its dtype is {array.dtype}")

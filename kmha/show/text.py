@@ -1,4 +1,4 @@
-"""`terminal`, which shows attention as text: a cell for each score, and tokens along both axes."""
+"""`terminal`, which shows attention as text, with a cell for each score and tokens along both axes."""
 
 import io
 import math
@@ -15,8 +15,8 @@ from kmha.show.scores import SHADES, Scale, one_head, scale, shade
 from kmha.show.scores import colour as rgb
 from kmha.show.tokens import cut
 
-CELL = 2  # width of a wide character, so that every script fits above a column
-TALLEST = 14  # characters of a vertical token
+CELL = 2  # width of a column: that of a wide character, so that every script fits above it
+TALLEST = 14  # maximum number of characters of a vertical token
 NARROWEST = 16
 
 
@@ -31,26 +31,26 @@ def terminal(
     vmax: float | None = None,
     column_name: str | None = None,
 ) -> str:
-    """Return one head as text: queries are rows, keys are columns. It needs no matplotlib.
+    """Return the scores of one head as text, with queries as rows and keys as columns, without matplotlib.
 
     Key tokens that do not fit side by side are written vertically, and columns that do not fit continue below. Widths
-    count the cells of the terminal; a Chinese character takes two.
+    are in cells of the terminal. A Chinese character takes two cells.
 
     Args:
-        scores: Floats (T, S): anything that `np.asarray` takes, or a torch tensor.
-        rows: T query tokens; with fewer, the rest is padding and is not shown. `None` shows positions.
-        columns: S key tokens, likewise.
-        width: Width in cells; `None` means the terminal's.
-        colour: Whether to use colours instead of shading characters; `None` means if the terminal supports them.
-        vmin: Lower end of the colours; `None` means 0.
-        vmax: Upper end of the colours; `None` means the largest value shown.
-        column_name: Name of the columns in the legend; `None` means "key tokens" or "key positions".
+        scores: Floating point numbers (T, S), as a torch tensor or anything that `np.asarray` takes.
+        rows: Up to T query tokens. Rows beyond them are padding and are not shown. `None` shows positions.
+        columns: Up to S key tokens. Columns beyond them are padding and are not shown. `None` shows positions.
+        width: Width in cells. `None` means the width of the terminal.
+        colour: Use colours instead of shading characters. `None` means to use colours if the terminal supports them.
+        vmin: Value at the lower end of the colours. `None` means 0.
+        vmax: Value at the upper end of the colours. `None` means the largest value shown.
+        column_name: Name of the columns in the legend. `None` means "key tokens" or "key positions".
 
     Returns:
         Lines without a newline at the end.
 
     Raises:
-        ValueError: A shape, a value, a token list or the width does not fit; the message says how to fix it.
+        ValueError: A shape, a value, a token list or the width is invalid.
 
     >>> import numpy as np
     >>> print(terminal(np.eye(2, 5), ["the", "house"], ["das", "alte", "Haus", "steht", "."], width=24, colour=False))
@@ -97,7 +97,7 @@ def _colour_system(colour: bool | None) -> ColorSystem | None:
 def _blocks(
     fractions: np.ndarray, rows: tuple[str, ...], columns: tuple[str, ...], width: int, system: ColorSystem | None
 ) -> list[Text]:
-    """Return the lines of all columns, in blocks of similar width that fit side by side with the row tokens."""
+    """Return the lines of all columns, in blocks of similar width that each fit beside the row tokens."""
     label_width = min(max(map(cell_len, rows)), max(width // 3, 4))
     room = width - label_width - 1
     cell = max(map(cell_len, columns)) + 1
@@ -124,13 +124,13 @@ def _cell(fraction: float, cell: int, system: ColorSystem | None, gap: bool) -> 
     full = cell - 1 if gap else cell
     if not system:
         return Text(shade(fraction) * full + " " * (cell - full))
-    # Downgraded here, because rich caches a style's codes and would reuse them for another kind of terminal.
+    # Colours are downgraded here, because rich caches a style's codes, and would reuse them for another terminal.
     colour = Color.from_rgb(*rgb(fraction)).downgrade(system)
     return Text().append(" " * full, Style(bgcolor=colour)).append(" " * (cell - full))
 
 
 def _vertical(names: tuple[str, ...]) -> list[str]:
-    """Return a line for each character position; the tokens end next to the cells."""
+    """Return a line for each character position, so that vertical tokens end just above the cells."""
     stacks = [_characters(name) for name in names]
     stacks = [stack if len(stack) <= TALLEST else [*stack[: TALLEST - 1], "⋮"] for stack in stacks]
     height = max(map(len, stacks))
@@ -156,7 +156,7 @@ def _right(name: str, width: int) -> str:
 
 
 def _legend(limits: Scale, rows: str, columns: str, width: int, system: ColorSystem | None) -> list[Text]:
-    """Return the legend of axes and colours, side by side if that fits."""
+    """Return the legend of axes and colours, side by side if the width allows."""
     bar = Text(f"{limits.lowest:.3g} ")
     for fraction in np.linspace(0, 1, 16 if system else len(SHADES)):
         bar.append_text(_cell(fraction, 1, system, gap=False))

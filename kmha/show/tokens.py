@@ -1,4 +1,4 @@
-"""Tokens as labels of an axis, with every character visible; and the padding that they leave out."""
+"""Tokens as labels of an axis with every character visible, and removal of padding, which has no tokens."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LONGEST = 16  # characters of a label
+LONGEST = 16  # maximum number of characters of a label
 JOINERS = "\u200c\u200d"  # format characters that belong to the spelling of Persian, Hindi, and emoji
 NAMES = {"rows": ("query", "T"), "columns": ("key", "S")}
 
@@ -15,13 +15,13 @@ class Labels(NamedTuple):
     """The labels of one axis."""
 
     texts: tuple[str, ...]
-    tokens: bool  # otherwise positions
+    tokens: bool  # whether the texts are tokens instead of positions
 
     @classmethod
     def of(cls, name: str, tokens: Any, size: int) -> "Labels":
-        """Return the labels of an axis ("rows" or "columns"): tokens, or by default positions from 0.
+        """Return the labels of the axis `name` ("rows" or "columns"): the tokens, or positions from 0 for `None`.
 
-        Tokens can be text, bytes or numbers; if there are fewer than `size` (T or S), the rest is padding.
+        Tokens can be text, bytes or numbers. If there are fewer than `size` (T or S), the rest is padding.
 
         Raises:
             ValueError: `tokens` is not a list, is empty, or has more than `size` elements.
@@ -48,7 +48,7 @@ class Labels(NamedTuple):
 
 
 def cut(array: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, Labels, Labels]:
-    """Return (…, T, S) without the padding at the end, and its labels.
+    """Return `array` (…, T, S) without padding at the end, and the labels of its rows and columns.
 
     >>> shown, row_labels, column_labels = cut(np.zeros((2, 3, 5)), ["a", "dog"], None)
     >>> shown.shape, row_labels.texts
@@ -72,7 +72,7 @@ def readable(token: Any) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Return `text`, or its beginning and an ellipsis.
+    """Return `text`, cut to `longest` characters with an ellipsis if it is longer.
 
     >>> shorten("Donaudampfschifffahrtsgesellschaft", 12)
     'Donaudampfs…'
@@ -81,6 +81,6 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def _escaped(character: str) -> str:
-    # Control characters, lone surrogates and line separators cannot be drawn or written; others reverse a terminal.
+    # Control characters, lone surrogates and line separators cannot be drawn or written. Others reverse the text.
     hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in JOINERS
     return character.encode("unicode_escape").decode() if hidden else character

@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, with as many sentences as a number of tokens allows."""
+"""Batches of sentences of similar length, with as many sentences as a limit on the number of tokens allows."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,21 +13,21 @@ Array = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.intp]
 
 BAND = 3.0  # width of a band of target lengths, within which pairs are sorted by source length
-NOISE = 1.0  # largest number of tokens that the noise adds to a length
+NOISE = 1.0  # maximum number of tokens that the noise adds to a length
 
 
 class Batch(NamedTuple):
-    """A batch for `model.fit`: the inputs, and the target."""
+    """A batch for `model.fit`, with inputs and target."""
 
     inputs: tuple[Array, Array]  # source (B, S), target so far (B, T)
     target: Array  # (B, T)
 
 
 def rows_that_fit(source_ids: Ids, target_ids: Ids, max_length: int) -> Rows:
-    """Return the rows whose two sides, including start or end token, have at most `max_length` tokens.
+    """Return the indices of the pairs with at most `max_length` tokens on each side, including the start or end token.
 
     Raises:
-        ValueError: The numbers of sources and targets differ, or no pair fits.
+        ValueError: The numbers of sources and targets differ, or all pairs are too long.
 
     >>> rows_that_fit([[5, 6], [5, 6, 7], [5]], [[8], [8], [8, 9, 10]], max_length=3).tolist()
     [0]
@@ -53,31 +53,31 @@ def training_batches(
     max_length: int = 256,
     multiple: int = 1,
 ) -> Iterator[Batch]:
-    """Yield batches from endless passes over the pairs, in an order that depends on seed and step.
+    """Yield batches from endless passes over the pairs, in an order determined by `seed`.
 
     A pass orders the pairs by their lengths with some noise, cuts the order into batches, and shuffles the batches. It
     sorts the pairs into bands of target length, and within a band by source length, in alternating directions, so that
-    both sides of a batch have little padding. Every pass draws the edges of the bands, the noise and the order of pairs
-    of equal length anew, so that a pair meets different pairs each time.
+    both sides of a batch have little padding. Every pass draws new edges of the bands, new noise and a new order of
+    pairs of equal length, so that a pair shares its batch with different pairs each time.
 
-    A pass depends only on `(seed, pass)`. To start at a later step, the earlier passes are planned, which takes
-    milliseconds because it needs only the lengths, but their batches are not built.
+    The order in a pass depends only on the seed and the number of the pass. To start at a later step, the earlier
+    passes are planned, but their batches are not built. This takes milliseconds, because it only needs the lengths.
 
     Args:
-        source_ids: Token ids of the source sentences, without start and end.
-        target_ids: Token ids of their translations, without start and end.
-        tokens: Largest number of tokens in a batch on each side, including padding.
+        source_ids: Token ids of the source sentences, without start and end tokens.
+        target_ids: Token ids of the translations of these sentences, without start and end tokens.
+        tokens: Maximum number of tokens on each side of a batch, including padding.
         seed: Seed of the order.
-        start_step: First batch, counted from 0 over all passes.
-        max_length: Longest side of a pair, including start or end; longer pairs are left out, see `rows_that_fit`.
-        multiple: Lengths are rounded up to a multiple of this number, but not above `max_length`.
+        start_step: Index of the first batch to yield, counted from 0 over all passes.
+        max_length: Maximum length of each side of a pair, including the start or end token. Longer pairs are left out.
+        multiple: Number to whose multiples lengths are padded, but not above `max_length`.
 
     Yields:
-        ((source (B, S), target_in (B, T)), target_out (B, T)), int32, padded with 0. The source is followed by its end,
-        target_in is the target after its start, and target_out is the target followed by its end.
+        Batches ((source (B, S), target_in (B, T)), target_out (B, T)), int32, padded with 0. The source is followed by
+        an end token. The target follows a start token in target_in, and is followed by an end token in target_out.
 
     Raises:
-        ValueError: As `rows_that_fit`, or the longest pair does not fit into a batch.
+        ValueError: As in `rows_that_fit`, or the longest pair has more than `tokens` tokens on a side.
 
     >>> batches = training_batches([[5, 6]], [[7, 8, 9]], tokens=64, seed=1)
     >>> (source, target_in), target_out = next(batches)
@@ -86,14 +86,14 @@ def training_batches(
     """
     rows = rows_that_fit(source_ids, target_ids, max_length)
     source, target = Ragged(source_ids), Ragged(target_ids)
-    lengths = np.stack([source.lengths[rows], target.lengths[rows]], axis=1) + 1  # with start or end
+    lengths = np.stack([source.lengths[rows], target.lengths[rows]], axis=1) + 1  # with the start or end token
     widths = np.minimum(-(-lengths // multiple) * multiple, max_length)
     if widths.max() > tokens:
         raise ValueError(
             f"a batch must be able to hold the longest sentence, of {widths.max()} tokens. Received: tokens={tokens}. "
             "Raise it, or lower max_length."
         )
-    # A closure, so that wrong arguments raise here and not at the first batch.
+    # A closure, so that invalid arguments raise an error here instead of at the first batch.
 
     def batches() -> Iterator[Batch]:
         step, number = 0, 0
@@ -112,16 +112,17 @@ def training_batches(
 def inference_batches(
     source_ids: Ids, *, tokens: int | None = None, sentences: int | None = None, multiple: int = 1
 ) -> Iterator[tuple[Rows, Array]]:
-    """Yield all sentences once, longest first, so that a lack of memory shows at once.
+    """Yield batches of all sentences, longest first, so that a lack of memory shows immediately.
 
     Args:
-        source_ids: Token ids, without start and end.
-        tokens: Largest number of tokens in a batch, including padding; a longer sentence is a batch of its own.
-        sentences: Largest number of sentences in a batch. One of the two limits is required.
-        multiple: Lengths are rounded up to a multiple of this number.
+        source_ids: Token ids of the sentences, without start and end tokens.
+        tokens: Maximum number of tokens in a batch, including padding. A longer sentence becomes its own batch.
+        sentences: Maximum number of sentences in a batch. Either this limit or `tokens` is required.
+        multiple: Number to whose multiples lengths are padded.
 
     Yields:
-        The rows (B,) of the sentences, and their source ids (B, S), int32: each followed by its end, padded with 0.
+        The indices (B,) of the sentences, and their source ids (B, S), int32, followed by an end token and padded with
+        0.
 
     >>> [(rows.tolist(), ids.tolist()) for rows, ids in inference_batches([[5], [6, 7], [8]], sentences=2)]
     [([1, 0], [[6, 7, 2], [5, 2, 0]]), ([2], [[8, 2]])]
@@ -144,9 +145,9 @@ def inference_batches(
 
 
 def validation_batches(source_ids: Ids, target_ids: Ids, tokens: int) -> Iterator[Batch]:
-    """Yield all pairs once, for `model.evaluate`, in batches like those of `training_batches`.
+    """Yield batches of all pairs for `model.evaluate`, like those of `training_batches`.
 
-    A batch has at most `tokens` tokens on each side; batches with long targets have fewer pairs.
+    A batch has at most `tokens` tokens on each side. Batches with long targets have fewer pairs.
 
     >>> [((source, _), target_out)] = validation_batches([[5, 6]], [[7]], tokens=64)
     >>> source.tolist(), target_out.tolist()
@@ -163,13 +164,13 @@ def validation_batches(source_ids: Ids, target_ids: Ids, tokens: int) -> Iterato
 
 
 def _plan(lengths: Rows, widths: Rows, tokens: int, random: np.random.Generator) -> list[Rows]:
-    """Return the batches of one pass, each as indices into the lengths (N, 2) of source and target."""
+    """Return the batches of one pass, as indices into the lengths (N, 2) of source and target."""
     noisy = lengths + random.uniform(0, NOISE, lengths.shape)
     band = np.floor((noisy[:, 1] + random.uniform(0, BAND)) / BAND).astype(np.intp)
     # The direction alternates, so that a batch that spans two bands still has similar source lengths.
     order = np.lexsort((np.where(band % 2, -noisy[:, 0], noisy[:, 0]), band))
     batches: list[Rows] = []
-    most = tokens // int(widths.max(axis=1).min())  # pairs in a batch
+    most = tokens // int(widths.max(axis=1).min())  # maximum number of pairs in a batch
     begin = 0
     while begin < len(order):
         ahead = order[begin : begin + most]
@@ -185,7 +186,7 @@ def _lengths(ids: Ids) -> Rows:
 
 
 class Ragged:
-    """Sequences of different lengths in one array, from which one gather makes a padded batch."""
+    """Sequences of different lengths, stored in one array so that a single gather makes a padded batch."""
 
     def __init__(self, ids: Ids) -> None:
         self.lengths = _lengths(ids)
@@ -195,9 +196,9 @@ class Ragged:
         self._values = np.append(np.fromiter(values, dtype=np.int32, count=int(self.lengths.sum())), np.int32(PAD))
 
     def padded(self, rows: Rows, width: int, *, start: int | None = None, end: int | None = None) -> Array:
-        """Return the padded sequences, int32 (B, width).
+        """Return the sequences at the indices `rows` (B,), padded to an array (B, width), int32.
 
-        `start` goes before each sequence and `end` after it, if given.
+        If given, the token `start` goes before each sequence, and the token `end` goes after each sequence.
         """
         lengths = self.lengths[rows][:, None]
         positions = np.arange(width) - (start is not None)

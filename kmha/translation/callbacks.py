@@ -1,7 +1,7 @@
-"""The Keras callbacks of a training run, which act at each check; they share the journal, and their order matters.
+"""The Keras callbacks of a training run, which act at each check, share the journal, and depend on their order.
 
-The order is Timer, ScoreTranslations, RecordCheck, KeepWeights, WriteLogs, SaveState, NotifyListener. Measurements come
-before files. The state is the last of the files that a resumed run needs, because it means that all the others exist.
+The order is Timer, ScoreTranslations, RecordCheck, KeepWeights, WriteLogs, SaveState, NotifyListener. Measuring comes
+before writing files. Of the files that a resumed run needs, the state is written last, so that it implies the others.
 """
 
 import csv
@@ -20,20 +20,20 @@ from kmha.translation.corpora import Pairs
 from kmha.translation.folder import Config
 from kmha.translation.translator import Translator
 
-BATCH_TOKENS = 4096  # source tokens in a batch that is translated for the score
+BATCH_TOKENS = 4096  # maximum number of source tokens in a batch to translate for the score
 
 Clock = Callable[[], float]
 
 
 class Scorer:
-    """Translates the validation set greedily and scores it: BLEU, or exact match if there is one right answer.
+    """Translates the validation set greedily and scores the translations, with BLEU or exact match.
 
     Args:
-        translator: Translator of the model; each call uses the model's current weights.
+        translator: Translator with the model, whose current weights each call uses.
         pairs: Validation set.
-        exact: Whether each sentence has one right answer.
-        count: Number of pairs to translate, from the first; 0 means all.
-        samples: Number of sample translations.
+        exact: Score by exact match, because each sentence has only one correct translation.
+        count: Number of pairs to translate, starting with the first pair. 0 means all pairs.
+        samples: Number of sample translations to return.
     """
 
     def __init__(self, translator: Translator, pairs: Pairs, *, exact: bool, count: int = 0, samples: int = 3) -> None:
@@ -41,7 +41,7 @@ class Scorer:
         self._translator, self._exact, self._samples = translator, exact, samples
 
     def __call__(self) -> tuple[str, float, list[str]]:
-        """Return `exact_match` or `bleu`, its value from 0 to 100, and samples: source, reference and translation."""
+        """Return the name `exact_match` or `bleu`, its value from 0 to 100, and samples with source and reference."""
         translations = self._translator.translate(self._source, "greedy", batch_tokens=BATCH_TOKENS, note=_ignore)
         found = [best.text for best, *_ in translations]
         score = (scores.exact_match if self._exact else scores.bleu)(found, self._target)
@@ -51,24 +51,24 @@ class Scorer:
 
 
 def _ignore(row: int, text: str) -> None:
-    """Ignore warnings: early in training, many translations are truncated."""
+    """Ignore a warning about a translation, because many translations are truncated early in training."""
 
 
 class Timer(keras.callbacks.Callback):
-    """Counts steps and time, and ends training when time is up.
+    """Counts steps and time, and ends training at the time limit.
 
     Args:
         journal: Journal of the run.
-        minutes: Time limit for all sessions together; `None` means no limit. Three times the duration of a check is
-            reserved for the last check and for the work after training.
-        clock: Returns the seconds of this session.
+        minutes: Time limit for all sessions together. `None` means no limit. Training ends earlier by three times the
+            duration of a check, to leave time for the last check and for the work after training.
+        clock: Function that returns the seconds of this session.
     """
 
     def __init__(self, journal: Journal, minutes: float | None, clock: Clock) -> None:
         super().__init__()
         self._journal, self._clock = journal, clock
         self._limit = math.inf if minutes is None else 60 * minutes
-        self._before = journal.seconds  # of earlier sessions
+        self._before = journal.seconds  # seconds of earlier sessions
         self.started = self.trained = clock()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -89,15 +89,15 @@ class Timer(keras.callbacks.Callback):
         logs.pop("val_tokens", None)
 
     def elapsed(self) -> float:
-        """Return the seconds of all sessions."""
+        """Return the seconds of all sessions so far."""
         return self._before + self._clock()
 
 
 class ScoreTranslations(keras.callbacks.Callback):
     """Adds the score of the validation set to the logs, and sample translations to the journal.
 
-    It uses the current weights, as the validation loss does. Early in training, an average over the last checks would
-    be far behind them.
+    It uses the current weights, as the validation loss does. Early in training, an average over checks would be far
+    worse.
     """
 
     def __init__(self, journal: Journal, scorer: Callable[[], tuple[str, float, list[str]]]) -> None:
@@ -111,7 +111,7 @@ class ScoreTranslations(keras.callbacks.Callback):
 
 
 class RecordCheck(keras.callbacks.Callback):
-    """Adds the check to the journal, and ends training that is complete or no longer improves."""
+    """Adds the check to the journal, and ends training if it is complete or no longer improves."""
 
     def __init__(self, journal: Journal, config: Config, timer: Timer) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class RecordCheck(keras.callbacks.Callback):
 
 
 class KeepWeights(keras.callbacks.Callback):
-    """Saves the weights of this check, and removes those that neither the average nor the best check needs."""
+    """Saves the weights at each check, and removes the weights that neither the average nor the best check needs."""
 
     def __init__(self, journal: Journal, config: Config, path: Path) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class KeepWeights(keras.callbacks.Callback):
         if training.keep_all:
             return
         steps, between = folder.checkpoint_steps(self._path), training.steps_between_checks
-        # One more than the average needs: a run that is killed before its state is written repeats this check.
+        # One more than the average needs, because a run that is killed before writing its state repeats this check.
         wanted = {*folder.last_steps(steps, training.average + 1, between), self._journal.best_step}
         for step in steps:
             if step not in wanted:
@@ -198,12 +198,12 @@ class SaveState(keras.callbacks.Callback):
 
 
 class NotifyListener(keras.callbacks.Callback):
-    """Reports the progress, such as to a progress bar.
+    """Reports the progress, for instance to a progress bar.
 
     Args:
         journal: Journal of the run.
-        step: Called after each batch with the step and the loss since the last check.
-        check: Called with the row of each check, and its samples.
+        step: Function to call after each batch, with the step and the loss since the last check.
+        check: Function to call after each check, with its row of the history and its samples.
     """
 
     def __init__(
@@ -221,13 +221,13 @@ class NotifyListener(keras.callbacks.Callback):
 
 
 def score_of(row: HistoryRow) -> tuple[str, float]:
-    """Return name and value of the row's score, BLEU or exact match."""
+    """Return the name and the value of the row's score, which is BLEU or exact match."""
     name = "bleu" if "bleu" in row else "exact_match"
     return name, row[name]
 
 
 def goodness(name: str, value: float) -> float:
-    """Return a value that is higher for a better score; minus infinity for NaN, which does not compare.
+    """Return a value that is higher for a better score. For NaN, which cannot be compared, return minus infinity.
 
     >>> goodness("val_loss", 2.5), goodness("bleu", 40.0), goodness("val_loss", math.nan)
     (-2.5, 40.0, -inf)
@@ -237,7 +237,7 @@ def goodness(name: str, value: float) -> float:
 
 
 def write_logs(path: Path, journal: Journal) -> None:
-    """Write history.csv and samples.txt from the journal, so that a resumed run repeats no entry."""
+    """Write history.csv and samples.txt from the journal, so that a resumed run does not repeat entries."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in journal.rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")

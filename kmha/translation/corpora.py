@@ -1,4 +1,4 @@
-"""Parallel text: reading, checking and splitting it."""
+"""Reading, checking and splitting of parallel text."""
 
 import dataclasses
 import gzip
@@ -25,17 +25,17 @@ MULTI30K_NOTICE = (
     f"Source: {MULTI30K_SOURCE}."
 )
 DIRECTIONS = ("en-de", "de-en")
-LARGEST_SPLIT = 1000  # source sentences in a validation or test set that is split off
-SHARE = 20  # one sentence in SHARE goes into each such set
+LARGEST_SPLIT = 1000  # maximum number of source sentences in a validation or test set that is split off
+SHARE = 20  # one source sentence in SHARE goes into each set that is split off
 
 
 class CorpusError(ValueError):
-    """Raised for a corpus that cannot be read; the message names the file, the rule and the fix."""
+    """Raised if a corpus cannot be read. The message names the file, the rule and the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Sentences and their translations; `dropped` counts the pairs that were left out because a side is empty."""
+    """Sentences and their translations. `dropped` is the number of pairs left out because a side is empty."""
 
     source: list[str]
     target: list[str]
@@ -48,7 +48,7 @@ class Pairs:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """The training, validation and test sets; `notice` is the licence notice to show, if there is one."""
+    """The training, validation and test sets of a task. `notice` is the licence notice to show, if there is one."""
 
     train: Pairs
     validation: Pairs
@@ -61,17 +61,17 @@ class Corpus:
 def read_parallel(source: Path, target: Path, *, name: str | None = None) -> Pairs:
     r"""Read two files whose lines are translations of each other.
 
-    The files are UTF-8, compressed with gzip if they end in `.gz`. A line ends only at `\n` or `\r\n` (U+2028 is part
-    of its line). A byte order mark and white space around a line are removed. A pair with an empty side is dropped.
+    The files are UTF-8, and compressed with gzip if their names end in `.gz`. A line ends only at `\n` or `\r\n`, and
+    not at U+2028. A byte order mark and white space around a line are removed. A pair with an empty side is dropped.
 
     Args:
         source: File to translate from.
         target: File to translate to.
-        name: Name of the pairs; by default the name of the source file.
+        name: Name of the set of pairs. `None` means the name of the source file.
 
     Raises:
-        CorpusError: A file is missing, empty, not gzip despite its ending, or not UTF-8; or the files have different
-            numbers of lines; or no pair is left.
+        CorpusError: A file is missing, empty, not UTF-8, or not gzip despite its ending. Or the files have different
+            numbers of lines, or no pair is left.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -85,14 +85,14 @@ def read_parallel(source: Path, target: Path, *, name: str | None = None) -> Pai
 
 
 def multi30k(folder: Path, direction: str = "en-de") -> Corpus:
-    """Return Multi30k, task 1, raw text: 29,000 captions and their translations, from files that the user has.
+    """Return the raw text of Multi30k, task 1 (29,000 captions and their translations), from the user's files.
 
     Args:
-        folder: Folder with the eight files of `MULTI30K_SHA256`, whose hashes must match.
+        folder: Folder with the eight files in `MULTI30K_SHA256`, which must have these hashes.
         direction: "en-de" or "de-en".
 
     Raises:
-        CorpusError: The direction does not exist, or a file is missing or differs.
+        CorpusError: The direction does not exist, or a file is missing or has another hash.
 
     >>> multi30k(Path("nowhere"), "fr-en")
     Traceback (most recent call last):
@@ -131,20 +131,21 @@ def parallel(
     tests: Mapping[str, tuple[Path, Path]] | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """Return any parallel text; a validation set and a test set are split off at random if they are not given.
+    """Return any parallel text, and split off a validation set and a test set at random if they are not given.
 
-    One source sentence in twenty goes into each of them, at most a thousand, with all its translations. So no source
-    sentence is in two sets. A language is the ending of the file's name if it has two letters (`train.de.gz`: de).
+    One source sentence in twenty, but at most a thousand, goes into each of these sets, with all its translations. So
+    no source sentence is in two sets. The language is the ending of a file's name if it has two letters (de for
+    `train.de.gz`).
 
     Args:
         source: File to translate from, as in `read_parallel`.
         target: File to translate to.
         validation: Source and target file of the validation set.
-        tests: Source and target file of each test set, by name; an empty mapping means none.
+        tests: Source and target file of each test set, keyed by its name. An empty mapping means no test sets.
         seed: Seed of the split.
 
     Raises:
-        CorpusError: As `read_parallel`, or there are fewer sentences than sets.
+        CorpusError: As in `read_parallel`, or there are fewer sentences than sets.
     """
     sets = {name: read_parallel(*paths, name=name) for name, paths in (tests or {}).items()}
     checked = None if validation is None else read_parallel(*validation, name="validation")
@@ -157,7 +158,7 @@ def parallel(
 
 
 def _split(pairs: Pairs, names: Sequence[str], seed: int, path: Path) -> Iterator[Pairs]:
-    """Yield the training pairs, then those of every name."""
+    """Yield the training pairs, then the pairs of each set in `names`."""
     sentences = list(dict.fromkeys(pairs.source))
     if len(sentences) <= len(names):
         raise CorpusError(
@@ -199,7 +200,7 @@ def _read(path: Path) -> bytes:
 
 
 def _checked(path: Path) -> bytes:
-    """Return the bytes of a file of Multi30k, after checking its hash."""
+    """Return the bytes of a Multi30k file, after checking its hash."""
     data = _read(path)
     received, expected = hashlib.sha256(data).hexdigest(), MULTI30K_SHA256[path.name]
     if received != expected:

@@ -1,9 +1,9 @@
-"""Dates as people write them, in many formats and languages, with their ISO 8601 form: a corpus without download.
+"""A corpus without download: dates as people write them in many formats and languages, and their ISO 8601 form.
 
-The target is a function of the source: every format distinguishes day and month and has the full year. So years never
-have two digits, and no format puts only digits between slashes or hyphens with the year last, because countries read
-these in different orders. With dots, every locale of the Unicode CLDR puts the day first; eight digits in a row are the
-basic format of ISO 8601. No month has a name, long or short, with or without accents, that means another month in
+Each source has only one correct target, because every format distinguishes day and month and has the full year. So
+years never have two digits. No format has slashes or hyphens between numbers with the year last, because countries read
+such dates in different orders. With dots, every locale of the Unicode CLDR puts the day first. Eight digits in a row
+are the basic format of ISO 8601. No name of a month, long or short, with or without accents, means another month in
 another of these languages.
 """
 
@@ -55,7 +55,7 @@ IN_LANGUAGE = {
     "da": ("d. MMMM y", "'den' d. MMMM y"),
     "cs": ("EEEE d. MMMM y", "'dne' d. MMMM y"),
 }
-NUMBERS = "numbers"  # instead of a language
+NUMBERS = "numbers"  # stands for formats that have no language
 DIGITS = ("y-MM-dd", "y/MM/dd", "y/M/d", "y.MM.dd", "yMMdd", "y-M-d", "dd.MM.y", "d.M.y", "d. M. y", "y MM dd")
 HELD_OUT = ("d/MMM/y", "d MMMM, y", "y, d MMMM", "MMM-dd-y", "EEEE, y MMMM dd", "EEE, MMMM d y", "d.MMMM.y")
 FIRST_OF_MONTH = {"fr": "er", "it": "º", "pt": "º"}
@@ -64,17 +64,17 @@ SKELETONS = ("yMMMd", "yMMMEd", "yMMMMd", "yMMMMEEEEd")
 
 
 class DateFormat(NamedTuple):
-    """A format of dates: a language and a pattern of the Unicode CLDR."""
+    """A date format, which is a language and a pattern of the Unicode CLDR."""
 
     language: str
     pattern: str
 
 
 def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
-    """Return dates from 1900 to 2099 as people write them, with their ISO 8601 form.
+    """Return a corpus of dates from 1900 to 2099 as people write them, with their ISO 8601 form.
 
     No date of the validation set or a test set is in the training set, in any format. The test set `seen_formats` uses
-    the formats of the training set, `held_out_formats` uses others in the same languages.
+    the formats of the training set. The test set `held_out_formats` uses other formats in the same languages.
 
     Raises:
         CorpusError: babel is not installed.
@@ -96,14 +96,14 @@ def corpus(seed: int = 0, pairs: int = TRAINING_PAIRS) -> Corpus:
         "seen_formats": take(SEEN_PAIRS, "seen_formats", seen),
         "held_out_formats": take(HELD_OUT_PAIRS, "held_out_formats", held_out_formats()),
     }
-    # Every day occurs once before any occurs twice.
+    # Every day occurs once before any day occurs twice.
     drawn = days * (pairs // len(days)) + generator.sample(days, pairs % len(days))
     train = _pairs(drawn, "train", seen, generator)
     return Corpus(train, validation, tests, notice=None, source_language="dates", target_language="ISO 8601")
 
 
 def formats() -> list[DateFormat]:
-    """Return the formats of the training set: those of the CLDR for each language, and others in common use.
+    """Return the formats of the training set, which are the CLDR's formats for each language and others in common use.
 
     >>> DateFormat("fr", "'le' d@ MMMM y") in formats()
     True
@@ -113,7 +113,7 @@ def formats() -> list[DateFormat]:
 
 
 def held_out_formats() -> list[DateFormat]:
-    """Return the formats that are not in the training set, each in every language.
+    """Return the formats that are not in the training set, in every language.
 
     >>> set(held_out_formats()) & set(formats())
     set()
@@ -122,7 +122,7 @@ def held_out_formats() -> list[DateFormat]:
 
 
 def render(date: datetime.date, format: DateFormat) -> str:
-    """Return a date in a format.
+    """Return the date as text in a format.
 
     >>> render(datetime.date(2015, 5, 3), DateFormat("en", "EEEE 'the' d@ 'of' MMMM y"))
     'Sunday the 3rd of May 2015'
@@ -136,7 +136,7 @@ def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[DateForma
     by_language: dict[str, list[DateFormat]] = {}
     for one in formats:
         by_language.setdefault(one.language, []).append(one)
-    languages = ["en", *by_language]  # English counts twice, because it has the most formats
+    languages = ["en", *by_language]  # English is listed twice, because it has the most formats
     source = []
     for day in days:
         chosen = generator.choice(by_language[generator.choice(languages)])
@@ -145,7 +145,7 @@ def _pairs(days: Sequence[datetime.date], name: str, formats: Sequence[DateForma
 
 
 def _patterns(language: str) -> list[str]:
-    """Return the patterns of the CLDR in which the month has a name, then ours, without duplicates."""
+    """Return the CLDR's patterns that name the month, followed by our own patterns, without duplicates."""
     locale = _locale(language)
     known = [locale.date_formats[length].pattern for length in ("full", "long", "medium")]
     known += [str(locale.datetime_skeletons[key]) for key in SKELETONS if key in locale.datetime_skeletons]
@@ -159,7 +159,7 @@ def _as_typed(text: str, language: str, draw: float) -> str:
         return text
     if 0.8 <= draw < 0.9:
         return (text.replace("i", "İ") if language == "tr" else text).upper()
-    # Turkish distinguishes i with and without a dot; Python does not.
+    # Turkish distinguishes i with and without a dot, but Python's `lower` does not.
     text = (text.replace("I", "ı").replace("İ", "i") if language == "tr" else text).lower()
     if draw < 0.8:
         return text
@@ -168,7 +168,7 @@ def _as_typed(text: str, language: str, draw: float) -> str:
 
 
 def _ending(language: str, day: int) -> str:
-    """Return the ending of an ordinal number; languages other than English have one only for the first day."""
+    """Return the ending of an ordinal number. Languages other than English have an ending only for the first day."""
     if language != "en":
         return FIRST_OF_MONTH.get(language, "") if day == 1 else ""
     return "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")

@@ -1,4 +1,4 @@
-"""The model folder, which holds everything that `kmha translate` needs, and the state of the training.
+"""The model folder, which contains everything that `kmha translate` needs, and the state of the training.
 
     config.json       settings, languages, result of the training
     tokenizer.json    tokenizer of both languages
@@ -6,7 +6,7 @@
     logs/             history.csv, samples.txt, tensorboard/
     checkpoints/      weights of the last checks and, until the training is finished, its state
 
-The folder holds no paths, so it can be moved. Keras is imported only when a model is built.
+The folder contains no paths, so it can be moved. Keras is imported only when a model is built.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
 FORMAT = 1
-POSITIONS = 2**25  # largest size of the table of positions, which no file holds
+POSITIONS = 2**25  # maximum size of the table of positions, which no file contains
 SUFFIX = ".weights.h5"
 CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{SUFFIX}", "logs"
 CHECKPOINTS, STATE = "checkpoints", "state.npz"
@@ -30,7 +30,7 @@ LOG_FILES = HISTORY, SAMPLES = "history.csv", "samples.txt"
 
 
 class FolderError(ValueError):
-    """Raised for a folder that is not a model folder, or is incomplete; the message says what is wrong."""
+    """Raised if a folder is not a model folder, or is incomplete."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Config:
     """The contents of config.json."""
 
     task: str  # dates, multi30k or files
-    source_language: str  # such as de
+    source_language: str  # code of the language, such as de
     target_language: str
     settings: Settings
-    seed: int  # of weights, dropout and the order of the data
-    dtype: str  # policy of the training
+    seed: int  # seed of weights, dropout and the order of the data
+    dtype: str  # dtype policy of the training
     data: dict[str, Any]  # identity of the training data: names, sizes and hashes, but no paths
-    vocabulary_size: int  # of the trained tokenizer, which can be smaller than the requested size
+    vocabulary_size: int  # size of the trained vocabulary, which can be smaller than the requested size
     result: dict[str, Any] = dataclasses.field(default_factory=dict)  # empty until the training ends
-    kmha: str = __version__  # that wrote the config
+    kmha: str = __version__  # version of kmha that wrote the config
     format: int = FORMAT
 
     @property
@@ -60,12 +60,12 @@ class Config:
 
 
 def save_config(path: Path, config: Config) -> None:
-    """Write config.json."""
+    """Write `config` as config.json into the folder `path`."""
     atomic_files.write_json(path / CONFIG, dataclasses.asdict(config))
 
 
 def load_config(path: Path) -> Config:
-    """Read config.json.
+    """Return the config in the folder `path`, from config.json.
 
     Raises:
         FolderError: The file does not exist, is broken, or comes from a newer kmha.
@@ -98,14 +98,14 @@ def load_config(path: Path) -> Config:
 
 
 def build(config: Config) -> Any:
-    """Return a `kmha.layers.Transformer` with these settings and freshly initialized variables."""
+    """Return a `kmha.layers.Transformer` with the settings of `config` and newly initialized variables."""
     import keras
 
     from kmha.layers import Transformer
 
     model = config.settings.model
     # With this standard deviation, an embedding times √D is as large as the positions added to it. Keras' default is a
-    # third of that, and then the decoder takes twice as long until it attends to the source.
+    # third of it. With the default, the decoder needs twice as much training until it attends to the source.
     embeddings = keras.initializers.RandomNormal(stddev=model.embedding_dim**-0.5)
     transformer = Transformer(
         *(model.num_layers, model.embedding_dim, model.num_heads, model.fully_connected_dim),
@@ -128,13 +128,13 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
     """Return the model of a folder, its tokenizer and its config.
 
     Args:
-        path: The folder.
-        step: `None` for the finished model. Otherwise the weights are averaged over the last checks up to this step:
-            `training.average` of them, as far as they were kept.
+        path: The model folder.
+        step: `None` loads the finished model. Otherwise the model gets the average weights of the last checks up to
+            this step: of `training.average` checks, or of fewer if fewer were kept.
         dtype: Dtype policy of the model.
 
     Raises:
-        FolderError: The folder does not have such a model; the message says why.
+        FolderError: The folder does not have such a model.
     """
     import numpy as np
 
@@ -146,7 +146,7 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
         raise FolderError(f"{path} is incomplete: it has no {TOKENIZER}. Copy the folder again, or train again.")
     try:
         tokenizer = Tokenizer.load(path / TOKENIZER)
-    except Exception as error:  # the library raises many kinds for a broken file
+    except Exception as error:  # the library raises many kinds of errors for a broken file
         raise FolderError(f"{path / TOKENIZER} cannot be read: {error}.") from None
     if tokenizer.vocabulary_size != config.vocabulary_size:
         sizes = f"{tokenizer.vocabulary_size:,} tokens, but the model expects {config.vocabulary_size:,}"
@@ -167,17 +167,17 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
 
 
 def _build_checked(path: Path, config: Config) -> Any:
-    """Build the model of an untrusted config; refuse sizes for which the folder's weights are too small."""
+    """Build the model of an untrusted config. Refuse sizes that exceed the size of the folder's weights file."""
     model = config.settings.model
     largest = max((file.stat().st_size for file in path.rglob(f"*{SUFFIX}")), default=0)
     numbers = model.embedding_dim * (config.vocabulary_size + model.num_layers * model.fully_connected_dim)
-    if numbers > largest or model.max_positions * model.embedding_dim > POSITIONS:  # a number takes at least a byte
+    if numbers > largest or model.max_positions * model.embedding_dim > POSITIONS:  # each number takes at least a byte
         raise FolderError(f"{path / CONFIG} describes a model far larger than the weights. Copy the folder again.")
     return build(config)
 
 
 def clear(path: Path) -> None:
-    """Remove what kmha writes into a model folder, and nothing else; the config, which identifies the folder, last.
+    """Remove only what kmha writes into a model folder. Remove the config, which identifies the folder, last.
 
     Raises:
         FolderError: Another program wrote the folder's config.json.
@@ -208,36 +208,36 @@ def save_weights(model: Any, path: Path) -> None:
 
 
 def load_weights(model: Any, path: Path) -> None:
-    """Read the weights that `save_weights` wrote.
+    """Load the weights that `save_weights` wrote into `model`.
 
     Raises:
         FolderError: The file is broken, or belongs to another model.
     """
     try:
         model.load_weights(path)
-    except Exception as error:  # Keras and h5py raise many kinds
+    except Exception as error:  # Keras and h5py raise many kinds of errors
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FolderError(f"{path} cannot be read: {first} Copy the folder again, or train again.") from None
 
 
 def checkpoint(path: Path, step: int) -> Path:
-    """Return the file with the weights of a check."""
+    """Return the path of the weights file of the check at a step."""
     return path / CHECKPOINTS / f"step-{step:08d}{SUFFIX}"
 
 
 def checkpoint_steps(path: Path) -> list[int]:
-    """Return the steps whose weights were kept, in order."""
+    """Return the steps of the weights that were kept, in order."""
     found = (path / CHECKPOINTS).glob(f"step-*{SUFFIX}")
     numbers = {file.name.removesuffix(SUFFIX).removeprefix("step-") for file in found}
     steps = {int(number) for number in numbers if number.isdecimal()}
-    return sorted(step for step in steps if checkpoint(path, step).exists())  # without files that others have named
+    return sorted(step for step in steps if checkpoint(path, step).exists())  # without files that kmha did not name
 
 
 def last_steps(steps: Iterable[int], count: int, between: int) -> list[int]:
-    """Return at most `count` of the last `steps` for an average: the last step, and regular checks without a gap.
+    """Return at most `count` of the last `steps`, to average: the last step, and regular checks without a gap.
 
-    Regular checks are `between` steps apart; a time limit can add others. Steps before a missing check are left out,
-    because their model had learnt much less.
+    Regular checks are `between` steps apart. A time limit can add other checks. Steps before a missing check are left
+    out, because the model had learnt much less by then.
 
     >>> last_steps([100, 250, 300, 400, 450], count=3, between=100), last_steps([100, 900, 1000], count=3, between=100)
     ([300, 400, 450], [900, 1000])
@@ -252,7 +252,7 @@ def last_steps(steps: Iterable[int], count: int, between: int) -> list[int]:
 
 
 def average_weights(model: Any, path: Path, steps: Iterable[int]) -> None:
-    """Give `model` the mean of the weights kept at these steps, summed in float64.
+    """Set the weights of `model` to the mean of the weights kept at these steps, computed in float64.
 
     Raises:
         FolderError: One of the files cannot be read.
@@ -267,7 +267,7 @@ def average_weights(model: Any, path: Path, steps: Iterable[int]) -> None:
 
 
 def remove_checkpoints(path: Path, after: int = -1) -> None:
-    """Remove the weights of checks after a step; without a step, all of them and the state of the run."""
+    """Remove the weights of checks after a step. Without a step, remove all weights, and the state of the run."""
     if after < 0:
         (path / CHECKPOINTS / STATE).unlink(missing_ok=True)
     for step in checkpoint_steps(path):

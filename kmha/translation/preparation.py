@@ -1,6 +1,6 @@
-"""Prepare a training run: read the corpus, lock the model folder, train the tokenizer.
+"""Prepare a training run: read the corpus, lock the model folder and train the tokenizer.
 
-Nothing here needs TensorFlow, so errors show before the seconds that importing it takes.
+Nothing here needs TensorFlow, which takes seconds to import. So errors show early.
 """
 
 import contextlib
@@ -17,22 +17,22 @@ from kmha.translation.folder import Config, FolderError
 from kmha.translation.settings import Settings, differences
 from kmha.translation.tokenizer import Tokenizer
 
-CORPUS_SEED = 0  # does not depend on the seed of the run, so that scores of runs can be compared
+CORPUS_SEED = 0  # independent of the run's seed, so that the scores of runs can be compared
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusSource:
-    """The task and the files from which a corpus is read."""
+    """The task, and the files that contain its corpus."""
 
     task: str  # dates, multi30k or files
     data: Path | None = None  # folder with the files of Multi30k
     direction: str = "en-de"  # or "de-en", for Multi30k
     source: Path | None = None  # sentences, one per line
-    target: Path | None = None  # their translations, line by line
-    validation: tuple[Path, Path] | None = None  # source and target file to validate on; `None` splits pairs off
+    target: Path | None = None  # translations of the sentences, one per line
+    validation: tuple[Path, Path] | None = None  # source and target file of the validation set; `None` splits pairs off
 
     def read(self) -> Corpus:
-        """Return the corpus.
+        """Return the corpus of the task, read from the files.
 
         Raises:
             CorpusError: A file is missing or cannot be read, or the files do not belong together.
@@ -51,23 +51,23 @@ class CorpusSource:
 
 
 class TrainingListener:
-    """Receives the progress of a run; this base class ignores it."""
+    """Receives the progress of a run. This base class ignores it."""
 
     def note(self, text: str) -> None:
-        """Receive a line for the user."""
+        """Receive a line of text for the user."""
 
     def resumed(self, step: int) -> None:
-        """Receive the step from which a stopped run resumes."""
+        """Receive the step at which a stopped run resumes."""
 
     def step(self, step: int, loss: float) -> None:
-        """Receive, after each batch, its step and the loss per token since the last check."""
+        """Receive, after each batch, the step and the loss per token since the last check."""
 
     def check(self, row: dict[str, float], samples: str) -> None:
-        """Receive, after each check, its row of the history and sample translations."""
+        """Receive, after each check, the check's row of the history and sample translations."""
 
 
 def configure(source: CorpusSource, corpus: Corpus, settings: Settings, seed: int, dtype: str) -> Config:
-    """Return the config of a new run; `prepare_folder` adds the vocabulary size."""
+    """Return the config of a new run, without the vocabulary size, which `prepare_folder` adds."""
     return Config(
         task=source.task,
         source_language=corpus.source_language,
@@ -84,17 +84,17 @@ def prepare_folder(path: Path, wanted: Config, corpus: Corpus, restart: bool = F
     """Create the model folder of a run, or open it if it belongs to the same run.
 
     Args:
-        path: The folder.
+        path: The model folder.
         wanted: Config that `configure` returned.
         corpus: Corpus from which the vocabulary is learnt.
-        restart: Whether to delete a run in the folder, and its results, first.
+        restart: First delete a run in the folder, with its results.
 
     Returns:
-        The config, and the tokenizer.
+        The config of the run, and its tokenizer.
 
     Raises:
-        FolderError: The folder holds a different run (the message lists the differences), or is not writable.
-        TokenizerError: The vocabulary does not fit the text.
+        FolderError: The folder contains a different run, or is not writable.
+        TokenizerError: The vocabulary is too small for the text.
     """
     if not restart and (path / folder.CONFIG).exists():
         config = folder.load_config(path)
@@ -118,10 +118,10 @@ def prepare_folder(path: Path, wanted: Config, corpus: Corpus, restart: bool = F
     _check_lengths(corpus, tokenizer, data.max_length)
     config = dataclasses.replace(wanted, vocabulary_size=tokenizer.vocabulary_size)
     try:
-        if restart:  # only now, because the new run is known to be possible
+        if restart:  # only now that the new run is known to be possible
             folder.clear(path)
         else:
-            folder.remove_checkpoints(path)  # of a run whose config is gone
+            folder.remove_checkpoints(path)  # the weights of a run without a config
         for name in (folder.LOGS, folder.CHECKPOINTS):
             (path / name).mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / folder.TOKENIZER)
@@ -133,7 +133,7 @@ def prepare_folder(path: Path, wanted: Config, corpus: Corpus, restart: bool = F
 
 @contextlib.contextmanager
 def lock_folder(path: Path) -> Iterator[None]:
-    """Create a model folder if necessary and keep other runs out of it; the lock ends with the process.
+    """Create a model folder if necessary, and lock it against other runs. The lock ends with the process.
 
     Raises:
         FolderError: Another run uses the folder, or it cannot be created.
@@ -144,7 +144,7 @@ def lock_folder(path: Path) -> Iterator[None]:
         raise FolderError(f"cannot create {path}: {error.strerror}. Choose another folder with --out.") from None
     try:
         import fcntl
-    except ImportError:  # Windows does not have it
+    except ImportError:  # Windows does not have this module
         yield
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -177,7 +177,7 @@ def _check_lengths(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> None:
     """Raise a CorpusError if all pairs of a set are too long for the settings."""
     for pairs in (corpus.train, corpus.validation):
         both = zip(pairs.source, pairs.target, strict=True)
-        if not any(max(map(len, tokenizer.encode(one))) < longest for one in both):  # start or end needs a position
+        if not any(max(map(len, tokenizer.encode(one))) < longest for one in both):  # one more for start or end
             raise CorpusError(
                 f"{pairs.name}: none of {len(pairs)} pairs has at most {longest} tokens on both sides. "
                 "Raise data.max_length, or give shorter sentences."

@@ -1,7 +1,7 @@
-"""Scores of translations: three kinds of BLEU, chrF and exact matches, each with a signature of how it is computed.
+"""Scores of translations: three kinds of BLEU, chrF and exact match, each with a signature of its computation.
 
-Hypotheses and references are not tokenized. All scores raise a ValueError if their numbers differ or are zero, and
-`NotInstalled` if sacreBLEU or sacremoses is needed and missing.
+Hypotheses and references are plain text. All functions raise a ValueError if the numbers of hypotheses and references
+differ or are zero, and `NotInstalled` if a score needs sacreBLEU or sacremoses and it is missing.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ CHRF, EXACT = "chrF2", "exact matches"
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """The score of a corpus: its name, its value from 0 to 100, and the signature of how it was computed."""
+    """The score of a corpus, with its name, its value from 0 to 100, and the signature of its computation."""
 
     name: str
     value: float
@@ -24,11 +24,11 @@ class Score:
 
 
 class NotInstalled(ImportError):
-    """Raised if a package of the extra `translate` is missing; the message says how to install it."""
+    """Raised if a package of the extra `translate` is missing. The message says how to install it."""
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
-    """Return corpus BLEU of plain text as sacreBLEU computes it, split into words as by `mteval-v13a`.
+    """Return corpus BLEU of plain text, as sacreBLEU computes it with the word splitting of `mteval-v13a`.
 
     Source: Papineni et al., 2002; Post, "A Call for Clarity in Reporting BLEU Scores", 2018.
 
@@ -41,19 +41,20 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: boo
 
 
 def bleu_as_in_papers(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    """Return BLEU as papers on Multi30k report it: `multi-bleu.perl` on lowercased, normalized, tokenized text.
+    """Return BLEU as papers on Multi30k report it, with `multi-bleu.perl` on lowercased, normalized, tokenized text.
 
-    Both sides go through the steps of the data set's own `task1-tokenize.sh`: lowercasing, Moses'
+    Hypotheses and references go through the steps of the data set's own `task1-tokenize.sh`: lowercasing, Moses'
     `normalize-punctuation.perl -l LANGUAGE`, and Moses' `tokenizer.perl -l LANGUAGE`, which also escapes `"` as
-    `&quot;` and so on. Both scripts are sacremoses' ports. For the German and English test sets of 2016 and 2017, the
-    results have exactly as many characters as the tokenized files of the data set. Then BLEU is computed over the words
-    between spaces (tokenizer "none"), without smoothing, as in `multi-bleu.perl`. The signature is sacreBLEU's with
-    these steps added.
+    `&quot;` and so on. This function uses sacremoses' ports of both scripts. For the German and English test sets of
+    2016 and 2017, the tokenized text has exactly as many characters as the tokenized files of the data set. Then BLEU
+    is computed over the words between spaces (tokenizer "none"), without smoothing, as in `multi-bleu.perl`. The
+    signature is that of sacreBLEU, with these steps added.
 
     Args:
         hypotheses: One translation for each reference.
         references: Correct translations.
-        language: Language of both, such as `"de"`. Without rules of Moses for it, those for English apply.
+        language: Language of hypotheses and references, such as `"de"`. Without Moses rules for it, those for English
+            apply.
 
     >>> score = bleu_as_in_papers(["Ein Hund läuft."], ["ein „Hund“ läuft ."], "de")
     >>> tokenized("Ein „Hund“ läuft.", "de")
@@ -69,7 +70,7 @@ def bleu_as_in_papers(hypotheses: Sequence[str], references: Sequence[str], lang
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Return chrF2, the F-score of character n-grams up to 6 in which recall counts twice, as sacreBLEU computes it.
+    """Return chrF2 as sacreBLEU computes it: the F-score of character n-grams up to 6, with double weight for recall.
 
     Source: Popović, "chrF: character n-gram F-score for automatic MT evaluation", 2015.
 
@@ -80,7 +81,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Return the percentage of hypotheses that equal their reference, except for spaces at either end.
+    """Return the percentage of hypotheses that equal their reference, ignoring spaces at the start and the end.
 
     >>> exact_match(["2024-02-29", "2024-03-01"], ["2024-02-29", "2024-01-03"]).value
     50.0
@@ -93,14 +94,14 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 def every_score(
     hypotheses: Sequence[str], references: Sequence[str], language: str, exact: bool = False
 ) -> list[Score]:
-    """Return all useful scores: three kinds of BLEU and chrF2 for sentences; exact matches, BLEU and chrF2 for dates.
+    """Return all useful scores: three kinds of BLEU and chrF2, or with `exact` exact match, BLEU and chrF2.
 
     Args:
         hypotheses: One translation for each reference.
         references: Correct translations.
         language: Target language, for `bleu_as_in_papers`.
-        exact: Whether each sentence has one right answer. Then BLEU of tokenized text is left out: it counts sequences
-            of four words, and such an answer has only one.
+        exact: Each source has only one correct translation, as a date has. Then BLEU of tokenized text is left out,
+            because it counts sequences of four words and a date is one word.
     """
     if exact:
         return [score(hypotheses, references) for score in (exact_match, bleu, chrf)]
@@ -113,7 +114,7 @@ def every_score(
 
 
 def tokenized(text: str, language: str) -> str:
-    """Return `text` lowercased, with normalized punctuation and split by Moses' rules, with spaces between words."""
+    """Return `text` lowercased, with normalized punctuation, and split by Moses' rules into words between spaces."""
     return _moses(language)(text)
 
 

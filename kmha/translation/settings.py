@@ -1,4 +1,4 @@
-"""Settings of a training run: profiles in TOML files, entries from the command line, and the checks of both."""
+"""Settings of a training run, from profiles in TOML files and entries on the command line, and their checks."""
 
 import dataclasses
 import difflib
@@ -12,13 +12,13 @@ from kmha.translation.search import METHODS
 from kmha.translation.search.method import Option
 
 PROFILES = Path(__file__).parent / "profiles"
-EXTENDS = "extends"  # entry of a profile: the profile that provides the missing entries
+EXTENDS = "extends"  # entry that names the profile that provides missing entries
 LARGEST = 2**24
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 class SettingsError(ValueError):
-    """Raised for a setting that is unknown, missing, of the wrong type or out of range."""
+    """Raised if a setting is unknown, missing, of the wrong type or out of range."""
 
 
 def _field(rule: str, holds: Callable[[Any], bool], **options: Any) -> Any:
@@ -43,7 +43,7 @@ def _positive() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class ModelSettings:
-    """The arguments of `kmha.layers.Transformer`; the profiles explain each of them."""
+    """The arguments of `kmha.layers.Transformer`, each of which the profiles explain."""
 
     num_layers: int = _at_least(1)
     embedding_dim: int = _at_least(2)
@@ -60,7 +60,7 @@ class ModelSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """How text becomes ids."""
+    """The conversion of text to ids."""
 
     vocabulary_size: int = _at_least(8)
     lowercase: bool
@@ -101,13 +101,13 @@ def _option(option: Option) -> Any:
     return _field(rule, lambda value: option.allows(value) and value <= LARGEST, default=option.default)
 
 
-# The defaults of the searches of a trained model.
+# The defaults of search options for a trained model.
 SearchSettings = dataclasses.make_dataclass("SearchSettings", _search_fields(), frozen=True, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Everything that determines a run, except its task, its files, its seed and its dtype.
+    """Everything that determines a run, except for its task, files, seed and dtype.
 
     >>> settings = Settings.load("cpu", "multi30k", ["training.steps=500", "model.norm=pre"])
     >>> settings.training.steps, settings.model.norm, settings.model.num_layers
@@ -124,15 +124,16 @@ class Settings:
 
     @classmethod
     def load(cls, profile: str, task: str, entries: Iterable[str] = ()) -> "Settings":
-        """Return the settings of a profile, with single entries changed.
+        """Return the settings of a profile, with the changes in `entries`.
 
         Args:
-            profile: Name of a built-in profile, looked up as `<task>-<profile>` first, or path of a TOML file.
+            profile: Name of a built-in profile (`<task>-<profile>` is tried before `<profile>`), or path of a TOML
+                file.
             task: `dates`, `multi30k` or `files`.
-            entries: Changes, each `section.key=value`.
+            entries: Changes of the form `section.key=value`.
 
         Raises:
-            SettingsError: The profile does not exist, or an entry cannot be used.
+            SettingsError: The profile does not exist, or an entry is invalid.
         """
         path = _find(profile, task)
         tables = _read(path, task)
@@ -142,7 +143,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any], where: str = "the settings") -> "Settings":
-        """Return the settings that `to_dict` returned or that a profile holds; errors mention `where`."""
+        """Return the settings in tables from `to_dict` or from a profile. Errors mention `where`."""
         kinds = {field.name: field.type for field in dataclasses.fields(cls)}
         _check_names(tables, kinds, kinds, where, "section")
         settings = cls(**{name: _section(kind, tables[name], where, name) for name, kind in kinds.items()})
@@ -150,7 +151,7 @@ class Settings:
         return settings
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return tables of plain values, for JSON."""
+        """Return the settings as tables of plain values, for JSON."""
         return dataclasses.asdict(self)
 
     def _check(self, where: str) -> None:
@@ -165,7 +166,7 @@ class Settings:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return the differences between two nested tables, a text for each entry.
+    """Return the differences between two nested tables, with a text for each entry that differs.
 
     >>> differences({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}})
     ['a.c was 2, is 3']
@@ -192,7 +193,7 @@ def _find(profile: str, task: str) -> Path:
 
 
 def _read(path: Path, task: str, above: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
-    """Return the tables of a profile, on top of those of the profile that it extends."""
+    """Return the tables of a profile, completed with those of the profile that it extends."""
     if path in above:
         raise SettingsError(f"{path} extends itself.")
     try:
@@ -212,7 +213,7 @@ def _read(path: Path, task: str, above: tuple[Path, ...] = ()) -> dict[str, dict
 
 
 def _put(tables: dict[str, dict[str, Any]], entry: str) -> None:
-    """Set one `section.key=value`."""
+    """Set the value of an entry `section.key=value` in the tables."""
     name, equals, text = entry.partition("=")
     section, dot, key = (part.strip() for part in name.partition("."))
     if not (equals and dot):
@@ -224,8 +225,8 @@ def _put(tables: dict[str, dict[str, Any]], entry: str) -> None:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # texts need no quotes here
-    if isinstance(tables.setdefault(section, {}), dict):  # otherwise `_section` raises
+        value = text.strip()  # text needs no quotes here
+    if isinstance(tables.setdefault(section, {}), dict):  # otherwise `_section` raises an error
         tables[section][key] = value
 
 
@@ -239,10 +240,10 @@ def _section(kind: Any, table: Any, where: str, section: str) -> Any:
 
 
 def _value(field: Any, value: Any, where: str) -> Any:
-    """Return the value of a setting, which must have the field's type and obey its rule."""
+    """Return the value of a setting, after checking that it has the field's type and obeys the field's rule."""
     if field.type is float and type(value) is int:
         value = float(value)
-    if type(value) is not field.type:  # `isinstance` would take true for a number
+    if type(value) is not field.type:  # `isinstance` would accept true as a number
         raise SettingsError(f"{where}.{field.name} must be {_KINDS[field.type]}. Received: {value!r}.")
     if "holds" in field.metadata and not field.metadata["holds"](value):
         raise SettingsError(f"{where}.{field.name} must be {field.metadata['rule']}. Received: {value!r}.")

@@ -1,4 +1,4 @@
-"""The Keras model that `fit` trains: a Transformer with its loss, its metrics and its learning rate schedule."""
+"""The Keras model that `fit` trains: a Transformer with its loss, metrics and learning rate schedule."""
 
 from typing import Any
 
@@ -10,26 +10,26 @@ from kmha.translation.settings import TrainingSettings
 
 
 class Perplexity(keras.metrics.Mean):
-    """The exponential of the mean negative log-likelihood over all tokens seen; not a mean of exponentials."""
+    """The exponential of the mean negative log-likelihood over all tokens, instead of a mean of exponentials."""
 
     def result(self) -> Any:
         return ops.exp(super().result())
 
 
 class TranslationTask(keras.Model):
-    """Wraps a Transformer so that `fit` learns from ((source (B,S), target_in (B,T)), target_out (B,T)).
+    """Wraps a Transformer so that `fit` can train it on ((source (B,S), target_in (B,T)), target_out (B,T)).
 
     The loss is the label-smoothed cross-entropy per target token, without padding (Vaswani et al. 2017, section 5.4).
-    The output of this model is the features (B,T,D). The loss itself multiplies them by the output kernel, in chunks,
+    The output of this model is the features (B,T,D). The loss multiplies the features by the output kernel in chunks,
     so that an array of (tokens × vocabulary) never exists as a whole.
 
-    The metrics cover all tokens since the last reset: `loss`, `token_accuracy`, `perplexity` (without smoothing), and
-    `tokens`, their number.
+    The metrics over all tokens since the last reset are `loss`, `token_accuracy`, `perplexity` (without smoothing), and
+    `tokens`, which is the number of tokens.
 
     Args:
         transformer: A `kmha.layers.Transformer` that is built.
-        label_smoothing: Share of the probability that is spread over the whole vocabulary.
-        chunk: Number of tokens that the loss processes at a time; `None` lets `kmha.core.cross_entropy` choose.
+        label_smoothing: Share of the target probability that is spread over the whole vocabulary.
+        chunk: Number of tokens that the loss processes at a time. `None` lets `kmha.core.cross_entropy` choose it.
 
     >>> import numpy, kmha.layers
     >>> transformer = kmha.layers.Transformer(1, 4, 2, 6, 11, 13, 16, 16)
@@ -52,29 +52,29 @@ class TranslationTask(keras.Model):
         self._tokens = keras.metrics.Sum(name="tokens")
 
     def build(self, input_shape: Any) -> None:
-        """Do nothing: the Transformer creates all variables."""
+        """Do nothing, because the Transformer creates all variables."""
         self.built = True
 
     @property
     def metrics(self) -> list[Any]:
-        """Only our metrics, because Keras' mean of the loss weighs batches by their number of sentences."""
+        """The metrics of this class. Keras' own mean of the loss would weigh batches by their number of sentences."""
         return [self._loss, self._accuracy, self._perplexity, self._tokens]
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Return the features (B,T,D) of (source (B,S), target_in (B,T))."""
+        """Return the features (B,T,D) for the inputs (source (B,S), target_in (B,T))."""
         return self.transformer.features(inputs, training=training)
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """Return the loss per token of this batch, a float32 scalar, and update the metrics.
+        """Return the loss per token of this batch as a float32 scalar, and update the metrics.
 
         Args:
             x: Not used.
             y: Ids of target_out (B,T).
             y_pred: Features (B,T,D).
             sample_weight: Must be `None`.
-            training: Whether the loss will be differentiated; validation uses the same smoothing.
+            training: Prepare the gradients of the loss. Validation uses the same smoothing.
         """
         if sample_weight is not None:
             raise ValueError("TranslationTask does not support sample_weight; it ignores padding by itself.")
@@ -106,16 +106,15 @@ class TranslationTask(keras.Model):
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly to `peak` over `warmup_steps`, then falls as 1/√step (Vaswani et al. 2017, equation 3).
 
-    The first step counts as 1, so that no step has a rate of zero: with n = step + 1, the rate is
-    peak · min(n / warmup_steps, √(warmup_steps / n)). The paper's schedule has
-    peak = (embedding_dim · warmup_steps)^-0.5.
+    With n = step + 1, the rate is peak · min(n / warmup_steps, √(warmup_steps / n)). So no step has a rate of zero. The
+    paper's schedule has peak = (embedding_dim · warmup_steps)^-0.5.
 
     Args:
-        peak: Highest rate, reached at step number `warmup_steps`; more than 0.
+        peak: Highest rate, which is above 0 and reached when n = `warmup_steps`.
         warmup_steps: Number of steps to the peak, at least 1.
 
     Call arguments:
-        step: Step of the optimizer, from 0; an integer or float scalar.
+        step: Step of the optimizer, counted from 0, as an integer or float scalar.
 
     >>> schedule = InverseSquareRoot(peak=0.5, warmup_steps=4)
     >>> [round(float(schedule(step)), 4) for step in (0, 1, 3, 15)]
@@ -141,7 +140,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def compiled_task(transformer: Any, training: TrainingSettings) -> TranslationTask:
-    """Return a compiled task whose optimizer has its variables."""
+    """Return a compiled task whose optimizer is already built."""
     task = TranslationTask(transformer, training.label_smoothing)
     task.build(None)
     task.compile(

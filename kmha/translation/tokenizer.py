@@ -1,4 +1,4 @@
-"""Byte pair encoding with one vocabulary for both languages, over the `tokenizers` library."""
+"""Byte pair encoding with one vocabulary for both languages, with the `tokenizers` library."""
 
 import os
 from collections import Counter
@@ -15,29 +15,29 @@ PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("[PAD]", "[START]", "[END]", "[UNK]")
 SPACE = "▁"  # starts a word, as in SentencePiece
 UNKNOWN_TEXT = "⁇"  # stands for one or more characters that the vocabulary does not have, as in SentencePiece
-OFTEN = 2  # number of times that a character must occur in the training text to enter the vocabulary
+OFTEN = 2  # minimum number of occurrences of a character in the training text, to be in the vocabulary
 MAXIMUM_FILE = 64 << 20  # bytes
 
-# With several threads, a process that forks after encoding would warn, and could hang. One thread encodes 29,000
+# With several threads, a process that forks after encoding would warn, and could hang. A single thread encodes 29,000
 # sentences in a second.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 class TokenizerError(ValueError):
-    """Raised for a tokenizer that cannot be trained, loaded or used; the message says how to fix it."""
+    """Raised if a tokenizer cannot be trained, loaded or used. The message says how to fix it."""
 
 
 class Tokenizer:
     """Converts text to token ids and back.
 
     The tokenizer normalizes text to Unicode's NFC and every run of white space (including U+2581) to one space. It
-    splits the text into words and at punctuation, and words into subwords of the vocabulary. `decode` returns the
-    normalized text exactly if the vocabulary has all its characters. A run of other characters becomes one [UNK],
-    written `⁇`. There is no fallback to bytes, because a byte that no training sentence holds would have an untrained
-    embedding. For the same reason, a character that occurs only once in the training text is unknown, so that [UNK] is
-    trained. A special token that is written in a text is ordinary text.
+    splits the text into words and punctuation, and words into subwords of the vocabulary. If the vocabulary has all
+    characters of a text, `decode` returns exactly the normalized text. A run of other characters becomes a single
+    [UNK], which `decode` writes as `⁇`. There is no fallback to bytes, because a byte that occurs in no training
+    sentence would have an untrained embedding. A character that occurs only once in the training text is unknown, so
+    that the embedding of [UNK] is trained. If a text contains the name of a special token, the name is ordinary text.
 
-    Ids: 0 [PAD], 1 [START], 2 [END], 3 [UNK].
+    The special tokens are 0 [PAD], 1 [START], 2 [END] and 3 [UNK].
 
     >>> tokenizer = Tokenizer.train(["two dogs run", "two cats run"] * 2, vocabulary_size=30)
     >>> tokenizer.tokens(tokenizer.encode(["two dogs"])[0])
@@ -49,11 +49,11 @@ class Tokenizer:
     """
 
     def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
-        """Wrap a tokenizer of the library; use `train` or `load` instead."""
+        """Wrap a tokenizer of the library. Users call `train` or `load` instead."""
         # A file could contain these settings, which would be wrong for a model.
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        tokenizer.encode_special_tokens = True  # the text [END] is not a special token
+        tokenizer.encode_special_tokens = True  # the text [END] is ordinary text
         self._tokenizer = tokenizer
         vocabulary = tokenizer.get_vocab()
         self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -62,13 +62,13 @@ class Tokenizer:
     def train(
         cls, texts: Iterable[str], vocabulary_size: int, *, lowercase: bool = False, split_digits: bool = False
     ) -> "Tokenizer":
-        """Learn the vocabulary from texts; the same texts always give the same vocabulary.
+        """Return a tokenizer with a vocabulary learnt from texts. The same texts always give the same vocabulary.
 
         Args:
-            texts: Texts of all languages that the tokenizer will be used for.
-            vocabulary_size: Largest size of the vocabulary, including special tokens and characters.
-            lowercase: Whether to lowercase all text.
-            split_digits: Whether every digit is a token, so that numbers are read and written digit by digit.
+            texts: Texts in all languages that the tokenizer will be used for.
+            vocabulary_size: Maximum size of the vocabulary, including special tokens and characters.
+            lowercase: Lowercase all text.
+            split_digits: Make every digit a token, so that models read and write numbers digit by digit.
 
         Raises:
             TokenizerError: The vocabulary is too small for the characters, or there is no text.
@@ -93,7 +93,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """Read a file that `save` has written.
+        """Return the tokenizer in a file that `save` has written.
 
         Raises:
             TokenizerError: The file is missing, broken, or not a tokenizer of kmha.
@@ -107,7 +107,7 @@ class Tokenizer:
             raise TokenizerError(f"{path} cannot be read: {error.strerror or error}.") from None
         except (TokenizerError, KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # the library raises `Exception`, a panic in Rust even `BaseException`
+        except BaseException as error:  # the library raises `Exception`, and a panic in Rust raises `BaseException`
             raise TokenizerError(f"{path} is not a tokenizer: {str(error).splitlines()[0]}.") from None
         vocabulary = tokenizer.get_vocab()
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
@@ -117,7 +117,7 @@ class Tokenizer:
         return cls(tokenizer)
 
     def save(self, path: Path) -> None:
-        """Write one JSON file, which the `tokenizers` library can read too."""
+        """Write the tokenizer as a JSON file, which the `tokenizers` library can read too."""
         atomic_files.write_text(path, self._tokenizer.to_str(pretty=True) + "\n")
 
     @property
@@ -126,10 +126,10 @@ class Tokenizer:
         return len(self._tokens)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of every text, without start and end.
+        """Return the token ids of every text, without start and end tokens.
 
         Raises:
-            TokenizerError: `texts` is one text instead of a list.
+            TokenizerError: `texts` is a single text instead of a list.
         """
         if isinstance(texts, str):
             raise TokenizerError(f"encode expects a list of texts. Received one text; write encode([{texts[:20]!r}]).")
@@ -137,17 +137,17 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids, without padding, start and end, and with `⁇` for unknown characters.
+        """Return the text of token ids, without padding, start and end tokens, and with `⁇` for unknown characters.
 
         Raises:
-            TokenizerError: The vocabulary does not have an id.
+            TokenizerError: An id is not in the vocabulary.
         """
         shown = (index for index in ids if index not in (PAD, START, END))
         texts = [UNKNOWN_TEXT if index == UNKNOWN else self._token(index) for index in shown]
         return "".join(texts).replace(SPACE, " ").strip()
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return the token of every id, for labels: `▁` starts a word, and special tokens have names."""
+        """Return the token of every id, for labels. `▁` marks the start of a word, and special tokens have names."""
         return [self._token(index) for index in ids]
 
     def _token(self, index: int) -> str:
@@ -178,7 +178,7 @@ def _untrained(library: Any, lowercase: bool, split_digits: bool) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always"),
-            # So a word has the same tokens before a full stop as elsewhere.
+            # This way, a word has the same tokens before a full stop as elsewhere.
             pre_tokenizers.Punctuation(behavior="isolated"),
             *([pre_tokenizers.Digits(individual_digits=True)] if split_digits else []),
         ]
@@ -190,12 +190,12 @@ def _untrained(library: Any, lowercase: bool, split_digits: bool) -> Any:
 def _characters(texts: Iterable[str], normalizer: Any) -> Counter[str]:
     """Count the characters of normalized text.
 
-    The library counts them too, but drops rare ones in the order of its hash table. A limit between two counts makes
-    training reproducible.
+    The library counts characters too, but drops rare characters in the order of its hash table. Keeping all characters
+    with a minimum count makes training reproducible.
     """
     characters: Counter[str] = Counter()
     for text in texts:
         words = normalizer.normalize_str(text)
         characters.update(words.replace(" ", SPACE))
-        characters[SPACE] += bool(words)  # before the first word
+        characters[SPACE] += bool(words)  # the library adds it before the first word
     return characters

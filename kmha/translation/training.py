@@ -1,4 +1,4 @@
-"""`TrainingRun`: trains from the first step, or from where the run was stopped, to the finished model."""
+"""`TrainingRun`, which trains a new or a stopped run until the model is finished."""
 
 import dataclasses
 import importlib.util
@@ -20,22 +20,22 @@ from kmha.translation.task import compiled_task
 from kmha.translation.tokenizer import Tokenizer
 from kmha.translation.translator import Translator
 
-PREFETCH = 8  # batches that are prepared during a step
+PREFETCH = 8  # number of batches to prepare during a step
 
 
 class TrainingRun:
     """One session of training.
 
     The weights after a step depend only on the settings, the seed, the data and the step, however often the run was
-    stopped: see `checkpoint.save`, and `batches.training_batches` for the data.
+    stopped. See `checkpoint.save` for the state, and `batches.training_batches` for the data.
 
     Args:
-        path: Model folder, as `preparation.prepare_folder` creates it.
-        config, tokenizer: Those of the folder.
+        path: Model folder that `preparation.prepare_folder` created.
+        config, tokenizer: Config and tokenizer of the folder.
         corpus: Corpus to train and to validate on.
-        minutes: Time limit for all sessions together; `None` means no limit.
-        listener: Receives the progress.
-        started: Start of the session as a value of `time.monotonic`; `None` means now.
+        minutes: Time limit for all sessions together. `None` means no limit.
+        listener: Listener that receives the progress.
+        started: Start of the session as a value of `time.monotonic`. `None` means now.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TrainingRun:
         )
 
     def train(self) -> Config:
-        """Train to the end, or until time is up; leave a usable model in the folder and return its new config.
+        """Train to the end or the time limit, leave a usable model in the folder, and return its new config.
 
         Raises:
             CheckpointError: The run cannot be resumed from the state in the folder.
@@ -87,7 +87,7 @@ class TrainingRun:
         return self._path / folder.CHECKPOINTS / folder.STATE
 
     def _encoded(self, tokenizer: Tokenizer, pairs: Pairs, what: str) -> tuple[list[list[int]], list[list[int]]]:
-        """Return both sides as ids, without the pairs that exceed data.max_length."""
+        """Return the ids of sources and targets, without pairs longer than data.max_length."""
         source, target = tokenizer.encode(pairs.source), tokenizer.encode(pairs.target)
         longest = self._config.settings.data.max_length
         rows = batches.rows_that_fit(source, target, longest)
@@ -97,7 +97,7 @@ class TrainingRun:
         return [source[row] for row in rows], [target[row] for row in rows]
 
     def _resume(self) -> Journal:
-        """Return the journal of earlier sessions, whose state the task gets; or a new one."""
+        """Load the state of earlier sessions into the task and return their journal, or return a new journal."""
         if not self._state.exists():
             callbacks.write_logs(self._path / folder.LOGS, Journal())
             return Journal()
@@ -110,7 +110,7 @@ class TrainingRun:
         return journal
 
     def _fit(self, journal: Journal, timer: callbacks.Timer) -> None:
-        """Train to the next regular check if a session ended between two checks, otherwise as far as possible."""
+        """Train to the end, or only to the next regular check if a session ended between two checks."""
         training = self._training
         remaining = training.steps - journal.step
         length = min(training.steps_between_checks - journal.step % training.steps_between_checks, remaining)
@@ -150,7 +150,7 @@ class TrainingRun:
         )
 
     def _finish(self, journal: Journal, timer: callbacks.Timer) -> Config:
-        """Save the average of the last checks, or the best single check if it validates better."""
+        """Save the average weights of the last checks, or the weights of the best check if they validate better."""
         steps = [step for step in folder.checkpoint_steps(self._path) if step <= journal.step]
         last = folder.last_steps(steps, self._training.average, self._training.steps_between_checks)
         best = [step for step in steps if step == journal.best_step]

@@ -1,4 +1,4 @@
-"""`Translator`: translates texts with the model of a folder, and shows its attention."""
+"""`Translator`, which translates texts with the model of a folder, and returns its attention scores."""
 
 import dataclasses
 import warnings
@@ -13,7 +13,7 @@ from kmha.translation import batches, folder
 from kmha.translation.search import DEFAULT, METHODS, Hypothesis, SearchMethod
 from kmha.translation.tokenizer import END, START, UNKNOWN, Tokenizer
 
-BATCH_TOKENS = 2048  # source tokens in a batch, including padding
+BATCH_TOKENS = 2048  # maximum number of source tokens in a batch, including padding
 
 OnWarning = Callable[[int, str], Any]  # called with the index of a text and a message
 
@@ -24,18 +24,18 @@ class Translation:
 
     text: str
     score: float  # value by which the search ranks translations
-    log_probability: float  # of the whole translation, including its end
-    finished: bool  # whether it came to an end before the search reached its limit
-    ids: tuple[int, ...] = dataclasses.field(default=(), repr=False)  # without start and end
+    log_probability: float  # log probability of the translation, including its end token
+    finished: bool  # whether it has an end token, because it did not reach the search's limit
+    ids: tuple[int, ...] = dataclasses.field(default=(), repr=False)  # token ids without start and end tokens
 
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
     """The attention scores of every head of every block, for one sentence and its translation.
 
-    `scores` maps `encoder_layer{i}_self_att` to an array (H, S, S), `decoder_layer{i}_block1_self_att` to (H, T, T) and
-    `decoder_layer{i}_block2_decenc_att` to (H, T, S), all float32, i from 1. The S axis has the tokens of `source`. In
-    row t, the decoder has read `target_in[: t + 1]` and predicts `target_out[t]`.
+    `scores` maps `encoder_layer{i}_self_att` to arrays (H, S, S), `decoder_layer{i}_block1_self_att` to (H, T, T) and
+    `decoder_layer{i}_block2_decenc_att` to (H, T, S), all float32, with i from 1. The S axis has the tokens of
+    `source`. In row t of the T axis, the decoder has read `target_in[: t + 1]` and predicts `target_out[t]`.
     """
 
     source: list[str]
@@ -44,7 +44,7 @@ class Attention:
     scores: dict[str, np.ndarray]
 
     def heads(self, layer: int = -1) -> np.ndarray:
-        """Return the decoder's scores over the source, (H, T, S), of a layer counted from 1, or backwards from -1.
+        """Return the scores (H, T, S) of a decoder layer over the source. Layers count from 1, or backwards from -1.
 
         Raises:
             ValueError: The layer does not exist.
@@ -53,7 +53,7 @@ class Attention:
         return self.scores[names[_index(layer, len(names), "layers")]]
 
     def cross(self, layer: int = -1, head: int | None = None) -> np.ndarray:
-        """Return the same scores for one head, counted from 1, or averaged over all heads: (T, S).
+        """Return the scores (T, S) of a decoder layer over the source, for one head counted from 1, or averaged.
 
         Raises:
             ValueError: The layer or the head does not exist.
@@ -68,8 +68,8 @@ class Translator:
     Args:
         model: A `kmha.layers.Transformer` that returns logits.
         tokenizer: Tokenizer of both languages.
-        settings: Defaults of the searches; `None` means those of the search methods.
-        config: Config of the model folder, if there is one.
+        settings: Defaults of the search options. `None` means the defaults of the search methods.
+        config: Config of the model folder, if the model comes from a folder.
 
     >>> from kmha.layers import Transformer
     >>> tokenizer = Tokenizer.train(["two dogs run", "zwei Hunde laufen"] * 2, vocabulary_size=90)
@@ -96,7 +96,7 @@ class Translator:
 
         Args:
             path: Model folder.
-            step: Step of the training whose weights are used, if they were kept; `None` means the finished model.
+            step: Training step whose weights to use, if they were kept. `None` means the finished model.
 
         Raises:
             kmha.translation.folder.FolderError: The folder does not have such a model, or is incomplete.
@@ -117,20 +117,20 @@ class Translator:
         """Return the translations of each text, best first.
 
         Args:
-            texts: One sentence each; the translation of a text without words is empty.
+            texts: Texts of one sentence each. The translation of a text without words is empty.
             search: Search method: `"beam"`, `"greedy"` or `"sampling"`.
-            batch_tokens: Largest number of source tokens in a batch, including padding; texts of similar length share a
+            batch_tokens: Maximum number of source tokens in a batch, including padding. Texts of similar length share a
                 batch.
-            note: Called with (index, message) for each warning about a text: characters that the model does not know,
-                a source that was truncated, a translation without an end. `None` issues Python warnings.
-            progress: Called with the number of translated texts after each batch.
-            **options: Options of the search, such as `beam_size`, `n_best` and `length_penalty` of the beam search.
+            note: Function to call with (index, message) for each warning about a text: unknown characters, a truncated
+                source, or an unfinished translation. `None` issues Python warnings.
+            progress: Function to call with the number of translated texts after each batch.
+            **options: Search options, such as `beam_size`, `n_best` and `length_penalty` for beam search.
 
         Raises:
             ValueError: There is no such search method, or an option is invalid.
 
         Returns:
-            A list of translations for each text, in the order of the texts.
+            Lists of translations, one list for each text, in the order of the texts.
         """
         notes: list[tuple[int, str]] = []
         searcher = self._search(search, options)
@@ -152,11 +152,11 @@ class Translator:
     def attention(
         self, source: str, target: str | Translation | None = None, *, note: OnWarning | None = None
     ) -> Attention:
-        """Return the scores of every block for one sentence.
+        """Return the attention scores of every block for one sentence.
 
         Args:
-            source: A sentence with at least one word.
-            target: Its translation, the model's own or any other; `None` lets the model translate greedily.
+            source: Sentence with at least one word.
+            target: Translation of the sentence, by the model or not. `None` lets the model translate greedily.
             note: As in `translate`.
 
         Raises:
@@ -183,7 +183,7 @@ class Translator:
         return Attention(tokens(source_ids), tokens(target_in), tokens(target_out), scores)
 
     def _search(self, name: str, options: Mapping[str, Any]) -> SearchMethod:
-        """Return a search; it is kept, because it is compiled only once."""
+        """Return a search method with these options. It is kept, so that later calls do not compile it again."""
         if name not in METHODS:
             raise ValueError(f"search must be one of {', '.join(map(repr, METHODS))}. Received: {name!r}.")
         key = (name, *sorted(options.items()))
@@ -192,8 +192,8 @@ class Translator:
         return self._searches[key]
 
     def _read(self, texts: Sequence[str], notes: list[tuple[int, str]]) -> list[list[int]]:
-        """Return the ids of each text, as many as the model can read, without the end; add warnings to `notes`."""
-        room = self._source_positions - 1  # one position is for the end
+        """Return the ids of each text without end token, cut to what the model can read. Add warnings to `notes`."""
+        room = self._source_positions - 1  # one position is for the end token
         encoded = self.tokenizer.encode(texts)
         for row, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
             if UNKNOWN in ids:
@@ -208,14 +208,14 @@ class Translator:
 
 
 def _index(number: int, count: int, what: str) -> int:
-    """Return the index for a number that counts from 1, or backwards from -1."""
+    """Return the index for a number counted from 1, or backwards from -1."""
     if not 1 <= abs(number) <= count:
         raise ValueError(f"there are {count} {what}, counted from 1. Received: {number}.")
     return number - 1 if number > 0 else number
 
 
 def _report(notes: list[tuple[int, str]], note: OnWarning | None) -> None:
-    """Pass the notes on in the order of the texts: to `note`, or as warnings of the translator's caller."""
+    """Pass the notes to `note` in the order of the texts, or issue them as warnings at the translator's caller."""
     for row, text in sorted(notes, key=lambda one: one[0]):
         if note is None:
             warnings.warn(f"text {row}: {text}", stacklevel=3)

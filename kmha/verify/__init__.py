@@ -1,4 +1,4 @@
-"""Tools that check an attention layer: `compare` with the built-in and a reference, `diagnose` a mistake, `probe`.
+"""Check an attention layer: `compare` it with the built-in and a reference, `diagnose` a mistake, `probe` properties.
 
 >>> import kmha
 >>> report = kmha.verify.compare(kmha.MultiHeadAttention, cases=3)

@@ -1,7 +1,7 @@
 """Multi-head attention in float64 NumPy, written as loops, to be read beside Vaswani et al. 2017, section 3.2.
 
-Each function below is one step. b runs over the batch, t over query positions, s over key and value positions, and h
-over heads; b is left out of the equations.
+Each function below is one step. t runs over query positions, s over key and value positions, and h over heads. The
+equations leave out b, which runs over the batch.
 
 | step | equation | shapes |
 | --- | --- | --- |
@@ -12,8 +12,8 @@ over heads; b is left out of the equations.
 
 The gradients follow from these equations by the chain rule, step by step in reverse.
 
-This module imports NumPy alone: a reference that shared code with what it checks would prove nothing. It is slow on
-purpose.
+This module imports NumPy alone, because a reference that shared code with what it checks would prove nothing. The
+module is slow on purpose.
 """
 
 import math
@@ -30,13 +30,13 @@ def attention(
     """Return the output (B, T, E) and the scores (B, H, T, S) of multi-head attention.
 
     Args:
-        query: Queries, (B, T, I).
-        key: Keys, (B, S, I).
-        value: Values, (B, S, I).
-        weights: Arrays by name, as `kmha.interchange.canonical` lists them. Gate and biases are optional.
-        allowed: Boolean (B, H, T, S), True where t may attend to s; `None` for everywhere. A row without any True
-            gives zeros.
-        kept: Factors by which dropout multiplies the scores, (B, H, T, S), 0 or 1 / (1 - rate); `None` for no dropout.
+        query: Queries (B, T, I).
+        key: Keys (B, S, I).
+        value: Values (B, S, I).
+        weights: Arrays, keyed by the names that `kmha.interchange.canonical` lists. Gate and biases are optional.
+        allowed: Boolean mask (B, H, T, S), True where t may attend to s. `None` allows every t to attend to every s.
+            A row without any True gives zeros.
+        kept: Dropout factors of the scores (B, H, T, S), each 0 or 1 / (1 - rate), or `None` for no dropout.
     """
     steps = _forward(query, key, value, weights, allowed, kept)
     return steps["output"], steps["scores"]
@@ -63,7 +63,7 @@ def gradients(
 
 
 def _forward(query: Any, key: Any, value: Any, weights: Arrays, allowed: Any, kept: Any) -> Arrays:
-    """Return the result of every step, by name."""
+    """Return the results of all steps, keyed by step name."""
     steps: Arrays = {
         "q": _project("query", query, weights),
         "k": _project("key", key, weights),
@@ -125,7 +125,7 @@ def _merge(mixed: np.ndarray, weights: Arrays) -> np.ndarray:
 
 
 def _merge_back(upstream: np.ndarray, gated: np.ndarray, weights: Arrays, result: Arrays) -> np.ndarray:
-    """Return the gradient of the merge's input (B, T, H, O), and add those of W^O and b^O to `result`."""
+    """Return the gradient of the merge's input (B, T, H, O). Add the gradients of W^O and b^O to `result`."""
     kernel = np.asarray(weights["attention_output/kernel"], "float64")
     back = np.zeros(gated.shape)
     for b, t, h in np.ndindex(*gated.shape[:3]):
@@ -137,7 +137,7 @@ def _merge_back(upstream: np.ndarray, gated: np.ndarray, weights: Arrays, result
 
 
 def _attend_back(dmixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the gradients dq (B, T, H, O), dk and dv (B, S, H, O), given that of the mixed values."""
+    """Return the gradients dq (B, T, H, O), dk and dv (B, S, H, O), given the gradient of the mixed values."""
     q, k, v, scores, kept = (steps[name] for name in ("q", "k", "v", "scores", "kept"))
     dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
     batch, heads, rows, columns = scores.shape
@@ -156,7 +156,7 @@ def _attend_back(dmixed: np.ndarray, steps: Arrays) -> tuple[np.ndarray, np.ndar
 
 
 def _project_back(role: str, heads: np.ndarray, x: Any, weights: Arrays, result: Arrays) -> np.ndarray:
-    """Return the gradient of a projection's input (B, P, I), and add those of its kernel and bias to `result`."""
+    """Return the gradient of a projection's input (B, P, I). Add the gradients of kernel and bias to `result`."""
     x, kernel = np.asarray(x, "float64"), np.asarray(weights[f"{role}/kernel"], "float64")
     back = np.zeros(x.shape)
     for b, p, h in np.ndindex(*heads.shape[:3]):

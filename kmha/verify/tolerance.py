@@ -1,4 +1,4 @@
-"""How far apart two computations of the same thing may be. Every tolerance of the project comes from here.
+"""The maximum difference between two computations of the same result. Every tolerance of the project is defined here.
 
 A difference is relative to the largest element of the expected array. An element's own size says nothing about the
 rounding of the sums that it came from.
@@ -31,9 +31,10 @@ def relative(dtype: str) -> float:
 
 
 def difference(actual: Any, expected: Any, largest: float | None = None) -> tuple[float, float]:
-    """Return the largest absolute difference, and the same relative to `largest` (by default that of `expected`).
+    """Return the largest absolute difference, and that difference divided by `largest`.
 
-    An unexpected NaN or infinity, or a different shape, is infinitely far off.
+    By default, `largest` is the largest element of `expected`. An unexpected NaN or infinity, or a different shape,
+    makes the difference infinite.
 
     >>> difference(np.array([1.0, 2.5]), np.array([1.0, 2.0]))
     (0.5, 0.25)
@@ -47,7 +48,7 @@ def difference(actual: Any, expected: Any, largest: float | None = None) -> tupl
 
 
 def is_close(actual: Any, expected: Any, dtype: str) -> bool:
-    """Return whether all elements agree to the tolerance of `dtype`.
+    """Return whether all elements agree within the tolerance of `dtype`.
 
     >>> is_close(np.array([1.0, 2.0 + 1e-11]), np.array([1.0, 2.0]), "float64")
     True

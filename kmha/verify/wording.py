@@ -1,11 +1,11 @@
-"""The texts of other people's errors, without what Keras puts around them."""
+"""The messages of other people's errors, without the text that Keras puts around them."""
 
 import itertools
 import re
 
 
 def error_lines(error: BaseException) -> list[str]:
-    """Return the lines of an error's message.
+    """Return the lines of an error's message, without Keras' additions.
 
     >>> error_lines(ValueError("Exception encountered when calling Dense.call().\\n\\n\\x1b[1mno input\\x1b[0m\\n"))
     ['no input']

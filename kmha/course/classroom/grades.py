@@ -16,7 +16,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet evaluates a cell th
 
 @dataclasses.dataclass(frozen=True)
 class StudentPoints:
-    """A student's points by the ids of assignments and of exercises, and notes on the submission."""
+    """A student's points for each assignment and for each exercise, keyed by id, and notes on the submission."""
 
     id: str
     of_assignments: dict[str, int]
@@ -33,7 +33,7 @@ class ExerciseSummary:
     """A class's results in one exercise.
 
     Attributes:
-        id, title: Those of the exercise.
+        id, title: Id and title of the exercise.
         handed_in: Number of answers handed in.
         passed: Number of answers with full points.
         mistakes: Known mistakes and how often each was made, most frequent first.
@@ -61,12 +61,12 @@ def student_points(graded: Mapping[str, GradedSubmission], assignments: Sequence
 
 
 def possible(assignments: Sequence[Assignment]) -> dict[str, int]:
-    """Return the possible points by assignment id."""
+    """Return the possible points of each assignment, keyed by id."""
     return {each.id: each.points for each in assignments}
 
 
 def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment]) -> str:
-    """Return a line for each student: points of each assignment, their total, and points of each exercise.
+    """Return CSV with a line for each student: points per assignment, their total, and points per exercise.
 
     A name that a spreadsheet would evaluate as a formula gets an apostrophe in front.
     """
@@ -84,7 +84,7 @@ def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment])
 
 
 def as_json(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int) -> dict[str, Any]:
-    """Return all grades as JSON holds them, without the students' code and its output."""
+    """Return all grades as values that JSON can represent, without the students' code and its output."""
     students = []
     for student, submission in zip(student_points(graded, assignments), graded.values(), strict=True):
         exercises = {
@@ -102,7 +102,7 @@ def as_json(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assign
 
 
 def gradescope(submission: GradedSubmission) -> dict[str, Any]:
-    """Return the content of Gradescope's `results.json`: a test for each check; hidden ones show after publication."""
+    """Return the content of Gradescope's `results.json`: a test for each check. Hidden tests show after publication."""
     tests = []
     for id, exercise in submission["exercises"].items():
         error = "" if exercise["error"] is None else error_text(exercise["error"])

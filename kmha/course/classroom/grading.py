@@ -1,8 +1,8 @@
-"""Grade a class's submissions in parallel, keeping each result as it is finished.
+"""Grade a class's submissions in parallel, and save each result as soon as it is finished.
 
 A run that was interrupted can be resumed: a submission is graded again only if its content, the exercises or the seed
 changed. All submissions of a run get the same inputs, so the results of the solutions and of the known wrong answers
-are computed once.
+are computed only once.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from kmha.course.judging.running import BrokenExerciseError
 from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.sandbox import Pool
 
-VERSION = 1  # of the result files
+VERSION = 1  # version of the format of the result files
 ENGINE = Path(__file__).parents[2]  # the folder of kmha
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
 CASE_LENGTH = 3_000  # characters kept of a smallest case
@@ -41,11 +41,11 @@ class GradingRun:
     """The settings of a run.
 
     Attributes:
-        assignments: Assignments that count.
+        assignments: Assignments to grade.
         folder: Folder for the results, one file per submission.
         seed: Seed of the inputs.
         jobs: Number of submissions graded at a time.
-        seconds: Time limit for an answer; the exercise's own by default.
+        seconds: Time limit for an answer. Default: the exercise's own.
     """
 
     assignments: tuple[Assignment, ...]
@@ -75,12 +75,12 @@ def grade(
     """Grade submissions.
 
     Args:
-        places: Paths of the submissions, by id.
+        places: Paths of the submissions, keyed by id.
         run: Settings of the run.
         progress: Function called in this thread with the id of each finished submission.
 
     Returns:
-        For each id, a dictionary with `student`, `notes`, `failed` and `exercises`. The last maps exercise ids to what
+        For each id, a dictionary with `student`, `notes`, `failed` and `exercises`. `exercises` maps ids to what
         `kmha.course.judging.rendering.as_dict` returns, plus `title`, `code`, `handed_in` and `failed` (the grader
         itself failed). Each check also has `visible`, and the smallest case is text.
 
@@ -209,14 +209,14 @@ def _case(grade: Grade) -> str:
 
 
 def _next(done: Any) -> Any:
-    """Wait for the next result; with timeouts, since Ctrl-C does not interrupt a wait on every system."""
+    """Wait for the next result. Use timeouts, because Ctrl-C does not interrupt a long wait on every system."""
     while True:
         with contextlib.suppress(queue.Empty):
             return done.get(timeout=0.2)
 
 
 def _known(path: Path, key: str) -> GradedSubmission | None:
-    """Return the result in a file if it has this key."""
+    """Return the result in a file if the file has this key, or else `None`."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Grades as HTML pages: one for the class, and one for each student.
 
-Names, code and its output are untrusted: all of it is escaped, and a policy in the pages forbids scripts.
+Names, code and the output of code are untrusted. All of them are escaped, and a policy in the pages forbids scripts.
 """
 
 import base64
@@ -21,12 +21,12 @@ TEMPLATES = "templates"
 def pages(
     graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], names: Mapping[str, str], seed: int
 ) -> dict[str, str]:
-    """Return all pages by path: `index.html` and `students/NAME.html`.
+    """Return all pages, keyed by path: `index.html` and `students/NAME.html`.
 
     Args:
-        graded: Graded submissions by student (`kmha.course.classroom.grading.grade`).
-        assignments: Assignments that count.
-        names: File names by student.
+        graded: Graded submissions, keyed by student (`kmha.course.classroom.grading.grade`).
+        assignments: Assignments that were graded.
+        names: File names, keyed by student.
         seed: Seed of the run.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Release a class's copy of the assignments, without solutions and hidden checks.
+"""Release a class's copy of the assignments, without solutions or hidden checks.
 
 ```
 README.md           how to work in the copy
@@ -44,12 +44,12 @@ def release(
     """Make the copy, completely or not at all.
 
     Args:
-        folder: Path of the copy; a folder that exists must be empty.
+        folder: Path of the copy. An existing folder must be empty.
         assignments: Assignments to release, with their solutions.
         pool: Pool of sandboxes that run the solutions.
         seed: Seed of the inputs in the copy.
         forms: `handout.FILES`, `handout.NOTEBOOKS`, or both.
-        progress: Function called before each exercise.
+        progress: Function called with each exercise before its release.
 
     Raises:
         ReleaseError: The folder is in use, or the assignments are themselves a released course.
@@ -107,7 +107,7 @@ def _write(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress
 
 
 def _failure(grade: Grade) -> str:
-    """Return the first check that a solution fails, and why."""
+    """Return the first check that a solution fails, and the reason."""
     if grade.error is not None:
         return error_text(grade.error)
     failed = next(outcome for outcome in grade.outcomes if outcome.points < outcome.check.points)

@@ -1,8 +1,8 @@
-"""A class's submissions: a folder that holds a folder, a .zip or a notebook for each student.
+"""A class's submissions: a folder that contains a folder, a .zip or a notebook for each student.
 
 An answer is a file named after the exercise in a folder named after the assignment, `a1_k_and_v/cross_kv.py`. In a
 folder of another name, the file's name alone decides. Answers can also be in a notebook of the assignment, `a1.ipynb`.
-If there are both, the one that is not the starter counts; if neither is, the file counts.
+If an exercise has both, the file counts, unless it is still the starter.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from kmha.course.exercises.handout import is_starter
 # Limits of a submission.
 MAX_CODE, MAX_NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file
 MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
-MAX_TOTAL = 64 << 20  # bytes
+MAX_TOTAL = 64 << 20  # bytes of all files
 MAX_NOTES = 20
 
 
@@ -35,7 +35,7 @@ class Submission:
 
     Attributes:
         id: Name of the folder or file.
-        answers: Code by exercise id.
+        answers: Code of the answers, keyed by exercise id.
         notes: Sentences on what was left out, and why.
     """
 
@@ -45,16 +45,16 @@ class Submission:
 
     @property
     def digest(self) -> str:
-        """Hash of the whole content."""
+        """Hash of the whole submission."""
         content = json.dumps([self.id, sorted(self.answers.items()), self.notes])
         return hashlib.sha256(content.encode()).hexdigest()
 
 
 def places(folder: Path) -> dict[str, Path]:
-    """Return the paths of the submissions in a folder, by id and in order.
+    """Return the paths of the submissions in a folder, keyed by id and in order.
 
     Raises:
-        SubmissionsError: It is not a folder, or holds no submissions.
+        SubmissionsError: The path is not a folder, or the folder contains no submissions.
     """
     if not folder.is_dir():
         raise SubmissionsError(f"{folder} is not a folder. Name one that holds a folder or .zip for each student.")
@@ -103,14 +103,14 @@ class _Reader:
         self.bytes_left, self.notebooks_left = MAX_TOTAL, MAX_NOTEBOOKS
 
     def note(self, note: str) -> None:
-        """Add a note, up to a limit."""
+        """Add a note, unless there are too many."""
         if len(self.notes) < MAX_NOTES:
             self.notes.append(clean(note)[:300])
         elif len(self.notes) == MAX_NOTES:
             self.notes.append("… and more.")
 
     def add(self, entry: Entry) -> None:
-        """Read a file if it can hold answers."""
+        """Read a file if it can contain answers."""
         item = _exercise(entry.path, self.assignments)
         try:
             if item is not None:
@@ -163,7 +163,7 @@ class _Reader:
 
 
 def _exercise(path: PurePosixPath, assignments: Sequence[Assignment]) -> Item | None:
-    """Return the exercise that a file answers: by its folder, or else by its name alone."""
+    """Return the exercise that a file answers, found by its folder, or else by its name alone."""
     if path.suffix != ".py":
         return None
     matches = [item for each in assignments for item in each.items if item.name == path.stem]

@@ -16,24 +16,24 @@ from pathlib import Path, PurePosixPath
 # Limits of a submission.
 MAX_FILES = 5_000
 MAX_ARCHIVES = 20
-MAX_MEMBERS = 20_000  # in all archives
+MAX_MEMBERS = 20_000  # in all archives together
 MAX_ARCHIVE = 256 << 20  # bytes
-MAX_DEPTH = 12  # of nested folders
+MAX_DEPTH = 12  # maximum depth of nested folders
 _IGNORED = ("__MACOSX", "__pycache__")
 _ENCRYPTED = 1  # a flag bit of the zip format
 
 
 class LeftOutError(Exception):
-    """A file, or the rest of a submission, is left out; the message says why."""
+    """A file, or the rest of a submission, is left out."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A file.
+    """A file in a submission.
 
     Attributes:
         path: Path within the folder or archive.
-        read: Function that returns at most so many bytes of the file, or raises a `LeftOutError`.
+        read: Function that returns at most the given number of bytes of the file, or raises a `LeftOutError`.
     """
 
     path: PurePosixPath
@@ -67,7 +67,7 @@ class _Archives:
         self.archive: zipfile.ZipFile | None = None
 
     def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
-        """Return the members of an archive on its first visit, and count it against the limits."""
+        """Open a new archive, count it and its members against the limits, and return the members."""
         self.count += 1
         if self.count > MAX_ARCHIVES:
             raise LeftOutError(f"there are more than {MAX_ARCHIVES} archives")
@@ -128,7 +128,7 @@ def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], arc
 
 def _of_archive(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
     for info in sorted(archives.members_of(file), key=lambda info: info.filename):
-        if not info.filename:  # zipfile itself fails on these
+        if not info.filename:  # zipfile itself fails on a member without a name
             note("A file in an archive is left out: it has no name.")
             continue
         path = PurePosixPath(info.filename)

@@ -20,7 +20,7 @@ COPIED = 24  # a hint must not contain a line of the solution with at least this
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A problem of an exercise or an assignment, named by its id."""
+    """A problem of the exercise or assignment that has this id."""
 
     id: str
     message: str

@@ -16,7 +16,7 @@ import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-SCOPES = 200  # scopes directly inside another, at most: `symtable` is slow with many
+SCOPES = 200  # maximum number of scopes directly inside another scope: `symtable` is slow with many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +33,10 @@ ParsedCells = Mapping[str, Sequence[Statement]]
 
 
 def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
-    """Return the statements that define something, by the text of their cell. A cell that cannot be parsed has none.
+    """Return the statements that define something, keyed by the cell's text. An unparsable cell has no statements.
 
     Raises:
-        ValueError: There are more than `limit` statements, or more than 200 functions side by side in one.
+        ValueError: There are more than `limit` statements, or a statement has more than 200 functions side by side.
     """
     found: dict[str, Sequence[Statement]] = {}
     count = 0
@@ -63,11 +63,11 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
     """Return the last definition of a name, preceded by the last definitions of all names that it uses.
 
     Imports come first, because the last import of a name may stand below its use. The definition of the name comes
-    last. Otherwise the order stays.
+    last. Otherwise the statements keep their order.
 
     Args:
         cells: Texts of the cells, in order.
-        name: The name.
+        name: Name whose definition to return.
         more: Other names to include, if they are defined, such as those of the starter (`defined_names`).
         parsed: The statements of the cells, if they are parsed already (`parse`).
 
@@ -126,7 +126,7 @@ def replace_cell(text: str, name: str, starter: str) -> str:
 
 def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
     """Yield the statements of a cell that define something."""
-    lines = re.split(r"\r\n?|\n", cell)  # only the line ends that Python knows; `splitlines` has others
+    lines = re.split(r"\r\n?|\n", cell)  # only the line ends that Python knows; `splitlines` knows more
     firsts = [min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]) for node in body]
     ends = [node.end_lineno or node.lineno for node in body]
     for node, first, end, before, after in zip(
@@ -166,7 +166,7 @@ def _used(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def nested(value: Any, *keys: str) -> Any:
-    """Return what nested dicts hold under these keys, or `None`."""
+    """Return the value under these keys of nested dicts, or `None`."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

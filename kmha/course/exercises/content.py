@@ -2,7 +2,7 @@
 
 Each assignment is a folder `aN_…` with `assignment.toml` (its title, and the names of its exercises in order),
 `README.md` (its introduction), and two files for each exercise: the master, `NAME.py`, and `checks/NAME.py`, which
-defines `EXERCISE`. In a released course, one file per exercise replaces the two (`ReleasedItem`).
+defines `EXERCISE`. In a released course, one file per exercise replaces these two files (`ReleasedItem`).
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ from kmha.course.exercises.master import Master
 from kmha.sandbox.encoding import EncodingError, decode
 
 RELEASED_FOLDER = ".checks"  # the folder in a released course that contains its assignments
-RELEASED_SUFFIX = ".checks"  # of the file of an exercise there
-RELEASED_VERSION = 1  # of the format of that file
+RELEASED_SUFFIX = ".checks"  # suffix of an exercise's file in that folder
+RELEASED_VERSION = 1  # version of the format of that file
 EXERCISE_FIELDS = ("title", "question", "difficulty", "minutes", "uses", "needs", "forbids", "seconds")
 CHECK_FIELDS = ("layer", "says", "points", "times", "tolerance")
 _ASSIGNMENTS = "a[0-9]*_*/assignment.toml"
@@ -42,7 +42,7 @@ class Item:
 
     Attributes:
         assignment: Id of the assignment, such as "a1".
-        name: Name of the function or class to write, and of the files.
+        name: Name of the function or class to write, and of the exercise's files.
         folder: Folder of the assignment.
         released: Whether the exercise is part of a released course, which does not contain the solution.
     """
@@ -86,7 +86,7 @@ class Item:
 
     @property
     def needs(self) -> tuple["Item", ...]:
-        """The exercises whose files an answer imports, directly or not, each after those that it imports itself."""
+        """The exercises whose files an answer imports, directly or not. Each exercise comes after those it imports."""
         found: dict[str, Item] = {}
         for name in self.spec.needs:
             other = dataclasses.replace(self, name=name)
@@ -98,7 +98,7 @@ class Item:
 class ReleasedItem(Item):
     """An exercise of a released course. It has the visible checks, and the starter instead of the solution.
 
-    Its file is a record (`kmha.sandbox.encoding`) that `kmha.course.judging.released.write` made. It contains no code.
+    Its file is a record (`kmha.sandbox.encoding`) that `kmha.course.judging.released.write` made, without any code.
     """
 
     released: ClassVar[bool] = True
@@ -122,7 +122,7 @@ class ReleasedItem(Item):
 
     @cached_property
     def spec(self) -> Exercise:
-        """The exercise with its visible checks, without their judges, and without wrong answers."""
+        """The exercise with its visible checks, but without their judges and without wrong answers."""
         checks = tuple(
             Check(**{name: check[name] for name in CHECK_FIELDS}, draw=_recorded) for check in self.record["checks"]
         )
@@ -157,12 +157,12 @@ class Assignment:
 
     @property
     def text(self) -> str:
-        """Its introduction, in Markdown."""
+        """The introduction of the assignment, in Markdown."""
         return (self.folder / "README.md").read_text(encoding="utf-8")
 
 
 def root() -> Path:
-    """Return the folder of all assignments: that of the released course around the current folder, or kmha's own."""
+    """Return the folder of all assignments: a released course around the current folder, or kmha's own."""
     here = Path.cwd()
     released = (folder / RELEASED_FOLDER for folder in (here, *here.parents))
     return next((folder for folder in released if any(folder.glob(_ASSIGNMENTS))), None) or installed()
@@ -211,7 +211,7 @@ def find(name: str, folder: Path | None = None) -> tuple[Item, ...]:
 
 
 def _at_path(name: str, every: Sequence[Item]) -> tuple[Item, ...]:
-    """Return the exercises in the file or folder at a path; the bare name of a file is enough."""
+    """Return the exercises in the file or folder at a path. The bare name of a file is enough."""
     path = Path(os.path.abspath(name))  # resolves "."
     if not name or path.suffix not in ("", ".py", ".ipynb"):
         return ()
@@ -223,7 +223,7 @@ def _at_path(name: str, every: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def _similar(name: str, every: Sequence[Item]) -> list[str]:
-    """Return up to three ids: those that begin with the name, then those that contain it; else those spelt alike."""
+    """Return up to three ids: ids that begin with the name, then ids that contain it, or else ids spelt alike."""
     wanted = name.lower()
     if wanted.endswith(".py"):
         path = Path(wanted)
@@ -231,7 +231,7 @@ def _similar(name: str, every: Sequence[Item]) -> list[str]:
     assignment, _, part = wanted.rpartition(".")
     names = [(text.lower(), item.id) for item in every for text in (item.id, item.name)]
     begins = [(text, id) for text, id in names if len(wanted) > 1 and text.startswith(wanted)]
-    begins.sort(key=lambda each: len(each[0]) > len(wanted))  # first those that differ only in capital letters
+    begins.sort(key=lambda each: len(each[0]) > len(wanted))  # names that differ only in case come first
     contains = [(text, id) for text, id in names if len(part) > 2 and part in text]
     contains.sort(key=lambda each: not each[1].startswith(f"{assignment}."))
     if assignment and begins:

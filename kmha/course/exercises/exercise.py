@@ -28,9 +28,9 @@ import numpy as np
 
 Inputs = dict[str, Any]
 Draw = Callable[[np.random.Generator], Inputs]
-# What the sandbox computes: a function of the answer's module and of the inputs.
+# Function that the sandbox calls with the answer's module and the inputs.
 Ask = Callable[[Any, Inputs], Any]
-# A function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
+# Function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
 Judge = Callable[[Inputs, Any, Any], str | None]
 
 LAYERS = ("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving")
@@ -45,14 +45,14 @@ class Check:
         layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`.
         says: What is checked, for the learner: "a padded position gets no weight".
         points: Points of the check.
-        draw: Function of a random generator that returns new inputs for every call: arguments by name, with arrays
-            whose sizes are pairwise different.
-        ask: Function of the answer's module and the inputs that the sandbox computes. Its source is sent there, so it
-            uses nothing outside its own body, except `np`, which is NumPy, and `worker_api`, which is
+        draw: Function of a random generator that returns new inputs for every call: arguments, keyed by name, with
+            arrays whose sizes are pairwise different.
+        ask: Function that the sandbox calls with the answer's module and the inputs. kmha sends its source there, so it
+            must use nothing outside its own body, except `np`, which is NumPy, and `worker_api`, which is
             `kmha.sandbox.worker_api`. Default: call the exercise's function with the inputs.
         judge: Function of the inputs, the result and the solution's result that returns a sentence on what is wrong, or
             `None`. Default: the result must equal the solution's, element by element.
-        times: Number of draws.
+        times: Number of times that inputs are drawn.
         tolerance: Tolerance, relative to the largest expected element.
         visible: Whether a released course (`kmha course release`) contains this check.
     """
@@ -78,13 +78,13 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Wrong:
-    """A wrong answer that people give, and the message for those who give it.
+    """A wrong answer that people give, and the message for learners who give it.
 
     Attributes:
-        id: Id, such as "key-is-enc-output"; if the bank of `kmha.verify` has the same mistake, its id there.
-        says: One or two sentences for the learner: what is wrong, but not the right line.
-        edits: Replacements in the solution's text, each of a piece that occurs exactly once; or the whole text of the
-            wrong answer.
+        id: Id, such as "key-is-enc-output". A mistake that is also in the bank of `kmha.verify` has the same id there.
+        says: One or two sentences that tell the learner what is wrong, but do not give the correct line.
+        edits: Replacements in the solution's text, keyed by the piece to replace, which must occur exactly once.
+            Alternatively, the whole text of the wrong answer.
         source: Where the mistake is known from: a seed, a thread with its number, a section of a paper.
     """
 
@@ -111,25 +111,25 @@ class Wrong:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exercise:
-    """An exercise, as its file of checks defines it.
+    """An exercise, as its checks file defines it.
 
     Attributes:
-        title: Its title.
-        question: The question from a forum or thread that it answers, in our words, and where it was asked.
-        difficulty: 1, 2 or 3.
-        minutes: Minutes that it is expected to take.
+        title: Title of the exercise.
+        question: Question from a forum or thread that the exercise answers, in our words, and where it was asked.
+        difficulty: 1 (easy), 2 or 3 (hard).
+        minutes: Expected number of minutes to solve it.
         checks: The checks, in order.
-        wrong: Known wrong answers, in the order in which they are compared with a learner's.
+        wrong: Known wrong answers. A learner's answer is compared with them in this order.
         uses: Libraries that an answer may import: "numpy", "keras", "tensorflow", "matplotlib". The standard library is
             always allowed.
-        needs: Names of exercises of the same assignment whose files, as the learner wrote them, an answer imports.
+        needs: Names of exercises of the same assignment. An answer imports the learner's files for these exercises.
         forbids: Names that an answer may not use, such as "MultiHeadAttention" in an exercise that implements it.
         bank: For an exercise that is attention itself, a function that converts the inputs to a trial of
             `kmha.verify.chains.attention`. Every mistake of the bank is then compared too.
         bank_result: Function that converts the results of that chain to what the exercise returns.
-        serve: Function that computes what the sandbox may call but not read (`kmha.sandbox.worker_api.remote`). Called
-            with the name and the arguments of the request.
-        seconds: Time limit of all checks in the sandbox, without imports.
+        serve: Function that computes what the sandbox may call but not read (`kmha.sandbox.worker_api.remote`). It is
+            called with the name and the arguments of the request.
+        seconds: Time limit of all checks together in the sandbox, not counting imports.
     """
 
     title: str
@@ -152,7 +152,7 @@ class Exercise:
 
 
 def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None = None) -> list[int]:
-    """Draw pairwise different sizes, so that no axis can pass for another. Inside `small`, sizes are small instead."""
+    """Draw pairwise different random sizes, so that no axis can pass for another. Inside `small`, they are small."""
     if (small := _SMALL.get()) is None:
         most = least + 2 * count + 1 if most is None else most
         return [int(size) for size in rng.permutation(np.arange(least, most + 1))[:count]]
@@ -165,7 +165,7 @@ def sizes(rng: np.random.Generator, count: int, least: int = 2, most: int | None
 
 @contextlib.contextmanager
 def small(largest: int | None) -> Iterator[None]:
-    """Make `sizes` draw from 1 to `largest`; if `largest` is `None`, the smallest sizes that are all different."""
+    """Make `sizes` draw from 1 to `largest`, or use the smallest different sizes if `largest` is `None`."""
     token = _SMALL.set((largest,))
     try:
         yield
@@ -176,7 +176,7 @@ def small(largest: int | None) -> Iterator[None]:
 def standard(
     draw: Draw, *, signature: int = 0, shape: int = 0, values: int = 0, unchanged: int = 0, **more: Any
 ) -> tuple[Check, ...]:
-    """Return the standard checks that have points. `more` are attributes of all of them."""
+    """Return the standard checks that have points. `more` are further attributes of these checks."""
     found = (
         Check("signature", "it has the arguments of the starter", signature) if signature else None,
         Check("shape", "the result has the right structure, shapes and dtypes", shape, draw, **more) if shape else None,

@@ -42,10 +42,10 @@ missing files and never overwrites one.
 
 
 def write_missing(root: Path, form: str, assignments: Sequence[Assignment]) -> list[Path]:
-    """Write the files that a learner's folder lacks; never overwrite one.
+    """Write the files that a learner's folder lacks. Existing files are never overwritten.
 
     Args:
-        root: The folder, created if necessary.
+        root: The learner's folder, which is created if necessary.
         form: `FILES` or `NOTEBOOKS`.
         assignments: The assignments to write.
 
@@ -70,14 +70,14 @@ def write_state(path: Path, form: str) -> None:
 
 
 def answer_path(root: Path, form: str, item: Item) -> Path:
-    """Return the file in a learner's folder that holds the answer to an exercise."""
+    """Return the path of the file in a learner's folder that contains the answer to an exercise."""
     if form == NOTEBOOKS:
         return root / f"{item.folder.name}.ipynb"
     return root / item.folder.name / f"{item.name}.py"
 
 
 def starter_file(item: Item) -> str:
-    """Return the file that a learner gets for an exercise: its text as comments, then the starter."""
+    """Return the content of the file that a learner gets for an exercise: its text as comments, then the starter."""
     points = f"{item.spec.points} point{'s' * (item.spec.points != 1)}"
     footer = f"**Check it** with `kmha course check {item.id}`: {points}, about {item.spec.minutes} minutes."
     text = "\n".join(f"# {line}".rstrip() for line in [*item.master.text.splitlines(), "", footer])
@@ -110,7 +110,7 @@ def guide(places: Mapping[Path, Assignment], form: str) -> str:
 
 def _contents(root: Path, form: str, assignments: Sequence[Assignment]) -> Iterator[tuple[Path, Callable[[], str]]]:
     """Yield the path of each file in a learner's folder, with a function that makes its text."""
-    # A released course has a README.md of its own, one folder up.
+    # A released course has its own README.md, one folder up.
     if not any(item.released for assignment in assignments for item in assignment.items):
         places = {answer_path(root, form, each.items[0]): each for each in assignments if each.items}
         yield root / "README.md", partial(guide, places, form)

@@ -67,7 +67,7 @@ def _parts(region: re.Match[str]) -> tuple[str, str]:
 
 
 def parse(text: str, name: str) -> Master:
-    """Parse the text of a master file; errors contain its name.
+    """Parse the text of a master file. Error messages contain `name`.
 
     Raises:
         MasterError: The file does not have the required cells.

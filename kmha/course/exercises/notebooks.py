@@ -4,7 +4,7 @@ The cells of an exercise are its text, its code and its check. Their metadata te
 which is a test with points, and which must not be changed (https://nbgrader.readthedocs.io, schema 3). In a returned
 notebook, an editor may have dropped the metadata, and the learner may have added cells, magics and second tries. What
 counts is the state of a kernel after it runs the cells in order: the last definition of the exercise's name among its
-cells, and what that uses.
+cells, and everything that this definition uses.
 """
 
 import re
@@ -35,14 +35,14 @@ def solved(assignment: Assignment) -> Any:
 
 
 def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, str]:
-    """Return the answers in a notebook, by the names of the exercises.
+    """Return the answers in a notebook, keyed by the names of the exercises.
 
     Args:
-        notebook: The parsed JSON of the notebook, which is not trusted.
+        notebook: Parsed JSON of the notebook, which is untrusted.
         assignment: The assignment whose exercises to look for.
 
     Raises:
-        ValueError: It is not a notebook, or its code is too long.
+        ValueError: The notebook is invalid, or its code is too long.
     """
     titles = {item.master.title: item.name for item in assignment.items}
     names = {item.name for item in assignment.items}
@@ -68,7 +68,7 @@ def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
         others = [code for of, code in every if of != name]
         answer = cells.gather([*others, *own.get(name, [])], name, *wanted, parsed=parsed)
         if answer is None and name in own:
-            answer = own[name][0]  # running it gives the error
+            answer = own[name][0]  # running this code shows the error
         if answer is not None:
             found[name] = answer
     return found
@@ -123,7 +123,7 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         if isinstance(source, list):
             source = "".join(line for line in source if isinstance(line, str))
         if isinstance(source, str):
-            # A notebook can contain half of a surrogate pair; a UTF-8 file cannot.
+            # A notebook can contain half of a surrogate pair, but a UTF-8 file cannot.
             text = source.encode(errors="replace").decode()
             yield str(cell.get("cell_type")), marked if isinstance(marked, str) else "", text
 
@@ -133,7 +133,7 @@ def _headings(markdown: str) -> list[str]:
 
 
 def _without_magics(source: str) -> str:
-    """Return a cell without the syntax that only IPython understands; "" if it is in another language."""
+    """Return a cell without the syntax that only IPython understands, or "" if the cell is in another language."""
     if cells.syntax_tree(source):
         return source
     first, _, rest = source.lstrip().partition("\n")

@@ -10,16 +10,16 @@ State = Mapping[str, Any]
 
 
 def mistake_is_named(draw: Draw, points: int = 2) -> Check:
-    """Return the check that `MISTAKE`, a constant of the program, is the right id."""
+    """Return the check that the program's constant `MISTAKE` is the correct id."""
     return Check("invariants", "the mistake is named", points, draw, _read, _compare, times=1)
 
 
 def bank_without(mistake: str, program_output: Callable[[Any], Any] = lambda output: output) -> Callable[[State], Any]:
-    """Return a `bank_result` that hides one mistake of the bank: the one that the learner is to find.
+    """Return a `bank_result` that hides one mistake of the bank: the mistake that the learner must find.
 
     Args:
         mistake: Id of the mistake.
-        program_output: Converts the output of the bank's chain to what the program returns.
+        program_output: Function that converts the output of the bank's chain to what the program returns.
     """
 
     def result(state: State) -> Any:

@@ -19,7 +19,7 @@ def difference(result: Any, expected: Any, tolerance: float, *, form_only: bool 
     """Return a sentence on the first thing that is wrong with a result, or `None`.
 
     Args:
-        result: Arrays, numbers, strings, and tuples, lists and dicts of these.
+        result: Arrays, numbers and strings, and tuples, lists and dicts that contain them.
         expected: The solution's result.
         tolerance: Tolerance, relative to the largest expected element of an array.
         form_only: Whether to compare only structure, shapes and dtypes.
@@ -107,7 +107,7 @@ def _element_difference(received: np.ndarray, wanted: np.ndarray, tolerance: flo
 
 
 def _wrong_elements(received: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
-    """Return which elements differ, as an array of booleans."""
+    """Return a mask that is True where elements differ."""
     finite = np.abs(wanted[np.isfinite(wanted)])
     # If all expected elements are 0, there must be room for rounding too.
     limit = tolerance * max(float(finite.max(initial=0.0)), SMALLEST)
@@ -128,7 +128,7 @@ def _common_index(places: np.ndarray, shape: tuple[int, ...]) -> str:
 
 
 def where(result: Any, expected: Any, tolerance: float, path: str = "result") -> tuple[str, np.ndarray] | None:
-    """Return the first matrix in which some elements differ and some do not: its name, and True where they differ.
+    """Return the name of the first matrix in which some elements differ, but not all, and a mask that marks them.
 
     >>> where((np.eye(2),), (np.ones((2, 2)),), 1e-5)
     ('result[0]', array([[False,  True],

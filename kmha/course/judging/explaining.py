@@ -1,6 +1,6 @@
 """Explain a grade: name the mistake in an answer, and find the smallest case that shows it.
 
-The mistake is that of the first wrong answer of the exercise that gives the same results. For an exercise that is
+The mistake is named by the exercise's first wrong answer that gives the same results. For an exercise that is
 attention itself, every mistake in the bank of `kmha.verify` is compared too.
 """
 
@@ -18,7 +18,7 @@ from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase,
 from kmha.course.judging.running import Answer, Runner
 from kmha.sandbox.sandbox import SIGNATURE, CallResult
 
-TOLERANCE = 1e-6  # relative; results this close are the same
+TOLERANCE = 1e-6  # relative tolerance within which results are the same
 _BANK = LockedCache(64)
 Results = Sequence[CallResult]
 
@@ -43,7 +43,7 @@ def _is_unwritten(results: Results) -> bool:
 
 
 def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
-    """Return the first known mistake that gives the same results for every call; `None` if there is none."""
+    """Return the first known mistake that gives the same results for every call, or `None`."""
     tolerances = _tolerances(runner)
     pairs = zip(results, runner.plan.calls, strict=True)
     has_values = any(result.error is None and call.function != SIGNATURE for result, call in pairs)
@@ -78,7 +78,7 @@ def _all_equal(results: Results, others: Results, tolerances: Sequence[float]) -
 
 def _equal(one: CallResult, other: CallResult, tolerance: float) -> bool:
     if one.error is not None or other.error is not None:
-        # The same mistake in other code can raise another message, so only the exception's class counts.
+        # The same mistake in other code can have another error message, so only the exception's class counts.
         return (one.error or {}).get("kind") == (other.error or {}).get("kind")
     return one.changed == other.changed and same(one.value, other.value, tolerance)
 
@@ -88,7 +88,7 @@ def _messages(results: Results) -> list[str]:
 
 
 def _bank_outputs(runner: Runner) -> Iterator[tuple[Any, list[Any]]]:
-    """Yield each mistake of the bank with its output for each call, `None` for calls that are not plain."""
+    """Yield each mistake of the bank with its output for each call (`None` if the call has its own `function`)."""
     spec = runner.spec
     if spec.bank is None:
         return

@@ -9,14 +9,14 @@ _T = TypeVar("_T")
 
 
 class LockedCache:
-    """A cache of the results for the keys used last. Only one thread computes a result; the others wait for it.
+    """A cache of the results for the keys used most recently. Only one thread computes a result; others wait for it.
 
     >>> squares = LockedCache(2)
     >>> squares.get(3, lambda: 9), squares.get(3, lambda: 10)
     (9, 9)
 
     Args:
-        size: Number of keys.
+        size: Maximum number of keys.
     """
 
     def __init__(self, size: int) -> None:
@@ -25,7 +25,7 @@ class LockedCache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
-        """Return the result for a key, computed if it is not in the cache. Errors of `compute` are not cached."""
+        """Return the result for a key. If the cache lacks it, compute it first. Errors of `compute` are not cached."""
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)

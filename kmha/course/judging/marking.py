@@ -17,8 +17,8 @@ from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import error_record
 
-FORM = ("signature", "shape", "unchanged")  # layers that give points only if some other check passes
-LONGEST = 600  # characters of the problem of a check
+FORM = ("signature", "shape", "unchanged")  # layers that give points only if a check of another layer passes
+LONGEST = 600  # maximum number of characters of a check's problem
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _RAISED = re.compile(r"\w*(Error|Exception): ")
 
@@ -28,9 +28,8 @@ class Outcome:
     """The outcome of one check.
 
     Attributes:
-        check: The check.
         points: Points that the answer got.
-        problem: A sentence on what is wrong; `None` if the check passes.
+        problem: A sentence on what is wrong, or `None` if the check passes.
     """
 
     check: Check
@@ -57,7 +56,7 @@ class SmallestCase:
     """The smallest case found that an answer fails.
 
     Attributes:
-        where: The name of a matrix in the result, and the elements in it that differ.
+        where: Name of a matrix in the result, and a mask that is True where its elements differ.
     """
 
     inputs: Inputs
@@ -73,7 +72,7 @@ class Grade:
         id: Id of the exercise.
         outcomes: Outcomes of its checks, in order.
         mistake: The mistake in the answer, if it is known.
-        error: Why the answer did not run at all: `kind`, `says`, `line`, `text`.
+        error: Error that kept the answer from running at all, with `kind`, `says`, `line` and `text`.
         printed: Output that the answer printed.
         case: A small case that the answer fails.
     """

@@ -1,4 +1,4 @@
-"""From an answer to its grade: run it, compare it with the solution, mark it, and explain what is wrong."""
+"""Grade an answer: run it, compare its results with the solution's, mark it, and explain what is wrong."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ def judge(
         code: Text of the answer.
         sandbox: A sandbox that imports the libraries of the exercise.
         seed: Seed of the inputs.
-        files: The learner's other files, by their names. The answer can import those that the exercise needs.
+        files: The learner's other files, keyed by name. The answer can import the files that the exercise needs.
         explained: Whether to name the mistake and look for a small case that shows it.
         seconds: Time limit. Default: the exercise's own.
 

@@ -12,7 +12,7 @@ from kmha.course.exercises.exercise import Check, Inputs, small
 from kmha.sandbox.sandbox import SIGNATURE, Call
 from kmha.sandbox.worker import arrays
 
-# The largest size in each case of `plan_smallest`; `None` for small sizes that are all different.
+# The maximum size in each case of `plan_smallest`. `None` stands for small sizes that are all different.
 SMALLEST = (*[1] * 2, *[2] * 8, *[None] * 3)
 
 
@@ -21,7 +21,7 @@ class Plan:
     """The calls to an answer, and the checks that look at them.
 
     Attributes:
-        calls: The calls, for `kmha.sandbox`.
+        calls: Calls that `kmha.sandbox` makes.
         indices: For each check, the indices of its calls.
     """
 
@@ -42,7 +42,7 @@ def plan(checks: Sequence[Check], seed: int) -> Plan:
         known = places.get(key, ())
         for time in range(len(known), 1 if key == SIGNATURE else check.times):
             known = (*known, len(calls))
-            # Each draw has a seed of its own, so that adding a check does not change the inputs of the others.
+            # Each draw has its own seed, so that adding a check does not change the inputs of the others.
             calls.append(_call(check, np.random.default_rng([seed, len(places) - (key in places), time])))
         places[key] = known
         indices.append(known[: check.times])

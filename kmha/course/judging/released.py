@@ -2,8 +2,8 @@
 
 A released exercise contains its texts, its starter, its visible checks, the calls that they make for a few draws, and
 the solution's results. It contains neither the solution, nor hidden checks, nor wrong answers, nor code that decides: a
-check with a judge of its own compares an answer with the solution's result, and leaves open whether a different result
-is right too.
+check with its own judge compares an answer with the solution's result, and leaves open whether a different result
+is correct too.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         BrokenExerciseError: The solution fails.
     """
     spec = item.spec
-    # Code of ours answers the requests to `serve`, and must not be handed out.
+    # Our own code answers the requests to `serve`, and must not be handed out.
     checks = [check for check in spec.checks if check.visible and (spec.serve is None or check.layer == "signature")]
     runner, calls = Runner(item, sandbox, seed), plan(checks, seed)
     expected = runner.run_solution(calls) if checks else ()
@@ -68,7 +68,7 @@ class ReleasedRunner(Runner):
 
     @cached_property
     def spec(self) -> Exercise:
-        """The exercise, whose judges leave open whether a result other than the solution's is right."""
+        """The exercise. Its judges leave open whether a result that differs from the solution's is correct."""
         checks = [
             dataclasses.replace(check, judge=partial(_same_or_undecided, check.tolerance)) if entry["judged"] else check
             for check, entry in zip(self.item.spec.checks, self.record["checks"], strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kmha.course.judging.marking import Grade, Outcome, SmallestCase, error_text
 
-LARGEST = 40  # elements of an array that is printed
+LARGEST = 40  # maximum number of elements of an array that is printed in full
 WIDTH = 96
 
 
@@ -23,7 +23,7 @@ def headline(title: str, grade: Grade) -> str:
 
 
 def count(number: int, word: str = "point") -> str:
-    """Return a number with its noun.
+    """Return a number with its noun in the singular or plural.
 
     >>> count(1), count(2, "hint")
     ('1 point', '2 hints')
@@ -106,7 +106,7 @@ def case_text(case: SmallestCase) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a small array in full, the size of a large one, and the `repr` of anything else."""
+    """Return a small array in full, the number of elements of a large array, or the `repr` of anything else."""
     if isinstance(value, np.ndarray):
         if value.size > LARGEST:
             return f"({value.size:,} elements)"
@@ -116,7 +116,7 @@ def value_text(value: Any) -> str:
 
 
 def _parts(grade: Grade) -> Iterator[tuple[str, str]]:
-    """Yield headings and the text below them."""
+    """Yield each heading with the text below it."""
     if grade.error is not None:
         yield "Your code could not be checked", error_text(grade.error)
     if grade.mistake is not None:
@@ -133,14 +133,14 @@ def sign(outcome: Outcome) -> str:
 
 
 def claim(outcome: Outcome) -> str:
-    """Return what a check checks, and when it earns its points if it does not yet."""
+    """Return what a check checks. If it passes but earns no points yet, say when it will."""
     noun = "point" if outcome.check.points == 1 else "points"
     return outcome.check.says + (f" (earns its {noun} once a result is right)" if outcome.pending else "")
 
 
 def outcomes(grade: Grade) -> Iterator[tuple[Outcome, str | None]]:
     """Yield each outcome with its problem. A problem that an earlier check has too is not repeated."""
-    known: dict[str, str] = {}  # layer of the first check by problem
+    known: dict[str, str] = {}  # each problem, and the layer of the first check that has it
     for each in grade.outcomes:
         layer = known.get(each.problem or "")
         again = (

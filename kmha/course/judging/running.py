@@ -23,9 +23,9 @@ class Answer:
     """An answer to an exercise.
 
     Attributes:
-        code: Its text.
-        files: Texts of the other files that it imports, by their names.
-        seconds: Time limit, if not the exercise's own.
+        code: Text of the answer.
+        files: Texts of the other files that the answer imports, keyed by file name.
+        seconds: Time limit. Default: the exercise's own.
     """
 
     code: str
@@ -34,20 +34,20 @@ class Answer:
 
 
 def needed_files(item: Item, files: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a learner's files that an answer to the exercise imports, directly or not."""
+    """Return the learner's files that an answer to the exercise imports, directly or not."""
     names = [f"{other.name}.py" for other in item.needs]
     return {name: files[name] for name in names if name in files}
 
 
 def needed_solutions(item: Item) -> dict[str, str]:
-    """Return the solutions of the exercises that this one needs, as files by their names."""
+    """Return the solutions of the exercises that this exercise needs, keyed by file name."""
     return {f"{other.name}.py": other.master.solution for other in item.needs}
 
 
 class Runner:
     """Run answers to one exercise on the inputs of one seed.
 
-    The solution and the wrong answers run once per seed, in the sandbox of the runner that needs them first.
+    The solution and the wrong answers run only once per seed, in the sandbox of the runner that needs them first.
 
     Args:
         item: The exercise.
@@ -67,7 +67,7 @@ class Runner:
         return plan(self.spec.checks, self.seed)
 
     def run(self, answer: Answer, calls: Plan | None = None) -> TaskResult:
-        """Run an answer with `calls`, by default the calls of all checks."""
+        """Run an answer and make `calls` to it, by default the calls of all checks."""
         seconds = self.spec.seconds if answer.seconds is None else answer.seconds
         asked = (self.plan if calls is None else calls).calls
         for _ in range(2):  # something other than this answer may have ended the sandbox
@@ -91,7 +91,7 @@ class Runner:
         return ran.results
 
     def expected(self) -> tuple[CallResult, ...]:
-        """Return the results of `run_solution`, which runs once for each seed."""
+        """Return the results of `run_solution`, which runs only once per seed."""
         return _SOLUTIONS.get((self.item, self.seed), self.run_solution)
 
     def wrong(self, wrong: Wrong) -> TaskResult:
@@ -103,7 +103,7 @@ class Runner:
         return _WRONG.get((self.item, wrong.id, self.seed), compute)
 
     def smallest(self, check: Check) -> tuple[Plan, tuple[CallResult, ...] | None]:
-        """Return small cases of a check and the solution's results, `None` if it fails on sizes as small."""
+        """Return small cases of a check, and the solution's results, or `None` if the solution needs larger sizes."""
 
         def compute() -> tuple[Plan, tuple[CallResult, ...] | None]:
             cases = plan_smallest(check, self.seed)

@@ -21,12 +21,12 @@ class CheckResult:
     """The result of a check.
 
     Attributes:
-        item: The exercise.
+        item: Exercise that was checked.
         grade: Grade of the answer.
         seed: Seed that draws the same inputs again.
         record: The learner's record for the exercise, including this check.
         is_starter: Whether the answer is still the starter.
-        not_passed: Ids of exercises whose answers this one uses and that are not passed yet.
+        not_passed: Ids of the exercises that this answer uses and that are not passed yet.
         seconds: Duration of the check.
     """
 
@@ -40,7 +40,7 @@ class CheckResult:
 
 
 def fresh_seed() -> int:
-    """Draw a seed for the inputs of a check."""
+    """Draw a random seed for the inputs of a check."""
     return secrets.randbelow(SEEDS)
 
 
@@ -53,7 +53,7 @@ def check(
         item: The exercise.
         workspace: The learner's folder.
         pool: Pool of sandboxes.
-        seed: Seed of the inputs; random by default.
+        seed: Seed of the inputs. Default: a random seed.
         confirm: Whether an answer that passes with `seed` must also pass with another seed. Checking with the same seed
             again is faster, since the results of the solution and of the known wrong answers are cached.
 
@@ -84,7 +84,7 @@ def first_open(records: Mapping[str, Record], among: Iterable[Item] | None = Non
 
 
 def next_open(records: Mapping[str, Record], item: Item) -> Item | None:
-    """Return the next exercise that is not passed; if all later ones are passed, the first that is not."""
+    """Return the next exercise that is not passed. If all later ones are passed, begin again at the first."""
     exercises = list(items())
     indices = [index for index, each in enumerate(exercises) if each.id == item.id]
     after = exercises[indices[0] + 1 :] if indices else []

@@ -46,11 +46,11 @@ def check(name: str, seed: int | None = None) -> NotebookGrade:
 
     Args:
         name: Name of the exercise: "a1.cross_kv".
-        seed: Seed of the inputs; random by default.
+        seed: Seed of the inputs. Default: a random seed.
 
     Raises:
         UnknownExerciseError: No exercise has this name, or more than one does.
-        ValueError: No cell that was run defines it.
+        ValueError: No cell that was run defines the function or class.
     """
     found = content.find(name)
     if len(found) > 1:

@@ -14,7 +14,7 @@ from kmha.course.errors import CourseError
 
 
 class WorkspaceError(CourseError, ValueError):
-    """The learner's folder, or a file in it, is invalid; the message says how to repair it."""
+    """The learner's folder, or a file in it, is invalid. The message says how to repair it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Record:
 
     Attributes:
         attempts: Number of checks.
-        points: Most points in any check.
+        points: Highest number of points in a check.
         passed: Whether a check ever gave full points.
         hints: Number of hints shown.
         solution: Whether the learner asked for the solution before passing.
@@ -52,7 +52,7 @@ class Progress:
         return self._state().get("form")
 
     def records(self) -> dict[str, Record]:
-        """Return the records of all exercises that were begun, by their ids; the last changed comes last."""
+        """Return the records of all exercises that were begun, keyed by id. The one that changed last comes last."""
         return self._records(self._state())
 
     def record(self, id: str) -> Record:
@@ -69,13 +69,13 @@ class Progress:
         return record
 
     def add_attempt(self, id: str, points: int, passed: bool) -> Record:
-        """Record a check. The best points count, and an exercise that was passed once stays passed."""
+        """Record a check. The best points count, and an exercise that was ever passed stays passed."""
         before = self.record(id)
         best = max(points, before.points)
         return self.update(id, attempts=before.attempts + 1, points=best, passed=passed or before.passed)
 
     def first_time(self, name: str) -> bool:
-        """Return True on the first call with this name in a folder, for notices that are shown once."""
+        """Return True on the first call with this name in a folder, for notices that are shown only once."""
         state = self._state()
         names = state.setdefault("said", [])
         if name in names:

@@ -21,7 +21,7 @@ from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE
 from kmha.course.learner.progress import Progress, WorkspaceError
 
-MAX_BYTES = 4 << 20  # of an answer's file
+MAX_BYTES = 4 << 20  # maximum size of an answer's file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Workspace:
     form: str = FILES
 
     def path(self, item: Item) -> Path:
-        """Return the path of the file that holds the answer to an exercise."""
+        """Return the path of the file that contains the answer to an exercise."""
         return handout.answer_path(self.root, self.form, item)
 
     def code(self, item: Item) -> str:
@@ -62,7 +62,7 @@ class Workspace:
         return found[item.name]
 
     def others(self, item: Item) -> dict[str, str]:
-        """Return the learner's other answers in the same assignment, by file name."""
+        """Return the learner's other answers in the same assignment, keyed by file name."""
         found = {}
         for other in item.parent.items:
             with contextlib.suppress(WorkspaceError):
@@ -96,12 +96,12 @@ class Workspace:
 
 
 def start(root: Path, assignments: Sequence[Assignment], form: str | None = None) -> tuple[Workspace, list[Path]]:
-    """Make a learner's folder, or add the files that one lacks.
+    """Make a learner's folder, or add the files that an existing folder lacks.
 
     Args:
         root: Path of the folder.
         assignments: The assignments to put in it.
-        form: `FILES` or `NOTEBOOKS`; by default the folder's own, and `FILES` for a new one.
+        form: `FILES` or `NOTEBOOKS`. Default: the form of an existing folder, and `FILES` for a new folder.
 
     Returns:
         The folder, and the files that were added.
@@ -117,7 +117,7 @@ def start(root: Path, assignments: Sequence[Assignment], form: str | None = None
 
 
 def find(place: Path) -> Workspace | None:
-    """Return the learner's folder that contains a path, if any."""
+    """Return the learner's folder that contains a path, or `None`."""
     for folder in (place, *place.parents):
         if (folder / STATE).is_file():
             return Workspace(folder, _form(Progress(folder / STATE)))
@@ -132,7 +132,7 @@ def _form(progress: Progress) -> str:
 
 
 def _cell(item: Item) -> str:
-    """Return the notebook cell that holds the starter."""
+    """Return the notebook cell that contains the starter."""
     return next(
         str(cell["source"]) for cell in notebooks.student(item.parent)["cells"] if cells.grade_id(cell) == item.name
     )
@@ -152,7 +152,7 @@ def _read(path: Path) -> str:
 
 
 def _copy(path: Path) -> Path:
-    """Copy a file beside itself, under the first free number."""
+    """Copy a file to `NAME.bak-N` beside it, with the first free number N."""
     number = 0
     while True:
         number += 1

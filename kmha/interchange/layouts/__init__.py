@@ -1,4 +1,4 @@
-'''The layouts, one module for each library, book or course; `registry.py` finds them by themselves.
+'''The layouts, one module for each library, book or course. `registry.py` finds all of them.
 
 **To add a layout**, add a module to this folder and its test to `tests/interchange/layouts`. The module defines
 `LAYOUTS`, and nothing else has to change: `kmha convert --list` then prints the new layout too.

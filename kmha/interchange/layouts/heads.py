@@ -1,4 +1,4 @@
-"""Heads with three small linear layers each, as courses write them; see `kmha.interchange.heads`."""
+"""Heads with three small linear layers each, as courses write them (`kmha.interchange.heads`)."""
 
 from kmha.interchange.layout import Entry, Layout
 

@@ -12,7 +12,7 @@ GPT-2's settings `scale_attn_weights=False` and `scale_attn_by_inverse_layer_idx
 weights, so a conversion cannot notice them.
 
 T5's attention (Raffel et al. 2020, arXiv 1910.10683) has no biases and does not divide the logits by √O. It adds a
-relative position bias to the logits of every self-attention; the first layer of a stack holds it for all layers.
+relative position bias to the logits of every self-attention. The first layer of a stack has it for all layers.
 """
 
 from kmha.interchange.layout import Entry, Ignored, Item, Layout, Refused, Rule, at
@@ -28,7 +28,7 @@ def _norm(name: str, path: str) -> tuple[Item, ...]:
 
 
 def _feed_forward(inner: str, outer: str, into: str, out: str) -> tuple[Item, ...]:
-    """Return two dense layers whose matrices have these axes."""
+    """Return the items of two dense layers. `into` and `out` are the axes of their matrices."""
     return (
         Entry(f"{inner}.weight", "feed_forward/inner/kernel", f"{into} -> E F"),
         Entry(f"{inner}.bias", "feed_forward/inner/bias", "F -> F"),
@@ -64,7 +64,7 @@ BERT_LAYER = (
 
 
 def _gpt2_attention(*roles: str) -> tuple[Item, ...]:
-    """Return GPT-2's attention, with matrices (in, out); `c_attn` packs these roles."""
+    """Return the items of GPT-2's attention layer. Its matrices are (in, out). `c_attn` packs these roles."""
     query: tuple[Item, ...] = (
         Entry("q_attn.weight", "query/kernel", "E (H O) -> H E O", why=_ONE_WIDTH),
         Entry("q_attn.bias", "query/bias", "(H O) -> H O"),

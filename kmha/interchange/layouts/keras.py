@@ -6,7 +6,7 @@ _NO_GATE = "`GroupQueryAttention` has no gate"
 
 
 def _into(role: str, letters: str, *groups: str) -> tuple[Entry, Entry]:
-    """Return kernel and bias of a projection into heads; the letters are those of the canonical kernel."""
+    """Return kernel and bias of a projection into heads. `letters` are the axes of the canonical kernel."""
     heads, wide, size = tuple(letters)
     kernel = f"{wide} {heads} {size} -> {heads} {wide} {size}"
     return (

@@ -1,7 +1,7 @@
 """torch's `MultiheadAttention`, its encoder and decoder layers, their stacks, and `Transformer`.
 
 The attention is packed (one `in_proj_weight`) or separate (with `kdim`, `vdim`). torch's matrices are (out, in); the
-transposed layouts have (in, out), as code that multiplies x @ w has them. `norm_first`, `layer_norm_eps` (1e-5 in
+transposed layouts have (in, out), as in code that multiplies x @ w. `norm_first`, `layer_norm_eps` (1e-5 in
 torch, 1e-6 in kmha) and `activation` are arguments of a layer, not weights.
 """
 

@@ -1,12 +1,12 @@
 """The search methods, which find a translation that a Transformer considers probable, or draw one at random.
 
-Each method is one file in this folder with a subclass of `SearchMethod`; the class holds the method's name, its options
-and their defaults. Adding a file adds the method to `Translator.translate`, its options to `kmha translate` and
-`kmha evaluate`, and those that can be trained for to the settings. The files import TensorFlow when they search, not
-before, so that commands start quickly.
+Each method is a file in this folder with a subclass of `SearchMethod`, which declares the method's name, options and
+defaults. Adding a file adds the method to `Translator.translate`, and the method's options to `kmha translate` and
+`kmha evaluate`. Options that a model can be trained for also enter the settings. The files import TensorFlow only when
+they search, so that commands start quickly.
 
-A search is made with a model and called with source ids. It stops at the end token or at the sentence's limit, and it
-compiles one loop for every batch size and length, in which a step projects one position (`kmha.layers.cache`).
+A search is made with a model and called with source ids. It stops at the end token or at the sentence's limit. It
+compiles one loop for all batch sizes and lengths. A step of the loop projects one position (`kmha.layers.cache`).
 """
 
 import importlib

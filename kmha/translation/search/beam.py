@@ -1,4 +1,4 @@
-"""`Beam` search, which keeps finished hypotheses in a pool and has a length penalty."""
+"""Beam search with a pool of finished hypotheses and a length penalty."""
 
 import math
 from collections.abc import Mapping
@@ -9,33 +9,34 @@ from kmha.translation.search.loop import allowed, cache_shapes, largest, log_pro
 from kmha.translation.search.method import Hypothesis, Length, Option, SearchMethod, usual_length
 from kmha.translation.tokenizer import END, START
 
-NEVER = -math.inf  # log probability of a beam that does not exist yet, score of a free place in the pool
+NEVER = -math.inf  # log probability of a beam that does not exist yet, or score of a free place in the pool
 
 
 class Beam(SearchMethod):
     """Keeps the K most probable beginnings of every sentence, and the K best finished hypotheses.
 
-    A hypothesis of n tokens, including its end, has the score log_probability / lp(n) with lp(n) = ((5 + n) / 6)^α
-    (Wu et al. 2016, arXiv 1609.08144, equation 14, without the coverage). At every position, the search looks at the 2K
-    best continuations of the K beams. Those among the first K that end are finished, and go into the pool of the K best
-    hypotheses so far. The first K that do not end live on; there are always K of them, because no beam has two
-    continuations that end.
+    A hypothesis of n tokens, including its end token, has the score log_probability / lp(n) with lp(n) = ((5 + n) /
+    6)^α (Wu et al. 2016, arXiv 1609.08144, equation 14, without the coverage penalty). At every position, the search
+    looks at the 2K best continuations of the K beams. Among the first K continuations, those with an end token are
+    finished. They enter the pool, which keeps the K best hypotheses so far. The first K continuations without an end
+    token become the next beams. There are always K of these, because each beam has only one continuation with an end
+    token.
 
-    A sentence stops at its limit, or when its pool is full and no living beam can beat the worst hypothesis in it. A
-    beam's log probability can only fall, and lp is largest at the limit, so no continuation can score more than
-    log_probability / lp(limit). This bound is exact: more steps would not change the pool. A beam of one is greedy
-    search: it stops at its first end, whatever the penalty.
+    The search for a sentence stops at the sentence's limit, or when the pool is full and no beam can beat the worst
+    hypothesis in the pool. A beam's log probability can only fall, and lp is largest at the limit, so no continuation
+    can score more than log_probability / lp(limit). So more steps would not change the pool. With one beam, the search
+    is greedy search, and stops at the first end token, whatever the penalty.
 
     Args:
         model, max_length: As in `SearchMethod`.
         beam_size: Number of beams (K).
-        length_penalty: Exponent α of the length penalty, from 0 to 10; 0 favours short hypotheses, 1 is nearly the mean
-            over the tokens.
-        n_best: Number of hypotheses that are returned for each sentence, at most K.
+        length_penalty: Exponent α of the length penalty, from 0 to 10. 0 favours short hypotheses. With 1, the score is
+            nearly the mean over the tokens.
+        n_best: Number of hypotheses to return for each sentence, at most K.
 
     Returns:
-        A list of `n_best` hypotheses for each of the B sentences: the finished ones, best first, and then the beams
-        that the limit truncated, best first. A low limit can allow fewer than `n_best`.
+        A list of `n_best` hypotheses for each of the B sentences: first the finished hypotheses, then those that the
+        limit truncated, both sorted from the best. A low limit can allow fewer than `n_best` hypotheses.
 
     >>> from kmha.layers import Transformer
     >>> search = Beam(Transformer(1, 6, 2, 8, 11, 13, 17, 19), beam_size=4, n_best=3)
@@ -91,7 +92,7 @@ class Beam(SearchMethod):
 
     @classmethod
     def arguments(cls, settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constructor's arguments; a beam that the model was trained for is widened to `n_best`."""
+        """Return the constructor's arguments. Widen the beam of the model's settings to `n_best` if necessary."""
         arguments = super().arguments(settings, given)
         if "beam_size" in arguments and "beam_size" not in given:
             arguments["beam_size"] = max(arguments["beam_size"], given.get("n_best", 1))
@@ -107,13 +108,13 @@ class Beam(SearchMethod):
             )
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
-        """Return the record of every position, (T, B, K) each: see `_advance`."""
+        """Return the records of all positions as arrays (T, B, K), see `_advance`."""
         from kmha.core.tensors import at_least_float32
         from kmha.layers.cache import take
 
         count, longest, dtype = tf.shape(limits)[0], tf.reduce_max(limits), at_least_float32(self.model.compute_dtype)
         cache = self.model.start_cache(source, beams=self.beam_size)
-        # All beams of a sentence start alike, so only the first one lives at first.
+        # All beams of a sentence start alike, so only the first beam exists at first.
         living = tf.repeat(tf.constant([[0.0] + [NEVER] * (self.beam_size - 1)], dtype), count, axis=0)
         pool = tf.fill([count, self.beam_size], tf.constant(NEVER, dtype))
         kinds = dtype, tf.int32, tf.int32, dtype, tf.int32
@@ -143,14 +144,14 @@ class Beam(SearchMethod):
         `stopped` (B,) marks the sentences whose search has finished.
 
         Returns:
-            (B, K) each: log probabilities, last tokens and parents of the beams that live on; log probabilities and
-            parents of the hypotheses that have just ended. A log probability is `NEVER` where no hypothesis has
-            ended. A parent is the beam, from 0 to K - 1, that was continued.
+            Arrays (B, K): log probabilities, last tokens and parents of the next beams, and log probabilities and
+            parents of the hypotheses that have just ended. A log probability is `NEVER` where no hypothesis has ended.
+            A parent is the index of the beam that was continued, from 0 to K - 1.
         """
         size, count, logits = self.beam_size, tf.shape(living)[0], allowed(logits)
-        values, tokens = largest(logits, 2 * size)  # the best of every beam include the best of the sentence
+        values, tokens = largest(logits, 2 * size)  # the best tokens of every beam include the best of the sentence
         width = values.shape[-1]
-        # Log probabilities differ from the largest one by as much as the logits do.
+        # Log probabilities differ from the largest log probability by as much as logits differ from the largest logit.
         totals = values - values[:, :1] + log_probability(logits, tokens[:, 0])[:, tf.newaxis]
         totals = tf.reshape(totals, [count, size, width]) + living[:, :, tf.newaxis]
         totals = tf.reshape(totals, [count, size * width])
@@ -164,7 +165,7 @@ class Beam(SearchMethod):
         return living, tokens, continued, ended, parents[:, :size]
 
     def _settled(self, pool: Any, living: Any, limits: Any) -> Any:
-        """Return whether no living beam can enter the pool, (B,); `pool` and `living` (B, K) are sorted."""
+        """Return a mask (B,), True if no beam can enter the sentence's pool. `pool` and `living` (B, K) are sorted."""
         if self.beam_size == 1:
             return pool[:, -1] > NEVER
         return pool[:, -1] >= living[:, 0] / self._penalty(limits, living.dtype)
@@ -176,10 +177,10 @@ class Beam(SearchMethod):
         return [self._best(limit, *(x[:limit, row] for x in results)) for row, limit in enumerate(limits)]
 
     def _best(self, limit: int, living: Any, tokens: Any, parents: Any, ended: Any, ending: Any) -> list[Hypothesis]:
-        """Return the hypotheses of one sentence from its record, (T, K) each."""
+        """Return the best hypotheses of one sentence from its records, which are arrays (T, K)."""
 
         def hypothesis(step: int, beam: int, total: float, finished: bool) -> Hypothesis:
-            """Return the hypothesis that the beam holds after `step` tokens."""
+            """Return the hypothesis of the beam after `step` tokens."""
             ids = []
             length = step + finished
             while step:

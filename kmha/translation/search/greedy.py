@@ -1,4 +1,4 @@
-"""`Greedy` search."""
+"""Greedy search, which follows the most probable tokens."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kmha.translation.search.method import Hypothesis, SearchMethod
 
 
 class Greedy(SearchMethod):
-    """Takes the most probable token at every position; the score of a hypothesis is its log probability.
+    """Takes the most probable token at every position. The score of a hypothesis is its log probability.
 
     >>> from kmha.layers import Transformer
     >>> search = Greedy(Transformer(1, 6, 2, 8, 11, 13, 17, 19), max_length=5)

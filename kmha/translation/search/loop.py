@@ -7,20 +7,20 @@ from kmha.translation.lazy import np, tf
 from kmha.translation.search.method import Hypothesis
 from kmha.translation.tokenizer import END, PAD, START
 
-GROWING = "keys", "values"  # entries of the cache that every step makes longer
-BLOCK = 16  # elements
+GROWING = "keys", "values"  # cache entries that every step extends
+BLOCK = 16  # number of elements in a block of `largest`
 
 Choose = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, Any]:
-    """Step from the start token until every row has ended or has reached its limit; each row holds one hypothesis.
+    """Step from the start token until every row, which is one hypothesis, has ended or reached its limit.
 
     Args:
-        model: Model that makes the steps.
-        cache: Cache of N rows.
-        limits: Largest number of tokens of each row, int32 (N,).
-        choose: Function of the logits (N, V) and the step that returns tokens int32 (N,) and their log probabilities
+        model: Transformer that makes the steps.
+        cache: Cache with N rows, before the first step.
+        limits: Maximum number of tokens of each row, int32 (N,).
+        choose: Function that takes logits (N, V) and the step, and returns tokens (N,), int32, and log probabilities
             (N,).
 
     Returns:
@@ -48,7 +48,7 @@ def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, An
 
 
 def followed(limits: Any, tokens: Any, total: Any) -> list[Hypothesis]:
-    """Return the hypotheses of N rows from the results of `follow`."""
+    """Return the hypotheses of N rows, from the results of `follow`."""
     hypotheses = []
     for limit, ids, gained in zip(limits, tokens.T, total.tolist(), strict=True):
         ends = np.flatnonzero(ids == END)
@@ -58,7 +58,7 @@ def followed(limits: Any, tokens: Any, total: Any) -> list[Hypothesis]:
 
 
 def allowed(logits: Any) -> Any:
-    """Return the logits (N, V), with minus infinity for padding and start, which come before the end token."""
+    """Return the logits (N, V), with minus infinity for padding and start, the ids below the end token's id."""
     never = np.where(np.arange(logits.shape[-1]) < END, -np.inf, 0.0)
     return logits + tf.constant(never, logits.dtype)
 
@@ -66,16 +66,16 @@ def allowed(logits: Any) -> Any:
 def log_probability(logits: Any, largest: Any) -> Any:
     """Return the log probabilities (N,) of the most probable tokens `largest` (N,) for logits (N, V).
 
-    They are at least log 1 / V, so this loses nothing to rounding; `log_softmax` takes longer.
+    They are at least log 1 / V, so this loses nothing to rounding. `log_softmax` takes longer.
     """
     return tf.math.log(tf.gather(tf.nn.softmax(logits), largest, batch_dims=1))
 
 
 def largest(x: Any, count: int) -> tuple[Any, Any]:
-    """Return the `count` largest elements of every row of (N, W), in descending order, and their indices: (N, count).
+    """Return the `count` largest elements of each row of `x` (N, W), in descending order, and their indices.
 
-    They lie in the `count` blocks whose maxima are largest. Looking for these blocks first takes less than half of the
-    time of `tf.math.top_k` at W = 8,000 and count = 10.
+    The largest elements are in the `count` blocks with the largest maxima. Finding these blocks first takes less than
+    half the time of `tf.math.top_k` at W = 8,000 and count = 10.
     """
     width = x.shape[-1]
     blocks = -(-width // BLOCK)
@@ -91,6 +91,6 @@ def largest(x: Any, count: int) -> tuple[Any, Any]:
 
 
 def cache_shapes(cache: dict[str, Any]) -> dict[str, Any]:
-    """Return the shape invariants of a cache in a `tf.while_loop`; `None` stands for a tensor of constant shape."""
+    """Return the shape invariants of a cache for `tf.while_loop`. `None` stands for a tensor of constant shape."""
     free = {name: [tf.TensorShape([None, x.shape[1], None, x.shape[3]]) for x in cache[name]] for name in GROWING}
     return {**{name: tf.nest.map_structure(lambda x: None, value) for name, value in cache.items()}, **free}

@@ -1,4 +1,4 @@
-"""`SearchMethod`, the base class of the search methods, with their options, their limits and their checks."""
+"""`SearchMethod`, the base class of the search methods, with their options, limits and checks."""
 
 import dataclasses
 import math
@@ -12,42 +12,42 @@ from kmha.translation.tokenizer import END, PAD
 
 Length = int | Callable[[int], int]
 
-METHODS: dict[str, type["SearchMethod"]] = {}  # by name
+METHODS: dict[str, type["SearchMethod"]] = {}  # search methods, keyed by name
 
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
     """One output of a search for one sentence.
 
-    Padding and start are never emitted, and the probabilities of the other tokens sum to one.
+    A search never emits padding or start tokens. The probabilities of all other tokens sum to one.
     """
 
-    ids: tuple[int, ...]  # target ids, without start and end
+    ids: tuple[int, ...]  # target ids without start and end tokens
     log_probability: float  # sum of the tokens' log probabilities, including the end token
     score: float  # value by which the hypotheses of one sentence are ordered; higher is better
-    finished: bool  # whether it ends with the end token; otherwise, the sentence's limit truncated it
+    finished: bool  # whether it ends with the end token, and was not truncated at the sentence's limit
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """An option of a search method; `Annotated[kind, Option(...)]` declares it at an argument of the constructor."""
+    """An option of a search method. `Annotated[kind, Option(...)]` declares it at a constructor argument."""
 
-    help: str  # for `--help`
+    help: str  # text for `--help`
     hint: str  # advice for error messages, such as the usual value
     lowest: float
     highest: float = math.inf
-    exclusive: bool = False  # whether `lowest` itself is not allowed
-    flag: str = ""  # on the command line, by default `--` and the argument's name; several methods can share it
+    exclusive: bool = False  # whether values must be above `lowest`, not equal to it
+    flag: str = ""  # flag on the command line, which methods can share; by default `--` and the argument's name
     metavar: str = "N"
-    setting: bool = False  # whether a model can be trained for a value, an entry of the settings' [search] section
+    setting: bool = False  # whether the settings have a default for it, in their [search] section
     # `SearchMethod.options` reads these from the signature.
     name: str = ""
     kind: type = int  # or `float`
-    default: Any = None  # if `None`, the option can be left unset
+    default: Any = None  # `None` means that the option can be left unset
 
     @property
     def expected(self) -> str:
-        """The allowed values, in words."""
+        """The allowed values, described in words."""
         if self.kind is int:
             text = "a positive integer" if self.lowest == 1 else "an integer that is not negative"
         elif self.exclusive:
@@ -58,7 +58,7 @@ class Option:
         return f"None or {text}" if self.default is None else text
 
     def allows(self, value: Any) -> bool:
-        """Return whether `value` has the right type and lies in the range."""
+        """Return True if `value` has the option's type and is in the option's range."""
         kind: Any = numbers.Integral if self.kind is int else numbers.Real
         if value is None or isinstance(value, bool) or not isinstance(value, kind):
             return value is None and self.default is None
@@ -67,7 +67,7 @@ class Option:
 
 
 def usual_length(length: int) -> int:
-    """Return the default limit for a sentence of `length` source ids: half as many more, and ten.
+    """Return the default limit for a sentence of `length` source ids, which is 1.5 · `length` + 10.
 
     >>> usual_length(7)
     20
@@ -78,28 +78,28 @@ def usual_length(length: int) -> int:
 class SearchMethod:
     """Base class of the search methods, which look for targets that a model considers probable.
 
-    A subclass in this folder is a search method. It gives its `name`, its `title`, and the `flag` and `help` with which
-    the command line offers it. It declares its options at the arguments of its constructor, and overrides `_search`
-    (the part in TensorFlow) and `_hypotheses` (which reads the results). If `_search` needs more than ids and limits,
-    it also overrides `_inputs` and `_signature`.
+    A subclass in this folder is a search method. It sets `name`, `title`, and the `flag` and `help` that the command
+    line shows. It declares its options at the arguments of its constructor. It overrides `_search`, which runs in
+    TensorFlow, and `_hypotheses`, which reads the results. If `_search` needs more than ids and limits, it also
+    overrides `_inputs` and `_signature`.
 
-    The loop over the target positions is one `tf.function` that is traced once, because batch size, source length and
+    The loop over the target positions is a `tf.function` with a single trace, because batch size, source length and
     limits are tensors.
 
     Args:
         model: A `kmha.layers.Transformer`.
-        max_length: Largest number of tokens in a hypothesis, including the end token: an integer, or a function of the
-            number of source ids without padding. The model's number of target positions is a further limit. Each
+        max_length: Maximum number of tokens in a hypothesis, including the end token, as an integer or a function of
+            the number of source ids without padding. The model's number of target positions is another limit. Each
             sentence has its own limit, so that a batch gives the same hypotheses as its sentences one by one.
 
     Raises:
-        ValueError: An argument does not fit; the message says how to fix it.
+        ValueError: An argument is invalid.
     """
 
-    name: ClassVar[str] = ""  # for `Translator.translate`
-    title: ClassVar[str] = ""  # in messages
+    name: ClassVar[str] = ""  # name in `Translator.translate`
+    title: ClassVar[str] = ""  # name in messages
     flag: ClassVar[str] = ""  # selects the method on the command line; empty for the default method
-    help: ClassVar[str] = ""  # of the flag
+    help: ClassVar[str] = ""  # help text of the flag
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -118,7 +118,7 @@ class SearchMethod:
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """Return the options that the constructor declares, by name."""
+        """Return the options that the constructor declares, keyed by name."""
         found = {}
         for name, hint in typing.get_type_hints(cls.__init__, include_extras=True).items():
             for option in getattr(hint, "__metadata__", ()):
@@ -131,11 +131,11 @@ class SearchMethod:
 
     @classmethod
     def arguments(cls, settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constructor's arguments: `given`, and for the others the values that the model was trained for.
+        """Return the constructor's arguments, which are `given`, completed from the settings.
 
         Args:
             settings: The [search] section of the model's settings, or `None`.
-            given: Arguments that the caller has chosen.
+            given: Arguments from the caller.
         """
         if settings is None:
             return dict(given)
@@ -144,16 +144,16 @@ class SearchMethod:
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Raise a ValueError if options, each allowed by itself, do not fit together."""
+        """Raise a ValueError if options contradict each other, though each is valid."""
 
     def __call__(self, source_ids: Any) -> list[list[Hypothesis]]:
-        """Return the hypotheses for every sentence, best first.
+        """Return a list of hypotheses for every sentence, best first.
 
         Args:
-            source_ids: Integers (B, S), each sentence with its end token, padded with 0 at its end.
+            source_ids: Source ids (B, S), integers. Each sentence has its end token, and is then padded with 0.
 
         Raises:
-            ValueError: `source_ids` or a limit does not fit; the message says how to fix it.
+            ValueError: `source_ids` or a limit is invalid.
         """
         source = self._checked_source(source_ids)
         limits = self._limits(source)
@@ -176,7 +176,7 @@ class SearchMethod:
         raise NotImplementedError(f"{type(self).__name__} must override `_hypotheses`")
 
     def _limits(self, source: Any) -> Any:
-        """Return the largest number of tokens for each sentence, int32 (B,)."""
+        """Return the maximum number of tokens for each sentence, int32 (B,)."""
         if not callable(self.max_length):
             limits = [self.max_length] * len(source)
         else:
@@ -198,11 +198,11 @@ class SearchMethod:
         return value if value is None else option.kind(value)
 
     def _checked_source(self, source_ids: Any) -> Any:
-        """Return `source_ids` as int32 (B, S)."""
+        """Return `source_ids` as an array (B, S), int32, after checking them."""
         hint = "Pad the sentences with 0 to one length: integers (B, S)."
         try:
             source = np.asarray(source_ids)
-        except ValueError as error:  # NumPy raises it for lists of different lengths
+        except ValueError as error:  # NumPy raises this error for lists of different lengths
             received = f"{type(self).__name__} received `source_ids` that are not an array"
             raise ValueError(f"{received}: {error}. {hint}") from None
         if source.ndim != 2 or not (np.issubdtype(source.dtype, np.integer) or not source.size):

@@ -1,4 +1,4 @@
-"""`Sampling`: targets drawn from the model's distribution."""
+"""Sampling, which draws targets at random from the model's distribution."""
 
 import random
 from typing import Annotated, Any
@@ -10,28 +10,29 @@ from kmha.translation.tokenizer import PAD
 
 
 class Sampling(SearchMethod):
-    """Draws every token from the model's distribution, which can be sharpened and truncated.
+    """Draws every token at random from the model's distribution, which can be sharpened and truncated.
 
-    The logits are divided by `temperature`. Only the `top_k` most probable tokens are kept. Their probabilities are
-    renormalized, and only the nucleus is kept: the smallest set of tokens whose probabilities sum to at least `top_p`
-    (Holtzman et al. 2020, section 3.1).
+    The logits are divided by `temperature`. Only the `top_k` most probable tokens are kept, and their probabilities are
+    renormalized. Then only the nucleus is kept, which is the smallest set of tokens whose probabilities sum to at least
+    `top_p` (Holtzman et al. 2020, section 3.1).
 
-    The random numbers of a hypothesis depend on the seed, the hypothesis' number and the sentence's own ids. So a batch
-    gives the same samples as its sentences one by one, whatever their order and padding, and a sentence that occurs
-    twice in a batch gets the same samples twice.
+    The random numbers of a hypothesis depend on the seed, the index of the hypothesis, and the ids of the sentence. So
+    a batch gives the same samples as its sentences one by one, whatever their order and padding. Equal sentences in a
+    batch get the same samples.
 
     Args:
         model, max_length: As in `SearchMethod`.
-        temperature: Divisor of the logits, above 0; below 1 it favours probable tokens.
-        top_k: Number of tokens that can be drawn; `None` means all.
-        top_p: Least total probability of the tokens that can be drawn, above 0 and at most 1; `None` means all tokens.
-        seed: Seed of the random numbers, not negative. `None` takes a new one in every call from Python's generator,
+        temperature: Divisor of the logits, above 0. Values below 1 favour probable tokens.
+        top_k: Number of tokens that can be drawn. `None` means all tokens.
+        top_p: Minimum total probability of the tokens that can be drawn, above 0 and at most 1. `None` means all
+            tokens.
+        seed: Seed of the random numbers, not negative. `None` draws a new seed in every call from Python's generator,
             which `keras.utils.set_random_seed` seeds.
-        samples: Number of hypotheses that are drawn for each sentence. They are independent, so they can be equal.
+        samples: Number of hypotheses to draw for each sentence. They are independent, so they can be equal.
 
     Returns:
-        A list of `samples` hypotheses for each of the B sentences, the most probable first. Log probabilities are
-        computed from the full distribution at temperature 1, and also serve as the scores.
+        A list of `samples` hypotheses for each of the B sentences, with the most probable hypothesis first. Log
+        probabilities are computed from the full distribution at temperature 1, and also serve as the scores.
 
     >>> from kmha.layers import Transformer
     >>> search = Sampling(Transformer(1, 6, 2, 8, 11, 13, 17, 19), top_p=0.9, seed=3, samples=4)
@@ -114,19 +115,19 @@ class Sampling(SearchMethod):
         return [sorted(sentence, key=lambda hypothesis: -hypothesis.score) for sentence in sentences]
 
     def _choose(self, logits: Any, draw: Any) -> tuple[Any, Any]:
-        """Return tokens (N,) and their log probabilities (N,) for logits (N, V) and random numbers from [0, 1) (N,)."""
+        """Return tokens (N,) and their log probabilities (N,) for logits (N, V) and random numbers (N,) from [0, 1)."""
         logits = allowed(logits)
         tokens, probabilities = self._candidates(logits / self.temperature)
-        # A sum of thousands of float32 would shift the tokens' shares, so it is computed in float64.
+        # A sum of thousands of float32 numbers would shift the tokens' shares, so it is computed in float64.
         reached = tf.cumsum(tf.cast(probabilities, tf.float64), axis=-1)
         total = reached[:, -1:]
-        # The second bound: rounding must not let a draw pass the last token that has a share.
+        # The second bound, because rounding must not let a draw pass the last token that has a share.
         place = tf.minimum(_count(reached <= draw[:, tf.newaxis] * total), _count(reached < total))
         chosen = place if tokens is None else tf.gather(tokens, place, batch_dims=1)
         return chosen, tf.gather(tf.nn.log_softmax(logits), chosen, batch_dims=1)
 
     def _candidates(self, logits: Any) -> tuple[Any, Any]:
-        """Return the tokens (N, C) that can be drawn (`None` means all), and their unnormalized probabilities."""
+        """Return the tokens (N, C) that can be drawn, or `None` for all of V, and their unnormalized probabilities."""
         if self.top_k is None and self.top_p is None:
             return None, tf.nn.softmax(logits)
         width = logits.shape[-1]
@@ -139,7 +140,7 @@ class Sampling(SearchMethod):
 
 
 def uniform(source: Any, samples: int, length: int, seed: int | None) -> Any:
-    """Return numbers from [0, 1), float64 (B * samples, length), that depend on seed, sample and the row's ids only."""
+    """Return numbers (B * samples, length) from [0, 1), float64, that depend only on seed, sample and the row's ids."""
     seed = random.getrandbits(63) if seed is None else seed
     sentences = [row[row != PAD].tolist() for row in source]
     keys = ([seed, sample, *ids] for ids in sentences for sample in range(samples))

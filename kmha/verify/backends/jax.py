@@ -8,13 +8,13 @@ import numpy as np
 
 
 def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.BuiltLayer.run`."""
+    """Return the outputs, and the gradients of inputs and weights. See `comparing.running.BuiltLayer.run`."""
     variables = [weight.variable for weight in layer.weights]
     frozen = [(variable, variable.value) for variable in layer.layer.non_trainable_variables]
 
     def loss(tensors: Any, values: Any) -> Any:
         state = [*zip(variables, values, strict=True), *frozen]
-        # `stateless_call` would skip what `__call__` does with the masks that tensors carry.
+        # `stateless_call` would skip the masks that tensors carry, which `__call__` handles.
         with keras.StatelessScope(state_mapping=state):
             outputs = layer.call(tensors)
         return layer.loss(outputs, upstream), outputs
@@ -27,7 +27,7 @@ def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], 
 
 
 def in_mode(mode: str, function: Any) -> Any:
-    """Return `function` itself: JAX draws the same numbers compiled or not, and Keras' random state breaks in jit."""
+    """Return `function` itself. JAX draws the same numbers compiled or not, and Keras' random state breaks in jit."""
     return function
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.BuiltLayer.run`."""
+    """Return the outputs, and the gradients of inputs and weights. See `comparing.running.BuiltLayer.run`."""
     variables = [weight.variable.value for weight in layer.weights]
 
     def step(*tensors: Any) -> Any:
@@ -23,11 +23,11 @@ def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], 
 
 
 def in_mode(mode: str, function: Any) -> Any:
-    """Return `function` as it is, traced, or compiled."""
+    """Return `function` unchanged, traced or compiled, depending on `mode`."""
     if mode == "eager":
         return function
     traced = tf.function(function, autograph=False, jit_compile=mode == "xla")
-    # A concrete function keeps TensorFlow from warning about many traces: each case needs its own.
+    # A concrete function keeps TensorFlow from warning about many traces: each case needs its own trace.
     return lambda *tensors: traced.get_concrete_function(*tensors)(*tensors)
 
 

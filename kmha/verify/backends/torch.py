@@ -7,7 +7,7 @@ import torch
 
 
 def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the outputs, and the gradients of inputs and weights; see `comparing.running.BuiltLayer.run`."""
+    """Return the outputs, and the gradients of inputs and weights. See `comparing.running.BuiltLayer.run`."""
     tensors = [torch.tensor(x, requires_grad=True) for x in layer.arrays()]
     outputs = layer.call(tensors)
     loss = layer.loss(outputs, torch.tensor(upstream))
@@ -18,7 +18,7 @@ def run(layer: Any, mode: str, upstream: np.ndarray) -> tuple[list[np.ndarray], 
 
 
 def in_mode(mode: str, function: Any) -> Any:
-    """Return `function` itself: torch has a single mode."""
+    """Return `function` itself, because torch has a single mode."""
     return function
 
 

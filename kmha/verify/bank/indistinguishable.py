@@ -1,9 +1,9 @@
-"""The mistakes that a candidate cannot show apart, because it accepts less than everything.
+"""The mistakes that cannot be told apart in a candidate that does not accept all arguments.
 
-With one head, for example, many mistakes are one function. `SAME` lists such groups, each with its condition and the
-reason. The tests check that the list is complete.
+With one head, for example, many mistakes compute the same function. `SAME` lists such groups, each with a condition
+and a reason. The tests check that the list is complete.
 
-A condition is a list of flags: "cross -core" holds for a whole layer that takes a key of its own. The flags are the
+A condition is a list of flags: "cross -core" is true for a whole layer that takes a separate key. The flags are the
 fields of `kmha.verify.diagnosing.trials.Accepts` and of `Configuration`.
 """
 
@@ -23,11 +23,11 @@ class Configuration:
     """The arguments and results of a candidate, and the seed of its trials.
 
     Attributes:
-        seed: Seed of sizes, weights and inputs.
-        accepts: What the candidate can be called with.
-        core: Whether it has no weights. It then has one head, unless it accepts an axis of heads.
-        scores: Whether it returns its scores.
-        use_bias: Whether its projections have biases.
+        seed: Seed of the weights and inputs.
+        accepts: Arguments that the candidate takes.
+        core: Whether the candidate has no weights. It then has one head, unless it accepts an axis of heads.
+        scores: Whether the candidate returns its scores.
+        use_bias: Whether the projections have biases.
     """
 
     seed: int
@@ -37,19 +37,19 @@ class Configuration:
     use_bias: bool = True
 
     def draw(self, rng: np.random.Generator) -> list[Trial]:
-        """Return the trials. `rng` draws the sizes."""
+        """Return the trials of the candidate. `rng` draws the sizes."""
         sizes = trials.draw_sizes(rng, self.accepts, self.use_bias)
         return trials.draw(self.seed, self.accepts, sizes, core=self.core)
 
 
 @dataclasses.dataclass(frozen=True)
 class Same:
-    """Mistakes that are one function under a condition.
+    """Mistakes that compute the same function under a condition.
 
     Attributes:
         ids: Ids of the mistakes.
-        when: Flags, all of which must hold.
-        why: Reason, as one clause.
+        when: Flags, all of which must be true.
+        why: Reason why the mistakes compute the same function, as one clause.
     """
 
     ids: tuple[str, ...]
@@ -113,7 +113,7 @@ SAME = (
 
 
 def holds(condition: str, configuration: Configuration) -> bool:
-    """Return whether all flags of a condition hold.
+    """Return whether all flags of a condition are true.
 
     >>> holds("mask -core", Configuration(0, Accepts()))
     True
@@ -128,14 +128,14 @@ def _flag(flag: str, configuration: Configuration) -> bool:
 
 
 def expected(configuration: Configuration) -> Iterator[tuple[str, ...]]:
-    """Yield the groups of ids that are one function in this configuration."""
+    """Yield the groups of ids of mistakes that compute the same function in this configuration."""
     return (same.ids for same in SAME if holds(same.when, configuration))
 
 
 def expected_in_block(accepts: BlockAccepts) -> list[tuple[str, ...]]:
-    """Return the groups of ids that are one function in a block.
+    """Return the groups of ids of mistakes that compute the same function in a block.
 
-    A block's own mistakes can all be told apart. Those of the attention inside it fall together as they do for
+    A block's own mistakes can all be told apart. The mistakes of the attention inside it form the same groups as in
     attention alone that accepts what the block passes on.
 
     >>> ("scale-all-heads", "scale-features") in expected_in_block(BlockAccepts("encoder"))

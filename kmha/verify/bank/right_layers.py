@@ -1,7 +1,7 @@
-"""Right attention in the ways that people write it, none of which the diagnosis may accuse.
+"""Right attention in all the ways that people write it. The diagnosis may not accuse any of them.
 
-Each way combines a product, a place of the scale, a way to hide and a dtype. They share no code with the chain that
-they are compared with.
+Each way combines a product, a place of the scale, a way to hide and a dtype. The code here shares nothing with the
+chain that it is compared with.
 """
 
 import itertools
@@ -18,9 +18,9 @@ WAYS = tuple(itertools.product(PRODUCTS, SCALES, HIDING, DTYPES))
 
 
 def attention(way: tuple[str, ...]) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-    """Return a function that computes attention in this way.
+    """Return a function that computes attention in the way `way`.
 
-    Its arguments are (query, key, value, weights, mask, use_causal_mask, key_mask), with the shapes of
+    The function takes (query, key, value, weights, mask, use_causal_mask, key_mask), with the shapes of
     `kmha.verify.reference.attention`. The weights are canonical, with all heads.
     """
     product, scale, hiding, dtype = way
@@ -70,7 +70,7 @@ def _logits(q: np.ndarray, k: np.ndarray, product: str) -> np.ndarray:
 
 
 def _hidden(shape: tuple[int, ...], mask: Any, use_causal_mask: bool, key_mask: Any) -> np.ndarray:
-    """Return (B, 1, T, S), True where t may not attend to s."""
+    """Return a mask (B, 1, T, S), True where t may not attend to s."""
     batch, _, rows, columns = shape
     hidden = np.zeros((batch, 1, rows, columns), bool)
     if mask is not None:
@@ -83,7 +83,7 @@ def _hidden(shape: tuple[int, ...], mask: Any, use_causal_mask: bool, key_mask: 
 
 
 def _softmax(logits: np.ndarray, hidden: np.ndarray, hiding: str) -> np.ndarray:
-    """Return the softmax over the keys. A row with nothing to attend to may give any finite numbers."""
+    """Return the softmax over the keys. A row with nothing to attend to may become any finite numbers."""
     if hiding == "-1e9 added":
         logits = logits - hidden * np.asarray(1e9, logits.dtype)
     elif hiding == "-1e9 in place":

@@ -1,7 +1,7 @@
-"""Measure how many mistakes of the bank the diagnosis names, alone and in pairs, and how many right layers it accuses.
+"""Measure how many mistakes of the bank the diagnosis names, single and in pairs, and how many right layers it accuses.
 
-Each mistake is made on purpose in the reference's chain, and the diagnosis sees only the numbers. Mistakes that are one
-function in a configuration (`indistinguishable.py`) are counted apart: each comes back together with the others.
+Each mistake is made on purpose in the reference's chain, and the diagnosis sees only the numbers. Mistakes that compute
+the same function in a configuration (`indistinguishable.py`) are counted separately: the diagnosis names all of them.
 """
 
 import dataclasses
@@ -22,13 +22,13 @@ from kmha.verify.mistakes import Mistake
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """Number of candidates whose mistake was named.
+    """The number of candidates whose mistake was named.
 
     Attributes:
-        named: Candidates whose mistake was named, and no other.
-        of: Candidates, without those in `listed`.
+        named: Number of candidates for which exactly their mistake was named.
+        of: Number of candidates, without the `listed` candidates.
         missed: Mistakes that were not named, each with what was named instead.
-        listed: Candidates whose mistake came back only together with mistakes that are the same function there.
+        listed: Number of candidates for which other mistakes that compute the same function were named as well.
     """
 
     named: int
@@ -42,14 +42,14 @@ class Tally:
 
 
 def total(tallies: Sequence[Tally]) -> Tally:
-    """Return the sum of several tallies."""
+    """Return one tally that adds up several tallies."""
     missed = tuple(name for tally in tallies for name in tally.missed)
     named, of, listed = (sum(getattr(tally, name) for tally in tallies) for name in ("named", "of", "listed"))
     return Tally(named, of, missed, listed)
 
 
 def random_configuration(seed: int) -> Configuration:
-    """Return a random configuration.
+    """Draw the configuration of a random candidate.
 
     >>> random_configuration(1) == random_configuration(1)
     True
@@ -63,7 +63,7 @@ def random_configuration(seed: int) -> Configuration:
 
 
 def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
-    """Draw what dropout keeps, or would keep, in a trial."""
+    """Return the trial with a random draw of the scores that dropout keeps, or would keep in training."""
     if not trial.rate:
         return trial
     heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
@@ -72,7 +72,7 @@ def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
 
 
 def simulate(drawn: Sequence[Trial], mistakes: Sequence[Mistake], rng: np.random.Generator) -> list[TrialResult]:
-    """Return the answers of a candidate that makes these mistakes, with its own draws of dropout."""
+    """Return the answers of a simulated candidate that makes these mistakes and draws its own dropout."""
     return [TrialResult(trial, _answer(trial, mistakes, rng)) for trial in drawn]
 
 
@@ -86,14 +86,14 @@ def _answer(trial: Trial, mistakes: Sequence[Mistake], rng: np.random.Generator)
 
 
 def own_mistakes(chain: str) -> list[Mistake]:
-    """Return the mistakes of a chain. For a block, leave out those of the attention inside it."""
+    """Return the mistakes of a chain. For a block, leave out the mistakes of the attention inside it."""
     return [one for one in matching.mistakes_of(chain) if chain == "attention" or "attention" not in one.chains()]
 
 
 def singles(seed: int, chain: str = "attention", progress: Callable[[str], None] = lambda _: None) -> Tally:
-    """Diagnose a random candidate for every single mistake of a chain.
+    """Tally the diagnoses of a random candidate that makes each single mistake of a chain in turn.
 
-    Mistakes that cannot be made, or change nothing, in what the candidate accepts are left out.
+    A mistake is left out if it cannot be made, or changes nothing, with the arguments that the candidate takes.
     """
     rng = np.random.default_rng(seed)
     drawn, same = _draw(chain, seed)
@@ -114,7 +114,7 @@ def singles(seed: int, chain: str = "attention", progress: Callable[[str], None]
 
 
 def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
-    """Return the trials of a random candidate of a chain, and the mistakes that are the same function for it."""
+    """Return the trials of a random candidate of a chain, and the groups of mistakes that are one function for it."""
     if chain != "attention":
         accepts = BlockAccepts(chain)
         return block_trials.draw_block(seed, accepts), expected_in_block(accepts)
@@ -123,14 +123,14 @@ def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
 
 
 def _mistaken_for(results: Sequence[TrialResult], mistake: Mistake, chain: str) -> list[str]:
-    """Return the other mistakes that explain the answers too, or that nothing does."""
+    """Return the ids of the other mistakes that explain the answers, or say that nothing explains them."""
     if not matching.explains(results, [mistake]):
         return ["not found"]
     return [one.id for one in matching.mistakes_of(chain) if one is not mistake and matching.explains(results, [one])]
 
 
 def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: None) -> Tally:
-    """Diagnose random pairs of attention's mistakes that can be made together and do not hide each other."""
+    """Tally the diagnoses of random pairs of attention mistakes that are possible together and both visible."""
     rng = np.random.default_rng(seed)
     bank = matching.mistakes_of("attention")
     named, missed, of = 0, [], 0
@@ -151,13 +151,13 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
 
 
 def _need_two(results: Sequence[TrialResult]) -> bool:
-    """Return whether no single mistake, nor the right computation, explains the answers."""
+    """Return whether neither a single mistake nor the right computation explains the answers."""
     singles = ([mistake] for mistake in matching.mistakes_of("attention"))
     return not any(matching.explains(results, mistakes) for mistakes in ((), *singles))
 
 
 def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Tally:
-    """Diagnose right layers, written in every usual way, in random configurations."""
+    """Tally the diagnoses of right layers, written in every usual way, in random configurations."""
     named, missed = 0, []
     for number in range(count):
         way = right_layers.WAYS[number % len(right_layers.WAYS)]

@@ -1,14 +1,14 @@
 """Scaled dot-product and multi-head attention as a chain of named steps, in NumPy (Vaswani et al. 2017, section 3.2).
 
-Each step is a line of its own, so that one can be changed while the rest stays as it is. The steps run in this order:
+Each step is a separate function, so that a mistake can change one step alone. The steps run in this order:
 
 | step | equation | result |
 | --- | --- | --- |
-| `inputs` | x^Q, x^K and x^V | by role ("query", "key", "value"): (B, P, I) |
-| `weights` | | kernels and biases by their canonical names |
-| `projected` | x W, with a kernel (H, I, O) for each role | by role: (B, P, H, O) |
-| `biased` | x W + b | by role: (B, P, H, O) |
-| `heads` | q, k and v: the same, with the heads before the positions | by role: (B, H, P, O) |
+| `inputs` | x^Q, x^K and x^V | (B, P, I) for each role ("query", "key", "value") |
+| `weights` | | kernels and biases, keyed by their canonical names |
+| `projected` | x W, with a kernel (H, I, O) for each role | (B, P, H, O) for each role |
+| `biased` | x W + b | (B, P, H, O) for each role |
+| `heads` | q, k and v: `biased`, with the heads before the positions | (B, H, P, O) for each role |
 | `scale` | 1/√O | a number |
 | `logits` | q · k | (B, H, T, S) |
 | `scaled` | q · k / √O | (B, H, T, S) |
@@ -24,9 +24,9 @@ Each step is a line of its own, so that one can be changed while the rest stays 
 | `untouched` | | whether the inputs are still as they were |
 
 P stands for T in the query, and for S in key and value. A trial (one call of a layer) without weights is scaled
-dot-product attention alone, called the *core*. Its inputs are (B, H, P, O), and its output is `mixed`.
+dot-product attention alone, called the *core*. A core's inputs are (B, H, P, O), and its output is `mixed`.
 
-A *change* to a step is a function `change(state, right)`. `state` has the results so far, and `right` is the original
+A *change* of a step is a function `change(state, right)`. `state` has the results so far, and `right` is the original
 step, which the change may call.
 """
 
@@ -45,27 +45,27 @@ Change = Callable[[State, Step], Any]
 
 
 class ImpossibleError(ValueError):
-    """A mistake is impossible with these sizes: the code that makes it would raise."""
+    """A mistake is impossible with these sizes, because code that makes the mistake would raise an error."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """One call: its inputs, weights and masks.
+    """One call of a layer, with its inputs, weights and masks.
 
     Attributes:
         name: Name of the trial, such as "cross, padding".
         query, key, value: Inputs (B, P, I), or (B, H, P, O) without weights.
-        weights: Weights by their canonical names; empty for scaled dot-product attention alone.
-        mask: Boolean (B, T, S), True where t may attend to s, or `None`.
+        weights: Weights, keyed by their canonical names. Empty for scaled dot-product attention alone.
+        mask: Boolean mask (B, T, S), True where t may attend to s, or `None`.
         causal: Whether t may attend only to s ≤ t.
-        key_mask, query_mask: Boolean (B, S) and (B, T), False at padding, or `None`. Attention ignores the second;
-            it serves to find layers that use it wrongly.
-        training, rate, kept: Dropout; `kept`, (B, H, T, S), holds its factors of the scores.
+        key_mask, query_mask: Boolean padding masks (B, S) and (B, T), False at padding, or `None`. Attention ignores
+            `query_mask`, which serves to find layers that use it wrongly.
+        training, rate, kept: Dropout. `kept` (B, H, T, S) contains the factors that dropout multiplies the scores by.
         dtype: Dtype that the candidate computes in.
-        fill: Number that replaces hidden logits, or is `added` to them. It matters where a mistake leaves a softmax
+        fill: Number that replaces hidden logits, or is `added` to them. It matters if a mistake leaves a softmax
             nothing but hidden logits.
-        chain: Name of the chain, one of `CHAINS`.
-        more: Further settings of other chains.
+        chain: Name of the chain to run, a key of `CHAINS`.
+        more: Further settings, which other chains use.
     """
 
     name: str
@@ -96,14 +96,14 @@ class Trial:
         return self.mask is not None or self.causal or self.key_mask is not None
 
     def with_inputs(self, of: Callable[[np.ndarray], np.ndarray], **changes: Any) -> "Trial":
-        """Return a trial with `of` applied to each input and with other changes; inputs that are one array stay one."""
+        """Return a trial with `of` applied to each input, and with `changes`. Inputs that share an array still do."""
         arrays = {id(array): array for array in (self.query, self.key, self.value)}
         made = {key: of(array) for key, array in arrays.items()}
         inputs: dict[str, Any] = {role: made[id(getattr(self, role))] for role in ROLES}
         return dataclasses.replace(self, **inputs, **changes)
 
     def allowed(self) -> np.ndarray:
-        """Return where t may attend to s: boolean (B, T, S)."""
+        """Return a boolean mask (B, T, S), True where t may attend to s."""
         batch, rows, columns = self.query.shape[0], self.query.shape[-2], self.key.shape[-2]
         allowed = np.ones((batch, rows, columns), bool)
         if self.mask is not None:
@@ -115,23 +115,23 @@ class Trial:
         return allowed
 
     def empty_rows(self) -> np.ndarray:
-        """Return which rows are padding or have nothing to attend to: boolean (B, T)."""
+        """Return a boolean mask (B, T), True for rows that are padding or have nothing to attend to."""
         empty = np.logical_not(self.allowed().any(axis=-1))
         return empty if self.query_mask is None else empty | ~self.query_mask
 
 
 def allowed_with(state: State, **masks: Any) -> np.ndarray:
-    """Return the right mask of a trial with other masks: `mask`, `causal` or `key_mask`."""
+    """Return the original `allowed` of a trial in which `mask`, `causal` or `key_mask` is replaced."""
     return dataclasses.replace(state["trial"], **masks).allowed()[:, None]
 
 
 def allowed_without(state: State, *names: str) -> np.ndarray:
-    """Return the right mask of a trial without some of its masks."""
+    """Return the original `allowed` of a trial from which some masks are removed."""
     return allowed_with(state, **{name: False if name == "causal" else None for name in names})
 
 
 def causal(rows: int, columns: int) -> np.ndarray:
-    """Return a boolean (T, S), True where s ≤ t.
+    """Return a boolean mask (T, S), True where s ≤ t.
 
     >>> causal(2, 3).astype(int)
     array([[1, 0, 0],
@@ -149,7 +149,7 @@ def softmax(logits: np.ndarray, axis: Any = -1) -> np.ndarray:
 
 
 def project(array: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """Return x W_h for every position and head, BPI,HIO->BPHO."""
+    """Return x W_h for every position and head: (B, P, I), (H, I, O) → (B, P, H, O)."""
     if array.shape[-1] != kernel.shape[1]:
         raise ImpossibleError(f"the input has {array.shape[-1]} features, the kernel {kernel.shape[1]}")
     heads, features, size = kernel.shape
@@ -164,7 +164,7 @@ def _projected(state: State) -> dict[str, np.ndarray]:
 
 
 def _allowed(state: State) -> np.ndarray:
-    # Without masks, keep an array that fits any number of positions: a mistake may change it.
+    # Without masks, keep an array that broadcasts to any number of positions, because a mistake may change the number.
     return state["trial"].allowed()[:, None] if state["trial"].masked else np.ones((1, 1, 1, 1), bool)
 
 
@@ -191,7 +191,7 @@ def _merged(state: State) -> np.ndarray:
 
 
 def matmul(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the product, or raise `ImpossibleError` if the shapes do not fit."""
+    """Return the product, or raise `ImpossibleError` if the shapes do not match."""
     if left.shape[-1] != right.shape[-2]:
         raise ImpossibleError(f"the shapes {left.shape} and {right.shape} have no product")
     return left @ right
@@ -220,16 +220,17 @@ ATTENTION: dict[str, Step] = {
     "untouched": lambda state: True,
 }
 
-# The chains by name; `blocks` and `embedding` add theirs.
+# The chains by name. `blocks` and `embedding` add their own.
 CHAINS: dict[str, dict[str, Step]] = {"attention": ATTENTION}
 
 
 def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
-    """Run a trial's chain with changes, and return the results of all steps by name.
+    """Run a trial's chain with changes, and return the results of all steps, keyed by step name.
 
     Args:
-        trial: The call.
-        changes: Changes by step name. Where two change one step, the earlier one is the later one's right step.
+        trial: Call to compute.
+        changes: Changes, keyed by step name. If two changes apply to one step, the later change receives the step as
+            the earlier change left it.
 
     Raises:
         ImpossibleError: The changed steps cannot be computed with these sizes.
@@ -247,7 +248,7 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
 
 
 def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping[str, Change]]) -> State:
-    """Run `steps` in order, and put each result into `state`."""
+    """Run `steps` in order with `changes`, and put each step's result into `state`."""
     with np.errstate(all="ignore"):  # mistakes produce infinities and NaN
         for name, right in steps.items():
             step = right
@@ -258,7 +259,7 @@ def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping
                 state[name] = step(state)
             except ImpossibleError:
                 raise
-            except (ValueError, IndexError, np.exceptions.AxisError) as error:  # the shapes do not fit
+            except (ValueError, IndexError, np.exceptions.AxisError) as error:  # the shapes do not match
                 raise ImpossibleError(str(error)) from None
     return state
 

@@ -1,10 +1,10 @@
 """Encoder and decoder layers as chains of named steps, around the attention of `kmha.verify.chains.attention`.
 
-Names with a 2 are steps of decoders only. E are the block's features.
+Steps with a 2 in their name exist in decoders only. E is the number of the block's features.
 
 | step | result |
 | --- | --- |
-| `block_weights` | the weights by their canonical names |
+| `block_weights` | the weights, keyed by their canonical names |
 | `norm_place` | "after" (post-norm: norm(x + sublayer(x))) or "before" (pre-norm: x + sublayer(norm(x))) |
 | `norm_axes`, `epsilon` | the axes and the epsilon of the normalizations |
 | `centre`, `variance`, `deviation`, `affine` | the functions that make up `normalize` |
@@ -16,34 +16,34 @@ Names with a 2 are steps of decoders only. E are the block's features.
 | `input1` | the first attention's input: x, or norm1(x) in pre-norm |
 | `call1` | the first attention's call: a `Trial` with `input1` as query, key and value |
 | `inside1` | the results of that attention's own chain |
-| `attention1`, `scores1` | its output (B, T, E) and the scores that it returns |
+| `attention1`, `scores1` | the first attention's output (B, T, E) and the scores that it returns |
 | `residual1` | x + `attention1` |
 | `after1` | block 1's output: norm1(`residual1`), or `residual1` in pre-norm |
 | `query2`, `memory2` | the second attention's query, and its key and value |
 | `call2`, `inside2`, `attention2`, `scores2`, `residual2`, `after2` | as for the first attention |
 | `last_input` | the feed-forward network's input |
-| `inner`, `activated`, `feed_forward` | its first layer, the activation, and its second layer |
+| `inner`, `activated`, `feed_forward` | the network's first layer, its activation, and its second layer |
 | `last_residual`, `after_last` | as for the attentions |
 | `finished` | the block's output, which is also stored under "output" |
 | `untouched` | whether the inputs are still as they were |
 
 Both attentions run with the same changes as the block, as in code where both call the same function. A change of
-`inside1` or `inside2` affects one of them alone. Block and attention share no step name except `untouched`.
+`inside1` or `inside2` affects one attention alone. Block and attention share no step name except `untouched`.
 
-A trial gives x as `query`, and gives a decoder the encoder's output (B, S, E) as `key` and `value`. In an encoder,
+A trial passes x as `query`, and passes the encoder's output (B, S, D) to a decoder as `key` and `value`. In an encoder,
 `key_mask` is the padding of x. In a decoder, `key_mask` is the padding of the encoder's output, which the second
-attention hides, and `query_mask` is the padding of x, which the first one hides. `causal` is for self-attention.
-`more` may hold "norm_first", "epsilon" and "activation".
+attention hides, and `query_mask` is the padding of x, which the first attention hides. `causal` is for self-attention.
+`more` may contain "norm_first", "epsilon" and "activation".
 
-The weights, where F is the width of the feed-forward network and D that of the encoder's output:
+The weights, where F is the width of the feed-forward network and D is the width of the encoder's output:
 
 | name | shape |
 | --- | --- |
-| mha/… of an encoder, mha1/…, mha2/… of a decoder | as in an attention: …/query/kernel (H, E, O), … |
+| mha/… of an encoder, mha1/…, mha2/… of a decoder | as in an attention layer: …/query/kernel (H, E, O), … |
 | mha2/key/kernel, mha2/value/kernel | (H, D, O) |
 | ffn/dense1/kernel, ffn/dense1/bias | (E, F), (F,) |
 | ffn/dense2/kernel, ffn/dense2/bias | (F, E), (E,) |
-| layernorm1/gamma, layernorm1/beta, layernorm2/…, layernorm3/… | (E,); the last is the feed-forward network's |
+| layernorm1/gamma, layernorm1/beta, layernorm2/…, layernorm3/… | (E,), the last for the feed-forward network |
 """
 
 import math
@@ -69,7 +69,7 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def weights_of(weights: Mapping[str, np.ndarray], layer: str) -> dict[str, np.ndarray]:
-    """Return the weights of one sublayer, by their names in it.
+    """Return the weights of one sublayer, keyed by their names without the sublayer's prefix.
 
     >>> sorted(weights_of({"mha/query/kernel": 1, "layernorm1/beta": 2}, "mha"))
     ['query/kernel']
@@ -107,7 +107,7 @@ NORM: dict[str, Step] = {
 
 
 def _sublayer(residual: str, after: str, x: str, output: str, norm: str) -> dict[str, Step]:
-    """Return the two steps after a sublayer: the residual connection, and in post-norm the normalization."""
+    """Return the two steps after a sublayer: the residual connection, and the normalization in post-norm."""
 
     def add(state: State) -> np.ndarray:
         place = state["norm_place"]
@@ -122,7 +122,7 @@ def _sublayer(residual: str, after: str, x: str, output: str, norm: str) -> dict
 
 
 def _before(x: str, norm: str) -> Step:
-    """Return the step that makes a sublayer's input."""
+    """Return the step that makes a sublayer's input: x, or the normalized x in pre-norm."""
     return lambda state: state[norm](state[x]) if state["norm_place"] in ("before", "both", "replaced") else state[x]
 
 
@@ -163,7 +163,7 @@ def dense(state: State, x: np.ndarray, layer: str) -> np.ndarray:
 
 
 def _finished(last: str) -> Step:
-    """Return the last step, which stores "output" itself: the attention's changes of "output" must not apply here."""
+    """Return the last step. It stores "output" itself, because changes of the attention's "output" must not apply."""
 
     def step(state: State) -> np.ndarray:
         state["output"] = state[last]

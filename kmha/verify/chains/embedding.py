@@ -1,4 +1,4 @@
-"""Token ids to vectors with positions, as a chain of named steps (Vaswani et al. 2017, sections 3.4 and 3.5).
+"""The embedding of token ids with positions, as a chain of named steps (Vaswani et al. 2017, sections 3.4 and 3.5).
 
 | step | result |
 | --- | --- |
@@ -11,13 +11,13 @@
 | `base` | 10000 |
 | `exponents` | 2i / d, the same for features 2i and 2i + 1, (d,) |
 | `angles` | position / base^exponent, (T, d) |
-| `encoded` | sines of the angles at even features, cosines at odd ones, (T, d) |
+| `encoded` | sines of the angles at even features, cosines at odd features, (T, d) |
 | `added` | `embedded` + `encoded` |
-| `finished` | the same, which is also stored under "output" |
+| `finished` | `added`, which is also stored under "output" |
 | `untouched` | whether the inputs are still as they were |
 
-A trial gives the ids in `more["ids"]` and the id of padding in `more["pad_id"]`. Its `query` only has the output's
-shape. The only weight is "embedding/embeddings", (V, d).
+A trial has the ids in `more["ids"]` and the id of padding in `more["pad_id"]`. Only the shape of its `query` matters,
+which is the output's shape. The only weight is "embedding/embeddings", (V, d).
 """
 
 import math
@@ -28,13 +28,13 @@ from kmha.verify.chains.attention import CHAINS, State, Step
 
 
 def interleaved(angles: np.ndarray) -> np.ndarray:
-    """Return the sines of the even features' angles and the cosines of the odd ones'."""
+    """Return the sines of the even features' angles and the cosines of the odd features' angles, interleaved."""
     even = np.arange(angles.shape[-1]) % 2 == 0
     return np.where(even, np.sin(angles), np.cos(angles))
 
 
 def _finished(state: State) -> np.ndarray:
-    """Store "output" itself, as a block does: the attention's changes of "output" must not apply here."""
+    """Store "output" itself, as a block does, because changes of the attention's "output" must not apply here."""
     state["output"] = state["added"]
     return state["added"]
 

@@ -1,1 +1,1 @@
-"""The parts of `kmha.verify.compare`: cases, their expected results, the run in each mode and the report."""
+"""The parts of `kmha.verify.compare`: the cases, their expected results, the runs in each mode and the report."""

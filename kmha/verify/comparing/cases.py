@@ -1,4 +1,4 @@
-"""The cases of a comparison. A `Case` is a layer's arguments and a call of it, with all shapes and masks.
+"""The cases of a comparison. A `Case` is a layer's arguments and one call of the layer, with all shapes and masks.
 
 The sizes in a random case are pairwise different, so that a layer that swaps two axes cannot pass.
 """
@@ -13,7 +13,7 @@ import numpy as np
 SMALL = (2, 3, 5, 7)  # positions, heads and batch: the reference loops over all of them
 WIDE = (6, 8, 9, 10, 11, 12, 13, 14)  # features and head sizes
 FURTHER = 4  # a second axis of positions, for inputs of higher rank
-# Head sizes whose scale 1/√O is exact in float32: the built-in rounds its scale to float32 even in float64.
+# Head sizes whose scale 1/√O is exact in float32, because the built-in rounds its scale to float32 even in float64.
 EXACT = (4, 16)
 MASK_SHAPES = ("TS", "BTS", "1TS", "B1TS", "BHTS", "BHT1", "B11S")
 MASK_SHAPES_BETWEEN = ("TS", "BTS", "BXTS", "1XTS", "BXHTS", "BX1TS", "B1HT1")
@@ -22,27 +22,27 @@ PADDINGS = ("query_mask", "value_mask", "key_mask")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One case of a comparison. The defaults are the plainest layer, and a failing case is shrunk towards them.
+    """One case of a comparison. The defaults give the plainest layer, and failing cases are shrunk towards them.
 
     Attributes:
-        seed: Seed of weights, inputs, masks and dropout.
-        dtype: Dtype or dtype policy.
+        seed: Seed of the weights, inputs, masks and dropout.
+        dtype: Dtype or dtype policy of the layer.
         batch: Batch size (B).
         rows: Query positions (T), or the query's sizes along the attention axes.
         columns: Key positions (S), or the key's sizes along the attention axes.
-        between: Size X of an axis that query and key share and do not attend along; 0 for none.
-        axis: Position of the attention axis if there is such an axis: 1 or 2.
+        between: Size X of an axis that query and key share and do not attend along, or 0 if there is no such axis.
+        axis: Position of the attention axis (1 or 2) if `between` is not 0.
         negative: Whether `attention_axes` counts from the end.
-        widths: Features (I) of query, value and key; 0 for a key that is not passed.
+        widths: Features (I) of query, value and key. A key with 0 features is not passed.
         heads: Number of heads (H).
         key_dim: Head size (O) of query and key.
-        value_dim: Head size of the value; `None` for `key_dim`.
-        output_shape: Output features (E), one size or several.
-        mask: Axes of `attention_mask`, such as "BTS" or "BXHTS", with 1 for an axis of size one; "" for none.
-        paddings: Names of the padding masks, with "+" if the tensor carries it: ("+query_mask", "value_mask").
+        value_dim: Head size of the value. `None` means `key_dim`.
+        output_shape: Output features (E), as one size or several sizes.
+        mask: Axes of `attention_mask`, such as "BTS" or "BXHTS", with 1 for an axis of size one. "" means no mask.
+        paddings: Names of the padding masks, such as ("+query_mask", "value_mask"). A tensor carries a mask with "+".
         empty: Whether the attention mask leaves a row with nothing to attend to.
-        self_attention: Whether the query is passed as the value too. The value then has its sizes.
-        path: How our layer computes attention on TensorFlow, such as "blocked:2"; "" lets it choose.
+        self_attention: Whether the query is passed as the value too. The value then has the query's sizes.
+        path: How kmha's layer computes attention on TensorFlow, such as "blocked:2". "" lets the layer choose.
     """
 
     seed: int = 0
@@ -90,7 +90,7 @@ class Case:
         return 2 + len(self.rows) + bool(self.between)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments, without those at their defaults."""
+        """Return the constructor's arguments that differ from their defaults."""
         names = ("num_heads", "value_dim", "output_shape", "use_bias", "use_gate", "dropout", "sliding_window")
         values = {**dataclasses.asdict(self), "num_heads": self.heads}
         changed = {name: values[name] for name in names if values[name] != _DEFAULTS.get(name)}
@@ -100,20 +100,20 @@ class Case:
         return {**given, "seed": self.seed} if self.dropout else given
 
     def call_flags(self) -> dict[str, bool]:
-        """Return the call's arguments that are not tensors, without those at their defaults."""
+        """Return the call's arguments that are not tensors and differ from their defaults."""
         flags = {"training": self.training, "use_causal_mask": self.use_causal_mask}
         flags["return_attention_scores"] = self.return_scores
         return {name: value for name, value in flags.items() if value}
 
     def shape(self, positions: tuple[int, ...], *width: int) -> tuple[int, ...]:
-        """Return (B, positions, I), with the axis X in its place."""
+        """Return the shape (B, positions, I), with the axis X inserted if the case has one."""
         middle = list(positions)
         if self.between:
             middle.insert(2 - self.axis, self.between)
         return (self.batch, *middle, *width)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Return query, value and key, where they differ, as float64 arrays rounded to the compute dtype."""
+        """Return query, and value and key if passed separately, as float64 arrays rounded to the compute dtype."""
         rng = np.random.default_rng(self.seed)
         shapes = {"query": (self.rows, self.widths[0])}
         if not self.self_attention:
@@ -143,7 +143,7 @@ class Case:
         }
 
     def masks(self) -> dict[str, np.ndarray]:
-        """Return the masks by the argument's name, with "+" before those that the tensors carry."""
+        """Return the masks, keyed by argument. The name of a mask that a tensor carries begins with "+"."""
         rng = np.random.default_rng(self.seed + 2)
         masks = {}
         for name in self.paddings:
@@ -155,7 +155,7 @@ class Case:
         return masks
 
     def upstream(self) -> np.ndarray:
-        """Return what the output is multiplied by before the sum whose gradient is compared."""
+        """Return the array U in Σ output · U, the sum whose gradients are compared."""
         output = self.output_shape or (self.widths[0],)
         return self.rounded(np.random.default_rng(self.seed + 3).normal(size=self.shape(self.rows, *output)))
 
@@ -166,7 +166,7 @@ class Case:
 
     def _attention_mask(self, rng: np.random.Generator) -> np.ndarray:
         sizes = {"B": (self.batch,), "X": (self.between,), "H": (self.heads,), "T": self.rows, "S": self.columns}
-        front = ("BX" if self.between else "B") + "H"  # as in Keras: missing axes come just before the attention axes
+        front = ("BX" if self.between else "B") + "H"  # as in Keras, missing axes come just before the attention axes
         axes = front[: len(self.mask) - 2] + "TS"
         shape: tuple[int, ...] = ()
         for letter, axis in zip(self.mask, axes, strict=True):
@@ -181,7 +181,7 @@ class Case:
 
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Case) if field.name != "heads"}
 
-# The dtypes of a run: most cases in the widest, where rounding cannot hide a wrong term, and some in these.
+# Most cases of a run have the widest dtype, where rounding cannot hide a wrong term. Some have one of these dtypes.
 OTHER_DTYPES = {3: "float32", 5: "mixed_float16", 7: "mixed_bfloat16"}
 
 
@@ -191,10 +191,10 @@ def dtype_of(index: int, widest: str) -> str:
 
 
 def draw_case(seed: int, index: int, dtype: str = "float64") -> Case:
-    """Draw case number `index` of the run with `seed`: the same seed gives the same cases."""
+    """Draw case number `index` of the run with `seed`. The same seed gives the same cases."""
     rng = np.random.default_rng((seed, index))
     small, wide = [int(n) for n in rng.permutation(SMALL)], [int(n) for n in rng.permutation(WIDE)]
-    if rng.random() < 0.15:  # seldom let B, H, T or S be 1: with one key, every layer has the same scores
+    if rng.random() < 0.15:  # seldom let B, H, T or S be 1, because with one key, every layer has the same scores
         small[rng.integers(4)] = 1
     shape = _shape(rng, small)
     key = wide.pop() if rng.random() < 0.5 else 0
@@ -220,14 +220,14 @@ def draw_case(seed: int, index: int, dtype: str = "float64") -> Case:
         self_attention=not key and bool(rng.random() < 0.4),
         **shape,
     )
-    # Blocks of two or three queries. XLA draws dropout in an order of its own, for which no mask is known.
+    # Draw blocks of two or three queries. XLA draws dropout in its own order, for which no mask is known.
     possible = not drawn.return_scores and not (drawn.dropout and drawn.training)
     blocks = rng.random() < 0.4 and possible
     return dataclasses.replace(drawn, path=f"blocked:{rng.integers(2, 4)}") if blocks else drawn
 
 
 def _shape(rng: np.random.Generator, small: list[int]) -> dict[str, Any]:
-    """Return the positions: along one axis, along one of two, or along two."""
+    """Draw the positions: a single axis, two axes of which one is attended along, or two axes to attend along."""
     rows, columns = (small[2],), (small[3],)
     if rng.random() < 0.7:
         return {"rows": rows, "columns": columns}
@@ -238,7 +238,7 @@ def _shape(rng: np.random.Generator, small: list[int]) -> dict[str, Any]:
 
 
 def _key_dim(rng: np.random.Generator, dtype: str, wide: list[int], is_taken: bool) -> int:
-    """Return any head size, or in float64 one whose scale is exact in the built-in."""
+    """Draw a head size. In float64, the built-in's scale is exact for this head size."""
     exact = [size for size in EXACT if not (is_taken and size == FURTHER)]
     return int(rng.choice(exact)) if dtype == "float64" else wide.pop()
 

@@ -33,17 +33,17 @@ def compare(
 ) -> Report:
     """Run a layer, the built-in layer and the float64 reference on the same cases, forward and backward.
 
-    Each case is a random configuration with its own shapes, masks and weights (`kmha.verify.comparing.cases`). It runs
-    eagerly and traced, and every tenth case is compiled by XLA too. Ctrl-C ends the run early, and the report covers
-    the cases that are done.
+    Each case is a random configuration with its own shapes, masks and weights (`kmha.verify.comparing.cases`). Layers
+    run eagerly and traced, and are compiled by XLA too in every tenth case. Ctrl-C ends the run early, and the report
+    then covers the cases that are done.
 
     Args:
-        layer_class: Keras layer class with the built-in layer's constructor and call arguments. Its weights must have
-            the built-in's order, with kernels (I, H, O) or (H, I, O).
+        layer_class: Keras layer class with the built-in layer's constructor and call arguments. The layer's weights
+            must have the built-in's order, with kernels (I, H, O) or (H, I, O).
         cases: Number of random cases, or the cases themselves.
         seed: Seed of the random cases.
-        dtype: Dtype or dtype policy of all cases. `None` takes float64 (float32 on torch) for most cases, and other
-            dtypes for some.
+        dtype: Dtype or dtype policy of all cases. `None` selects float64 (float32 on torch) for most cases, and other
+            dtypes for the rest.
         xla: Whether to compile every case by XLA.
         progress: Function called after each case with the number of cases done and the total.
 
@@ -51,7 +51,7 @@ def compare(
         A report with a row for each feature, and the smallest failing case if there is one.
 
     Raises:
-        ValueError: There are no cases, `layer_class` is not a class, or the dtype is unknown or not available.
+        ValueError: `cases` is empty, `layer_class` is not a class, or the dtype is unknown or not available.
     """
     if not isinstance(layer_class, type):
         raise ValueError(
@@ -79,7 +79,7 @@ def compare(
 
 
 def check_dtype(dtype: str | None) -> None:
-    """Raise a ValueError if nothing can be compared in `dtype` on Keras' backend."""
+    """Raise a `ValueError` if `dtype` is unknown or cannot be compared on Keras' backend."""
     if dtype is not None and dtype.removeprefix("mixed_") not in tolerance.RELATIVE:
         known = ", ".join(tolerance.RELATIVE)
         raise ValueError(f"dtype must be one of {known}, or mixed_ and a half type. Received: {dtype!r}.")
@@ -89,23 +89,23 @@ def check_dtype(dtype: str | None) -> None:
 
 
 def modes(index: int, xla: bool) -> tuple[str, ...]:
-    """Return the modes for case number `index`."""
+    """Return the modes to run case number `index` in."""
     available = MODES[keras.backend.backend()]
     return available if xla or index % 10 == 0 else tuple(mode for mode in available if mode != "xla")
 
 
 def run(layer_class: Any, case: Case, mode: str = "eager") -> dict[str, np.ndarray]:
-    """Run one layer on one case; return "output", "scores" if asked for, and gradients ("d query", "d key/kernel")."""
+    """Run one case. Return "output", "scores" if the case returns them, and gradients ("d query", "d key/kernel")."""
     return BuiltLayer(layer_class, case).run(mode, case.upstream())
 
 
 def expect(case: Case, mode: str = "eager") -> dict[str, np.ndarray]:
-    """Return what `run` should give, computed by the reference."""
+    """Return the results that `run` should give, computed by the reference."""
     return expected.compute(case, expected.kept_by_dropout(case, mode)).results
 
 
 def _shrink_failure(layer_class: Any, report: Report) -> None:
-    """Put the smallest case that fails like the first failure into the report; at first, that is its own case."""
+    """Shrink the case of the first failure, and put it into the report, which has the original case until then."""
     first = report.failures[0]
     report.smallest, report.smallest_failures = first.case, [first]
 
@@ -142,7 +142,7 @@ def _measurements(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Itera
         if not gap:
             rows = wanted.attending if fused else np.ones_like(wanted.attending)
             found += _differences(case, mode, "built-in", ours, _run(theirs_built, mode, wanted.upstream), rows)
-        elif not all(one.agrees for one in found):  # then it may do what the built-in does
+        elif not all(one.agrees for one in found):  # then the layer may share the built-in's fault
             same = list(_differences(case, mode, "built-in", ours, _run(theirs_built, mode, wanted.upstream)))
             if all(one.agrees for one in same):
                 found = [dataclasses.replace(one, explained=gap) for one in same]
@@ -150,7 +150,7 @@ def _measurements(layer_class: Any, case: Case, modes: tuple[str, ...]) -> Itera
 
 
 def _wrong_metadata(layer: BuiltLayer) -> Iterator[Measurement]:
-    """Yield what the layer reports wrongly about its output; `_run` reports a call that fails."""
+    """Yield a measurement for each wrong report about the output's dtype, shape or mask. `_run` finds failing calls."""
     with contextlib.suppress(Exception):
         for name, (is_so, should_be) in layer.metadata().items():
             if is_so != should_be:
@@ -163,7 +163,7 @@ class NotBuilt(str):
 
 
 def _built(layer_class: Any, case: Case) -> BuiltLayer | str:
-    """Return the layer, or its error's text: the layer is untrusted, so any error is a finding."""
+    """Build the layer, or return the error's text. The layer is untrusted, so any error is a finding."""
     try:
         return BuiltLayer(layer_class, case)
     except WeightsDoNotFit as error:
@@ -173,7 +173,7 @@ def _built(layer_class: Any, case: Case) -> BuiltLayer | str:
 
 
 def _run(layer: BuiltLayer | str, mode: str, upstream: np.ndarray) -> Results | str:
-    """Return the layer's results, or its error's text."""
+    """Return the layer's results, or the error's text."""
     if isinstance(layer, str):
         return layer
     try:
@@ -185,9 +185,9 @@ def _run(layer: BuiltLayer | str, mode: str, upstream: np.ndarray) -> Results | 
 def _differences(
     case: Case, mode: str, against: str, ours: Results | str, theirs: Results | str, rows: Any = None
 ) -> Iterator[Measurement]:
-    """Yield one measurement per result; gradients are relative to the largest of them all, because some are zero."""
+    """Yield one measurement per result. Some gradients are zero, so all are relative to the largest gradient."""
     if isinstance(ours, str) or isinstance(theirs, str):
-        # Failing in the same way is agreement too. The messages differ in the layer's name.
+        # Two layers that fail in the same way agree too. Their messages differ in the layer's name.
         same = difflib.SequenceMatcher(None, str(ours), str(theirs)).ratio() > 0.8
         off = 0.0 if same else math.inf
         said = str(ours) if isinstance(ours, str) else f"the other raised {theirs}"
@@ -210,12 +210,12 @@ def _differences(
 
 
 def builtin_is_fused(case: Case) -> bool:
-    """Return whether the built-in takes its fused path, where a row with nothing to attend to is not zero."""
+    """Return whether the built-in takes its fused path, in which a row with nothing to attend to is not zero."""
     return not case.dropout and not case.return_scores and case.rank == 3
 
 
 def builtin_gap(case: Case) -> str | None:
-    """Return the known fault of the built-in that rules out a comparison in this case, if there is one."""
+    """Return the known fault of the built-in that rules out a comparison in this case, or `None`."""
     odd_axes = len(case.rows) > 1 or (case.between and case.axis == 2)
     if odd_axes and (case.use_causal_mask or case.sliding_window is not None):
         return "causal mask along the attention axes"
@@ -238,6 +238,6 @@ def builtin_gap(case: Case) -> str | None:
 
 
 def _same_rank_as_padding(case: Case) -> bool:
-    """Return whether the mask has the rank of a padding mask: the built-in aligns masks on their last axes."""
+    """Return whether the mask has the rank of a padding mask. The built-in combines masks of other ranks wrongly."""
     front = case.mask[:-2]  # the axes before the positions
     return front in ("", "B", "1") if not case.between else front in ("", "BX", "1X")

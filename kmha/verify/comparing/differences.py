@@ -1,7 +1,7 @@
-"""Demonstrations of where the built-in layer is wrong or surprising, and where `kmha` differs on purpose.
+"""Demonstrations of cases in which the built-in is wrong or surprising, and in which `kmha` differs on purpose.
 
-The README lists them under "Where kmha differs", and `tests/verify/comparing/test_differences.py` tests each one. A
-function's docstring is its title in the table of `kmha compare`.
+The README lists the demonstrations under "Where kmha differs", and `tests/verify/comparing/test_differences.py` tests
+them. A function's docstring is the demonstration's title in the table of `kmha compare`.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ BUILTIN = keras.layers.MultiHeadAttention
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One demonstration, and its results with the built-in and with `kmha`."""
+    """One demonstration, with the result of the built-in and the result of `kmha`."""
 
     tried: str
     builtin: str
@@ -31,12 +31,12 @@ class Difference:
 
 
 def demonstrate() -> Iterator[Difference]:
-    """Run every demonstration. With Keras 3.15.1 the results are those in the README."""
+    """Run every demonstration. With Keras 3.15.1, the results are as listed in the README."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for show in _ALL:
             if show is flash_attention and keras.backend.backend() != "tensorflow":
-                continue  # there a fused kernel depends on the device
+                continue  # the result of a fused kernel depends on the device
             tried = " ".join((show.__doc__ or "").split()).rstrip(".")
             yield Difference(tried, _outcome(show, BUILTIN), _outcome(show, MultiHeadAttention))
 
@@ -193,7 +193,7 @@ def _array(x: Any) -> np.ndarray:
 
 
 def _outcome(show: Callable[[Any], str], layer_class: Any) -> str:
-    """Return the result, or the first sentence of the error."""
+    """Return the result of `show`, or the first sentence of the error."""
     try:
         return show(layer_class)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The expected results of a case: all axes are folded into (B, T), as the reference takes them, and unfolded."""
+"""The expected results of a case. Inputs are folded to the reference's axes (B, T), and results are unfolded."""
 
 import dataclasses
 
@@ -11,12 +11,12 @@ from kmha.verify.comparing.cases import Case
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """The reference's results, in the shapes of the layer's.
+    """The reference's results, in the shapes of the layer's results.
 
     Attributes:
-        results: Arrays by name: "output", "scores", and the gradients as "d query", "d query/kernel" and so on.
-        upstream: The factor in Σ output · upstream, whose gradients these are.
-        attending: Boolean, the output's axes without the features: whether all heads have something to attend to.
+        results: Arrays, keyed by name: "output", "scores", and gradients as "d query", "d query/kernel" and so on.
+        upstream: The factor in Σ output · upstream, the sum whose gradients are in `results`.
+        attending: Boolean mask of the output's positions, True where all heads have something to attend to.
     """
 
     results: dict[str, np.ndarray]
@@ -25,12 +25,12 @@ class Expected:
 
 
 def compute(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool = False) -> Expected:
-    """Compute the expected results of a case.
+    """Compute the expected results of a case with the reference.
 
     Args:
-        case: The case.
-        kept: Factors by which dropout multiplies the scores, in the shape of the layer's scores.
-        spare_empty_rows: Whether the gradients' sum leaves out rows with nothing to attend to.
+        case: Case to compute.
+        kept: Dropout factors of the scores, in the shape of the layer's scores, or `None` for no dropout.
+        spare_empty_rows: Whether Σ output · upstream leaves out rows with nothing to attend to.
     """
     inputs, weights, upstream = case.inputs(), case.weights(), case.upstream()
     allowed = _allowed(case)
@@ -62,7 +62,7 @@ def compute(case: Case, kept: np.ndarray | None = None, spare_empty_rows: bool =
 
 
 def scores_shape(case: Case) -> tuple[int, ...]:
-    """Return (B, X, H, T, S), without X if the case has no such axis."""
+    """Return the scores' shape (B, X, H, T, S), without X if the case has no such axis."""
     return (*_batch(case), case.heads, *case.rows, *case.columns)
 
 
@@ -84,13 +84,13 @@ def _fold(case: Case, x: np.ndarray, features: tuple[int, ...]) -> np.ndarray:
 
 
 def _unfold(case: Case, x: np.ndarray, positions: tuple[int, ...]) -> np.ndarray:
-    """Invert `_fold` for an array (B', T, …)."""
+    """Unfold an array (B', T, …), which is the inverse of `_fold`."""
     x = x.reshape(*_batch(case), *positions, *x.shape[2:])
     return np.swapaxes(x, 1, 2) if case.between and case.axis == 1 else x
 
 
 def _allowed(case: Case) -> np.ndarray:
-    """Return where t may attend to s under all masks of a case: (B', H, T, S)."""
+    """Return a mask (B', H, T, S), True where t may attend to s under all masks of a case."""
     rows, columns = int(np.prod(case.rows)), int(np.prod(case.columns))
     batch = int(np.prod(_batch(case)))
     allowed = np.ones((batch, case.heads, rows, columns), bool)
@@ -121,7 +121,7 @@ def _broadcast(case: Case, mask: np.ndarray) -> np.ndarray:
 
 
 def kept_by_dropout(case: Case, mode: str) -> np.ndarray | None:
-    """Return Keras' dropout factors at the case's seed and in this mode, or `None` where nothing is dropped."""
+    """Return Keras' dropout factors for the case's seed in this mode, or `None` if nothing is dropped."""
     if not (case.dropout and case.training):
         return None
     layer = keras.layers.Dropout(case.dropout, seed=case.seed, dtype=case.dtype)

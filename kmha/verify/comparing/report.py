@@ -1,4 +1,4 @@
-"""The results of a comparison: a row for each feature, the failures, and code that shows the smallest one."""
+"""The results of a comparison: a row for each feature, the failures, and code that shows the smallest failing case."""
 
 import dataclasses
 import math
@@ -15,14 +15,14 @@ class Measurement:
     """The difference of one result in one mode from the built-in layer or the reference.
 
     Attributes:
-        case: The case.
+        case: Case that was run.
         mode: "eager", "graph" or "xla".
         against: "built-in" or "reference".
         result: "output", "scores", "d query" for the query's gradient, and so on.
         absolute: Largest absolute difference.
-        relative: The same, relative to the largest element.
-        said: Text of an error, or another fault; "" if there is none.
-        explained: Name of the built-in's known fault that the layer shares, if that explains the difference.
+        relative: Largest absolute difference divided by the largest element.
+        said: Text of an error or of another fault, or "" if there is no fault.
+        explained: Name of a known fault of the built-in that the layer shares, if this fault explains the difference.
     """
 
     case: Case
@@ -41,15 +41,15 @@ class Measurement:
 
 @dataclasses.dataclass
 class FeatureRow:
-    """All cases with one feature.
+    """A row of the table, which summarizes all cases with one feature.
 
     Attributes:
         feature: One of `FEATURES`, a dtype, or `AS_THE_BUILTIN`.
-        tolerance: Largest relative difference that agrees.
-        cases: Number of cases.
+        tolerance: Largest relative difference that counts as agreement.
+        cases: Number of cases with the feature.
         raised: Number of cases in which the layer raised an error.
         absolute: Largest absolute difference from the built-in and from the reference.
-        relative: Largest relative difference from each.
+        relative: Largest relative difference from the built-in and from the reference.
     """
 
     feature: str
@@ -68,16 +68,16 @@ class FeatureRow:
         self.raised += any(found.result == "all" for found in measurements)
         for found in measurements:
             if found.result == "all" and found.agrees:
-                continue  # both raised, so nothing was computed
+                continue  # both layers raised an error, so nothing was computed
             self.absolute[found.against] = max(self.absolute.get(found.against, 0.0), found.absolute)
             self.relative[found.against] = max(self.relative.get(found.against, 0.0), found.relative)
 
 
 @dataclasses.dataclass
 class Report:
-    """The whole comparison; `agrees` is its verdict.
+    """The results of a whole comparison. `agrees` is the verdict.
 
-    The rows of features hold the cases in `dtype`. Cases in another dtype have a row for that dtype.
+    A feature's row counts the cases in `dtype` alone. Cases in another dtype are counted in the row of that dtype.
     """
 
     layer: str
@@ -113,7 +113,7 @@ class Report:
         return sorted(self.rows.values(), key=lambda row: order.index(row.feature.removeprefix("mixed_")))
 
     def code(self) -> str:
-        """Return code that shows the smallest failing case, ready to paste; "" if nothing failed."""
+        """Return code that shows the smallest failing case, ready to paste, or "" if nothing failed."""
         if self.smallest is None:
             return ""
         module, _, name = self.layer.rpartition(".")
@@ -137,7 +137,7 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers and strings for JSON, with `None` for an infinite difference."""
+        """Return the whole report as numbers and strings for JSON, with `None` for an infinite difference."""
         fields = ("layer", "backend", "seed", "dtype", "cases", "agrees", "interrupted")
         return {
             **{name: getattr(self, name) for name in fields},
@@ -172,7 +172,7 @@ FEATURES = (
 
 
 def features(case: Case, modes: set[str]) -> list[str]:
-    """Return the `FEATURES` that a case has; "plain" if it has no other."""
+    """Return the `FEATURES` that a case has, or "plain" alone if the case has no other feature."""
     carried = any(name.startswith("+") for name in case.paddings)
     present = {
         "self-attention": case.self_attention,
@@ -205,7 +205,7 @@ def _call(case: Case) -> str:
 
 
 def _finite(values: Any) -> Any:
-    """Replace infinities by `None`, because JSON has none."""
+    """Replace infinities by `None`, because JSON has no infinity."""
     if isinstance(values, dict):
         return {name: _finite(value) for name, value in values.items()}
     return None if isinstance(values, float) and not math.isfinite(values) else values

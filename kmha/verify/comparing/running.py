@@ -16,19 +16,19 @@ from kmha.verify.comparing.cases import Case
 # The modes of each backend. JAX compiles with XLA whenever it compiles, and torch is not traced.
 MODES = {"tensorflow": ("eager", "graph", "xla"), "jax": ("eager", "graph"), "torch": ("eager",)}
 
-# The widest dtype of each backend: on torch, Keras promotes float64 to float32 and multiplies in that.
+# The widest dtype of each backend. On torch, Keras casts float64 to float32 before it multiplies.
 WIDEST = {"tensorflow": "float64", "jax": "float64", "torch": "float32"}
 
 Results = dict[str, np.ndarray]
 
 
 class WeightsDoNotFit(ValueError):
-    """The weights of a layer fit neither layout, so none could be copied into it."""
+    """The weights of a layer match neither layout, so no weights could be copied into the layer."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Weight:
-    """A variable of the layer and the name of its canonical weight; `exchanged` if its kernel is (I, H, O)."""
+    """A variable of the layer and the name of its canonical weight. A kernel (I, H, O) is `exchanged`."""
 
     name: str
     variable: Any
@@ -39,7 +39,7 @@ class Weight:
 
 
 class BuiltLayer:
-    """A layer that was built for a case and has the case's weights."""
+    """A layer that was built for a case and that has the case's weights."""
 
     def __init__(self, layer_class: Any, case: Case) -> None:
         self.case = case
@@ -53,11 +53,11 @@ class BuiltLayer:
         self._start = [keras.ops.convert_to_numpy(variable).copy() for variable in self._random]
 
     def run(self, mode: str, upstream: np.ndarray) -> Results:
-        """Return output, scores if asked for, and gradients of Σ output · upstream, named as in `Expected`.
+        """Return the output, the scores if the case returns them, and the gradients of Σ output · upstream.
 
         Args:
             mode: One of the backend's `MODES`.
-            upstream: Factor of the output, in its shape.
+            upstream: Factor of the output, with the output's shape.
         """
         for variable, start in zip(self._random, self._start, strict=True):
             variable.assign(start)
@@ -72,7 +72,7 @@ class BuiltLayer:
         return results
 
     def metadata(self) -> dict[str, tuple[str, str]]:
-        """Return what the layer reports about its output (dtypes, symbolic shape, mask), and the right values."""
+        """Return what the layer reports about its output (dtypes, symbolic shape, mask), with the correct values."""
         for variable, start in zip(self._random, self._start, strict=True):
             variable.assign(start)
         output = self.call([keras.ops.convert_to_tensor(array) for array in self.arrays()])[0]
@@ -91,11 +91,11 @@ class BuiltLayer:
         return found
 
     def arrays(self) -> list[np.ndarray]:
-        """Return the inputs in float64 for a float64 case, and in float32 for all others: the layer rounds them."""
+        """Return the inputs, in float64 for a float64 case, else in float32. The layer rounds them further."""
         return [self._as_float(array) for array in self.inputs.values()]
 
     def call(self, tensors: Any) -> tuple[Any, ...]:
-        """Call the layer on tensors in the order of the inputs, and return a tuple."""
+        """Call the layer on tensors in the order of `Case.inputs`, and return the outputs as a tuple."""
         named = dict(zip(self.inputs, tensors, strict=True))
         if self.case.self_attention:
             named["value"] = named["query"]
@@ -127,11 +127,11 @@ def _carrying(x: Any, mask: Any) -> Any:
 
 
 def _matched(layer: Any, weights: dict[str, np.ndarray]) -> list[Weight]:
-    """Copy `weights` into the layer's variables, in whichever of the two layouts it has."""
+    """Copy `weights` into the layer's variables, in whichever of the two layouts the layer has."""
     shapes = [tuple(variable.shape) for variable in layer.weights]
     builtin = keras_layout.to_builtin(weights)
     layouts = {False: weights, True: {name: builtin[name] for name in weights}}
-    if isinstance(layer, keras.layers.MultiHeadAttention):  # when H = I, the shapes would fit both layouts
+    if isinstance(layer, keras.layers.MultiHeadAttention):  # when H = I, the shapes would match both layouts
         del layouts[False]
     for exchanged, arrays in layouts.items():
         if shapes == [array.shape for array in arrays.values()]:

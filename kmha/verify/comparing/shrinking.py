@@ -1,4 +1,4 @@
-"""Shrink a failing case: make it as small as possible while it still fails."""
+"""Shrink a failing case, which means making the case as small as possible while it still fails."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from kmha.verify.comparing.cases import Case
 
-# The sizes to try, smallest first. Those of the default case stay pairwise different.
+# The sizes to try, smallest first. The sizes of the default case stay pairwise different.
 _SIZES: dict[str, tuple[Any, ...]] = {
     "batch": (1, 2),
     "heads": (1, 2),
@@ -19,10 +19,10 @@ _SIZES: dict[str, tuple[Any, ...]] = {
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 200) -> Case:
-    """Return the smallest failing case that changing one field at a time finds.
+    """Return the smallest failing case that can be found by changing one field at a time.
 
     Args:
-        case: A failing case.
+        case: Failing case to start from.
         fails: Function that returns whether a case fails.
         attempts: Maximum number of cases to try.
 
@@ -31,7 +31,7 @@ def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 200) -> Ca
     """
     while attempts > 0:
         for smaller in _smaller(case):
-            # With H = I, the shapes would not tell the kernels' layout.
+            # With H = I, the shapes would not show the kernels' layout.
             if smaller == case or smaller.heads in smaller.widths:
                 continue
             attempts -= 1
@@ -67,7 +67,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def _shorter(case: Case) -> Iterator[Case]:
-    """Yield cases with fewer positions, and the same number of axes for query and key."""
+    """Yield cases with fewer positions, in which query and key have the same number of axes."""
     if len(case.rows) > 1:
         yield dataclasses.replace(case, rows=case.rows[:1], columns=case.columns[:1])
     for name in ("rows", "columns"):
@@ -81,5 +81,5 @@ def _with(case: Case, name: str, value: Any) -> Case:
 
 
 def _volume(size: Any) -> int:
-    """Return the sum of all numbers in a size, to order sizes by."""
+    """Return the sum of all numbers in a size, by which sizes are sorted."""
     return sum(size) if isinstance(size, tuple) else int(size or 0)

@@ -1,12 +1,12 @@
-"""Run a candidate, compare its numbers with those of every known mistake, and report the diagnosis.
+"""Run a candidate, compare its numbers with the numbers of every known mistake, and report the diagnosis.
 
 | step | modules |
 | --- | --- |
 | the entry point | `diagnosis` |
 | the candidate: a function, a layer or a block | `candidate`, `function_candidate`, `layer_candidate`, `block_candidate`, `layer_adapters` |
-| its calling convention, found by trying | `naming`, `calling`, `conventions`, `convention_search`, `frameworks` |
-| its weights | `weights` |
+| the candidate's calling convention, found by trying | `naming`, `calling`, `conventions`, `convention_search`, `frameworks` |
+| the candidate's weights | `weights` |
 | the calls that tell mistakes apart | `trials`, `block_trials` |
-| the distance from right and from mistakes | `matching` |
-| what is reported | `report`, `unknown_mistakes`, `reproduction` |
+| the distances from the right results and from those of mistakes | `matching` |
+| the report | `report`, `unknown_mistakes`, `reproduction` |
 """  # noqa: E501 - a table

@@ -1,8 +1,8 @@
 """An encoder layer, decoder layer or embedding as a candidate: a Keras or torch class, instantiated for each trial.
 
-Its variables are assigned to sublayers by shape and attribute name. A variable with an axis of F features belongs to
-the feed-forward network. Vectors of E in a sublayer called norm or ln belong to a normalization. The rest is attention;
-the second attention is that over the encoder's output.
+The block's variables are assigned to sublayers by shape and attribute name. A variable with an axis of F features
+belongs to the feed-forward network. Vectors of E numbers in a sublayer called norm or ln belong to a normalization. All
+other variables belong to attention. The second attention attends to the encoder's output.
 """
 
 import dataclasses
@@ -23,16 +23,16 @@ from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, lette
 from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.weights import Slot, UnknownWeightsError, Variable, arrangements, listed, write_weights
 
-PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # shape of padding by shape of mask
+PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 
 
 class BlockCandidate(LayerCandidate):
-    """An encoder layer, decoder layer or embedding."""
+    """An encoder layer, decoder layer or embedding as a candidate."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         super().__init__(thing, name, given, meaning)
         self.chain = chain_of(self.constructor_roles, self.roles)
-        if self.chain == "decoder":  # it has masks for two attentions
+        if self.chain == "decoder":  # a decoder has masks for two attentions
             self.roles = roles_of(self.call_parameters)
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
@@ -60,7 +60,7 @@ class BlockCandidate(LayerCandidate):
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 
     def _epsilon(self, trial: Trial) -> float:
-        """Return the right epsilon: what the constructor is given, or the framework's own if it takes none."""
+        """Return the right epsilon: the constructor's argument, or the framework's default if there is no argument."""
         usual: float = trial.more["epsilon"]
         stated = values_by_role(self.given).get("epsilon")
         if isinstance(stated, int | float):
@@ -70,12 +70,12 @@ class BlockCandidate(LayerCandidate):
         try:
             with quietly():
                 found = self.adapter.epsilons(self.make(trial)[0])
-        except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return usual
         return self.adapter.epsilon if found == {self.adapter.epsilon} else usual
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
-        """Yield a few small sizes."""
+        """Yield a few small sizes, for the smallest failing case."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
             yield BlockSizes(batch, rows, rows + 1, heads, size, heads * size, 3, heads * size, 5)
 
@@ -117,7 +117,7 @@ class BlockCandidate(LayerCandidate):
         return arguments
 
     def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
-        """Return the masks of self-attention and of padding, in the shape that is being tried."""
+        """Return the self-attention mask and the padding mask, in the shapes that are being tried."""
         rows = trial.query.shape[1]
         square = np.ones((len(trial.query), rows, rows), bool)
         if trial.causal and "causal" not in self.roles:
@@ -162,7 +162,7 @@ class BlockCandidate(LayerCandidate):
         return layer, slots
 
     def _parts(self, layer: Any, trial: Trial) -> dict[str, Any]:
-        """Return the slots of each sublayer, by the prefix of its canonical weights."""
+        """Return the slots of each sublayer, keyed by the prefix of the sublayer's canonical weights."""
         variables = self.adapter.variables(layer)
         if self.chain == "embedding":
             shape = trial.weights["embedding/embeddings"].shape
@@ -182,7 +182,7 @@ class BlockCandidate(LayerCandidate):
 
 
 def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
-    """Return the block that a class is, by the names of its arguments; "attention" if it is none.
+    """Return the kind of block that a class is, judged by its argument names, or "attention" if it is not a block.
 
     >>> chain_of({"inner": "dff", "heads": "num_heads"}, {"self": "x", "memory": "enc_output"})
     'decoder'
@@ -194,28 +194,28 @@ def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class PlainSlot:
-    """A variable that is one whole canonical array, or its transpose."""
+    """A variable that contains one whole canonical array, or the transpose of the array."""
 
     variable: Variable
     name: str
     transposed: bool = False
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Set the variable."""
+        """Set the variable from canonical weights."""
         array = weights[self.name]
         self.variable.assign(array.T if self.transposed else array)
 
 
 def attentions(chain: str) -> tuple[str, ...]:
-    """Return the prefixes of the canonical weights of the attentions."""
+    """Return the prefixes of the canonical weights of a chain's attentions."""
     return {"encoder": ("mha",), "decoder": ("mha1", "mha2"), "embedding": ()}[chain]
 
 
 def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str, Any]:
-    """Group the variables by the prefix of their canonical weights: attentions, "ffn", and normalizations.
+    """Group the variables of attentions, "ffn" and normalizations by the prefix of their canonical weights.
 
     Raises:
-        UnknownWeightsError: A sublayer has too few or too many variables. The message lists the weights.
+        UnknownWeightsError: A sublayer has too few or too many variables.
     """
     width, inner = trial.weights["ffn/dense1/kernel"].shape
     norms: dict[str, list[Variable]] = {}
@@ -238,7 +238,7 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
         )
     found: dict[str, Any] = dict(zip(attentions(chain), blocks, strict=True))
     found["ffn"] = list(forward.items())
-    found |= {prefix: [] for prefix in names}  # a single normalization has the weights of the first
+    found |= {prefix: [] for prefix in names}  # a single normalization gets the weights of the first normalization
     for prefix, pair in zip(names, norms.values(), strict=False):
         by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
         called = {"gamma": ("gamma", "weight"), "beta": ("beta", "bias")}
@@ -247,7 +247,7 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
 
 
 def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variable]:
-    """Return two kernels with F features on one side, and the biases beside them."""
+    """Return the two kernels with an axis of F features, and the biases that belong to them."""
     found: dict[str, Variable] = {}
     kernels = [variable for variable in variables if len(variable.shape) == 2 and inner in variable.shape]
     for number, kernel in enumerate(kernels[:2], 1):
@@ -260,7 +260,7 @@ def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variab
 
 
 def _by_attribute(variables: Sequence[Variable], count: int) -> list[list[Variable]] | None:
-    """Group the variables into `count` attentions, by the attribute of the block that holds them."""
+    """Group the variables into `count` attentions, according to the attributes of the block that lead to them."""
     groups: dict[str, list[Variable]] = {}
     for variable in variables:
         groups.setdefault(variable.path.split(".")[0], []).append(variable)

@@ -1,6 +1,6 @@
 """The calls that a diagnosis of an encoder layer, decoder layer or embedding makes.
 
-`kmha.verify.diagnosing.trials` explains what such calls are for.
+`kmha.verify.diagnosing.trials` explains the purpose of such calls.
 """
 
 import dataclasses
@@ -15,25 +15,25 @@ from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import trials
 
 EPSILON = blocks.EPSILON
-# Factors of inputs that make variances near 1e-6 and near 1e-12, where an epsilon shows.
+# Factors that scale the inputs to variances near 1e-6 and near 1e-12, where a wrong epsilon shows.
 TINY, TINIEST = 1e-3, 1e-6
 MEAN = 5.0  # mean of the inputs in one trial, where a mean that is not subtracted shows
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockAccepts:
-    """The arguments that a block takes, and its settings.
+    """The arguments that a block takes, and the block's settings.
 
     Attributes:
-        chain: "encoder", "decoder" or "embedding".
-        mask: Whether it takes a padding mask of the encoder's input. False means no masks at all.
+        chain: Kind of block: "encoder", "decoder" or "embedding".
+        mask: Whether the block takes a padding mask of the encoder's input. False means no masks at all.
         causal: Whether self-attention takes a look-ahead mask.
         query_padding: Whether a decoder's look-ahead mask may hide the target's padding too.
         equal: Whether a decoder only allows T = S.
-        memory: Whether the encoder's output may have features of its own. Otherwise it has as many as x.
-        norm_first: Whether it normalizes before each sublayer.
-        epsilon: Epsilon of its normalizations.
-        activation: Activation of its feed-forward network.
+        memory: Whether the encoder's output may have another number of features than x.
+        norm_first: Whether the block normalizes before each sublayer.
+        epsilon: Epsilon of the normalizations.
+        activation: Activation of the feed-forward network.
         pad_id: Token id of padding.
     """
 
@@ -55,7 +55,7 @@ class BlockAccepts:
 
 @dataclasses.dataclass(frozen=True)
 class BlockSizes:
-    """B, T, S, H, O, E, the hidden features of the feed-forward network, D of the encoder's output, and V."""
+    """B, T, S, H, O, E, the feed-forward network's hidden features, the encoder's output features (D), and V."""
 
     batch: int
     rows: int
@@ -75,10 +75,10 @@ class BlockSizes:
 
 
 def draw_block_sizes(rng: np.random.Generator, accepts: BlockAccepts = BlockAccepts()) -> BlockSizes:
-    """Draw pairwise different sizes, except that E = H·O, as in the paper, and D may be E.
+    """Draw random sizes that are pairwise different, except that E = H·O, as in the paper, and D may be E.
 
-    Sizes for which two mistakes are the same are left out: O = H² and H = O², where √H is √(O/H) or O; and E = 10,
-    where positions with the base 100,000 are those with E - 2 instead of E.
+    Sizes are left out if they make two mistakes the same. If O = H² or H = O², √H is the same as √(O/H) or O. If
+    E = 10, positions with the base 100,000 are the same as positions with E - 2 instead of E.
 
     >>> str(draw_block_sizes(np.random.default_rng(0)))
     'B=4, T=9, S=5, H=6, O=2, E=12, 13 hidden features'
@@ -92,7 +92,7 @@ def draw_block_sizes(rng: np.random.Generator, accepts: BlockAccepts = BlockAcce
 
 
 def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) -> dict[str, np.ndarray]:
-    """Draw weights by the canonical names in `kmha.verify.chains.blocks`, with no gain near 1 and no bias near 0."""
+    """Draw weights with the canonical names in `kmha.verify.chains.blocks`, with no gain near 1 and no bias near 0."""
     if chain == "embedding":
         return {"embedding/embeddings": rng.normal(size=(sizes.vocabulary, sizes.width))}
     weights: dict[str, np.ndarray] = {}
@@ -115,10 +115,10 @@ def draw_block(
     """Draw all trials for a block or an embedding.
 
     Args:
-        seed: Seed of sizes, weights and inputs.
-        accepts: What the candidate takes.
-        sizes: Sizes of the trials. By default they are drawn.
-        weights: Canonical weights that the candidate holds. By default they are drawn for each trial.
+        seed: Seed of the sizes, weights and inputs.
+        accepts: Arguments that the candidate takes, and its settings.
+        sizes: Sizes of the trials. By default, sizes are drawn at random.
+        weights: Canonical weights that the candidate has. By default, weights are drawn at random for each trial.
 
     >>> [trial.name for trial in draw_block(0, BlockAccepts(mask=False, causal=False))]
     ['plain', 'large mean', 'variance near 1e-06', 'variance near 1e-12']
@@ -132,7 +132,7 @@ def draw_block(
 
 @dataclasses.dataclass
 class _BlockTrials:
-    """The trials of blocks and embeddings. `held` are the weights of all of them, or `None` to draw them."""
+    """The trials of blocks and embeddings. `held` are the weights of all trials, or `None` to draw weights."""
 
     rng: np.random.Generator
     accepts: BlockAccepts
@@ -171,7 +171,7 @@ class _BlockTrials:
                 yield self.padded(f"look-ahead and both paddings{ending}", rows, columns, target=True, causal=True)
 
     def with_batch(self, batch: int) -> "_BlockTrials":
-        """Return the same with another batch size, because some masks without an axis only fit then."""
+        """Return these trials with another batch size, because some masks that lack an axis broadcast only then."""
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, batch=batch))
 
     def make(self, name: str, rows: int, columns: int, **options: Any) -> Trial:
@@ -187,7 +187,7 @@ class _BlockTrials:
         return draw_block_weights(self.rng, self.sizes, self.accepts.chain)
 
     def like(self, trial: Trial, query: np.ndarray, key: np.ndarray) -> Trial:
-        """Return the trial with other inputs."""
+        """Return the trial with another query, and with another key as key and value."""
         key = key if self.accepts.chain == "decoder" else query
         return dataclasses.replace(trial, query=query, key=key, value=key)
 
@@ -196,25 +196,25 @@ class _BlockTrials:
         if self.accepts.chain == "encoder":
             return dataclasses.replace(trial, key_mask=self._real(rows))
         masks: dict[str, Any] = {"key_mask": self._real(columns)} if self.accepts.mask else {}
-        if target:  # reversed, so that the two paddings differ if T = S
+        if target:  # reversed, so that the padding of target and encoder differs if T = S
             masks["query_mask"] = self._real(rows)[::-1]
         return dataclasses.replace(trial, **masks)
 
     def _real(self, positions: int) -> np.ndarray:
-        """Return a mask (B, P), False at padding.
+        """Return a padding mask (B, P), False at padding.
 
-        Each item except the last ends with a different number of padded positions.
+        The items end with different numbers of padded positions, and the last item ends without padding.
         """
         real = positions - np.roll(np.arange(self.sizes.batch), -1) % positions
         return np.arange(positions) < real[:, None]
 
     def tiny(self, rows: int, columns: int, factor: float) -> Trial:
-        """Make everything that is normalized have a tiny variance, if the weights can be chosen."""
+        """Make a trial in which every normalized tensor has a tiny variance, if the weights can be chosen."""
         trial = self.make(f"variance near {factor**2:.0e}", rows, columns)
         weights = dict(trial.weights)
         if self.held is None:
             small = ["attention_output/kernel", "attention_output/bias", "dense2/kernel", "dense2/bias"]
-            # With pre-norm nothing is normalized twice, and the following sublayers must show it.
+            # In pre-norm nothing is normalized twice, and the following sublayers must show the tiny variance.
             small += [] if self.accepts.norm_first else ["gamma", "beta"]
             weights = {
                 name: array * factor if name.endswith(tuple(small)) else array for name, array in weights.items()
@@ -223,7 +223,7 @@ class _BlockTrials:
         return self.like(trial, trial.query * factor, trial.key)
 
     def embeddings(self) -> Iterator[Trial]:
-        """Yield trials with ids that repeat, and padding at the end of all items but the last."""
+        """Yield trials with repeated ids, and with padding at the end of all items but the last."""
         sizes, pad = self.sizes, self.accepts.pad_id
         real = [token for token in range(sizes.vocabulary) if token != pad]
         ids = self.rng.choice(real, (sizes.batch, sizes.rows))
@@ -233,7 +233,7 @@ class _BlockTrials:
         yield self.embedding("one id only", np.full((sizes.batch, sizes.columns), real[1]))
         yield self.embedding("one position", ids[:, :1])
         trial = self.embedding("table of zeros", ids)
-        if self.held is None:  # the positions alone
+        if self.held is None:  # with a table of zeros, the output is the positions alone
             weights = {name: np.zeros_like(array) for name, array in trial.weights.items()}
             trial = dataclasses.replace(trial, weights=weights)
         yield trial

@@ -1,4 +1,4 @@
-"""Read a signature, and build the arguments of a call by name."""
+"""Read a candidate's signature, and build the arguments of its call."""
 
 import inspect
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ SIZES = ("heads", "size", "width", "output", "inputs")
 
 
 class CandidateError(ValueError):
-    """A candidate cannot be called. The message says what is missing and how to give it."""
+    """A candidate cannot be called, or an argument that kmha needs is missing or invalid."""
 
 
 def parameters(function: Any, skip: int = 0) -> Parameters:
-    """Return the parameters that can be passed by name or position."""
+    """Return a function's parameters that can be passed by name or position."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -33,9 +33,9 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
 
 
 def constructor(layer_class: type) -> Parameters:
-    """Return the parameters of the constructor.
+    """Return the parameters of a class's constructor.
 
-    If it passes on `**kwargs`, they include those of its parents, up to the framework's classes.
+    If the constructor passes on `**kwargs`, the parameters of its parents are included, up to the framework's classes.
     """
     found: Parameters = {}
     for parent in layer_class.__mro__:
@@ -55,7 +55,7 @@ def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, A
     """Check that every argument without a default is known or given.
 
     Raises:
-        CandidateError: An argument is neither. The message names it.
+        CandidateError: An argument is neither known nor given.
     """
     for name, parameter in found.items():
         if name in known or name in given or parameter.default is not EMPTY:
@@ -70,7 +70,7 @@ def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> Non
     """Check that every given argument exists.
 
     Raises:
-        CandidateError: An argument does not exist. The message names it, and those that exist.
+        CandidateError: A given argument does not exist.
     """
     names = [name for each in found for name in each]
     for name in given:
@@ -79,25 +79,25 @@ def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> Non
 
 
 def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return the roles in an attention layer's call. A look-ahead mask is the mask if there is no other."""
+    """Return the roles of the call's arguments. A look-ahead mask has the role "mask" if there is no other mask."""
     roles = naming.roles_of(found)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
     if roles.get("causal") == "is_causal" and "mask" in roles:
-        del roles["causal"]  # in torch it only hints that the mask is causal
+        del roles["causal"]  # in torch, this argument only hints that the mask is causal
     return roles
 
 
 def values_by_role(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of arguments by role."""
+    """Return the values of given arguments, keyed by role."""
     return {role: value for name, value in names.items() if (role := naming.argument(name)) is not None}
 
 
 def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
-    """Return the given sizes by role.
+    """Return the given arguments that are sizes, keyed by role.
 
     Raises:
-        CandidateError: A value is not a size.
+        CandidateError: A value is not a valid size.
     """
     for name, value in given.items():
         is_size = naming.argument(name) in SIZES and value is not None
@@ -107,7 +107,7 @@ def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
 
 
 def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
-    """Return the input tensors by the names of the candidate's arguments."""
+    """Return the input tensors, keyed by the names of the candidate's arguments."""
     entry = candidate.convention.entry
     arrays: dict[str, Any] = {"query": trial.query, "self": trial.query}
     if candidate.accepts.cross:
@@ -132,7 +132,7 @@ def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> d
 
 
 def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> dict[str, Any]:
-    """Return the masks and flags by the names of the candidate's arguments. A mask without a default may be `None`."""
+    """Return masks and flags, keyed by the names of the candidate's arguments. A required mask may be `None`."""
     parameters_found: Parameters = getattr(candidate, "call_parameters", {})
     arrays = {
         "mask": mask_of(candidate, trial),
@@ -159,13 +159,13 @@ def _default(found: Parameters, name: str) -> Any:
 
 
 def with_copies(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
-    """Return each tensor of a call with a copy, which shows whether the call changes it in place."""
+    """Return each tensor of a call with a copy, which shows whether the call changes the tensor in place."""
     flat = [item for value in arguments.values() for item in (value if isinstance(value, list) else [value])]
     return [(item, frameworks.to_numpy(item).copy()) for item in flat if hasattr(item, "shape")]
 
 
 def mask_of(candidate: Any, trial: Trial) -> np.ndarray | None:
-    """Return the mask of a trial in the form that the candidate takes, without masks that have their own argument."""
+    """Return a trial's mask in the form that the candidate takes, without the masks that have a separate argument."""
     if trial.mask is None:
         return None
     return to_candidate_mask(candidate, MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask)), trial)
@@ -179,7 +179,7 @@ def padding_of(candidate: Any, mask: np.ndarray | None, trial: Trial) -> np.ndar
 
 
 def to_candidate_mask(candidate: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
-    """Convert a mask in which True attends to the meaning and dtype that the candidate takes."""
+    """Convert a mask in which True means *attend* to the meaning and dtype that the candidate takes."""
     if candidate.meaning == "adds":
         least = -3e4 if trial.dtype == "float16" else HIDDEN
         return np.where(mask, 0.0, least)

@@ -1,7 +1,7 @@
-"""The common part of all candidates: the functions of arrays and the layers that are diagnosed.
+"""The base class of all candidates. A candidate is a function of arrays, or a layer, that is diagnosed.
 
-A candidate's *convention* (`kmha.verify.diagnosing.conventions`) is everything that its signature does not show: the
-shape of its mask, the order of weights without names, the dtype that a helper casts to.
+A candidate's *convention* (`kmha.verify.diagnosing.conventions`) is everything that the signature does not show, such
+as the shape of the mask, the order of weights without names, and the dtype that a helper casts to.
 """
 
 import contextlib
@@ -24,27 +24,27 @@ from kmha.verify.diagnosing.matching import Answer, TrialResult
 from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 from kmha.verify.wording import error_lines
 
-# Trials that are repeated without scores, where a layer may compute in a quicker way.
+# Trials that are repeated without asking for scores, because a layer may then compute in a faster way.
 WITHOUT_SCORES = ("self-attention", "mask", "causal")
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output to swap
-LARGEST, LONGEST = 16, 4  # limits of a smallest case: B·T·S, and each of T and S
+LARGEST, LONGEST = 16, 4  # upper limits of a smallest case, for B·T·S and for each of T and S
 
 
 class Candidate:
-    """A layer or function that can be called with trials.
+    """A layer or function under diagnosis, which can be called with trials.
 
     Attributes:
-        name: Name for messages.
-        source: MODULE:NAME, if known.
-        chain: Chain that it should compute: "attention", or a block's.
-        core: Whether it is scaled dot-product attention alone, without weights.
-        accepts: Arguments that it takes.
-        framework: Framework of the arrays that it takes.
-        weights: Canonical weights that it holds and keeps, or `None` if they are set for each trial.
+        name: Name of the candidate in messages.
+        source: Where the candidate is defined, as MODULE:NAME, if known.
+        chain: Name of the chain that the candidate should compute: "attention" or the name of a block's chain.
+        core: Whether the candidate is scaled dot-product attention alone, without weights.
+        accepts: Arguments that the candidate takes.
+        framework: Framework of the arrays that the candidate takes.
+        weights: Canonical weights that the candidate has and keeps, or `None` if weights are set for each trial.
         meaning: Meaning of True (or 1) in a mask, one of `conventions.MASK_MEANINGS`.
-        call_parameters: Parameters of its call by name.
-        roles: Names of its arguments by role.
-        weights_error: Error from reading its weights, if any.
+        call_parameters: Parameters of the call, keyed by name.
+        roles: Names of the call's arguments, keyed by role.
+        weights_error: Error from reading the weights, if any.
         convention: Calling convention that is being tried, or was found.
     """
 
@@ -62,15 +62,15 @@ class Candidate:
     convention = Convention()
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
-        """Draw sizes that the candidate allows."""
+        """Draw random sizes that the candidate allows."""
         raise NotImplementedError
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
-        """Return all trials."""
+        """Draw all trials, and return them as a list."""
         return list(self.iter_trials(seed, sizes))
 
     def iter_trials(self, seed: int, sizes: Any) -> Iterator[Trial]:
-        """Yield all trials. The first are the plainest; the last take time to draw."""
+        """Draw and yield all trials. The first trials are the plainest, and the last trials take time to draw."""
         if self.chain != "attention":
             yield from self.draw(seed, sizes)
             return
@@ -81,11 +81,11 @@ class Candidate:
                 yield dataclasses.replace(trial, name=f"{trial.name}, without scores", more={"scores": False})
 
     def input_layouts(self) -> list[dict[str, Any]]:
-        """Return the ways to pass the inputs, as changes of the convention, in the order to try them."""
+        """Return the input layouts in the order to try them, each as changes of the convention."""
         return [{"entry": BATCH}]
 
     def use_layout(self, **changes: Any) -> None:
-        """Set one of the input layouts."""
+        """Set an input layout, given as changes of the convention."""
         self.convention = dataclasses.replace(self.convention, **changes)
         entry = self.convention.entry
         self.framework = self.convention.framework or self.framework
@@ -99,7 +99,7 @@ class Candidate:
         self.convention = convention
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
-        """Return the canonical weights that the candidate has, or `None` for all."""
+        """Return the names of the canonical weights that the candidate has, or `None` if it has all."""
         return None
 
     def evaluate(self, trial: Trial) -> TrialResult:
@@ -111,11 +111,11 @@ class Candidate:
 
     @property
     def may_be_causal(self) -> bool:
-        """True for self-attention without a causal flag, which may be causal unasked, as in language models."""
+        """True for self-attention without a causal flag, which may always be causal, as in language models."""
         return not (self.accepts.cross or self.accepts.causal) and self.chain == "attention"
 
     def smaller_sizes(self, sizes: Any) -> Iterator[Any]:
-        """Yield small sizes in increasing order. Weights that the candidate holds stay as they are."""
+        """Yield small sizes in increasing order. They match any weights that the candidate keeps."""
         free = self.weights is None
         heads = (1, 2) if free and sizes.heads > 1 else (sizes.heads,)
         inner = (1, 2) if free else (sizes.size,)
@@ -130,23 +130,23 @@ class Candidate:
                 yield dataclasses.replace(sizes, **changes)
 
     def mask_shapes(self) -> list[str]:
-        """Return the shapes of a mask to try, the likeliest first."""
+        """Return the shapes to try for a mask, the likeliest first."""
         if self.convention.entry == SINGLE:
             return ["T,S", "B,T,S", "B,1,T,S"]
         return ["B,T,S", "T,S"] if self.core and self.convention.entry == BATCH else ["B,1,T,S", "B,T,S", "T,S"]
 
     def padding_shapes(self) -> list[str]:
-        """Return the shapes of a padding mask to try, the likeliest first."""
+        """Return the shapes to try for a padding mask, the likeliest first."""
         if self.convention.entry == SINGLE:
             return ["S", "B,S"]
         return ["B,S", "B,1,S"] if self.core and self.convention.entry == BATCH else ["B,S", "B,1,1,S", "B,1,S"]
 
     def weight_conventions(self) -> list[Any]:
-        """Return all orders and forms of weights to try."""
+        """Return all orders and forms to try for the weights."""
         return [None]
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
-        """Return what the candidate returns for a trial, and its inputs, each with a copy of it."""
+        """Call the candidate with a trial. Return its result, and each input with a copy of the input."""
         raise NotImplementedError
 
     def code(self, trial: Trial) -> list[str]:
@@ -154,7 +154,7 @@ class Candidate:
         raise NotImplementedError
 
     def answer(self, trial: Trial) -> Answer:
-        """Return the candidate's answer to a trial. Its own errors are answers too."""
+        """Return the candidate's answer to a trial. An error that the candidate raises is an answer too."""
         try:
             with quietly():
                 result, inputs = self.call(trial)
@@ -172,7 +172,7 @@ class Candidate:
         return Answer(output, scores, untouched, dtype)
 
     def _restore_axes(self, array: np.ndarray, axes: int) -> np.ndarray:
-        """Restore the axes that the input layout leaves out: the batch, and in a core the heads."""
+        """Restore the axes that the input layout leaves out: the batch axis, and the heads axis of a core."""
         entry = self.convention.entry
         if array.ndim == axes and entry in SWAPPED:
             array = np.swapaxes(array, *SWAPPED[entry])
@@ -181,9 +181,9 @@ class Candidate:
         return array[None] if entry == SINGLE and array.ndim == axes - 1 else array
 
     def _scores_of_heads(self, scores: np.ndarray, trial: Trial) -> np.ndarray | None:
-        """Return the scores as (B, H, T, S), or `None` if they are not those of every head."""
+        """Return the scores as (B, H, T, S), or `None` if they are not the scores of every head."""
         if trial.chain != "attention":
-            return None  # a block returns the scores of its attentions, in an order of its own
+            return None  # a block returns the scores of several attentions, in an unknown order
         heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
         single = self.convention.entry == SINGLE
         if heads == 1 and scores.ndim == 3 - single:
@@ -197,7 +197,7 @@ class Candidate:
         return frameworks.to_tensor(array, self.framework, self.dtype_of(trial))
 
     def dtype_of(self, trial: Trial) -> str:
-        """Return the dtype to compute in: float16 for a float16 trial, else the convention's."""
+        """Return the dtype to compute in, which is float16 for a float16 trial, else the convention's dtype."""
         return trial.dtype if trial.dtype == "float16" else self.convention.dtype
 
 
@@ -210,5 +210,5 @@ def quietly() -> Iterator[None]:
 
 
 def error_line(error: BaseException) -> str:
-    """Return an error in one line."""
+    """Return an error's type and message on one line."""
     return f"{type(error).__name__}: {(error_lines(error) or [''])[0]}"

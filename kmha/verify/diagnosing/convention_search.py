@@ -1,8 +1,8 @@
-"""Find the calling convention of a candidate by trying.
+"""Find the calling convention of a candidate by trying the usual conventions.
 
-The search takes the first convention with which the candidate is right, else the first with which one known mistake
-explains its answers, else the first with which it runs. So a right layer is not accused because it wants its mask in
-another shape.
+The search takes the first convention that makes the candidate right. Without such a convention, the search takes the
+first convention with answers that one known mistake explains, or else the first that the candidate runs with. So a
+right layer is not accused because it expects a mask of another shape.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from kmha.verify.diagnosing.trials import Sizes
 
 
 class Fit(enum.IntEnum):
-    """How well a candidate is understood."""
+    """How well a convention suits a candidate, worst first."""
 
     RAISES = 0
     RUNS = 1
@@ -31,14 +31,14 @@ class Fit(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class ChosenConvention:
-    """A convention, with the sizes and trials that go with it.
+    """A convention, with sizes and trials that are possible with this convention.
 
     Attributes:
-        fit: How well the candidate is understood with it.
+        fit: How well the convention suits the candidate.
         sizes: Sizes of the trials.
-        drawn: The trials.
-        convention: The convention.
-        wrong_layout: Another input layout, in which the candidate runs and makes a known mistake.
+        drawn: Trials to run with the convention.
+        convention: Calling convention of the candidate.
+        wrong_layout: Another input layout that the candidate runs with, making a known mistake.
     """
 
     fit: Fit
@@ -66,8 +66,8 @@ def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
 def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
     """Return whether to try another input layout.
 
-    A candidate is usually meant for a layout with which it runs. But code for other axes, or for another order in a
-    list, may run too and give something else.
+    A candidate is usually meant for a layout that it runs with. But code for other axes, or for another order in a
+    list, may run too and compute something else.
     """
     if any(one.fit == Fit.RIGHT for one in found):
         return False
@@ -93,7 +93,7 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         for weights in candidate.weight_conventions()
     ]
     fit = choose_convention(candidate, options, plain)
-    # The possible arrangements of a layer's weights are known once it has been built.
+    # The possible arrangements of a layer's weights are only known after the layer has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
         more = candidate.weight_conventions()[1:]
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
@@ -127,7 +127,7 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> Non
 
 
 def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial]) -> Fit:
-    """Set the best of the options on the candidate, the first among equals. Return how well it fits."""
+    """Set the best option on the candidate, the first if several are equally good. Return how well it suits."""
     running: list[tuple[Convention, list[TrialResult]]] = []
     for option in options:
         if running and running[0][0].dtype != option.dtype:
@@ -149,13 +149,13 @@ def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn
 
 
 def _has_right_rank(results: Sequence[TrialResult]) -> bool:
-    """Return whether any output has the right rank. If none has, the mask was broadcast along new axes."""
+    """Return whether any output has the right rank. Otherwise, the mask was broadcast along new axes."""
     outputs = ((result.answer.output, result.trial.query) for result in results)
     return any(output is not None and output.ndim == query.ndim for output, query in outputs)
 
 
 def _same(results: Sequence[TrialResult], other: Sequence[TrialResult]) -> bool:
-    """Return whether two options give the same answers to the same calls, so that one of them is enough."""
+    """Return whether two options give the same answers to the same calls, so that one option can be skipped."""
     return len(results) == len(other) and all(
         one.trial.causal == another.trial.causal
         and same_weights(one.trial, another.trial)

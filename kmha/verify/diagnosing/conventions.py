@@ -1,7 +1,6 @@
 """The calling conventions that a signature does not show: the layout of inputs, masks and weights.
 
-`kmha.verify.diagnosing.convention_search` tries all usual ones. It takes the first that makes the candidate right, else
-the first that one known mistake explains, else the first with which the candidate runs.
+`kmha.verify.diagnosing.convention_search` tries all usual conventions.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ from kmha.verify.chains.attention import ROLES, Trial
 
 ALL_ROLES = (*ROLES, "attention_output")
 
-# Layouts of inputs. Those of a core (attention without weights) have head size features.
+# Layouts of inputs. The inputs of a core (attention without weights) have as many features as a head.
 HEADS = "(B, H, P, O)"
 MIDDLE = "(B, P, H, O)"
 BATCH = "(B, P, I)"
@@ -26,7 +25,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "[query, key]": ("query", "key"),
 }
 
-# Shapes of a mask, as functions of the mask (B, T, S); and of a padding mask, as functions of (B, S).
+# Shapes of a mask, as functions of a mask (B, T, S), and shapes of a padding mask, as functions of a mask (B, S).
 MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "B,1,T,S": lambda mask: mask[:, None],
     "B,T,S": lambda mask: mask,
@@ -41,23 +40,23 @@ PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 MASK_DTYPES = ("bool", "float", "int32")
 # Meanings of True (or 1) in a mask. With "adds", the mask is added to the logits.
 MASK_MEANINGS = ("attends", "hides", "adds")
-HIDDEN = -1e9  # added to the logits
+HIDDEN = -1e9  # number that a mask adds to hidden logits
 
 
 @dataclasses.dataclass(frozen=True)
 class Convention:
-    """How a candidate is called, where its signature does not say.
+    """The parts of a candidate's calling convention that the signature does not show.
 
     Attributes:
-        weights: Form or arrangement of its weights.
+        weights: Form or arrangement of the weights.
         mask_shape: Shape of a mask, a key of `MASK_SHAPES`.
         mask_dtype: Dtype of a mask.
         padding_shape: Shape of a padding mask, a key of `PADDING_SHAPES`.
         dtype: Dtype of inputs and weights.
-        causal: Whether it is causal without being asked.
-        entry: Layout of its inputs, such as `BATCH`.
-        one_head: Whether it has a single head and weights without an axis of heads.
-        framework: Framework of its arrays, if several are possible.
+        causal: Whether the candidate is causal without being asked.
+        entry: Layout of the inputs, such as `BATCH`.
+        one_head: Whether the candidate has a single head and weights without an axis of heads.
+        framework: Framework of the arrays, if several are possible.
     """
 
     weights: Any = None
@@ -75,10 +74,10 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
     """Return the trial as this candidate can run it.
 
     Args:
-        trial: Trial as it was drawn.
-        convention: Calling convention. Without a batch axis there is one item, the last; a mask (T, S) is the same for
-            all items.
-        present: Canonical weights that the candidate has, or `None` if unknown. A bias that it does not have is no
+        trial: Trial as drawn, before any change.
+        convention: Calling convention. If inputs have no batch axis, only the last item is kept. A mask (T, S) is the
+            same for all items.
+        present: Names of the canonical weights that the candidate has, or `None` if unknown. A missing bias is no
             mistake, and a projection without a kernel is the identity.
     """
     changes: dict[str, Any] = {}
@@ -100,7 +99,7 @@ def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
 
 
 def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: int) -> dict[str, np.ndarray]:
-    """Add an identity for every kernel that is missing.
+    """Return the weights with an identity for every missing kernel.
 
     >>> with_identity_kernels({}, 2, 3)["query/kernel"].shape
     (2, 6, 3)
@@ -116,7 +115,7 @@ def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: i
 
 
 def _last_item(trial: Trial) -> Trial:
-    """Keep the last item of the batch, which is one that has padding."""
+    """Return the trial with the last item of the batch alone. This item has padding."""
     masks = {name: getattr(trial, name) for name in ("mask", "key_mask", "query_mask")}
     changes = {name: mask[-1:] for name, mask in masks.items() if mask is not None}
     return trial.with_inputs(lambda array: array[-1:], **changes)

@@ -1,4 +1,4 @@
-"""Name the mistake of an attention layer: compare its numbers with those that each known mistake would give.
+"""Name the mistake of an attention layer, by comparing its numbers with the numbers that known mistakes would give.
 
 >>> import numpy as np
 >>> def attention(query, key, value, mask=None):
@@ -41,19 +41,19 @@ class Diagnosis:
 
     Attributes:
         name: Name of the candidate.
-        verdict: "right"; "known", if mistakes of the bank give the same numbers; "unknown", if the candidate is wrong
-            and they do not; "raises", if it cannot be run.
-        matches: All explanations that fit equally well, the simplest first.
+        verdict: "right", "known" (mistakes of the bank give the same wrong numbers), "unknown" (no mistakes of the bank
+            give the same wrong numbers) or "raises" (the candidate cannot be run).
+        matches: All explanations that match the answers equally well, the simplest first.
         results: All trials with the candidate's answers.
         sizes: Sizes of the trials.
         convention: Calling convention that was found by trying.
-        candidate: The candidate.
-        seed: Seed of everything that was drawn.
-        nearest: Best explanation that does not fit. Its distance shows how certain the verdict is.
+        candidate: Candidate that was diagnosed.
+        seed: Seed of everything that was drawn at random.
+        nearest: Best explanation that does not match. Its distance shows how certain the verdict is.
         clue: First wrong step and pattern of the difference, for an unknown mistake.
-        smallest: Smallest case in which the candidate is wrong.
-        wrong_layout: Another input layout, in which a candidate that is right makes a known mistake.
-        in_float16: Diagnosis in float16 of a candidate that is right otherwise, and need not be right there.
+        smallest: Smallest case that shows the candidate's mistake.
+        wrong_layout: Another input layout that a right candidate runs with, making a known mistake.
+        in_float16: Diagnosis in float16 of a candidate that is right in other dtypes and need not be right in float16.
     """
 
     name: str
@@ -80,21 +80,21 @@ class Diagnosis:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of the mistakes in the simplest explanation."""
+        """The ids of the mistakes in the simplest explanation."""
         return tuple(mistake.id for mistake in self.mistakes)
 
     def code(self) -> str:
-        """Return a script that shows the smallest case, or "" if there is none."""
+        """Return a script that shows the smallest case, or "" if there is no wrong case."""
         return script(self.smallest, self.candidate.code(self.smallest.trial)) if self.smallest else ""
 
     @property
     def errors(self) -> dict[str, str]:
-        """The candidate's errors by trial name."""
+        """The candidate's errors, keyed by trial name."""
         return {result.trial.name: result.answer.error for result in self.results if result.answer.error}
 
     @property
     def wrong(self) -> dict[str, float]:
-        """Distance from the right answer by trial name, for the trials that are wrong."""
+        """The distances from the right answer for the trials that are wrong, keyed by trial name."""
         wrong = (result for result in self.results if result.wrong and not result.answer.error)
         return {result.trial.name: result.distance for result in wrong}
 
@@ -112,20 +112,19 @@ def diagnose(
     """Run a candidate on inputs that tell mistakes apart, and name its mistake.
 
     Args:
-        candidate: A Keras layer or torch module, as a class or an instance; or a function of NumPy, TensorFlow, torch
-            or JAX arrays, with or without weights among its arguments.
-        arguments: Arguments of its constructor, or of the function, whose meaning does not follow from their names.
-        mask: "attends" if True (or 1) in its mask means *attend*; "hides" if it means *hide*; "adds" if the mask is
-            added to the logits, with 0 where attending is allowed.
-        float16: Whether the candidate must be right in float16 too. If not, mistakes there are reported separately, as
-            `in_float16`: code that is right otherwise easily overflows there.
-        seed: Seed of sizes, weights and inputs.
+        candidate: Keras layer or torch module, as a class or an instance, or a function of NumPy, TensorFlow, torch or
+            JAX arrays, with or without weights among its arguments.
+        arguments: Arguments of the constructor or the function whose meaning does not follow from their names.
+        mask: "attends" if True (or 1) in the candidate's mask means *attend*, "hides" if True means *hide*, "adds" if
+            the mask is added to the logits, with 0 where attending is allowed.
+        float16: Whether the candidate must be right in float16 too. If not, mistakes in float16 are reported
+            separately, as `in_float16`, because code that is right in other dtypes easily overflows in float16.
+        seed: Seed of the sizes, weights and inputs.
         source: MODULE:NAME from which the printed script imports the candidate.
-        progress: Called with a line of text when a new stage begins.
+        progress: Function called with a line of text when a new stage begins.
 
     Raises:
-        ValueError: The candidate cannot be called. The message names the argument or weight that kmha does not
-            understand, and the remedy.
+        ValueError: The candidate cannot be called, because kmha does not understand an argument or a weight.
     """
     report = progress or (lambda _: None)
     candidate = candidate_of(candidate, arguments or {}, mask)
@@ -199,10 +198,10 @@ def _judge(
 
 
 def _plausible(fitting: list[Match], sizes: Sizes, results: Sequence[TrialResult]) -> list[Match]:
-    """Leave out mistakes that give the candidate's numbers only because its input is returned, or H is 1.
+    """Leave out mistakes that give the candidate's numbers only because it returns its input, or because H is 1.
 
-    A single head has no order and no axis to confuse. A wrong axis of heads then gives each position its own value, or
-    a plain sum, as much simpler code does.
+    A single head has no order and no axis to confuse. A mistake in the axis of heads then gives each position its own
+    value, or a plain sum, as much simpler code does.
     """
     if returned_input(results):
         return []
@@ -213,14 +212,14 @@ def _plausible(fitting: list[Match], sizes: Sizes, results: Sequence[TrialResult
 def _is_informative(result: TrialResult) -> bool:
     """Return whether the answer is wrong with numbers that differ from each other.
 
-    Some pair of mistakes explains any answer that is all zeros or all NaN.
+    An answer that is all zeros or all NaN is not informative, because some pair of mistakes always explains it.
     """
     finite = np.unique(result.answer.output[np.isfinite(result.answer.output)])
     return finite.size > 1 and result.wrong
 
 
 def _diagnose_float16(found: Diagnosis, half: tuple[TrialResult, ...]) -> Diagnosis | None:
-    """Diagnose the float16 trials of a candidate that is right otherwise."""
+    """Diagnose the float16 trials of a candidate that is right in all other trials."""
     answered = [result for result in half if not result.answer.error]
     if not any(result.wrong for result in answered):
         return None

@@ -1,4 +1,4 @@
-"""Recognise the framework of a function, and convert NumPy arrays to its tensors and back.
+"""Recognise the framework of a function, and convert NumPy arrays to the framework's tensors and back.
 
 A framework is imported only when it is needed.
 """
@@ -14,7 +14,7 @@ FRAMEWORKS = ("numpy", "tensorflow", "torch", "jax", "keras")
 
 
 def likely_frameworks(thing: Any) -> tuple[str, ...]:
-    """Return the frameworks to try. There are several only if a function uses nothing but methods of its arrays."""
+    """Return the frameworks to try. There are several only if a function uses nothing but its arrays' methods."""
     for parent in thing.__mro__ if isinstance(thing, type) else (thing,):
         root = str(getattr(parent, "__module__", "")).split(".")[0]
         if root in FRAMEWORKS:
@@ -28,12 +28,12 @@ def likely_frameworks(thing: Any) -> tuple[str, ...]:
 
 
 def _first(names: set[str]) -> str:
-    """Return the framework to use. NumPy is used beside all others, and Keras beside its backend."""
+    """Return the framework of the code. NumPy occurs beside any framework, and Keras beside its backend."""
     return next((name for name in ("torch", "jax", "tensorflow", "keras") if name in names), "numpy")
 
 
 def _function(thing: Any) -> Any:
-    """Return the function that holds the code of a partial function or a callable object."""
+    """Return the function that contains the code of a partial function or a callable object."""
     while isinstance(thing, functools.partial):
         thing = thing.func
     thing = inspect.unwrap(thing)
@@ -41,7 +41,7 @@ def _function(thing: Any) -> Any:
 
 
 def _imports(function: Any, seen: set[int]) -> set[str]:
-    """Return the first names of the modules that the function's own names lead to."""
+    """Return the top-level names of the modules that the names in a function's code refer to."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None or id(function) in seen:
         return set()
@@ -67,7 +67,7 @@ def _is_empty(cell: Any) -> bool:
 
 
 def _names(code: Any) -> set[str]:
-    """Return the names in a code object and in those inside it."""
+    """Return the names in a code object and in the code objects inside it."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if inspect.iscode(constant):
@@ -111,7 +111,7 @@ def numeric_array(result: Any) -> np.ndarray:
     """Convert what a candidate returned to an array of numbers.
 
     Raises:
-        TypeError: It is not numeric.
+        TypeError: The result is not numeric.
     """
     try:
         array = to_numpy(result)
@@ -124,7 +124,7 @@ def numeric_array(result: Any) -> np.ndarray:
 
 
 def output_and_scores(result: Any) -> tuple[Any, Any]:
-    """Return the output and the scores in what a candidate returned. Scores that it does not return are `None`."""
+    """Split what a candidate returned into the output and the scores, with `None` for missing scores."""
     if isinstance(result, dict) and result:
         name = next((name for name in result if str(name).lower() in OUTPUTS), next(iter(result)))
         result = (result[name], *(value for key, value in result.items() if key != name))

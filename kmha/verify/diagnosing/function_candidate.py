@@ -31,7 +31,7 @@ from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNE
 
 
 class FunctionCandidate(Candidate):
-    """A function of arrays."""
+    """A function of arrays as a candidate."""
 
     def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
         self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
@@ -40,7 +40,7 @@ class FunctionCandidate(Candidate):
         self.call_parameters = parameters(function)
         check_given(f"{name}()", given, self.call_parameters)
         self.roles = {role: name for role, name in call_roles(self.call_parameters).items() if name not in given}
-        # `k` is a key, but a weight if another argument is the key. So inputs are recognised before weights.
+        # `k` is the key, or a weight if another argument is the key. So inputs are recognised before weights.
         rest = [name for name in self.call_parameters if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
         check_known(f"{name}()", self.call_parameters, {*self.roles.values(), *self.weight_names}, given)
@@ -103,7 +103,7 @@ class FunctionCandidate(Candidate):
 
     @property
     def flat(self) -> bool:
-        """True if its weights have no axis of heads."""
+        """True if the function's weights have no axis of heads."""
         return self.convention.one_head or "heads" in {**self.roles, **self.fixed}
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
@@ -113,7 +113,7 @@ class FunctionCandidate(Candidate):
         return frozenset(f"{role}/{'bias' if is_bias else 'kernel'}" for role, is_bias in found)
 
     def weight_conventions(self) -> list[Any]:
-        """Return (form of the kernels into heads, form of the output kernel)."""
+        """Return all pairs (form of the kernels into heads, form of the output kernel) to try."""
         if not self.weight_names:
             return [None]
         packed = any(role == "packed" for role, _ in self.weight_names.values())
@@ -129,7 +129,7 @@ class FunctionCandidate(Candidate):
         )
 
     def arguments(self, trial: Trial) -> dict[str, Any]:
-        """Return all arguments of the call."""
+        """Return all arguments of the call, keyed by name."""
         found = {**self.given, **input_arguments(self, self.roles, trial), **mask_arguments(self, self.roles, trial)}
         found |= {self.roles[role]: size for role, size in self._numbers(trial).items() if role in self.roles}
         if "weights" in self.roles and not self.core:
@@ -140,7 +140,7 @@ class FunctionCandidate(Candidate):
         return found
 
     def _numbers(self, trial: Trial) -> dict[str, Any]:
-        """Return the sizes and the dropout rate by role."""
+        """Return the sizes and the dropout rate, keyed by role."""
         found: dict[str, Any] = {"dropout": trial.rate, "inputs": int(trial.query.shape[-1])}
         if trial.core:
             heads, size, width = trial.query.shape[1], trial.query.shape[-1], trial.query.shape[-1]
@@ -186,6 +186,6 @@ def _parts(role: str | None) -> tuple[str, ...]:
 
 
 def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
-    """Return query, key and value as one array. `3` in the form is the axis along which they are stacked."""
+    """Return query, key and value packed into one array. `3` in the form is the axis that stacks them."""
     letters = "PHIO" if arrays.ndim == 4 else "PHO"
     return to_form(arrays, letters, form.replace("3", "P"))

@@ -11,7 +11,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.weights import Slot, Variable
 
-# Keras' own lists. What they hold also has an attribute of its own, except in a `Sequential`.
+# Keras' own lists. Their items are also found as separate attributes, except in a `Sequential`.
 KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
 
 
@@ -58,7 +58,7 @@ class KerasAdapter:
             shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
             for part in layer._flatten_layers(include_self=False):
                 if isinstance(part, keras.layers.Dense) and not part.built:
-                    part.build(shapes[0])  # the call never uses it, which is a mistake, but it needs weights
+                    part.build(shapes[0])  # the call never uses this sublayer, which is a mistake, but it needs weights
                     self.unused |= {id(variable) for variable in part.weights}
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
@@ -68,7 +68,7 @@ class KerasAdapter:
         return layer(*first, **{"training": training, **arguments})
 
     def variables(self, layer: Any) -> list[Variable]:
-        """Return the variables, named by attribute path. Keras itself calls a sublayer `wq` just `dense_4`."""
+        """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
         import keras
 
         paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}
@@ -117,7 +117,7 @@ class TorchAdapter:
         return "torch"
 
     def working_copy(self, layer: Any) -> Any:
-        """Return a copy, because the diagnosis changes its dtype and mode."""
+        """Return a copy, because the diagnosis changes the module's dtype and mode."""
         return copy.deepcopy(layer)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
@@ -142,7 +142,7 @@ class TorchAdapter:
                 tuple(parameter.shape),
                 functools.partial(_copy, parameter),
                 functools.partial(frameworks.to_numpy, parameter),
-                # A torch layer's `weight` is (out, in). Other parameters may be either.
+                # A torch layer's `weight` is (out, in). Other parameters may be (out, in) or (in, out).
                 True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
             )
             for name, parameter in layer.named_parameters()
@@ -179,7 +179,7 @@ def _copy(parameter: Any, array: np.ndarray) -> None:
 def oriented(
     variables: Sequence[Variable], adapter: Any, layer_class: Any, arguments: Mapping[str, Any], name: str, dtype: str
 ) -> list[Variable]:
-    """Return the variables of a layer, with the orientation of square matrices found from a second layer.
+    """Return the variables of a layer, with the orientation of square matrices found by building a second layer.
 
     The second layer has one more input feature. `name` is the constructor's argument for the number of input features.
     """
@@ -194,7 +194,7 @@ def oriented(
 
 
 def adapter_of(layer_class: type) -> Any:
-    """Return the adapter for a class, by its base classes.
+    """Return the adapter that matches the base classes of a class.
 
     Raises:
         ValueError: The class is neither a Keras layer nor a torch module.

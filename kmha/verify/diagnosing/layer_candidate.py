@@ -1,7 +1,7 @@
 """A Keras layer or torch module as a candidate, as a class or as a built layer.
 
-A class is instantiated with the sizes and the dropout of each trial, and its weights are set. The weights of a built
-layer are read.
+A class is instantiated with the sizes and the dropout of each trial, and the instance's weights are set. The weights of
+a layer that is already built are read and kept.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ from kmha.verify.diagnosing.weights import (
     write_weights,
 )
 
-LENGTH = 64  # more positions than in any trial
+LENGTH = 64  # a number of positions that no trial exceeds
 
 
 class LayerCandidate(Candidate):
-    """A Keras layer or torch module."""
+    """A Keras layer or torch module as a candidate."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         is_class = isinstance(thing, type)
@@ -69,7 +69,7 @@ class LayerCandidate(Candidate):
         check_known(f"{name}'s {self.adapter.method}()", self.call_parameters, self.roles.values(), self.call_given)
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
-        self.count = 1  # arrangements of the weights
+        self.count = 1  # number of possible arrangements of the weights
         self.weights_error: UnknownWeightsError | None = None
         self.convention = Convention(weights=0)
         if not is_class:
@@ -90,7 +90,7 @@ class LayerCandidate(Candidate):
             causal="causal" in roles,
             padding="padding" in roles,
             query_padding="query_padding" in roles,
-            # Trials in training have one head with few features, so that the draw of dropout can be found.
+            # Trials in training have one head with few features, so that the dropout mask can be found.
             training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
             wide="size" not in {**made, **self.fixed},
             half=is_class and self.adapter.half,
@@ -115,7 +115,7 @@ class LayerCandidate(Candidate):
         super().use_convention(convention)
 
     def evaluate(self, trial: Trial) -> TrialResult:
-        if self.weights is not None:  # they depend on the convention
+        if self.weights is not None:  # how weights are read depends on the convention
             trial = dataclasses.replace(trial, weights=self.weights)
         return super().evaluate(trial)
 
@@ -131,34 +131,34 @@ class LayerCandidate(Candidate):
         return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
 
     def _own_heads(self, drawn: Sizes) -> int:
-        """Return the layer's own number of heads if its constructor does not take one, else 1."""
+        """Return the layer's number of heads if the constructor does not take a number of heads, else 1."""
         one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
         letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
         try:
             with quietly():
                 layer = self.adapter.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
-        except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return 1
         return number_of_heads(layer, {}) or 1
 
     def mask_shapes(self) -> list[str]:
-        """Return shapes to try: (B, T, S) as in Keras first, because custom layers often want an axis of heads."""
+        """Return the shapes to try for a mask: (B, T, S) as in Keras, then shapes with an axis of heads."""
         shapes = super().mask_shapes()
         return shapes if self.convention.entry == SINGLE else ["B,T,S", *(each for each in shapes if each != "B,T,S")]
 
     def weight_conventions(self) -> list[Any]:
-        """Return the numbers of the possible arrangements."""
+        """Return the indices of the possible arrangements of the weights."""
         return list(range(self.count))
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         try:
             slots = self._made(trial)[1]
-        except (Exception, SystemExit):  # untrusted code may raise anything; the error is reported by a later call
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return None
         return frozenset(name for slot in slots for name in slot.names)
 
     def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
-        """Return the layer for a trial, with its weights set. It is built anew for other sizes, dropout or dtype."""
+        """Return the layer with the trial's weights. A new layer is built for other sizes, dropout or dtype."""
         layer, slots = self._made(trial)
         if self.weights is None:
             write_weights(slots, trial.weights)
@@ -184,7 +184,7 @@ class LayerCandidate(Candidate):
         return layer, found[min(self.convention.weights, len(found) - 1)]
 
     def _build(self, layer: Any, trial: Trial, dtype: str) -> None:
-        """Build by a call without masks, or with masks if the layer cannot be called without."""
+        """Build the layer by a call without masks, or with masks if a call without masks fails."""
         plain = dataclasses.replace(trial, mask=None, key_mask=None, query_mask=None, causal=False)
         try:
             self.adapter.build(layer, self._arguments(plain), dtype)
@@ -194,7 +194,7 @@ class LayerCandidate(Candidate):
             self.adapter.build(layer, self._arguments(trial), dtype)
 
     def _arranged(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
-        """Return what the variables can be: as in the first layer, whose sizes tell its axes apart."""
+        """Return the possible slots of the variables, as in the first layer, whose sizes tell its axes apart."""
         by_path = {variable.path: variable for variable in variables}
         first = self.cache.setdefault("first", None) or arrangements(variables, sizes)
         if {slot.variable.path for slot in first[0]} != by_path.keys():
@@ -209,7 +209,7 @@ class LayerCandidate(Candidate):
         return oriented(variables, self.adapter, self.layer_class, self._constructor(trial), name, dtype)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
-        """Return the arguments of the constructor."""
+        """Return the constructor's arguments for a trial, keyed by name."""
         return self._made_with(letters(trial.weights), trial.rate)
 
     def _made_with(self, sizes: Mapping[str, int], rate: float) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class LayerCandidate(Candidate):
         }
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
-        """Return all arguments of the call by name."""
+        """Return all arguments of the call, keyed by name."""
         return {
             **self.call_given,
             **input_arguments(self, self.roles, trial),
@@ -248,7 +248,7 @@ class LayerCandidate(Candidate):
         return self.adapter.call(layer, arguments, trial.training), copies
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
-        """Return the canonical weights of a built layer."""
+        """Return the canonical weights of a built layer, read in arrangement `convention`."""
         variables = self.adapter.variables(self.thing)
         weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention)
         return weights
@@ -269,14 +269,14 @@ class LayerCandidate(Candidate):
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Return the sizes of canonical weights by letter."""
+    """Return the sizes of canonical weights, keyed by letter."""
     heads, _, size = weights["query/kernel"].shape
     inner = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
     return {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **inner}
 
 
 def held_sizes(weights: Mapping[str, np.ndarray]) -> Sizes:
-    """Return the sizes of canonical weights, with lengths that differ from them."""
+    """Return the sizes of canonical weights, with B, T and S that differ from these sizes."""
     sizes = letters(weights)
     batch, rows, columns = [n for n in (2, 3, 5, 7, 9, 11) if n not in (sizes["H"], sizes["O"])][:3]
     features, key_features = sizes["I query"], sizes["I key"]
@@ -285,7 +285,7 @@ def held_sizes(weights: Mapping[str, np.ndarray]) -> Sizes:
 
 
 def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, has_output: bool, name: str) -> Sizes:
-    """Replace drawn sizes by those that are given.
+    """Return the drawn sizes, with given sizes in their places.
 
     Raises:
         CandidateError: The width is not a multiple of the number of heads.

@@ -1,7 +1,7 @@
-"""Compare a candidate's answers with what the right computation, each mistake, and each pair of mistakes would give.
+"""Compare a candidate's answers with the results of the right computation, of each mistake, and of each pair.
 
-A row with nothing to attend to is only checked for being finite. In training with dropout, the candidate's own draw is
-found by trying all possible draws.
+A row with nothing to attend to must only be finite. In training with dropout, the dropout mask that the candidate drew
+is found by trying all possible masks.
 """
 
 import dataclasses
@@ -19,12 +19,12 @@ from kmha.verify.mistakes import BANK, Mistake
 Changes = Sequence[Mistake]
 
 FLOAT32_INSIDE = 1e-6  # limit for layers that compute a single step in float32
-FILL = -1e9  # many layers hide with it instead of -inf
-FEATURES_DROPPED = 0.8  # a larger share of zeros is no draw of dropout
+FILL = -1e9  # many layers hide logits with this number instead of -inf
+FEATURES_DROPPED = 0.8  # a larger share of zeros does not come from dropout
 STEPS = 10.0  # adding a fill of up to 1e10 rounds the logits to about 1e-6
 USUAL = 10.0  # the largest logit of ordinary size
-LOOSE = 1e-4  # a limit above this hides small differences
-SHORT = 8  # mistakes that are compared on all calls
+LOOSE = 1e-4  # a limit above this number hides small differences
+SHORT = 8  # number of mistakes that are compared on all calls
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,11 +32,11 @@ class Answer:
     """A candidate's answer to a trial.
 
     Attributes:
-        output: Output (B, T, E), or (B, H, T, O) of a core; `None` if the candidate raised.
-        scores: Scores (B, H, T, S), or `None` if it returns none.
-        untouched: Whether it left its inputs unchanged.
-        dtype: Dtype that it computed in.
-        error: Its error in one line, or "".
+        output: Output (B, T, E), or (B, H, T, O) from a core, or `None` if the candidate raised an error.
+        scores: Scores (B, H, T, S), or `None` if the candidate returns no scores.
+        untouched: Whether the candidate left its inputs unchanged.
+        dtype: Dtype that the candidate computed in.
+        error: Error that the candidate raised, on one line, or "".
     """
 
     output: Any = None
@@ -55,12 +55,12 @@ class TrialResult:
 
     @functools.cached_property
     def right(self) -> State:
-        """Right results of all steps."""
+        """The right results of all steps."""
         return run(self.trial)
 
     @functools.cached_property
     def limit(self) -> float:
-        """Distance up to which two answers count as the same.
+        """The distance up to which two answers count as the same.
 
         Many right layers take the root of d_k in float32, so the limit is never stricter than float32. The error of the
         scores grows with the size of the logits, and so does the limit.
@@ -72,19 +72,19 @@ class TrialResult:
 
     @functools.cached_property
     def distance(self) -> float:
-        """Distance from the right answer."""
+        """The distance from the right answer."""
         return _distance(self, ())
 
     @property
     def wrong(self) -> bool:
-        """True if that distance is more than rounding."""
+        """True if the distance from the right answer is more than rounding."""
         return self.distance > self.limit
 
 
 def distance(result: TrialResult, mistakes: Changes = ()) -> float:
-    """Return how far the answer is from what these mistakes give, relative to the largest element.
+    """Return the distance of the answer from the results of these mistakes, relative to the largest element.
 
-    A mistake that is impossible with these sizes is infinitely far away.
+    The distance from a mistake that is impossible with these sizes is infinite.
     """
     return _distance(result, mistakes) if mistakes else result.distance
 
@@ -116,7 +116,7 @@ def same_weights(one: Trial, other: Trial) -> bool:
 
 
 def distance_from_state(result: TrialResult, state: State) -> float:
-    """Return how far the answer is from the results of a chain."""
+    """Return the distance of the answer from the results of a chain."""
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
     empty = result.trial.empty_rows()
@@ -129,7 +129,7 @@ def distance_from_state(result: TrialResult, state: State) -> float:
 def relative_difference(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:
     """Return the largest difference relative to the largest expected element.
 
-    It is infinite if the shapes differ, or the positions of NaN and infinity. Rows in `empty` are not compared.
+    The difference is infinite if the shapes, or the places of NaN and infinity, differ. Rows in `empty` are skipped.
     """
     expected = np.asarray(expected)
     if actual is None or actual.shape != expected.shape:
@@ -146,14 +146,14 @@ def relative_difference(actual: np.ndarray | None, expected: np.ndarray, empty: 
 
 
 def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Broadcast (B, T) to (B, T, E) or (B, H, T, ·). Return no rows if a mistake gives other axes."""
+    """Broadcast `empty` (B, T) to (B, T, E) or (B, H, T, ·). If a mistake gives other axes, no row is empty."""
     if (shape[0], shape[-2]) != empty.shape:
         return np.zeros(shape, bool)
     return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)
 
 
 def _distance_without_training(result: TrialResult, changes: Sequence) -> float:
-    """Compare a trial outside of training. A mistake that drops all the same has a draw that is unknown."""
+    """Compare a trial outside of training. A mistake may drop scores nevertheless, with an unknown dropout mask."""
     state = run(result.trial, changes)
     far = distance_from_state(result, state)
     nothing = np.zeros((len(result.trial.query), 1, result.trial.query.shape[-2], result.trial.key.shape[-2]))
@@ -164,7 +164,7 @@ def _distance_without_training(result: TrialResult, changes: Sequence) -> float:
 
 
 def with_kept(trial: Trial, kept: np.ndarray) -> Trial:
-    """Return the trial with the scores that dropout keeps, or that a mistake keeps outside of training."""
+    """Return the trial with these dropout factors, which only a mistake uses outside of training."""
     if trial.training:
         return dataclasses.replace(trial, kept=kept)
     return dataclasses.replace(trial, more={**trial.more, "kept": kept})
@@ -178,19 +178,19 @@ def with_some_dropped(trial: Trial) -> Trial:
 
 
 def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
-    """Compare a trial with dropout, whose draw is unknown.
+    """Compare a trial with dropout, without knowing the dropout mask.
 
-    Every row (b, t) of one head may have kept any of its S scores, so all 2^S ways are tried. If every row has kept
-    everything, the candidate drops nothing, which is wrong. It is no mistake to drop features of the output as well, or
-    instead.
+    Each row (b, t) of one head may have kept any of its S scores, so all 2^S possible masks are tried. If every row has
+    kept everything, the candidate drops nothing, which is wrong. It is no mistake to drop features of the output as
+    well as scores, or instead of scores.
     """
     trial, answer = result.trial, result.answer
     if np.ndim(answer.output) not in (3, 4):
         return float("inf")
-    shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # no axis of T: a mistake may exchange T and S
+    shape = (len(trial.query), 1, 1, trial.key.shape[-2])  # without T, because a mistake may exchange T and S
     ways = list(itertools.product((0.0, 1 / (1 - trial.rate)), repeat=shape[-1]))
     states = [run(with_kept(trial, np.broadcast_to(np.array(bits), shape)), changes) for bits in ways]
-    # (2^S, B, T); the last way keeps everything.
+    # The distances are (2^S, B, T). The last mask keeps everything.
     distances = np.stack([_row_distances(answer, state) for state in states])
     drawn = (distances[-1] > result.limit).any() or (distances <= result.limit).all()
     far = float(distances.min(axis=0).max()) if drawn else float("inf")
@@ -204,7 +204,7 @@ def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
 
 
 def _row_distances(answer: Answer, state: State, features: np.ndarray | None = None) -> np.ndarray:
-    """Return how far each row of output and scores is from the state: (B, T).
+    """Return the distances (B, T) of each row of output and scores from the results in `state`.
 
     The expected output is multiplied by `features`, if given.
     """
@@ -227,10 +227,10 @@ def _row_distances(answer: Answer, state: State, features: np.ndarray | None = N
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """Mistakes that give the candidate's numbers, or come nearest to them.
+    """Mistakes whose results are the candidate's numbers, or come nearest to them.
 
     Attributes:
-        mistakes: The mistakes; none for the right computation.
+        mistakes: Mistakes of the explanation, or an empty tuple for the right computation.
         distance: Largest distance over the trials, relative to the largest element.
         trials: Number of trials that the mistakes explain.
     """
@@ -252,7 +252,7 @@ def judge(results: Sequence[TrialResult], mistakes: Changes = ()) -> Match:
 
 
 def explains(results: Iterable[TrialResult], mistakes: Changes = ()) -> bool:
-    """Return whether the mistakes give the answers of all trials, up to rounding."""
+    """Return whether the results of these mistakes are the answers of all trials, up to rounding."""
     return all(distance(result, mistakes) <= result.limit for result in results)
 
 
@@ -262,14 +262,14 @@ def mistakes_of(chain: str) -> list[Mistake]:
 
 
 def singles(results: Sequence[TrialResult], chain: str) -> list[Match]:
-    """Return the single mistakes that explain everything."""
+    """Return the single mistakes that explain the answers of all trials."""
     return [judge(results, [one]) for one in mistakes_of(chain) if explains(results, [one])]
 
 
 def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Match | None]:
-    """Return the single mistakes that explain everything, and the best of those that do not.
+    """Return the single mistakes that explain all answers, and the best mistake that does not explain all.
 
-    Three calls, wrong ones first, decide which mistakes are compared on all calls.
+    Three calls, preferably calls with wrong answers, decide which mistakes are compared on all calls.
     """
     order = sorted(results, key=lambda result: (not result.wrong, result.trial.rate, result.trial.query.size))
     found: list[tuple[int, float, Mistake]] = []
@@ -284,9 +284,9 @@ def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Mat
 
 
 def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
-    """Return the pairs of mistakes that explain everything.
+    """Return the pairs of mistakes that explain the answers of all trials.
 
-    Both must be needed. If both change one step, both orders are tried.
+    Both mistakes of a pair must be needed. If both change the same step, both orders are tried.
     """
     hardest = sorted(results, key=lambda result: (bool(result.trial.rate), not result.wrong, result.trial.query.size))
     found = []
@@ -298,11 +298,11 @@ def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
 
 @dataclasses.dataclass(frozen=True)
 class _Effect:
-    """The effect of a single mistake.
+    """The effect of a single mistake on the trials.
 
     Attributes:
-        seen: Indices of the trials that it changes.
-        explained: Indices of those among them that it explains by itself.
+        seen: Indices of the trials that the mistake changes.
+        explained: Indices of the trials in `seen` that the mistake alone explains.
     """
 
     seen: frozenset[int]
@@ -312,7 +312,7 @@ class _Effect:
 def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """Yield the pairs of mistakes that together may explain all wrong answers.
 
-    If only one of the two mistakes changes a trial, it must explain that trial's answer alone.
+    If only one of the two mistakes changes a trial, this mistake alone must explain the trial's answer.
     """
     wrong = {index for index, result in enumerate(results) if result.wrong}
     effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}
@@ -343,7 +343,7 @@ def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
             large.add(index)
         if shows:
             seen.add(index)
-            # In training the numbers depend on what was dropped, which is found out for the pair.
+            # In training, the numbers depend on what was dropped, which is found later, for the pair.
             if result.trial.rate or result.limit > LOOSE or distance(result, [mistake]) <= result.limit:
                 explained.add(index)
     if seen:  # large logits may hide a mistake that shows in a pair

@@ -1,4 +1,4 @@
-"""Common names of arguments and weights, and the role that each stands for.
+"""Common names of arguments and weights, and the role that each name stands for.
 
 Names are compared in lower case and without underscores: `num_heads`, `numHeads` and `NUM_HEADS` are the same.
 """
@@ -6,7 +6,7 @@ Names are compared in lower case and without underscores: `num_heads`, `numHeads
 import re
 from collections.abc import Iterable
 
-# Names of arguments of calls and constructors, by role.
+# Names of arguments of calls and constructors, for each role.
 ARGUMENTS: dict[str, str] = {
     "query": "query queries q xq queryinput target tgt decoderinput queryinputs inputsq inputq",
     "key": "key keys k xk keyinput inputsk inputk",
@@ -74,9 +74,9 @@ def argument(name: str) -> str | None:
 
 
 def weight(path: str) -> tuple[str | None, bool]:
-    """Return the projection that a weight belongs to, and whether its name is a bias's.
+    """Return the projection that a weight belongs to, and whether the weight's name means a bias.
 
-    The last part of the path that matches decides.
+    The last part of the path with a known name decides.
 
     >>> weight("my_attention/q_proj/kernel"), weight("wo"), weight("layers.0.b_k"), weight("dense_3/bias")
     (('query', False), ('attention_output', False), ('key', True), (None, True))
@@ -100,7 +100,7 @@ def without_kind(name: str) -> str:
 
 
 def roles_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the first name for each role.
+    """Return the first argument name for each role.
 
     >>> roles_of(["d_model", "num_heads", "rate"])
     {'width': 'd_model', 'heads': 'num_heads'}

@@ -1,4 +1,4 @@
-"""Report a diagnosis: the distance of each call, notes, a picture of the difference, and everything as JSON."""
+"""Report a diagnosis: the distances of each call, notes, a picture of the difference, and the whole report as JSON."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from kmha.verify.mistakes import Mistake
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DifferenceMap:
-    """A matrix of absolute differences, to be drawn.
+    """A matrix of absolute differences, to be drawn as a picture.
 
     Attributes:
         title: Title of the picture.
         values: Differences of scores (T, S), or of the output (T, E).
-        columns: Name of the columns. The rows are query positions.
+        columns: What the columns are, such as "key positions". The rows are query positions.
     """
 
     title: str
@@ -30,9 +30,9 @@ class DifferenceMap:
 
 
 def distances(found: Diagnosis) -> list[dict[str, Any]]:
-    """Return the distances of each call from right, from the mistakes found, and from the nearest others; or its error.
+    """Return each call's distances from the right answer, the mistakes found and the nearest others, or its error.
 
-    `None` means infinitely far: another shape, or NaN where the other has none.
+    A distance is `None` if it is infinite, because the shapes or the places of NaN and infinity differ.
     """
     explanations: dict[str, Any] = {"from_right": ()}
     if found.mistakes:
@@ -48,7 +48,7 @@ def distances(found: Diagnosis) -> list[dict[str, Any]]:
 
 
 def table_rows(found: Diagnosis) -> list[dict[str, Any]]:
-    """Return the same as texts for a table: the call and its distances."""
+    """Return each call and its distances as texts for a table."""
     return [
         {"call": row["call"], "distances": [_distance_text(row[name], row["raised"]) for name in list(row)[2:]]}
         for row in distances(found)
@@ -60,7 +60,7 @@ def _distance_text(far: float | None, error: str | None) -> str:
 
 
 def difference_map(found: Diagnosis) -> DifferenceMap | None:
-    """Return where the scores, or else the output, differ from the right ones in the simplest wrong call."""
+    """Return the differences of the scores, or else of the output, from the right answer in the simplest wrong call."""
     wrong = [result for result in found.results if not result.answer.error and result.wrong]
     wrong = [result for result in wrong if not result.trial.training and result.trial.chain == "attention"]
     if not wrong:
@@ -85,7 +85,7 @@ def difference_map(found: Diagnosis) -> DifferenceMap | None:
 
 
 def _drawable(difference: DifferenceMap) -> DifferenceMap | None:
-    """Replace NaN and infinity, which have no colour, by 0. Return `None` if nothing is left to show."""
+    """Replace NaN and infinity, which have no colour, by 0. Return `None` if no difference is left to show."""
     values = np.nan_to_num(difference.values, nan=0.0, posinf=0.0)
     return dataclasses.replace(difference, values=values) if values.max() > 0 else None
 
@@ -99,7 +99,7 @@ def sizes_text(found: Diagnosis) -> str:
 
 
 def call_text(found: Diagnosis) -> str:
-    """Describe how the candidate was called, as far as its signature does not show it."""
+    """Describe the parts of the candidate's calling convention that its signature does not show."""
     convention, accepts = found.convention, found.candidate.accepts
     entry = convention.entry if convention.entry != BATCH or not found.candidate.core else "(B, P, O)"
     parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.candidate.core else f"inputs {entry}"]
@@ -112,7 +112,7 @@ def call_text(found: Diagnosis) -> str:
 
 
 def notes(found: Diagnosis) -> list[str]:
-    """Return sentences about everything else that was found."""
+    """Return sentences about all other findings."""
     lines = []
     if found.verdict == KNOWN:
         worst = max(match.distance for match in found.matches[:1])

@@ -1,4 +1,4 @@
-"""Write a script that makes one call of a candidate and prints its result beside the right one."""
+"""Write a script that calls a candidate and prints the candidate's result beside the right result."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,10 +35,10 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
     """Return the first lines of a script that uses `thing` as `name`.
 
     Args:
-        thing: A class, a function, or an object.
-        framework: Framework of its arrays.
-        source: MODULE:NAME, if known. By default, the module and name that the class or function states.
-        name: Its name in the script.
+        thing: Class, function or object to import.
+        framework: Framework of the arrays that `thing` takes.
+        source: Where `thing` is defined, as MODULE:NAME. By default, the module and name that `thing` states.
+        name: Name of `thing` in the script.
     """
     lines = ["import keras"] if framework == "keras" else []
     lines += ["import numpy as np"]
@@ -57,7 +57,7 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
 
 
 def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str], list[str]]:
-    """Return a line for each array, and each argument as it is written in the call."""
+    """Return a line that defines each array, and the text of each argument in the call."""
     lines, given = [], []
     for name, value in arguments.items():
         if isinstance(value, dict):
@@ -79,7 +79,7 @@ def _tensor(tensor: Any, framework: str) -> str:
 
 
 def script(result: TrialResult, lines: list[str]) -> str:
-    """Return the candidate's `lines`, of which the last sets `result`, followed by what is right."""
+    """Return a script of the candidate's `lines`, the last of which sets `result`, and of the right result."""
     shown = [*lines, "print(result)", f"# right: {_rounded(result.right['output'])}"]
     scores = result.answer.scores
     if scores is not None and relative_difference(result.answer.output, result.right["output"]) <= result.limit:

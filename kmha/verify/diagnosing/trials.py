@@ -1,21 +1,21 @@
-"""The calls that a diagnosis makes, each of which tells some mistakes from the others.
+"""The calls that a diagnosis makes. Each call tells some mistakes from other mistakes.
 
-Sizes are pairwise different where the candidate allows it, so that swapped axes show. Some trials have equal sizes,
-because some mistakes are only possible there. The trials depend on what the candidate accepts:
+Sizes are pairwise different if the candidate allows this, so that swapped axes show. Some trials have equal sizes,
+because some mistakes are only possible with equal sizes. The trials depend on what the candidate accepts:
 
-| it accepts | trials |
+| the candidate accepts | trials |
 | --- | --- |
 | anything | self-attention; with a separate key, T < S and T = S; logits of tens of thousands |
-| a mask | a mask for each item, and one for all; T = S; B = H; rows with nothing to attend to; logits that are exactly zero; a key that is zero; hidden logits that are far larger than the others |
+| a mask | a mask for each item, and one mask for all items; T = S; B = H; rows with nothing to attend to; logits that are exactly zero; a key that is zero; hidden logits that are far larger than the others |
 | a causal flag | T = S, T < S, T > S |
 | padding | padding of the keys; of keys and queries with T = S; B = T |
-| several of these | each pair together |
+| several of these arguments | each pair of the arguments together |
 | dropout | in training, and not in training |
 | float16 | some of the trials with masks, and logits that overflow before they are scaled |
 
-In trials of large logits, a right layer's rounding must not show. A softmax of logits of tens of thousands is one or
-zero, except where two logits are close: there a rounding error decides. So such trials are drawn until no two logits of
-a row are close, and the best of all draws is taken.
+In trials with large logits, a right layer's rounding must not show. A softmax of logits of tens of thousands is one or
+zero, except where two logits are close and a rounding error decides. So such trials are drawn until no two logits of a
+row are close. If no draw achieves this, the best draw is taken.
 """  # noqa: E501 - a table
 
 import dataclasses
@@ -27,35 +27,35 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial, causal, run
 
-# H and O, such that 1, H, O, √O, O², H·O and O/H are all different and each wrong scale is a different number.
+# Pairs of H and O for which 1, H, O, √O, O², H·O and O/H are all different, so that each wrong scale is different.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
 LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # candidates for B, T and S
 RATE = 0.4  # dropout rate
-DROPPED = (4, 5)  # T and S in training, few because all 2^S draws are tried
+DROPPED = (4, 5)  # T and S in training, which are small because all 2^S dropout masks are tried
 SPREAD = 3e4  # standard deviation of large logits
-CLOSE = 12.0  # a difference of two logits that rounding could change
+CLOSE = 12.0  # two large logits are close if rounding could reverse their order
 # Exponentials of such logits are infinite or zero in float32 and not in float64, so the same code gives two results.
 BETWEEN = (80.0, 760.0)
-DRAWS = 120  # at most
+DRAWS = 120  # maximum number of draws of a trial
 HALF = 65504.0  # the largest float16
 HALF_CLOSE = 0.005 * HALF  # float16 rounds query, key and their kernels by 1/2048 of their size
 
 
 @dataclasses.dataclass(frozen=True)
 class Accepts:
-    """The arguments that a candidate takes.
+    """The arguments that a candidate takes, and the sizes and dtypes that it allows.
 
     Attributes:
-        cross: A key of its own; otherwise self-attention only.
-        value: A value of its own; otherwise the value is the key.
-        mask: A mask (B, T, S).
-        causal: A flag for a causal mask.
-        padding: A padding mask of the keys (B, S).
-        query_padding: Also a padding mask of the queries (B, T).
-        training: Dropout with a rate that can be set.
-        wide: Only I = E = H·O, as in many course solutions.
-        heads: For a core only: inputs (B, H, P, O); otherwise (B, P, O).
-        half: Computation in float16.
+        cross: Whether the key is a separate argument. Otherwise, there is only self-attention.
+        value: Whether the value is a separate argument. Otherwise, the value is the key.
+        mask: Whether there is a mask (B, T, S).
+        causal: Whether there is a flag for a causal mask.
+        padding: Whether there is a padding mask of the keys (B, S).
+        query_padding: Whether there is also a padding mask of the queries (B, T).
+        training: Whether there is dropout with a rate that can be set.
+        wide: Whether only I = E = H·O is allowed, as in many course solutions.
+        heads: Whether the inputs of a core are (B, H, P, O). Otherwise, they are (B, P, O).
+        half: Whether the candidate can compute in float16.
     """
 
     cross: bool = True
@@ -91,7 +91,7 @@ class Sizes:
 
 
 def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True) -> Sizes:
-    """Draw sizes that are pairwise different, as far as `accepts` allows. Key and value have the query's features.
+    """Draw random sizes, pairwise different as far as `accepts` allows. Key and value have the query's features.
 
     >>> str(draw_sizes(np.random.default_rng(0), Accepts(wide=True)))
     'B=4, T=11, S=7, H=3, I=15, O=5, E=15'
@@ -101,14 +101,14 @@ def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True
     free = [number for number in LENGTHS if number not in (heads, size, width, size**2, 2 * heads)]
     batch, *rest = free
     rows, columns = rng.permutation(rest[:3])[:2].tolist()
-    features = heads * (16 // heads)  # a multiple of H, because some code splits them into heads
+    features = heads * (16 // heads)  # a multiple of H, because some code splits the features into heads
     features += heads * (features == width)
     features, out = (width, width) if accepts.wide else (features, 17)
     return Sizes(batch, rows, columns, heads, features, features, size, out, use_bias)
 
 
 def draw_weights(rng: np.random.Generator, sizes: Sizes) -> dict[str, np.ndarray]:
-    """Draw weights in the canonical layout. Their scaled logits are of the order of 1.
+    """Draw random weights in the canonical layout. They give scaled logits of the order of 1.
 
     >>> weights = draw_weights(np.random.default_rng(0), Sizes(2, 5, 7, 3, 13, 11, 4, 17))
     >>> weights["query/kernel"].shape, weights["key/kernel"].shape, weights["attention_output/kernel"].shape
@@ -130,13 +130,13 @@ def draw_weights(rng: np.random.Generator, sizes: Sizes) -> dict[str, np.ndarray
 def draw(
     seed: int, accepts: Accepts, sizes: Sizes | None = None, weights: Any = None, core: bool = False
 ) -> list[Trial]:
-    """Draw all trials for a candidate, each with weights of its own unless weights are given.
+    """Draw all trials for a candidate, each with separate weights unless weights are given.
 
     Args:
-        seed: Seed of sizes, weights and inputs.
-        accepts: What the candidate takes.
-        sizes: Sizes of the trials. By default they are drawn.
-        weights: Canonical weights that the candidate holds. By default they are drawn.
+        seed: Seed of the sizes, weights and inputs.
+        accepts: Arguments that the candidate takes.
+        sizes: Sizes of the trials. By default, sizes are drawn at random.
+        weights: Canonical weights that the candidate has. By default, weights are drawn at random for each trial.
         core: Whether the candidate is scaled dot-product attention alone, without weights.
 
     >>> [trial.name for trial in draw(0, Accepts(mask=False, cross=False))]
@@ -149,7 +149,7 @@ def draw(
 
 @dataclasses.dataclass
 class AttentionTrials:
-    """The trials of attention. `held` are the weights of all of them, or `None` to draw them."""
+    """The trials of attention. `held` are the weights of all trials, or `None` to draw weights."""
 
     rng: np.random.Generator
     accepts: Accepts
@@ -172,7 +172,7 @@ class AttentionTrials:
             yield from self._padding(short, long)
         if accepts.training:
             yield from self._dropout()
-        # Few items, so that a draw without close logits is found.
+        # The batch is small, so that a draw without close logits is found.
         few = self.with_sizes(batch=2)
         yield with_large_logits(lambda: few.make("large numbers", *self.lengths(2, short)))
         if accepts.mask:
@@ -216,7 +216,7 @@ class AttentionTrials:
             yield self.padded("causal and padding", long, causal=True)
 
     def _dropout(self) -> Iterator[Trial]:
-        """Yield trials with dropout. Few keys and one head let the diagnosis try every possible draw."""
+        """Yield trials with dropout. Few keys and one head let the diagnosis try every possible dropout mask."""
         size = self.sizes.width if self.accepts.wide else DROPPED[1] - 1
         alone = self if self.held is not None else self.with_sizes(heads=1, size=size)
         lengths = self.lengths(*DROPPED)
@@ -240,15 +240,15 @@ class AttentionTrials:
             yield in_float16(dataclasses.replace(trial, mask=mask, key_mask=key_mask))
 
     def lengths(self, rows: int, columns: int) -> tuple[int, ...]:
-        """Return T and S, or for self-attention only the larger."""
+        """Return T and S, or only the larger of T and S for self-attention."""
         return (rows, columns) if self.accepts.cross else (max(rows, columns),)
 
     def with_sizes(self, **sizes: Any) -> "AttentionTrials":
-        """Return the same with other sizes."""
+        """Return these trials with other sizes."""
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, **sizes))
 
     def make(self, name: str, *lengths: int, **options: Any) -> Trial:
-        """Make a trial with lengths T and S, or of self-attention with one length. Weights and inputs are random."""
+        """Make a trial with random weights and inputs, of lengths T and S, or of one length for self-attention."""
         sizes, rows = self.sizes, lengths[0]
         query = self.array(rows, sizes.features)
         if len(lengths) == 1:  # self-attention, if the kernels allow key and value to be the query
@@ -282,14 +282,14 @@ class AttentionTrials:
         return dataclasses.replace(trial, mask=np.broadcast_to(mask[:1], mask.shape))
 
     def mask(self, rows: int, columns: int, share: float = 0.55, empty: bool = False, full: bool = False) -> np.ndarray:
-        """Draw a mask (B, T, S).
+        """Draw a random mask (B, T, S).
 
-        Each row has something to attend to, unless `empty`. In each item one key is hidden from all queries.
+        Each row has something to attend to, unless `empty`. In each item, one key is hidden from all queries.
         """
         batch = self.sizes.batch
         mask = self.rng.random((batch, rows, columns)) < share
         mask[np.arange(batch), :, 1 + np.arange(batch) % (columns - 1) if columns > 1 else 0] = False
-        # Under a causal mask too, every row keeps its first position.
+        # Every row keeps its first position, so that it has something to attend to under a causal mask too.
         mask[..., 0] |= ~mask.any(-1)
         mask[:, :, 0] |= self.rng.random((batch, rows)) < share + 0.15
         mask[:, 0, 0] = True
@@ -300,7 +300,7 @@ class AttentionTrials:
         return mask
 
     def padded(self, name: str, *lengths: int, mask: bool = False, **options: Any) -> Trial:
-        """Make a trial with padding at the end, of a different length in each item."""
+        """Make a trial with padding at the end. The padding has a different length in each item."""
         trial = self.make(name, *lengths, **options)
         rows, columns = lengths[0], lengths[-1]
         key_mask = self._real(columns)
@@ -310,7 +310,7 @@ class AttentionTrials:
         return dataclasses.replace(trial, key_mask=key_mask, query_mask=given, mask=drawn)
 
     def _real(self, positions: int) -> np.ndarray:
-        """Return (B, P), False at padding. The second item has none."""
+        """Return a padding mask (B, P), False at padding. The second item has no padding."""
         batch = self.sizes.batch
         padding = np.arange(batch) * max(1, positions // batch) % positions
         padding[:2] = padding[:2][::-1]
@@ -319,7 +319,7 @@ class AttentionTrials:
     def zeros(self, name: str, *lengths: int, biased: bool) -> Trial:
         """Make a trial in which a key is zero where attending is allowed.
 
-        Without biases a query is zero too, and then their logits are zero.
+        Without biases, a query is zero too, and then the logits of this key or this query are zero.
         """
         trial = self.with_mask(name, *lengths)
         weights = dict(trial.weights)
@@ -340,18 +340,18 @@ class AttentionTrials:
 def with_large_logits(make: Callable[[], Trial]) -> Trial:
     """Draw a trial with logits of tens of thousands.
 
-    Their exponentials overflow, and a fill that hides them must be larger still.
+    The exponentials of such logits overflow, and a fill that hides such logits must be larger still.
     """
     return _best(lambda: _spread(make()), _cost)
 
 
 def in_float16(trial: Trial) -> Trial:
-    """Return the trial for float16, with inputs that float16 holds exactly."""
+    """Return the trial for float16, with inputs that float16 represents exactly."""
     return trial.with_inputs(lambda array: array.astype("float16").astype("float64"), dtype="float16")
 
 
 def overflowing_in_float16(make: Callable[[], Trial]) -> Trial:
-    """Draw a float16 trial in which query · key overflows, and would not once it is scaled."""
+    """Draw a float16 trial in which query · key overflows, but query · key / √O would not."""
     return _best(lambda: _shrink_to_float16(make()), _half_cost)
 
 
@@ -370,7 +370,7 @@ def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
 
 
 def _multiply_logits(trial: Trial, factor: float, items: int | None = None) -> Trial:
-    """Multiply query and key of the first `items`, so that their logits grow by about `factor`."""
+    """Multiply query and key of the first `items` items (all by default), so that logits grow by about `factor`."""
     roots = np.ones(len(trial.query))
     roots[:items] = math.sqrt(factor)
     same = trial.value is trial.key
@@ -379,18 +379,18 @@ def _multiply_logits(trial: Trial, factor: float, items: int | None = None) -> T
 
 
 def _spread(trial: Trial) -> Trial:
-    """Scale the logits to tens of thousands.
+    """Return the trial with logits scaled to tens of thousands.
 
-    Without a mask only the first item is scaled, so that the largest logit of all is far above those of the other
+    Without a mask, only the first item is scaled, so that the largest logit of all is far above the logits of the other
     items.
     """
     return _multiply_logits(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
 
 
 def _cost(trial: Trial) -> float:
-    """Return how many logits could be rounded to another result.
+    """Return how many logits are so close to others that rounding could change the result.
 
-    With a mask, also count the constants that would not show if they were used to hide logits.
+    With a mask, also count the fill constants that would not show as mistakes if they were used to hide logits.
     """
     state = run(trial)
     scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
@@ -420,8 +420,8 @@ def _close_rows(logits: np.ndarray, allowed: np.ndarray, distance: float) -> int
 
 
 def _shrink_to_float16(trial: Trial) -> Trial:
-    """Keep scaled logits below the largest float16, in whatever order their terms are summed."""
-    for _ in range(2):  # the second time for the biases, which the factor does not multiply
+    """Keep scaled logits below the largest float16, in whatever order the products are summed."""
+    for _ in range(2):  # the second time because of the biases, which the factor does not multiply
         heads, scale = (run(trial)[step] for step in ("heads", "scale"))
         terms = np.abs(heads["query"]) @ np.swapaxes(np.abs(heads["key"]), -1, -2)
         trial = _multiply_logits(trial, 0.95 * HALF / float(terms.max() * scale))

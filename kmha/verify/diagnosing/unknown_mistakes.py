@@ -1,8 +1,8 @@
-"""Describe a mistake that the bank does not know, by its first wrong step, a pattern, and the smallest case.
+"""Describe a mistake that the bank does not know: its first wrong step, a pattern, and the smallest case.
 
-A candidate does not show its steps, but some cases leave steps out. With one key every score is 1, so a difference
-there comes from the values. A difference without a mask does not come from the mask. Scores, where they are returned,
-are a step themselves.
+A candidate does not show its steps, but some cases leave steps out. With one key, every score is 1, so a difference
+comes from the values. A difference without a mask does not come from the mask. If scores are returned, they show
+a step themselves.
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ CHANGED = "a change of its inputs in place"
 MASK = "the mask, or how masks are combined"
 TRAINING = "dropout, or something else that training changes"
 FLOAT16 = "the range or precision of float16"
-CLOSE = 1e-5  # relative to the largest element; some candidates compute in float32
-MAX_NUMBERS = 8  # in a sentence
+CLOSE = 1e-5  # relative to the largest element, because some candidates compute in float32
+MAX_NUMBERS = 8  # maximum number of numbers in a sentence
 FROM_0 = " (counted from 0)"
 
 
@@ -35,7 +35,7 @@ class Clue:
     """The known facts about an unknown mistake.
 
     Attributes:
-        step: First step that is wrong; "" if there is no attention at all.
+        step: First step that is wrong, or "" if there is no attention at all.
         pattern: Sentences about the difference.
     """
 
@@ -44,7 +44,7 @@ class Clue:
 
 
 def find_clue(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]) -> Clue:
-    """Find the first wrong step and describe the pattern of the difference. This calls the candidate again."""
+    """Find the first wrong step and describe the pattern of the difference, by calling the candidate again."""
     wrong = [result for result in results if result.wrong]
     if role := returned_input(results):
         return Clue("", (f"it returns its {role} unchanged, so it does no attention",))
@@ -56,7 +56,7 @@ def find_clue(candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]
 
 
 def returned_input(results: Sequence[TrialResult]) -> str:
-    """Return the input that the candidate returns unchanged in all trials: "query", "key", "value", "input", or ""."""
+    """Return the name of the input that every answer repeats ("query", "key", "value" or "input"), or ""."""
     roles = [
         role
         for role in ("query", "key", "value")
@@ -71,7 +71,7 @@ def _repeats(candidate: Candidate, result: TrialResult) -> bool:
 
 
 def plainness(result: TrialResult) -> tuple[Any, ...]:
-    """Return a sort key that is smaller the fewer special features a trial has."""
+    """Return a sort key that is smaller for trials with fewer special features."""
     trial = result.trial
     extreme = "large" in trial.name or trial.dtype != "float64"
     every_row_masked = trial.masked and bool((~trial.allowed()).any(-1).all())
@@ -102,7 +102,7 @@ def first_wrong_step(candidate: Candidate, sizes: Sizes, wrong: Sequence[TrialRe
 
 
 def _with_one_key(candidate: Candidate, sizes: Sizes) -> TrialResult | None:
-    """Return a trial with one key and one query, if the candidate answers it."""
+    """Return a trial with one key and one query, or `None` if the candidate raises an error in this trial."""
     small = dataclasses.replace(sizes, rows=1, columns=1)
     result = candidate.evaluate(next(candidate.iter_trials(1, small)))
     return None if result.answer.error else result
@@ -128,7 +128,7 @@ def smallest_case(candidate: Candidate, sizes: Sizes, results: Sequence[TrialRes
 
 
 def _rounded(trial: Trial, free: bool) -> Trial:
-    """Round inputs to two decimals for printing, and weights too unless the candidate holds its own."""
+    """Round inputs to two decimals for printing. Round weights too if they are `free` to be chosen."""
     weights = {name: np.round(array, 2) if free else array for name, array in trial.weights.items()}
     return trial.with_inputs(lambda array: np.round(array, 2), weights=weights)
 
@@ -177,7 +177,7 @@ def _of_output(output: np.ndarray, right: np.ndarray) -> Iterator[str]:
 
 
 def _of_rows(output: np.ndarray, right: np.ndarray, result: TrialResult) -> Iterator[str]:
-    """Describe at which positions t the output differs, and whether the mask hides something from exactly these."""
+    """Describe the positions t where the output differs, and whether they are the positions with hidden keys."""
     far = np.abs(np.nan_to_num(output - right, nan=np.inf)).max(axis=(1, 3) if output.ndim == 4 else 2)  # (B, T)
     differs = far > CLOSE * np.abs(right).max()
     hidden = (~result.trial.allowed()).any(-1)
@@ -189,7 +189,7 @@ def _of_rows(output: np.ndarray, right: np.ndarray, result: TrialResult) -> Iter
 
 
 def _reordered(array: np.ndarray, right: np.ndarray, axes: dict[str, int]) -> Iterator[str]:
-    """Describe an array that holds the right numbers in another order along an axis."""
+    """Describe an array that contains the right numbers in another order along an axis."""
     if _same(array, right):
         return
     if array.ndim >= 2 and array.shape[-1] == array.shape[-2] and _same(array, np.swapaxes(right, -1, -2)):
@@ -256,7 +256,7 @@ def _centred(logits: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def _in(noun: str, values: list[int]) -> str:
-    """Return a noun with its numbers.
+    """Return a noun followed by these numbers.
 
     >>> _in("item", [1]), _in("item", [0, 2])
     ('item 1', 'items 0, 2')

@@ -1,10 +1,10 @@
 """The weights of a layer: their roles and forms, and the conversion from and to the canonical layout.
 
-A form is a pattern. Each group between commas is one axis, and its letters are laid side by side in it: "I,HO" is a
-`Dense` kernel of all heads, "HO,I" is that of torch's `Linear`, and "I,3HO" is query, key and value packed.
+A form is a pattern of axes. Each group between commas is one axis, which joins the axes of its letters. "I,HO" is a
+`Dense` kernel for all heads, "HO,I" is the kernel of torch's `Linear`, and "I,3HO" packs query, key and value.
 
-A weight is recognised by its name, by the name of its sublayer's attribute, or by the order in which a layer is usually
-written: query, key, value, output.
+A weight is recognised by its name, by the name of its sublayer's attribute, or by the usual order of a layer's weights:
+query, key, value, output.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
 
-# One small kernel for all heads, each of which takes its own P = I/H features.
+# One small kernel for all heads. Each head takes its own P = I/H features.
 SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
 KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
 BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
 OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
 OUTPUT_BIASES = ("E", "1,1,E", "1,E")
-# They differ in the order of query, key and value (3), heads, and features within a head.
+# Packed forms differ in the order of query, key and value (3), heads, and features within a head.
 PACKED_KERNELS = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
 PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
 PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
@@ -37,20 +37,20 @@ _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I ke
 
 
 class UnknownWeightsError(ValueError):
-    """A layer's weights do not fit multi-head attention."""
+    """A layer's weights do not match multi-head attention."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One array of a layer.
+    """One weight array of a layer.
 
     Attributes:
-        path: Attributes that lead to it.
-        shape: Its shape.
-        assign: Function that sets it.
-        read: Function that reads it.
-        transposed: Whether a matrix is (out, in), as in torch's `Linear`; `None` if unknown.
-        used: Whether the layer's call made it.
+        path: Attributes that lead to the array.
+        shape: Shape of the array.
+        assign: Function that sets the array.
+        read: Function that returns the array.
+        transposed: Whether a matrix is (out, in), as in torch's `Linear`, or `None` if unknown.
+        used: Whether the layer's call made the array.
     """
 
     path: str
@@ -61,7 +61,7 @@ class Variable:
     used: bool = True
 
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
-        """Find `transposed` from the shape of the same variable in a layer with more input features."""
+        """Return the variable with `transposed` found from its shape in a layer with more input features."""
         longer = [mine != theirs for mine, theirs in zip(self.shape, other, strict=False)]
         if self.transposed is not None or len(longer) != 2 or sum(longer) != 1:
             return self
@@ -70,13 +70,13 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """The content of one variable: the kernel or bias of a projection, and the order of its axes (its form).
+    """The content of one variable: the kernel or bias of a projection, in a form (an order of axes).
 
     Attributes:
-        variable: Variable that holds the weights.
+        variable: Variable that contains the weights.
         role: Name of the projection.
-        is_bias: Whether it is a bias.
-        form: Order of its axes, such as "I,HO".
+        is_bias: Whether the variable is a bias.
+        form: Order of the variable's axes, such as "I,HO".
         head: Index of the head, if each head has its own variable.
     """
 
@@ -92,7 +92,7 @@ class Slot:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the canonical weights that it holds."""
+        """The names of the canonical weights that the variable contains."""
         kind = "bias" if self.is_bias else "kernel"
         return tuple(f"{role}/{kind}" for role in PACKS.get(self.role, (self.role,)))
 
@@ -107,11 +107,11 @@ class Slot:
 
     @property
     def shared(self) -> bool:
-        """True for one small kernel for all heads, each of which has its part of the features."""
+        """True for one small kernel for all heads, which every head applies to its own part of the features."""
         return self.form in (*SHARED, SHARED_BIAS)
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Set the variable from canonical weights, or to zeros if they do not have this bias."""
+        """Set the variable from canonical weights, or to zeros if the canonical weights do not have this bias."""
         if self.role in PACKS:
             canonical = np.stack([weights.get(name, np.zeros(())) for name in self.names])
         elif self.name in weights:
@@ -126,7 +126,7 @@ class Slot:
         self.variable.assign(to_form(canonical, self.letters, self.form))
 
     def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-        """Return the canonical weights that the variable holds."""
+        """Return the canonical weights that the variable contains."""
         if self.shared:
             sizes = {**sizes, "P": sizes["I"] // sizes["H"]}
         array = from_form(self.variable.read(), self.letters, self.form, sizes)
@@ -138,7 +138,7 @@ class Slot:
 
 
 def _block_diagonal(array: np.ndarray, heads: int) -> np.ndarray:
-    """Return (H, I, O) of a kernel (P, O) that every head applies to its own part of the features."""
+    """Return the kernel (H, I, O) that equals a kernel (P, O) applied by each head to its own part of the features."""
     part, size = array.shape
     blocks = np.zeros((heads, heads, part, size), array.dtype)
     blocks[np.arange(heads), np.arange(heads)] = array
@@ -150,10 +150,10 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
 
     Args:
         variables: Variables of the layer, in the order in which they were made.
-        sizes: Sizes by letter: H, O, E, and I by role as "I query", "I key", "I value".
+        sizes: Sizes, keyed by letter: H, O, E, and I of each role as "I query", "I key", "I value".
 
     Raises:
-        UnknownWeightsError: Nothing fits. The message lists the weights.
+        UnknownWeightsError: No roles and forms match the variables.
     """
     undetermined = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
     found = [
@@ -178,7 +178,7 @@ def listed(variables: Sequence[Variable]) -> str:
 
 
 def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
-    """Yield the possible projections of the variables: by name, and those without a name in every order."""
+    """Yield the possible roles of the variables. Names decide, and variables without known names take every order."""
     named = [naming.weight(variable.path) for variable in variables]
     heads = [head_of(variable.path, variables) for variable in variables]
     known = [(role, is_bias, head) for (role, is_bias), head in zip(named, heads, strict=True)]
@@ -192,7 +192,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     rest = [role for role in (PACKED_ROLES if packed else ALL_ROLES) if role not in found]
     for order in itertools.permutations(rest, len(owners)):
         if not ({*ROLES} <= {*found, *order} or "packed" in {*found, *order}):
-            continue  # the output projection may be missing, but query, key and value may not
+            continue  # the output projection may be missing, but query, key and value must be present
         roles: list[Any] = list(known)
         for role, indices in zip(order, owners.values(), strict=True):
             for index in indices:
@@ -203,7 +203,7 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
 
 
 def head_of(path: str, variables: Sequence[Variable]) -> int | None:
-    """Return the number of the head, if heads have variables of their own in a list."""
+    """Return the index of a variable's head, or `None` unless there is a list with a variable for each head."""
     numbers = re.findall(r"[/._](\d+)(?=[/.])", path)
     pattern = re.sub(r"([/._])\d+(?=[/.])", r"\1#", path)
     alike = [other for other in variables if re.sub(r"([/._])\d+(?=[/.])", r"\1#", other.path) == pattern]
@@ -213,9 +213,9 @@ def head_of(path: str, variables: Sequence[Variable]) -> int | None:
 def _fitted(
     variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], order: str, transposed: bool
 ) -> list[Slot] | None:
-    """Return a slot for each variable, or `None` if a shape does not fit.
+    """Return a slot for each variable, or `None` if a shape does not match its role.
 
-    `order` is the order in packed forms. `transposed` is the orientation of variables whose own is unknown.
+    `order` is the packing order of packed forms. `transposed` applies to variables of unknown orientation.
     """
     slots = []
     for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
@@ -261,7 +261,7 @@ def weights_of_layer(
     """Return the canonical weights of a built layer in arrangement `convention`, and the number of arrangements.
 
     Raises:
-        CandidateError: There are no weights, or they fit no reading. The message lists them.
+        CandidateError: There are no weights, or the weights do not match multi-head attention.
     """
     if not variables:
         raise CandidateError(
@@ -287,7 +287,7 @@ def weights_of_layer(
 
 
 def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
-    """Return the number of heads that was given, or that an attribute holds."""
+    """Return the number of heads that was given, or that an attribute of the layer states."""
     for name, value in [*given.items(), *vars(layer).items()]:
         if naming.argument(name.strip("_")) == "heads" and isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -295,10 +295,10 @@ def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
 
 
 def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
-    """Return the likely numbers of heads if neither an argument nor an attribute states it.
+    """Return the likely numbers of heads if neither an argument nor an attribute states the number.
 
-    These are the sizes of the axes of kernels with three axes. Without such kernels there is one head, unless some
-    number of the layer divides O: an unknown number of heads must not be guessed, or a right layer would be accused.
+    The sizes of the axes of kernels with three axes are likely. Without such kernels, there is one head, unless some
+    number of the layer divides O. An unknown number of heads must not be guessed, or a right layer would be accused.
     """
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     cubes = [number for shape in kernels if len(shape) == 3 for number in shape]
@@ -313,10 +313,10 @@ def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
 
 
 def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict[str, int]]:
-    """Yield all readings of the kernels' shapes as features, heads and head size."""
+    """Yield all possible sizes (features, heads and head size) that the kernels' shapes allow."""
     numbers = sorted({number for shape in kernels for number in shape})
     inner = set(numbers) | {number // heads for number in numbers if number % heads == 0}
-    # The likeliest first: H·O is one of the numbers, and O is as large as possible.
+    # The likeliest readings come first: H·O is one of the numbers, and O is as large as possible.
     for size in sorted(inner, key=lambda each: (each * heads not in numbers, -each)):
         for features, key_features, width in itertools.product(numbers, repeat=3):
             yield {
@@ -340,7 +340,7 @@ def forms_of(role: str, is_bias: bool) -> tuple[str, ...]:
 
 
 def form_shape(form: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the shape of a form with these sizes.
+    """Return the shape of an array in this form, with these sizes.
 
     >>> form_shape("I,3HO", {"H": 2, "O": 5, "I": 7})
     (7, 30)
@@ -353,7 +353,7 @@ def _size(letter: str, sizes: Mapping[str, int]) -> int:
 
 
 def packing_order(form: str) -> str:
-    """Return the order of query, key and value (3), heads and features in a packed form, the outermost first.
+    """Return the order of query, key and value (3), heads (H) and features (O) in a packed form, the outermost first.
 
     >>> packing_order("3,I,HO"), packing_order("H2O,I")
     ('3HO', 'H3O')

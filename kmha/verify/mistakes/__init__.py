@@ -1,6 +1,6 @@
-"""The bank of known mistakes. Each is a named change of one or more steps of a chain in `kmha.verify.chains`.
+"""The bank of known mistakes. A mistake is a named change of one or more steps of a chain in `kmha.verify.chains`.
 
-To add one, write an entry into the module of its step, such as
+To add a mistake, write an entry into the module of its step, such as
 
     register(
         "scale-missing",
@@ -10,10 +10,10 @@ To add one, write an entry into the module of its step, such as
         scaled=lambda state, right: state["logits"],
     )
 
-with the id, the text for the author, where to look, the source, and the changed step. `state` holds the results of all
-steps so far by name, and `state["trial"]` the call; `right(state)` computes the right step. A change that some sizes
-make impossible (the code that makes this mistake would raise there) raises `ImpossibleError`, or lets NumPy raise.
-That is all: `kmha diagnose` then knows the mistake, and the tests check that no other gives the same numbers.
+with the id, the text for the author, where to look, the source, and the changed step. `state` contains the results of
+all steps so far, keyed by name, and `state["trial"]` is the call. `right(state)` computes the original step. If code
+with this mistake would raise an error for some sizes, the change raises `ImpossibleError` or lets NumPy raise. No more
+is needed: `kmha diagnose` then knows the mistake, and the tests check that no other mistake gives the same numbers.
 
 >>> from kmha.verify.mistakes import BANK
 >>> BANK["scale-missing"].look

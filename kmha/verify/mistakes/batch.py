@@ -13,7 +13,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.1: an item's queries meet its own keys
 
 
 def _inputs(of: Callable[[np.ndarray], np.ndarray], *roles: str) -> Change:
-    """Return a change of `inputs` that applies `of` to these roles (all by default)."""
+    """Return a change of `inputs` that applies `of` to the inputs of these roles (all roles by default)."""
     return lambda state, right: {
         role: of(array) if role in (roles or ROLES) else array for role, array in right(state).items()
     }
@@ -123,7 +123,7 @@ register(
 
 
 def _scaled_in_place(state: State, right: Step) -> Any:
-    """Compute `query /= √O`, which also scales key and value where they are the same array."""
+    """Compute `query /= √O`, which also scales key and value if they are the same array."""
     trial = state["trial"]
     if not trial.core:
         raise ImpossibleError("a layer projects before it scales")

@@ -1,6 +1,6 @@
 """Mistakes in the biases of the four projections.
 
-The key's bias is not among them: it adds the same number to all logits of a row, which leaves the scores as they are.
+The key's bias has no mistakes, because it adds the same number to all logits of a row, which changes no score.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.2"
 
 
 def _without(*roles: str) -> Change:
-    """Return a change of `weights` without these biases."""
+    """Return a change of `weights` that removes the biases of these roles."""
     names = {f"{role}/bias" for role in roles}
 
     def change(state: State, right: Step) -> Any:
@@ -97,7 +97,7 @@ for _one, _other in (("query", "key"), ("query", "value"), ("key", "value")):
 
 
 def _before(state: State, right: Step) -> Any:
-    """Compute (x + b) W instead of x W + b; possible where I is H·O."""
+    """Compute (x + b) W instead of x W + b. This is possible if I is H·O."""
     result = {}
     for role in ROLES:
         bias, array = _bias(state, role).reshape(-1), state["inputs"][role]
@@ -108,7 +108,7 @@ def _before(state: State, right: Step) -> Any:
 
 
 def _per_item(state: State, right: Step) -> Any:
-    """Add the biases of query, key and value once for each item of the batch."""
+    """Add the biases of query, key and value as many times as the batch has items."""
     batch = state["trial"].query.shape[0]
     return {role: array + batch * _bias(state, role) for role, array in state["projected"].items()}
 

@@ -83,7 +83,7 @@ register(
 
 
 def _past(state: State, array: np.ndarray) -> np.ndarray:
-    """Return an array (B, H, T, S) with zeros at s > t if the trial is causal."""
+    """Return `array` (B, H, T, S), with zeros at s > t if the trial is causal."""
     return np.tril(array) if state["trial"].causal else array
 
 

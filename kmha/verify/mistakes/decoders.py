@@ -1,7 +1,7 @@
 """Mistakes in how a decoder layer combines its two attentions (Vaswani et al. 2017, sections 3.1 and 3.2.3).
 
-Inputs of the second attention from the wrong side are in `projections` ("inputs-…"), because the same happens in an
-attention alone. So do masks that are missing in both attentions; they are in `masks`.
+Inputs that come from the wrong side in the second attention are in `projections` ("inputs-…"), because attention alone
+has these mistakes too. For the same reason, masks missing in both are in `mask_choice` and `causal`.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ for _id, _passed, _source, _change in (
 
 
 def _called(**fields: Any) -> Change:
-    """Return a change of a call, given for each field a function of the right call and the block's trial."""
+    """Return a change of a call. For each field, give a function of the original call and the block's trial."""
 
     def change(state: State, right: Step) -> Any:
         call, trial = right(state), state["trial"]
@@ -76,7 +76,7 @@ def _and(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
 
 
 def _look_ahead(call: Trial, trial: Trial) -> bool:
-    """Return whether there is a look-ahead mask (T, T); it fits only where T = S."""
+    """Return whether there is a look-ahead mask (T, T). It matches the logits only if T = S."""
     if trial.causal and call.query.shape[1] != call.key.shape[1]:
         raise ImpossibleError("the look-ahead mask does not fit the keys")
     return trial.causal
@@ -153,7 +153,7 @@ for _id, _says, _source, _changes in (
         {"call2": _UNPADDED},
     ),
 ):
-    _changes = {**_changes, "call2": _changes.get("call2", _same)}  # only decoders have this step
+    _changes = {**_changes, "call2": _changes.get("call2", _same)}  # only decoders have the step `call2`
     register(f"decoder-masks-{_id}", _says, "the mask that you pass to each attention", _source, **_changes)
 
 
@@ -176,7 +176,7 @@ def _self_second(state: State, right: Step) -> Any:
 
 
 def _attention_weights(**taken: str) -> Change:
-    """Return a change of the weights: for each `a="b"`, the attention a gets the weights of b."""
+    """Return a change of the weights. For each `a="b"`, the attention a gets the weights of the attention b."""
 
     def change(state: State, right: Step) -> Any:
         weights = right(state)

@@ -1,11 +1,11 @@
 """Mistakes in the dropout of the scores, and in the scores that are returned.
 
-A candidate draws its own dropout: `trial.kept`, (B, H, T, S) of 0 and 1 / (1 - rate), is what it multiplies the scores
-by. In a trial without training the right code drops nothing; code that still drops something uses
-`trial.more["kept"]`. The caller fills in both; without them nothing is dropped.
+A candidate draws its own dropout. `trial.kept` (B, H, T, S) contains the factors, 0 or 1 / (1 - rate), that the
+candidate multiplies the scores by. In a trial without training, right code drops nothing, and code that still drops
+scores uses `trial.more["kept"]`. The caller fills in both arrays. Nothing is dropped without them.
 
-Two mistakes are missing because numbers cannot show them. A wrong rate, and dropping whole keys for all queries, give
-draws that the right code could have made too.
+Two mistakes are missing because numbers cannot show them: a wrong rate, and dropping whole keys for all queries. Right
+code could have drawn the same dropout masks.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ PAPER = "Srivastava et al. 2014, section 4"
 
 
 def kept_of(state: State) -> Any:
-    """Return the factor of the scores: 1.0 if nothing is dropped."""
+    """Return the factor that the scores are multiplied by, which is 1.0 if nothing is dropped."""
     kept = state["trial"].kept
     return 1.0 if kept is None else kept
 
@@ -35,7 +35,7 @@ def _at_inference(state: State, right: Step) -> Any:
 
 
 def _kept_times(factor: Any) -> Change:
-    """Return a change that multiplies the kept scores by `factor(rate)`."""
+    """Return a change that multiplies scores by `factor(rate)` where dropout keeps them."""
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]
@@ -45,7 +45,7 @@ def _kept_times(factor: Any) -> Change:
 
 
 def _old_style(state: State, right: Step) -> Any:
-    """Do not rescale in training, but at inference."""
+    """Rescale the scores at inference instead of in training."""
     trial = state["trial"]
     return state["scores"] * (np.asarray(kept_of(state)) > 0 if trial.training else 1 - trial.rate)
 

@@ -64,7 +64,7 @@ for _id, _says, _source, _sum in (
 
 
 def at_padding(state: State) -> np.ndarray:
-    """Return where the tokens are padding, (B, T, 1)."""
+    """Return a mask (B, T, 1), True at padding."""
     return (state["ids"] == state["trial"].more.get("pad_id", 0))[..., None]
 
 

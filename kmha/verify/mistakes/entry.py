@@ -1,4 +1,4 @@
-"""The entries of the bank: what a mistake is, and how a module registers one."""
+"""The entries of the bank: the `Mistake` class, and `register`, which adds a mistake."""
 
 import dataclasses
 import difflib
@@ -10,14 +10,14 @@ from kmha.verify.chains import CHAINS, Change
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mistake:
-    """A named change of one or more steps.
+    """A mistake as a named change of one or more steps of a chain.
 
     Attributes:
         id: Name, such as "scale-missing".
         says: What the author of the code did, and what to do instead.
-        look: Where to look for it, to follow "Look at".
-        source: Where people make it: a thread with its number, a section of a paper, a seed.
-        changes: The changed steps, by the names of steps of a chain in `kmha.verify.chains`.
+        look: Where to look for the mistake, as a phrase to follow "Look at".
+        source: Where people make the mistake: a thread with its number, a section of a paper, or a seed.
+        changes: Changes, keyed by the names of steps of a chain in `kmha.verify.chains`.
     """
 
     id: str
@@ -28,11 +28,11 @@ class Mistake:
 
     @property
     def step(self) -> str:
-        """The first step that it changes."""
+        """The first step that the mistake changes."""
         return next(iter(self.changes))
 
     def chains(self) -> tuple[str, ...]:
-        """Return the chains that have all of its steps."""
+        """Return the chains that have all steps that the mistake changes."""
         return tuple(name for name in CHAINS if self.changes.keys() <= _steps_of(name))
 
 
@@ -45,9 +45,9 @@ def register(id: str, says: str, look: str, source: str, **changes: Any) -> None
     Args:
         id: Name that no other mistake has.
         says: What the author of the code did, and what to do instead.
-        look: Where to look for it.
-        source: Where people make it.
-        **changes: The changed steps: `register(..., scaled=lambda state, right: state["logits"])`.
+        look: Where to look for the mistake.
+        source: Where people make the mistake.
+        **changes: Changes, keyed by step: `register(..., scaled=lambda state, right: state["logits"])`.
 
     Raises:
         ValueError: The id is taken, or no chain has all of the steps.
@@ -61,7 +61,7 @@ def register(id: str, says: str, look: str, source: str, **changes: Any) -> None
 
 
 def _steps_of(chain: str) -> set[str]:
-    """The steps of a chain; a block also runs the steps of the attention inside it."""
+    """Return the steps of a chain. A block also runs the steps of the attention inside it."""
     steps = set(CHAINS[chain])
     return steps | set(CHAINS["attention"]) if "inside1" in steps else steps
 

@@ -98,7 +98,7 @@ def _bias_after(state: State, right: Step) -> Any:
 
 
 def _again(state: State, right: Step) -> Any:
-    """Run the whole network again on its own output."""
+    """Run the whole network a second time, on its own output."""
     inner = dense(state, right(state), "dense1")
     return right({**state, "activated": state["activation"](inner)})
 

@@ -14,7 +14,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.2"
 
 
 def _roles(of: Callable[[np.ndarray], np.ndarray], roles: tuple[str, ...] = ROLES) -> Change:
-    """Return a change of `heads` that applies `of` to the biased (B, P, H, O) of some roles."""
+    """Return a change of `heads` that applies `of` to the arrays `biased` (B, P, H, O) of some roles."""
 
     def change(state: State, right: Step) -> Any:
         return {**right(state), **{role: of(state["biased"][role]) for role in roles}}
@@ -111,7 +111,7 @@ for _id, _did, _look, _change in (
 
 
 def _split_input(state: State, right: Step) -> Any:
-    """Give head h only the h-th part of the features, and that part of its kernel."""
+    """Give head h only the h-th part of the features, and only the corresponding part of its kernel."""
     if state["trial"].core:
         raise ImpossibleError("nothing is projected")
     result = {}

@@ -1,7 +1,7 @@
-"""Mistakes in what a mask does to the logits: which number is added or filled in, and when.
+"""Mistakes in how a mask changes the logits: the number that is added or filled in, and the step that does it.
 
-The last four show in float16 alone, whose largest number is 65,504. The chain computes in float64, so these changes
-round to float16 what would have overflowed. Rounding errors are not mistakes here; infinities and NaN are.
+The last four mistakes show in float16 alone, where the largest number is 65,504. The chain computes in float64, so the
+changes round to float16 the numbers that overflow. Infinities and NaN are mistakes here, but rounding errors are not.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ LEAK = "huggingface/transformers#10484"
 
 
 def _drowned(state: State, right: Step) -> Any:
-    """Add -1e9 to all logits in float32, which has steps of 64 there."""
+    """Add -1e9 to all logits in float32. Near -1e9, float32 numbers are 64 apart."""
     drowned = (np.float32(-1e9) + state["scaled"].astype("float32")).astype("float64")
     return np.where(state["allowed"], drowned, -np.inf) if state["trial"].masked else right(state)
 
@@ -93,7 +93,7 @@ def _masked_softmax(state: State) -> np.ndarray:
 
 
 def _empty_is_nan(state: State, right: Step) -> Any:
-    """Return NaN for a row of -∞: its largest logit is -∞, and -∞ - (-∞) is NaN."""
+    """Return NaN for a row of -∞, because its largest logit is -∞, and -∞ - (-∞) is NaN."""
     return np.where(state["allowed"].any(-1, keepdims=True), right(state), np.nan)
 
 
@@ -149,7 +149,7 @@ register(
 
 
 def _without_padding(state: State, right: Step) -> dict[str, np.ndarray]:
-    """Return the inputs, with zeros at padding in key and value."""
+    """Return the inputs, with zeros in key and value at padding."""
     inputs, mask = right(state), state["trial"].key_mask
     if mask is None:
         return inputs
@@ -187,7 +187,7 @@ def _in_half(change: Change) -> Change:
 
 
 def _plain(state: State, right: Step) -> Any:
-    """Return the softmax, with no guard against infinite logits: ∞ - ∞ is NaN."""
+    """Return a softmax that does not handle infinite logits, where ∞ - ∞ is NaN."""
     masked = state["masked"]
     powers = np.exp(masked - masked.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
@@ -209,7 +209,7 @@ register(
 
 
 def _times_infinity(state: State, right: Step) -> Any:
-    """Compute (1 - mask) · -1e9 where -1e9 is -∞: 0 · -∞ is NaN."""
+    """Compute (1 - mask) · -1e9 in float16, where -1e9 is -∞, and 0 · -∞ is NaN."""
     return state["scaled"] + np.where(state["allowed"], np.nan, -np.inf) if state["trial"].masked else right(state)
 
 
@@ -231,7 +231,7 @@ register(
 
 
 def _least_twice(state: State, right: Step) -> Any:
-    """Add -65,504 for each of two masks, which gives -∞ where both hide."""
+    """Add -65,504 for each of two masks, which gives -∞ where both masks hide."""
     hidden = sum((np.where(part, 0.0, 1.0) for part in parts_of(state["trial"])), np.zeros(()))
     hidden = np.broadcast_to(hidden, state["trial"].allowed().shape)[:, None]
     return np.where(hidden > 1, -np.inf, np.where(hidden == 1, -65504.0, state["scaled"]))

@@ -1,4 +1,4 @@
-"""Mistakes in which mask is used, and for whom. Masks are boolean, and True where t may attend to s."""
+"""Mistakes in the choice of a mask. Masks are boolean, and True where t may attend to s."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ LOOK = "the line that combines the masks"
 
 
 def parts_of(trial: Trial) -> list[np.ndarray]:
-    """Return each mask that the trial has: (B or 1, T, S)."""
+    """Return all masks of the trial, each (B or 1, T, S)."""
     rows, columns = trial.query.shape[-2], trial.key.shape[-2]
     parts = []
     if trial.mask is not None:
@@ -83,7 +83,7 @@ for _id, _says, _source, _change in (
 
 
 def _replaced(by: str, *names: str) -> Change:
-    """Return a change that uses the mask `by` and drops the masks `names`."""
+    """Return a change that uses the mask `by` and leaves out the masks `names`."""
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]

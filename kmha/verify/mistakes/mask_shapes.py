@@ -13,12 +13,12 @@ PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
 def _given(trial: Trial) -> bool:
-    """Return whether the call has a mask that differs from item to item."""
+    """Return whether the call has a mask that differs between items."""
     return trial.mask is not None or trial.key_mask is not None
 
 
 def _reordered(order: Callable[[int, int], np.ndarray]) -> Change:
-    """Return a change of the items' masks: `order(B, H)` gives, for each of B·H, the item whose mask it gets."""
+    """Return a change of masks. `order(B, H)` returns, for each of the B·H heads, the item whose mask it gets."""
 
     def change(state: State, right: Step) -> Any:
         if not _given(state["trial"]):
@@ -30,7 +30,7 @@ def _reordered(order: Callable[[int, int], np.ndarray]) -> Change:
 
 
 def _stacked_heads_first(batch: int, heads: int) -> np.ndarray:
-    """Repeat the mask as if the logits (H·B, T, S) were (B·H, T, S)."""
+    """Return the order of a mask that is repeated as if the logits (H·B, T, S) were (B·H, T, S)."""
     return (np.arange(heads * batch) // heads).reshape(heads, batch).T.reshape(-1)
 
 
@@ -73,7 +73,7 @@ register(
 
 
 def _of(name: str, of: Callable[[np.ndarray], np.ndarray]) -> Change:
-    """Return a change that applies `of` to one mask, and broadcasts the result."""
+    """Return a change that applies `of` to the mask `name`, and broadcasts the result."""
 
     def change(state: State, right: Step) -> Any:
         mask = getattr(state["trial"], name)
@@ -119,7 +119,7 @@ def _items_as_heads(state: State, right: Step) -> Any:
 
 
 def _items_as_queries(state: State, right: Step) -> Any:
-    """Broadcast the keys' padding (B, S) against (B, H, T, S), so that its batch meets the queries."""
+    """Broadcast the keys' padding (B, S) against (B, H, T, S), so that the mask's batch meets the queries."""
     mask = state["trial"].key_mask
     return right(state) if mask is None else allowed_without(state, "key_mask") & _laid(mask[None, None], state)
 

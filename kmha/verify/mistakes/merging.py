@@ -29,7 +29,7 @@ def _side_by_side(mixed: np.ndarray) -> np.ndarray:
 
 
 def _everywhere(of: Callable[..., np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that replaces every head by one array (B, T, O), made from all heads."""
+    """Return a function that replaces every head by the same array (B, T, O), which `of` makes from all heads."""
     return lambda mixed: _side_by_side(np.broadcast_to(of(mixed, axis=1, keepdims=True), mixed.shape))
 
 
@@ -152,7 +152,7 @@ register(
 
 
 def _bias_first(state: State, right: Step) -> Any:
-    """Compute (joined + b) W; possible where E is H·O."""
+    """Compute (joined + b) W. This is possible if E is H·O."""
     bias = state["weights"].get("attention_output/bias")
     if bias is None or bias.shape[-1] != state["joined"].shape[-1]:
         raise ImpossibleError("the bias does not fit")

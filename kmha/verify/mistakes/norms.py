@@ -1,7 +1,7 @@
-"""Mistakes in the layer normalizations of a block: where they stand, and their formula.
+"""Mistakes in the layer normalizations of a block: their places and their formula.
 
-They stand after the residual connections in Vaswani et al. 2017, section 3.1, and before the sublayers in Xiong et al.
-2020, arXiv 2002.04745. The formula is that of Ba et al. 2016, arXiv 1607.06450, equations 3 and 4.
+Normalizations follow the residual connections in Vaswani et al. 2017, section 3.1, and precede the sublayers in Xiong
+et al. 2020, arXiv 2002.04745. The formula is from Ba et al. 2016, arXiv 1607.06450, equations 3 and 4.
 """
 
 import functools
@@ -82,7 +82,7 @@ PLACES = {"norm1": (0, "self-attention"), "norm2": (1, "second attention"), "las
 
 
 def _with_weights_of(*pairs: tuple[str, str]) -> Change:
-    """Return a change of `block_weights`: for each pair (a, b), the normalization a gets the weights of b."""
+    """Return a change of `block_weights`. For each pair (a, b), normalization a gets the weights of normalization b."""
 
     def change(state: State, right: Step) -> Any:
         weights, layers = right(state), NORMS[state["trial"].chain]
@@ -96,7 +96,7 @@ def _with_weights_of(*pairs: tuple[str, str]) -> Change:
 
 
 def _and_norm2(*places: str) -> dict[str, Change]:
-    """Return an empty change, which makes a mistake with the second attention's norm one of decoders only."""
+    """Return an empty change if "norm2" is in `places`. It restricts a mistake to decoders, which have that step."""
     return {"norm2": lambda state, right: right(state)} if "norm2" in places else {}
 
 
@@ -268,7 +268,7 @@ for _id, _says, _source, _changes in (
     register(f"norm-{_id}", _says, FORMULA, _source, **_changes)
 
 
-# The last column computes the result from the right step, the normalized x, gamma and beta.
+# The last column computes the result from the original step, the normalized x, gamma and beta.
 for _id, _did, _do, _formula in (
     ("gain-missing", "left out the gain", "Multiply by gamma", lambda right, n, g, b: right(n, 1.0, b)),
     ("bias-missing", "left out the bias", "Add beta at the end", lambda right, n, g, b: right(n, g, 0.0)),

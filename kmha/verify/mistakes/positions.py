@@ -82,7 +82,7 @@ register(
 
 
 def _exponents(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
-    """Return a change of the exponents, given a function of the features' numbers j and d."""
+    """Return a change of the exponents to `of(j, d)`, a function of the features' indices j and of d."""
     return lambda state, right: of(np.arange(state["table"].shape[-1]), state["table"].shape[-1])
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in the two products, of query and key and of scores and value, and in the scale 1/√O.
+"""Mistakes in the products query · key and scores · value, and in the scale 1/√O.
 
 Equation 1 of Vaswani et al. 2017, section 3.2.1, has all three.
 """
@@ -59,7 +59,7 @@ SCALE = "the line that scales the product of query and key"
 
 
 def _power(letters: str, exponent: float) -> Change:
-    """Return a change of the scale to the product of these sizes, such as "HO", to the power `exponent`."""
+    """Return a change of the scale to a power of the product of these sizes, such as "HO"."""
 
     def change(state: State, right: Step) -> Any:
         query, key = state["heads"]["query"], state["heads"]["key"]

@@ -1,4 +1,4 @@
-"""Mistakes in what is projected, and with which kernel (Vaswani et al. 2017, section 3.2.2)."""
+"""Mistakes in the projections' inputs and kernels (Vaswani et al. 2017, section 3.2.2)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ CORE = ("inputs-all-query", "inputs-query-from-encoder", "inputs-value-from-quer
 def _inputs_from(roles: Mapping[str, str], core: bool) -> Change:
     """Return a change of `inputs` that gives the role `a` the array of the role `roles[a]`.
 
-    Without projections, all but those in `CORE` equal a mistake in `products`.
+    Without projections, all of these changes except those in `CORE` equal a mistake in `products`.
     """
 
     def change(state: State, right: Step) -> Any:
@@ -130,7 +130,7 @@ register(
 
 
 def _transposed(roles: tuple[str, ...]) -> Change:
-    """Return a change that uses the kernels of `roles` as (H·O, I); possible where I is H·O."""
+    """Return a change that uses the kernels of `roles` as (H·O, I). This is possible if I is H·O."""
 
     def change(state: State, right: Step) -> Any:
         weights = dict(right(state))
@@ -147,7 +147,7 @@ def _transposed(roles: tuple[str, ...]) -> Change:
 
 
 def _unprojected(roles: tuple[str, ...]) -> Change:
-    """Return a change that splits the inputs of `roles` into heads without projecting them; possible where I is H·O."""
+    """Return a change that splits the inputs of `roles` into heads without a projection, which requires I = H·O."""
 
     def change(state: State, right: Step) -> Any:
         if state["trial"].core:

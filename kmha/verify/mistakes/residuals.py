@@ -21,17 +21,17 @@ Sum = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def before_last(state: State) -> str:
-    """Return the step before the feed-forward network."""
+    """Return the name of the step before the feed-forward network."""
     return "after2" if "after2" in state else "after1"
 
 
 def as_if(**steps: str) -> Change:
-    """Return a change of a step that reads the step `steps[a]` instead of the step `a`."""
+    """Return a change that makes a step read the result of `steps[a]` instead of the result of `a`."""
     return lambda state, right: right({**state, **{name: state[other] for name, other in steps.items()}})
 
 
 def only(norm_first: bool, change: Change) -> Change:
-    """Return a change that exists only in pre-norm, or only in post-norm."""
+    """Return `change` restricted to pre-norm if `norm_first`, or else to post-norm."""
 
     def checked(state: State, right: Step) -> Any:
         if (state["norm_place"] == "before") != norm_first:

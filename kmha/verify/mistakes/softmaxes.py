@@ -12,7 +12,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.1"
 
 
 def _naive(masked: np.ndarray, axes: Any) -> np.ndarray:
-    """Return a softmax over `axes` that is NaN where all logits are -∞: code rarely handles a column of these."""
+    """Return a softmax over `axes` that is NaN where all logits are -∞, because code rarely handles such columns."""
     powers = np.exp(masked - masked.max(axis=axes, keepdims=True))
     return powers / powers.sum(axis=axes, keepdims=True)
 
@@ -53,7 +53,7 @@ for _name, _axes, _over, _source in (
 
 
 def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return `of(scaled logits)`, with zeros where t may not attend to s."""
+    """Return `of` applied to the scaled logits, with zeros where t may not attend to s."""
     return np.where(state["allowed"], of(state["scaled"]), 0.0)
 
 
@@ -67,7 +67,7 @@ def _sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def _exponentials(state: State) -> np.ndarray:
-    """Return exp of the logits as they are, in the candidate's dtype."""
+    """Return exp of the logits, without subtracting the largest logit, in the candidate's dtype."""
     return np.exp(state["masked"].astype(state["trial"].dtype))
 
 

@@ -1,4 +1,4 @@
-"""The unchanged call, against which every property is measured."""
+"""The unchanged call, which is the basis of comparison for every property."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,21 +17,22 @@ Keep = Callable[[np.ndarray], np.ndarray | None]
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """The size of a change, relative to the output's largest element, and the first place that shows it."""
+    """The size of a change, relative to the output's largest element, and the first place that shows the change."""
 
     size: float = 0.0
     where: str = ""
 
 
 class Baseline:
-    """The unchanged call and its outputs.
+    """The unchanged call and its outputs, which the outputs of other calls are compared with.
 
     Args:
         callee: The layer, model or function under test.
-        inputs: Its inputs.
-        tolerance: Largest effect that counts as none.
+        inputs: Inputs of the unchanged call.
+        tolerance: Largest effect that counts as no change.
         rng: Random generator for the changes.
-        causal: Whether the future must not change the past, or the names of the inputs for which; `None` if it may.
+        causal: Whether the future must not change the past, or the names of the inputs whose future must not change
+            the past. `None` means that the future may change the past.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Baseline:
         self.repeats = True
 
     def outputs(self, results: Outputs, inputs: Inputs) -> Outputs:
-        """Return the results to compare: those with a batch axis, without scores."""
+        """Return the results to compare: all results with a batch axis, except scores."""
         batched = {name: x for name, x in results.items() if x.ndim and x.shape[0] == inputs.batch}
         return {name: x for name, x in batched.items() if name not in self.scores and x.dtype.kind in "iufVb"}
 
@@ -63,8 +64,9 @@ class Baseline:
 
         Args:
             changed: Outputs after a change.
-            base: Outputs before it.
-            keep: Function that returns the positions (B, T) or items (B,) of an output to compare; `None` for none.
+            base: Outputs before the change.
+            keep: Function that returns a mask of the positions (B, T) or items (B,) of an output to compare. It
+                returns `None` to skip the output.
         """
         worst = Effect()
         for name, old in base.items():
@@ -77,14 +79,14 @@ class Baseline:
     def row(
         self, name: str, attempt: Callable[[], tuple[Effect, str]], expected: bool | None = True, varied: bool = False
     ) -> Property:
-        """Try a property, and return its row.
+        """Try a property, and return the result as a row of the report.
 
         Args:
             name: Name of the property.
-            attempt: Function that returns the effect, and its cause or a remark.
+            attempt: Function that returns the effect, and the effect's cause or a remark.
             expected: Whether the property should hold.
-            varied: Whether the attempt's calls have other shapes or another order. Dropout then differs even from the
-                same random state.
+            varied: Whether the attempt's calls have other shapes or another order. Dropout then differs even if the
+                random state is the same.
         """
         if not (self.steady and (self.repeats or not varied)):
             return Property(name, None, None, "two identical calls give different results", expected)
@@ -92,7 +94,7 @@ class Baseline:
             effect, because = attempt()
         except CannotTry as reason:
             return Property(name, None, None, str(reason), expected)
-        except Exception as error:  # from the layer, which may not accept this change
+        except Exception as error:  # raised by the layer, which may not accept this change
             return Property(name, None, None, f"the call raised {shortened(error_text(error))}", expected)
         where = f"{effect.where} changes {because}" if effect.where else because
         return Property(name, effect.size <= self.tolerance, effect.size, where, expected)
@@ -113,7 +115,7 @@ class Baseline:
 
 
 def keep_tokens(inputs: Inputs) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a filter that keeps tokens if an output has an axis of positions, and everything otherwise."""
+    """Return a filter that keeps the tokens of outputs with an axis of positions, and all of other outputs."""
     known = set(inputs.lengths().values())
 
     def keep(x: np.ndarray) -> np.ndarray:
@@ -123,7 +125,7 @@ def keep_tokens(inputs: Inputs) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def keep_positions(inputs: Inputs, which: Callable[[np.ndarray], np.ndarray]) -> Keep:
-    """Return a filter that keeps tokens at the positions `which` if an output has positions, else nothing."""
+    """Return a filter that keeps the tokens at positions `which` of outputs with positions, and no other outputs."""
 
     def keep(x: np.ndarray) -> np.ndarray | None:
         return which(np.arange(x.shape[1])) & inputs.token_mask(x.shape[1]) if x.ndim > 2 else None
@@ -132,7 +134,7 @@ def keep_positions(inputs: Inputs, which: Callable[[np.ndarray], np.ndarray]) ->
 
 
 def shortened(text: str, length: int = 160) -> str:
-    """Join `text` into one line, and truncate it to `length` characters.
+    """Join the lines of `text`, and truncate the result to `length` characters.
 
     >>> shortened("too long", 5)
     'too …'

@@ -21,18 +21,18 @@ SCORES = "return_attention_scores"
 
 
 class NotCalled(ValueError):
-    """A call of the model does not call the chosen layer."""
+    """The chosen layer was not called when the model was called."""
 
 
 class Callee:
-    """A layer, model or function under test, and the layer of it whose outputs are examined.
+    """A layer, model or function under test, and the layer within it whose outputs are examined.
 
     Args:
         thing: Layer, model or function to call.
-        layer: Layer within it whose outputs are examined, or its name; `None` for the thing itself.
+        layer: Layer within `thing` whose outputs are examined, or its name. `None` examines `thing` itself.
 
     Raises:
-        ValueError: The thing cannot be called, or has no such layer.
+        ValueError: `thing` cannot be called, or has no such layer.
     """
 
     def __init__(self, thing: Any, layer: Any = None) -> None:
@@ -56,11 +56,11 @@ class Callee:
 
     @property
     def dtypes(self) -> set[str]:
-        """The dtypes that its layers compute in."""
+        """The dtypes that the layers under test compute in."""
         return {layer.compute_dtype for layer in layers_of(self.thing)}
 
     def remember(self) -> None:
-        """Remember the present state, with that of its random numbers, as the start of every call."""
+        """Remember the present weights and random states. Every call starts from this state."""
         if is_keras(self.thing):
             variables = [x for x in self.thing.non_trainable_variables if x.dtype != "string"]
             self._start = [(variable, ops.convert_to_numpy(variable).copy()) for variable in variables]
@@ -70,7 +70,7 @@ class Callee:
             variable.assign(value)
 
     def call(self, inputs: Inputs, training: bool = False) -> Any:
-        """Return the result; with a `layer`, return that layer's result, or a list if it is called more than once."""
+        """Return the result of the call, or of the examined layer. A layer called several times gives a list."""
         args, kwargs = inputs.filled(self._tensor)
         if self.trains:
             kwargs["training"] = training
@@ -89,15 +89,15 @@ class Callee:
         return seen[0] if len(seen) == 1 else seen
 
     def run(self, inputs: Inputs, training: bool = False, again: bool = False) -> Outputs:
-        """Return the outputs as arrays, by name; `again` continues from the random state that the last call left."""
+        """Return the outputs as arrays, keyed by name. With `again`, continue from the last call's random state."""
         if not again:
             self.restore()
         return {name: array(x) for name, x in leaves(self.call(inputs, training)).items()}
 
     def scores(self, inputs: Inputs) -> Outputs:
-        """Return the attention scores of the innermost layers that can return them, by layer.
+        """Return the attention scores of the innermost layers that can return scores, keyed by layer.
 
-        Each time such a layer is called, it is called once more and asked for its scores.
+        Whenever such a layer is called, it is called a second time to get its scores.
         """
         examined = self.thing if self.layer is None else self.layer
         askable = [layer for layer in layers_of(examined) if SCORES in parameters_of(layer)]
@@ -128,7 +128,7 @@ class Callee:
         return found
 
     def with_other_padding(self, inputs: Inputs, rng: np.random.Generator) -> tuple[Outputs, int]:
-        """Return the outputs with noise as the embedding of padding, and the number of layers that gave it."""
+        """Return the outputs with noise as the embedding of padding, and the number of embedding layers affected."""
         marked = [(x, slot.pad) for slot, x in inputs.pairs() if slot.pad is not None]
         count = 0
 
@@ -147,7 +147,7 @@ class Callee:
         return outputs, count
 
     def gradients(self, inputs: Inputs, upstream: Outputs) -> list[np.ndarray]:
-        """Return the gradients of Σ output · upstream, by weight; zeros where none arrives."""
+        """Return the gradient of Σ output · upstream for each weight, with zeros for weights without a gradient."""
         dtype = "float64" if "float64" in self.dtypes else "float32"
 
         def call(_: Any) -> tuple[Any]:
@@ -176,7 +176,7 @@ class Callee:
 
 
 def leaves(result: Any, name: str = "output") -> dict[str, Any]:
-    """Return the numeric arrays of a nested result, by name."""
+    """Return the numeric arrays of a nested result, keyed by name."""
     if isinstance(result, Mapping):
         parts = [(f"{name}[{key!r}]", item) for key, item in result.items()]
     elif isinstance(result, list | tuple):
@@ -194,7 +194,7 @@ def array(x: Any) -> np.ndarray:
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """Return `name`, with a number if it is taken."""
+    """Return `name`, followed by a number if `name` is taken."""
     number = 1
     while (result := name if number == 1 else f"{name} ({number})") in taken:
         number += 1
@@ -202,7 +202,7 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def _disturbed(x: Any, where: np.ndarray, rng: np.random.Generator) -> Any:
-    """Return `x` (B, T, I) with noise at the positions `where` (B, T), and with the mask that `x` carries."""
+    """Return `x` (B, T, I) with noise where `where` (B, T) is True. The result carries the mask of `x`."""
     noise = 3 * rng.normal(size=tuple(x.shape)) * (float(np.std(array(x).astype("float64"))) or 1.0)
     where = where.reshape(*where.shape, *[1] * (len(x.shape) - 2))
     disturbed = ops.where(ops.convert_to_tensor(where), ops.cast(ops.convert_to_tensor(noise), x.dtype), x)
@@ -212,7 +212,7 @@ def _disturbed(x: Any, where: np.ndarray, rng: np.random.Generator) -> Any:
 
 
 def _as_of(framework: str, given: np.ndarray) -> Any:
-    """Convert an array to a tensor of the framework that it came from."""
+    """Convert an array back to a tensor of the framework that the input came from."""
     if framework == "numpy":
         return given
     module = importlib.import_module({"jax": "jax.numpy"}.get(framework, framework))

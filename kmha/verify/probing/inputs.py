@@ -17,7 +17,7 @@ class CannotTry(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The place of an array in the call: the number of its slot."""
+    """A placeholder for an array in the call: the index of the array's slot."""
 
     index: int
 
@@ -27,12 +27,12 @@ class Slot:
     """One array of the call.
 
     Attributes:
-        names: Names of the arguments that receive it, several if one array is query and value.
-        role: "input" if probes change it, "mask", or "other".
-        batched: Whether its first axis is B.
+        names: Names of the arguments that receive the array, several if one array is query and value.
+        role: "input" if probes change the array, "mask", or "other".
+        batched: Whether the first axis is B.
         framework: Framework of the array: "numpy", "tensorflow", "torch" or "jax".
-        pad: Token id or number of padding; `None` without padding.
-        assumed: Whether this id is padding by convention only.
+        pad: Token id or number that means padding, or `None` if there is no padding.
+        assumed: Whether `pad` is the id of padding by convention only.
         vocabulary: Number of token ids, as far as it is known.
     """
 
@@ -51,13 +51,13 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """The arrays of a call, and their places in it.
+    """The arrays of a call, and their places among the arguments.
 
     Attributes:
         tree: (positional arguments, keyword arguments), with a `Place` for every array.
         slots: Descriptions of the arrays.
-        arrays: Arrays, by slot.
-        carried: Padding mask (B, T) that each tensor carries, True at tokens, by slot; `None` if it carries none.
+        arrays: Array of each slot.
+        carried: For each slot, the padding mask (B, T) that the tensor carries, True at tokens, or `None`.
     """
 
     tree: Any
@@ -67,14 +67,14 @@ class Inputs:
 
     @property
     def batch(self) -> int:
-        """The batch size B."""
+        """The batch size (B)."""
         return next((array.shape[0] for slot, array in self.pairs() if slot.batched), 1)
 
     def pairs(self) -> list[tuple[Slot, np.ndarray]]:
         return list(zip(self.slots, self.arrays, strict=True))
 
     def lengths(self) -> dict[int, int]:
-        """Return the length T of each sequence, of token ids (B, T) or numbers (B, T, I), by slot."""
+        """Return the length (T) of each sequence of token ids (B, T) or numbers (B, T, I), keyed by slot."""
         return {
             index: array.shape[1]
             for index, (slot, array) in enumerate(self.pairs())
@@ -82,7 +82,7 @@ class Inputs:
         }
 
     def tokens(self, index: int) -> np.ndarray | None:
-        """Return (B, T), False where a sequence is padded, or `None` if nothing tells."""
+        """Return a mask (B, T), False where a sequence is padded, or `None` if the padding is unknown."""
         array, pad = self.arrays[index], self.slots[index].pad
         known = [self.carried[index]]
         if pad is not None:
@@ -94,7 +94,7 @@ class Inputs:
         return np.logical_and.reduce(found) if found else None
 
     def token_mask(self, length: int) -> np.ndarray:
-        """Return (B, T), False where a sequence of this length is padded."""
+        """Return a mask (B, T), False where any sequence of this length is padded."""
         real = np.ones((self.batch, length), bool)
         for index, has in self.lengths().items():
             tokens = self.tokens(index)
@@ -103,19 +103,19 @@ class Inputs:
         return real
 
     def changed(self, index: int, where: np.ndarray, rng: np.random.Generator) -> "Inputs":
-        """Replace the tokens, or numbers, at the positions `where` (B, T) of a sequence."""
+        """Return the inputs with other tokens, or numbers, where `where` (B, T) is True in a sequence."""
         array = self.arrays[index].copy()
         array[where] = self._others(index, rng)[where]
         return self._with({index: array})
 
     def reordered(self, order: list[int]) -> "Inputs":
-        """Take the batch's items `order`: all of them in another order, or some of them."""
+        """Return the inputs with the items `order` of the batch: all items in another order, or some items."""
         arrays = {index: array[order] for index, (slot, array) in enumerate(self.pairs()) if slot.batched}
         carried = tuple(None if mask is None else mask[order] for mask in self.carried)
         return dataclasses.replace(self._with(arrays), carried=carried)
 
     def carrying(self, which: list[int]) -> "Inputs":
-        """Give those sequences that have no mask a mask of all True."""
+        """Return the inputs with a mask of all True for each of these sequences that carries no mask."""
         carried = list(self.carried)
         for index in which:
             if carried[index] is None:
@@ -123,7 +123,7 @@ class Inputs:
         return dataclasses.replace(self, carried=tuple(carried))
 
     def padded(self, which: list[int]) -> "Inputs":
-        """Turn the last third of these sequences into padding, except in the batch's last item."""
+        """Return the inputs with the last third of these sequences padded, except in the batch's last item."""
         carried, arrays = list(self.carried), {}
         for index in which:
             array, mask, pad = self.arrays[index], carried[index], self.slots[index].pad
@@ -140,7 +140,7 @@ class Inputs:
         return dataclasses.replace(self._with(arrays), carried=tuple(carried))
 
     def lengthened(self, which: list[int], more: int, rng: np.random.Generator) -> "Inputs":
-        """Add `more` padded positions to the end of these sequences, and columns to the masks that hide them."""
+        """Return the inputs with `more` padded positions at the end of these sequences, and with longer masks."""
         arrays, carried, lengths = {}, list(self.carried), self.lengths()
         for index in which:
             mask, pad = carried[index], self.slots[index].pad
@@ -157,7 +157,7 @@ class Inputs:
         return dataclasses.replace(self._with(arrays), carried=tuple(carried))
 
     def filled(self, convert: Callable[[Slot, np.ndarray, np.ndarray | None], Any]) -> Any:
-        """Return the call's (args, kwargs). An array that is passed in two places becomes the same tensor in both."""
+        """Return the call's (args, kwargs). An array that is passed twice becomes a single tensor."""
         return _filled(self.tree, [convert(*each) for each in zip(self.slots, self.arrays, self.carried, strict=True)])
 
     def _with(self, arrays: Mapping[int, np.ndarray]) -> "Inputs":
@@ -165,15 +165,15 @@ class Inputs:
         return dataclasses.replace(self, arrays=replaced)
 
     def _others(self, index: int, rng: np.random.Generator) -> np.ndarray:
-        """Return an array of the same shape with another token, or another number, in every place."""
+        """Return an array of the same shape as a slot's array, in which every token or number is different."""
         array = self.arrays[index]
         if not is_ids(array):
             spread = 2 * float(np.std(array.astype("float64"))) or 1.0
             return (array.astype("float64") + spread * rng.normal(size=array.shape)).astype(array.dtype)
         slot = self.slots[index]
-        # If there is a mask, id 0 may be padding, so no token may become 0.
+        # If there is a mask, 0 may be the id of padding, so no token may become 0.
         pad = [] if slot.pad is None and self.carried[index] is None else [slot.pad or 0]
-        known = np.setdiff1d(array, np.array(pad, array.dtype))  # the ids that the layer is known to take
+        known = np.setdiff1d(array, np.array(pad, array.dtype))  # ids that the layer is known to accept
         if len(known) < MIN_IDS:
             known = np.setdiff1d(np.arange(slot.vocabulary), np.array(pad or [0]))
         if len(known) < MIN_IDS:
@@ -183,7 +183,7 @@ class Inputs:
 
 
 def is_ids(array: np.ndarray) -> bool:
-    """Return whether an array holds token ids."""
+    """Return whether an array contains token ids."""
     return array.dtype.kind in "iu"
 
 

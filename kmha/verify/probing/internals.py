@@ -1,4 +1,4 @@
-"""The properties that outputs do not show: sums of scores, and gradients of weights."""
+"""The properties that outputs do not show: the sums of the scores, and the gradients of the weights."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def rows(baseline: Baseline) -> list[Property]:
 
 
 def _attended(layer: Any) -> int:
-    """Return the number of key axes in a layer's scores."""
+    """Return the number of axes of key positions in a layer's scores."""
     axes = getattr(layer, "attention_axes", None) or getattr(layer, "_attention_axes", None)
     return len(axes) if isinstance(axes, list | tuple) else 1
 
@@ -78,7 +78,7 @@ def gradient(baseline: Baseline) -> list[Property]:
 
 
 def _upstream(baseline: Baseline) -> dict[str, np.ndarray]:
-    """Return the factors of the outputs: random numbers, with zeros at padding."""
+    """Return random factors for the outputs, with zeros at padding."""
     inputs = baseline.inputs
     results = baseline.results if baseline.callee.layer is None else Callee(baseline.callee.thing).run(inputs)
     known, upstream = set(inputs.lengths().values()), {}

@@ -1,6 +1,6 @@
-"""The masks among a call's arguments: which positions they hide, and how they grow with a sequence.
+"""The masks among a call's arguments: the positions that they hide, and their growth with a sequence.
 
-True, or 1, means attend. A mask of floats with negative numbers is added to the logits.
+True, or 1, means *attend*. A mask of floats with negative numbers is added to the logits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-HIDDEN_BELOW = -1e3  # a smaller number, added to a logit, hides its position
-QUERY_KEY_MASKS = ("attention_mask", "look_ahead_mask")  # these have axes (T, S) where other masks have (B, S)
+HIDDEN_BELOW = -1e3  # a number below this one, added to a logit, hides the logit's position
+QUERY_KEY_MASKS = ("attention_mask", "look_ahead_mask")  # two axes are (T, S) in these masks, and (B, S) in others
 
 
 def is_batched(name: str, mask: np.ndarray, batch: int | None) -> bool:
-    """Return whether the first axis is B.
+    """Return whether the first axis of a mask is B.
 
     >>> is_batched("attention_mask", np.ones((3, 3)), 3), is_batched("mask", np.ones((3, 5)), 3)
     (False, True)
@@ -24,7 +24,7 @@ def is_batched(name: str, mask: np.ndarray, batch: int | None) -> bool:
 
 
 def visible(mask: np.ndarray) -> np.ndarray:
-    """Return `mask` as booleans, True where it hides nothing.
+    """Return a boolean mask, True where `mask` hides nothing.
 
     >>> visible(np.array([0.0, -1e9])), visible(np.array([0, 1]))
     (array([ True, False]), array([False,  True]))
@@ -38,7 +38,7 @@ def is_added(mask: np.ndarray) -> bool:
 
 
 def columns(mask: np.ndarray, batched: bool, batch: int) -> np.ndarray | None:
-    """Return (B, S), False at keys that no query may attend to, or `None` if the last axis has size 1.
+    """Return a mask (B, S), False at keys that no query may attend to, or `None` if the last axis has size 1.
 
     >>> columns(np.array([[[1, 0], [1, 0]], [[0, 1], [1, 1]]]), True, 2)
     array([[ True, False],
@@ -53,16 +53,16 @@ def columns(mask: np.ndarray, batched: bool, batch: int) -> np.ndarray | None:
 
 
 def hides(names: Sequence[str], mask: np.ndarray, slots: Sequence[Any], lengths: Mapping[int, int]) -> list[int]:
-    """Return the sequences whose positions are the mask's columns.
+    """Return the slots of the sequences whose positions are the mask's columns.
 
-    The mask `value_mask` belongs to `value`. Any other mask belongs to the one sequence of its length; if there are
-    several, an `attention_mask` belongs to the keys.
+    The mask `value_mask` belongs to `value`. Any other mask belongs to the only sequence of the mask's length. If
+    several sequences have this length, an `attention_mask` belongs to the keys.
 
     Args:
-        names: Names of the mask.
-        mask: The mask, (..., S).
-        slots: The call's slots, by number.
-        lengths: Lengths of the sequences, by slot.
+        names: Names of the arguments that receive the mask.
+        mask: Mask (..., S).
+        slots: Slots of the call.
+        lengths: Lengths of the sequences, keyed by slot.
     """
     named = [index for index in lengths for name in slots[index].names if f"{name}_mask" in names]
     fitting = [index for index, length in lengths.items() if mask.shape[-1] == length]
@@ -75,7 +75,7 @@ def hides(names: Sequence[str], mask: np.ndarray, slots: Sequence[Any], lengths:
 
 
 def lengthened(mask: np.ndarray, batched: bool, lengths: set[int], more: int) -> np.ndarray:
-    """Return `mask` with `more` hidden columns, and with copies of its last row, on axes that have one of `lengths`.
+    """Return `mask` with `more` hidden columns, and as many copies of its last row, on axes with a size in `lengths`.
 
     >>> lengthened(np.array([[1, 0], [1, 1]]), False, {2}, 1)
     array([[1, 0, 0],

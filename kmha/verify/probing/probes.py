@@ -31,43 +31,43 @@ def probe(
     | name | property | how it is tried |
     | --- | --- | --- |
     | finite | the output is finite | look at the output, except at padding |
-    | repeats | two calls with training=False agree | call twice; training=True may differ, and is reported |
+    | repeats | two calls with training=False agree | call twice, and report whether training=True differs |
     | causal | the future does not change the past | change all tokens from a position on, for several positions |
-    | padding | padded tokens change nothing | change their numbers, or the embedding of their id |
+    | padding | padded tokens change nothing | change the numbers at padding, or the embedding of its id |
     | padding_length | more padding changes nothing | add three padded positions |
     | batch_order | the order of the batch changes nothing | call with the items in another order |
     | batch_size | the other items of the batch change nothing | call with one item alone |
-    | rows | rows of scores sum to one | ask each innermost layer that can for its scores |
+    | rows | rows of scores sum to one | get the scores of each innermost layer that can return scores |
     | gradient | gradient reaches every weight | compute the gradient of Σ output · random numbers |
 
     A property holds, does not hold, or could not be tried. Its row gives the size of the effect, relative to the
-    output's largest element, and the first place that shows it. All properties should hold, with two exceptions. The
-    future may change the past unless `causal` rules it out. Padding may change the output where an id is padding by
-    convention only.
-    A key bias has a gradient of zero, because adding the same number to all keys changes no softmax; the row says so.
-    Afterwards, weights and random states are as before.
+    output's largest element, and the first place that shows the effect. All properties should hold, with two
+    exceptions. The future may change the past unless `causal` rules this out. Padding may change the output if its
+    token id means padding by convention only.
+    A key bias has a gradient of zero, because adding the same number to all logits of a row changes no softmax. The row
+    says so. `probe` restores weights and random states at the end.
 
     Args:
-        layer_or_model: Keras layer or model, or a function of arrays, whose gradient is not tried.
-        *inputs: Inputs of the call: arrays (B, T, I) or token ids (B, T), lists and dicts of them, shapes for random
-            numbers, or `keras.Input`. An array passed twice stays one array. None for a model of `keras.Input`.
-        mask: Boolean (B, T), True at tokens, for every sequence with these axes, or a dict of masks by the name of an
-            input. Tensors carry it, as they do after `Embedding(mask_zero=True)`. With axes of size 1 in between, it is
-            passed as `mask=`. Without it, token ids tell the padding, or a layer that takes a mask gets one.
-        layer: Name or path of a layer within the model, or the layer itself. Its outputs, scores and weights are
-            examined instead of the model's. The inputs remain the model's.
-        causal: `True` if the future must not change the past, or the names of the inputs for which it must not, such as
-            a decoder's target but not its source. `None` reports it without judging, unless `use_causal_mask=True`.
-        pad_id: Token id of padding. `None` takes what the layers say (`mask_zero`, `pad_id`), or else 0.
+        layer_or_model: Keras layer or model, or a function of arrays. The gradient of a function is not tried.
+        *inputs: Inputs of the call: arrays (B, T, I) or token ids (B, T), lists and dicts of arrays, shapes for random
+            numbers, or `keras.Input`. An array passed twice stays one array. A model of `keras.Input` needs no inputs.
+        mask: Boolean mask (B, T), True at tokens, for every sequence with these axes, or a dict of masks, keyed by
+            input. Tensors carry the mask, as after `Embedding(mask_zero=True)`. A mask with axes of size 1 in between
+            is passed as `mask=`. Without a mask, token ids show the padding, or a layer that takes a mask gets one.
+        layer: Name or path of a layer within the model, or the layer itself. The layer's outputs, scores and weights
+            are examined instead of the model's. The inputs remain the model's.
+        causal: `True` if the future must not change the past, or the names of the inputs whose future must not, such as
+            a decoder's target but not its source. `None` reports without judging, unless `use_causal_mask=True`.
+        pad_id: Token id of padding. `None` uses what the layers state (`mask_zero`, `pad_id`), or else 0.
         seed: Seed of the random numbers.
         **call: Further arguments of the call, such as `use_causal_mask=True` or `attention_mask=…`.
 
     Returns:
-        A row for each property. `print` shows them as a table, and `passed` is True if every property that should hold
-        does.
+        A row for each property. `print` shows the rows as a table, and `passed` is True if every property that should
+        hold does hold.
 
     Raises:
-        ValueError: The inputs are unknown or do not fit, `layer` does not exist, or a mask has a wrong shape.
+        ValueError: The inputs are missing or invalid, `layer` does not exist, or a mask has a wrong shape.
 
     >>> import keras, kmha, numpy as np
     >>> x = np.random.default_rng(0).normal(size=(3, 7, 8)).astype("float32")
@@ -102,7 +102,7 @@ def probe(
 
 
 def _names(causal: Any, given: Inputs) -> Any:
-    """Return `causal` as `None`, a bool or a tuple of names."""
+    """Return `causal` as `None`, a bool or a tuple of input names."""
     if causal is None or isinstance(causal, bool):
         return causal
     wanted = (causal,) if isinstance(causal, str) else tuple(causal)
@@ -114,7 +114,7 @@ def _names(causal: Any, given: Inputs) -> Any:
 
 
 def _first_call(callee: Callee, given: Inputs) -> None:
-    """Build what is not built yet; every call starts from the state afterwards."""
+    """Build the layers that are not built yet. Every further call starts from the state after this call."""
     try:
         outputs = callee.run(given)
     except NotCalled:

@@ -1,4 +1,4 @@
-"""The properties. Each changes one thing in the inputs, calls again, and measures what else changes."""
+"""The properties. Each function changes one thing in the inputs, calls again, and measures how the outputs change."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from kmha.verify.probing.sublayers import is_functional, is_keras, parameters_of
 
 MAX_CUTS = 8  # maximum number of positions from which the future is changed
 MAX_ALONE = 4  # maximum number of items that are run alone
-EXTRA = 3  # positions of further padding
+EXTRA = 3  # number of additional padded positions
 
 
 def finite(baseline: Baseline) -> list[Property]:
@@ -51,7 +51,7 @@ def _training(baseline: Baseline) -> str:
 
 
 def causal(baseline: Baseline) -> list[Property]:
-    """Check that other tokens from a position on leave the outputs before it as they are; one row per sequence."""
+    """Check that changes from a position on leave the outputs before it unchanged. Return one row per sequence."""
     inputs, lengths = baseline.inputs, baseline.inputs.lengths()
     named = set(baseline.causal) if isinstance(baseline.causal, tuple) else set()
     outputs = {x.shape[1] for x in baseline.base.values() if x.ndim > 2}
@@ -82,7 +82,7 @@ def _causal(baseline: Baseline, index: int) -> tuple[Effect, str]:
         future = baseline.effect(changed, baseline.base, keep_positions(inputs, lambda t, cut=cut: t >= cut))  # type: ignore[misc]
         past = baseline.effect(changed, baseline.base, keep_positions(inputs, lambda t, cut=cut: t < cut))  # type: ignore[misc]
         after = max(after, future.size, past.size)
-        if past.where or not worst[1]:  # the last cut tells most: how far back a single future token has an effect
+        if past.where or not worst[1]:  # the last cut shows most: how far back a single future token has an effect
             size = max(past.size, worst[0].size)
             worst = Effect(size, past.where), f"with {name}[:, {cut}:]" if past.where else ""
     if after == 0:
@@ -91,7 +91,7 @@ def _causal(baseline: Baseline, index: int) -> tuple[Effect, str]:
 
 
 def padding(baseline: Baseline) -> list[Property]:
-    """Check that other numbers, or other embeddings, at padded positions leave the outputs at tokens as they are."""
+    """Check that other numbers, or other embeddings, at padded positions leave the outputs at tokens unchanged."""
     return [baseline.row("padding", lambda: _padding(baseline), _should_ignore(baseline))]
 
 
@@ -125,7 +125,7 @@ def _padding(baseline: Baseline) -> tuple[Effect, str]:
 
 
 def _hidden_by_masks(inputs: Inputs, index: int) -> bool:
-    """Return whether masks hide the padded positions, not only the id of padding."""
+    """Return whether masks hide the padded positions, which may also be marked by the id of padding alone."""
     pad = inputs.arrays[index] != inputs.slots[index].pad
     slots = list(inputs.slots)
     slots[index] = dataclasses.replace(slots[index], pad=None)
@@ -134,7 +134,7 @@ def _hidden_by_masks(inputs: Inputs, index: int) -> bool:
 
 
 def padding_length(baseline: Baseline) -> list[Property]:
-    """Check that more padding after the same tokens leaves the outputs as they are."""
+    """Check that more padding after the same tokens leaves the outputs unchanged."""
     return [baseline.row("padding_length", lambda: _padding_length(baseline), _should_ignore(baseline), varied=True)]
 
 
@@ -160,7 +160,7 @@ def _padding_length(baseline: Baseline) -> tuple[Effect, str]:
 
 
 def _markable(baseline: Baseline) -> tuple[Inputs, list[int], str]:
-    """Return the inputs with a mask for each sequence, made here if necessary; the sequences; and a remark."""
+    """Return (inputs, sequences, remark), with a mask for each sequence. A missing mask is made here."""
     inputs = baseline.inputs
     which = [i for i in inputs.lengths() if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
     if which:
@@ -175,7 +175,7 @@ def _markable(baseline: Baseline) -> tuple[Inputs, list[int], str]:
 
 
 def _takes_mask(baseline: Baseline) -> bool | None:
-    """Return whether a mask that the tensors carry reaches the layer; `None` if it may."""
+    """Return whether a mask that the tensors carry reaches the layer, or `None` if this is unknown."""
     thing, parameters = baseline.callee.thing, parameters_of(baseline.callee.thing)
     if not is_keras(thing):
         return False
@@ -189,7 +189,7 @@ def _takes_mask(baseline: Baseline) -> bool | None:
 
 
 def _should_ignore(baseline: Baseline) -> bool | None:
-    """Return whether padding should change nothing: it should if the padding is known and the layer was told."""
+    """Return `True` if padding should change nothing, because it is known or the layer takes a mask, else `None`."""
     inputs = baseline.inputs
     tokens = {i: found for i in inputs.lengths() if (found := inputs.tokens(i)) is not None}
     declared = [i for i in tokens if inputs.carried[i] is not None or inputs.slots[i].pad is not None]
@@ -200,7 +200,7 @@ def _should_ignore(baseline: Baseline) -> bool | None:
 
 
 def batch_order(baseline: Baseline) -> list[Property]:
-    """Check that the items in another order have the same outputs, in that order."""
+    """Check that reordering the items of the batch reorders the outputs in the same way."""
 
     def attempt() -> tuple[Effect, str]:
         batch, worst = _several(baseline), Effect()
@@ -213,7 +213,7 @@ def batch_order(baseline: Baseline) -> list[Property]:
 
 
 def batch_size(baseline: Baseline) -> list[Property]:
-    """Check that an item alone has the same outputs as among others."""
+    """Check that an item has the same outputs alone as in the batch."""
 
     def attempt() -> tuple[Effect, str]:
         worst, because = Effect(), ""
@@ -234,6 +234,6 @@ def _several(baseline: Baseline) -> int:
 
 
 def _items(baseline: Baseline, order: list[int], changed: Outputs) -> Effect:
-    """Return the effect on the batch's items `order`."""
+    """Return the difference of `changed` from the unchanged outputs of the batch's items `order`."""
     inputs = baseline.inputs.reordered(order)
     return baseline.effect(changed, {name: x[order] for name, x in baseline.base.items()}, keep_tokens(inputs))

@@ -1,4 +1,4 @@
-"""Reading what a user passes to `kmha.verify.probe` into the inputs of a call."""
+"""Convert what a user passes to `kmha.verify.probe` into the inputs of a call."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kmha.verify.probing.sublayers import describe, is_keras, layers_of, paramet
 
 SIZES = 3, 7  # B and T of generated arrays, where the shape leaves them open
 OPEN_SIZE = 5  # any other size that the shape leaves open
-VOCABULARY = 10  # number of token ids, if no embedding tells
+VOCABULARY = 10  # number of token ids, if no embedding shows it
 PAD = 0  # the usual id of padding
 NOT_TOKENS = ("segment", "position", "type")  # arguments of integers in which 0 is not padding
 
@@ -25,14 +25,14 @@ def read(
 
     Args:
         thing: Layer, model or function under test.
-        args: Arrays; nested lists, tuples and dicts of them; shapes; or `keras.Input`. None for a model with its own.
+        args: Arrays, nested lists, tuples and dicts of arrays, shapes, or `keras.Input`. Empty for a model with inputs.
         kwargs: Further arguments, whose arrays become inputs too.
-        mask: Padding mask, (B, T) or with axes of size 1 in between, or a dict of them by input.
-        pad_id: Token id of padding. `None` takes what the thing says, or else 0.
+        mask: Padding mask, (B, T) or with axes of size 1 in between, or a dict of padding masks, keyed by input.
+        pad_id: Token id of padding. `None` uses what `thing` states, or else 0.
         rng: Random generator for new arrays.
 
     Raises:
-        ValueError: There are no inputs, or a mask does not fit or cannot be passed.
+        ValueError: There are no inputs, or a mask does not match the inputs or cannot be passed.
     """
     if "training" in kwargs:
         raise ValueError("probe sets `training` itself: it calls with training=False, and once with training=True.")
@@ -45,19 +45,19 @@ def read(
                 "probe(layer, x, attention_mask=…). A Keras layer also reads a mask (B, T) from the tensor."
             )
     elif mask is not None and "mask" in parameters and len(args) > 1 and not isinstance(mask, Mapping):
-        kwargs["mask"] = _array(mask)  # Keras fills in the argument if there is only one tensor
+        kwargs["mask"] = _array(mask)  # Keras fills in `mask` by itself if there is only one tensor
     inputs = _slots(thing, args or _own_inputs(thing, kwargs), kwargs, parameters, rng)
     _check_masks(inputs)
     return _with_masks(thing, _with_pads(thing, inputs, pad_id), mask)
 
 
 def _structure(thing: Any) -> Any:
-    """Return the `keras.Input` of a model, or the list or dict of them; `None` for any other thing."""
+    """Return a model's `keras.Input`, or its list or dict of `keras.Input`s. Return `None` for any other thing."""
     return getattr(getattr(thing, "_functional", None) or thing, "_inputs_struct", None)
 
 
 def _rename(reader: "_Reader", tree: tuple[Any, ...], structure: Any) -> None:
-    """Give the arrays of a model of `keras.Input` the names of its inputs."""
+    """Rename the arrays that are passed to a model of `keras.Input` after the model's inputs."""
     places, tensors = keras.tree.flatten(tree), keras.tree.flatten(structure)
     if structure is None or isinstance(structure, Mapping) or len(places) != len(tensors):
         return
@@ -111,7 +111,7 @@ def _check_masks(inputs: Inputs) -> None:
 
 
 def _with_pads(thing: Any, inputs: Inputs, pad_id: int | None) -> Inputs:
-    """Return the id or the number that is padding."""
+    """Return the inputs with the token id or the number of padding set in each slot."""
     found = layers_of(thing)
     zero = any(isinstance(layer, keras.layers.Embedding) and layer.mask_zero for layer in found)
     declared = [layer.pad_id for layer in found if isinstance(getattr(layer, "pad_id", None), int)]
@@ -130,7 +130,7 @@ def _with_pads(thing: Any, inputs: Inputs, pad_id: int | None) -> Inputs:
 
 
 def _with_masks(thing: Any, inputs: Inputs, mask: Any) -> Inputs:
-    """Let the tensors carry the padding masks, except those that say the same as the ids."""
+    """Return the inputs with the padding masks carried by the tensors, unless the token ids show the same padding."""
     if mask is None:
         return inputs
     slots, carried, tree = list(inputs.slots), list(inputs.carried), inputs.tree
@@ -165,7 +165,7 @@ def _no_fit(name: str, mask: np.ndarray, inputs: Inputs) -> str:
 
 
 class _Reader:
-    """Takes the arrays out of a nested structure; an array in two places gets one slot with two names."""
+    """A reader that takes the arrays out of a nested structure. An array in two places gets one slot with two names."""
 
     def __init__(self, rng: np.random.Generator, embeddings: list[Any]) -> None:
         self.rng, self.embeddings = rng, embeddings
@@ -200,7 +200,7 @@ class _Reader:
         return Place(index)
 
     def _vocabulary(self, value: Any) -> int:
-        """Return the number of token ids of the embedding that receives them, or of the smallest embedding."""
+        """Return the vocabulary size of the embedding that receives the token ids, or of the smallest embedding."""
         sizes = [x.input_dim for x in self.embeddings if any(each is value for each in _symbolic_inputs(x))]
         return min(sizes or [layer.input_dim for layer in self.embeddings], default=VOCABULARY)
 
@@ -219,7 +219,7 @@ class _Reader:
 
 
 def _symbolic_inputs(layer: Any) -> list[Any]:
-    """Return the tensors with which a layer of a model of `keras.Input` was called."""
+    """Return the symbolic tensors that a layer of a model of `keras.Input` was called with."""
     return [x for node in layer._inbound_nodes for x in node.input_tensors]
 
 

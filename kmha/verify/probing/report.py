@@ -19,15 +19,15 @@ TEXTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Property:
-    """The result of one property.
+    """The result of trying one property.
 
     Attributes:
         name: A key of `TEXTS`, or "causal: NAME" where several inputs could be causal.
-        holds: Whether it holds; `None` if it could not be tried.
+        holds: Whether the property holds, or `None` if it could not be tried.
         effect: Largest change, relative to the largest element of the output. For "rows", the largest distance of a sum
-            from one; for "gradient", the smallest gradient of a weight relative to the largest.
-        where: The first place that shows it, the reason why it could not be tried, or a remark.
-        expected: Whether it should hold; `None` if that is for the user to judge.
+            from one. For "gradient", the smallest gradient of a weight relative to the largest gradient.
+        where: First place that shows the effect, the reason why the property could not be tried, or a remark.
+        expected: Whether the property should hold, or `None` if the user has to judge.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Property:
 
     @property
     def text(self) -> str:
-        """The property in words.
+        """The property as a clause for the table.
 
         >>> Property("causal: target", True).text
         'the future does not change the past (target)'
@@ -54,12 +54,12 @@ class Property:
 
 @dataclasses.dataclass(frozen=True)
 class Probes:
-    """The results of `kmha.verify.probe`; `print` shows them as a table.
+    """The results of `kmha.verify.probe`, which `print` shows as a table.
 
     Attributes:
-        subject: Description of what was probed, and on which inputs.
-        backend: Keras' backend.
-        tolerance: Largest effect that counts as none.
+        subject: Description of the layer, model or function that was probed, and of the inputs.
+        backend: Name of Keras' backend.
+        tolerance: Largest effect that counts as no change.
         rows: Results of the properties.
     """
 
@@ -72,7 +72,7 @@ class Probes:
         """Return the row of that name.
 
         Raises:
-            KeyError: There is none. The message lists the names.
+            KeyError: There is no row of that name.
         """
         for row in self.rows:
             if row.name == name:
@@ -81,7 +81,7 @@ class Probes:
 
     @property
     def passed(self) -> bool:
-        """True if every property that should hold does; one that could not be tried counts as holding."""
+        """True if every property that should hold does hold. A property that could not be tried counts as holding."""
         return not any(row.fails for row in self.rows)
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Probes:
         return "\n".join([head, *lines, last])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers and strings for JSON, with `None` for an infinite effect."""
+        """Return all results as numbers and strings for JSON, with `None` for an infinite effect."""
         rows = [dataclasses.asdict(row) for row in self.rows]
         for row in rows:
             row["effect"] = row["effect"] if row["effect"] is None or math.isfinite(row["effect"]) else None

@@ -6,11 +6,11 @@ import numpy as np
 
 from kmha.verify.probing.inputs import Inputs
 
-ROUNDING = 0.01  # excess of a softmax in bfloat16 over 1
+ROUNDING = 0.01  # maximum excess of a bfloat16 score over 1
 
 
 def among(results: Mapping[str, np.ndarray], inputs: Inputs) -> set[str]:
-    """Return the results that are scores: any but the first, (B, H, T, S), or (B, T, S) with numbers from 0 to 1."""
+    """Return the names of all scores (B, H, T, S), or (B, T, S) with numbers from 0 to 1, after the first result."""
     lengths = {*inputs.lengths().values(), *(x.shape[1] for x in list(results.values())[:1] if x.ndim > 2)}
     found = set()
     for name, x in list(results.items())[1:]:
@@ -21,11 +21,11 @@ def among(results: Mapping[str, np.ndarray], inputs: Inputs) -> set[str]:
 
 
 def distance(scores: np.ndarray, axes: int = 1) -> tuple[float, str]:
-    """Return the largest distance of a row's sum from one, and its place. Rows of zeros are skipped.
+    """Return the largest distance of a row's sum from one, and the row's place. Rows of zeros are skipped.
 
     Args:
         scores: Scores (..., T, S).
-        axes: Number of axes that S is.
+        axes: Number of axes of key positions.
 
     >>> distance(np.array([[0.5, 0.5], [0.5, 0.25]]))
     (0.25, '[1] sums to 0.75')
@@ -41,7 +41,7 @@ def distance(scores: np.ndarray, axes: int = 1) -> tuple[float, str]:
 
 
 def sums_along(scores: np.ndarray, tolerance: float) -> str:
-    """Say along which other axis the sums are one; "" if along none.
+    """Return a clause that names another axis along which the sums are one, or "" if there is no such axis.
 
     >>> sums_along(np.array([[0.75, 0.5], [0.25, 0.5]]), 1e-6)
     'along axis -2, the queries, they sum to one'

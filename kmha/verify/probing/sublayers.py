@@ -1,4 +1,4 @@
-"""Keras layers within a thing: their descriptions, paths and calls."""
+"""The Keras layers within a layer, model or function: their descriptions, paths and calls."""
 
 import contextlib
 import inspect
@@ -9,12 +9,12 @@ import keras
 
 
 def is_keras(thing: Any) -> bool:
-    """Return whether `thing` is a Keras layer; models are too."""
+    """Return whether `thing` is a Keras layer. Models are layers too."""
     return isinstance(thing, keras.layers.Layer)
 
 
 def describe(thing: Any) -> str:
-    """Return the name of a thing in a report.
+    """Return the name of a layer, model or function for a report.
 
     >>> describe(keras.layers.Dense(3, name="last"))
     "Dense 'last'"
@@ -25,7 +25,7 @@ def describe(thing: Any) -> str:
 
 
 def parameters_of(thing: Any) -> dict[str, Any]:
-    """Return the parameters of a layer's call, or of a function, by name; none if they are unknown."""
+    """Return the parameters of a layer's call, or of a function, keyed by name, or an empty dict if unknown."""
     try:
         return dict(inspect.signature(thing.call if is_keras(thing) else thing).parameters)
     except (TypeError, ValueError):
@@ -38,13 +38,12 @@ def is_functional(thing: Any) -> bool:
 
 
 def layers_of(thing: Any) -> list[Any]:
-    """Return the layer itself and all layers within it; none for a function."""
+    """Return the layer itself and all layers within it, or an empty list for a function."""
     return list(thing._flatten_layers()) if is_keras(thing) else []
 
 
 def paths(thing: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Return (path, layer) for `thing`, whose path is "", and for all its sublayers. A layer that is reused is
-    listed once.
+    """Return (path, layer) for `thing`, whose path is "", and for all its sublayers, without repeating a reused layer.
 
     >>> import kmha
     >>> [path for path, _ in paths(kmha.layers.FeedForward(5, 3))]
@@ -63,7 +62,7 @@ def find(thing: Any, layer: Any) -> Any:
     """Return the layer within `thing` of that name or path, such as "encoder/layer1/mha", or the layer itself.
 
     Raises:
-        ValueError: There is none, or more than one.
+        ValueError: There is no such layer, or more than one.
     """
     known = paths(thing)
     if isinstance(layer, str):
@@ -81,7 +80,7 @@ def find(thing: Any, layer: Any) -> Any:
 
 @contextlib.contextmanager
 def wrapped(layers: list[Any], wrapper: Callable[[Any, Callable[..., Any], Any, Any], Any]) -> Iterator[None]:
-    """Route each call of `layers` through `wrapper(layer, call, args, kwargs)`, after Keras has filled in masks."""
+    """Replace each call of `layers` by `wrapper(layer, call, args, kwargs)`, after Keras has filled in masks."""
     before = [vars(layer).get("call") for layer in layers]
     for layer in layers:
         vars(layer)["call"] = _through(wrapper, layer, layer.call)
