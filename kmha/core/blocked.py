@@ -196,7 +196,7 @@ def _spans(problem: AttentionProblem) -> tuple[list[Block], bool]:
 
 @contextlib.contextmanager
 def _after(previous: list[Tensor], inputs: Any, loops: bool) -> Iterator[Any]:
-    """Yield the inputs, so that computations with them in the context wait for `previous`."""
+    """Yield the inputs. Inside the context, computations that use them wait until `previous` has been computed."""
     if previous and loops and is_compiled():  # XLA ignores control dependencies
         tied = gen_xla_ops.xla_optimization_barrier(input=[*inputs[:1], *previous])
         yield tied[0], *inputs[1:]

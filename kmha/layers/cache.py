@@ -1,4 +1,4 @@
-"""The key/value cache, with which decoding a position costs one position instead of the whole sequence.
+"""The key/value cache, with which each decoding step computes only one position instead of the whole sequence.
 
 The keys and values of self-attention at earlier positions never change. So each step only projects its own position,
 and appends the key and the value. The keys and values of cross-attention are projected once, from `enc_output`. A cache

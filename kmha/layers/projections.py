@@ -93,7 +93,10 @@ class HeadProjection(_FloatProjection):
     def enable_lora(
         self, rank: int, lora_alpha: int | None = None, a_initializer: Any = "he_uniform", b_initializer: Any = "zeros"
     ) -> None:
-        """Enable LoRA as `EinsumDense` does: A (H, I, rank) starts with the built-in's numbers. B is (rank, O)."""
+        """Enable LoRA as `EinsumDense` does.
+
+        The matrix A, of shape (H, I, rank), starts with the same numbers as in the built-in layer. B is (rank, O).
+        """
         a_initializer = keras.initializers.get(a_initializer)
         if not self._stores_input_first:
             a_initializer = _transposed(a_initializer)

@@ -1,7 +1,7 @@
-"""Right attention in all the ways that people write it. The diagnosis may not accuse any of them.
+"""Right attention in all the ways that people write it. The diagnosis must not report a mistake in any of them.
 
-Each way combines a product, a place of the scale, a way to hide and a dtype. The code here shares nothing with the
-chain that it is compared with.
+Each variant chooses how to compute the products, where to scale, how to mask, and a dtype. The code here shares nothing
+with the chain that it is compared with.
 """
 
 import itertools

@@ -248,7 +248,7 @@ class LayerCandidate(Candidate):
         return self.adapter.call(layer, arguments, trial.training), copies
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
-        """Return the canonical weights of a built layer, read in arrangement `convention`."""
+        """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
         variables = self.adapter.variables(self.thing)
         weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention)
         return weights

@@ -12,7 +12,7 @@ PAPER = "Vaswani et al. 2017, section 3.2.1"
 
 
 def _naive(masked: np.ndarray, axes: Any) -> np.ndarray:
-    """Return a softmax over `axes` that is NaN where all logits are -∞, because code rarely handles such columns."""
+    """Return a softmax over `axes` that gives NaN where all its logits are -∞, a case that code rarely handles."""
     powers = np.exp(masked - masked.max(axis=axes, keepdims=True))
     return powers / powers.sum(axis=axes, keepdims=True)
 

@@ -25,7 +25,8 @@ def read(
 
     Args:
         thing: Layer, model or function under test.
-        args: Arrays, nested lists, tuples and dicts of arrays, shapes, or `keras.Input`. Empty for a model with inputs.
+        args: Arrays, nested lists, tuples and dicts of arrays, shapes, or `keras.Input`. May be empty for a model
+            that defines its own inputs.
         kwargs: Further arguments, whose arrays become inputs too.
         mask: Padding mask, (B, T) or with axes of size 1 in between, or a dict of padding masks, keyed by input.
         pad_id: Token id of padding. `None` uses what `thing` states, or else 0.
