@@ -104,7 +104,9 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
 
 
 def _from_heads(x: Tensor, kernel: Tensor) -> Tensor:
-    """Compute `_concatenated`. The gradient of `x` is computed head by head, as attention's backward pass needs it."""
+    """Return the result of `_concatenated`, but compute the gradient of `x` head by head, as attention's backward
+    pass needs it.
+    """
 
     @ops.custom_gradient
     def run(x: Tensor, kernel: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Split one big kernel into h kernels, one per head, and join them again: both are the same object.
+"""Split one big kernel into h kernels, one per head, or join them again: both forms hold the same weights.
 
 "W_q, W_k and W_v should be h each, why does the implementation write only one?", learners of the D2L book ask. The one
 kernel (I, H·O) holds the h kernels (I, O) side by side: x W = [x W_1, …, x W_h]. Splitting the product into heads and

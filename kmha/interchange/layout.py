@@ -155,7 +155,8 @@ class Refused:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """Sizes that must agree in every scope that has the letters: Rule("E = H O", "torch has no other width").
+    """An equation between sizes, and the reason for it, in every scope that has all of its letters: Rule("E = H O",
+    "torch has no other width").
 
     Adjacent letters are multiplied; "O = E // H" is an integer division.
     """

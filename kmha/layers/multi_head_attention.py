@@ -342,7 +342,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         super().load_own_variables(store)
 
     def _sublayer(self, name: str) -> Any:
-        """Return the sublayer `name`, or raise an error before `build` has made it."""
+        """Return the sublayer `name`, or raise an error if `build` has not made it yet."""
         checks.check_built(self)
         return getattr(self, name)
 

@@ -130,7 +130,7 @@ def _cell(fraction: float, cell: int, system: ColorSystem | None, gap: bool) -> 
 
 
 def _vertical(names: tuple[str, ...]) -> list[str]:
-    """Return a line for each character position, so that vertical tokens end just above the cells."""
+    """Return the lines that show the tokens vertically, each with its last character just above the cells."""
     stacks = [_characters(name) for name in names]
     stacks = [stack if len(stack) <= TALLEST else [*stack[: TALLEST - 1], "⋮"] for stack in stacks]
     height = max(map(len, stacks))

@@ -124,8 +124,8 @@ class Exercise:
             always allowed.
         needs: Names of exercises of the same assignment. An answer imports the learner's files for these exercises.
         forbids: Names that an answer may not use, such as "MultiHeadAttention" in an exercise that implements it.
-        bank: For an exercise that is attention itself, a function that converts the inputs to a trial of
-            `kmha.verify.chains.attention`. Every mistake of the bank is then compared too.
+        bank: For an exercise that implements attention itself, a function that turns the exercise's inputs into a
+            trial of `kmha.verify.chains.attention`. Every mistake of the bank is then compared too.
         bank_result: Function that converts the results of that chain to what the exercise returns.
         serve: Function that computes what the sandbox may call but not read (`kmha.sandbox.worker_api.remote`). It is
             called with the name and the arguments of the request.

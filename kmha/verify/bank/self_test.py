@@ -157,7 +157,7 @@ def _need_two(results: Sequence[TrialResult]) -> bool:
 
 
 def rights(count: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Tally:
-    """Tally the diagnoses of right layers, written in every usual way, in random configurations."""
+    """Tally the diagnoses of correct layers, written in every usual way, in random configurations."""
     named, missed = 0, []
     for number in range(count):
         way = right_layers.WAYS[number % len(right_layers.WAYS)]

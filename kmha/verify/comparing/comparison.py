@@ -89,7 +89,7 @@ def check_dtype(dtype: str | None) -> None:
 
 
 def modes(index: int, xla: bool) -> tuple[str, ...]:
-    """Return the modes to run case number `index` in."""
+    """Return the modes in which to run case number `index`."""
     available = MODES[keras.backend.backend()]
     return available if xla or index % 10 == 0 else tuple(mode for mode in available if mode != "xla")
 

@@ -35,7 +35,7 @@ class KerasAdapter:
 
     @contextlib.contextmanager
     def _computing_in(self, dtype: str) -> Iterator[None]:
-        """Set the global policy, which applies to sublayers that a constructor makes."""
+        """Set the global dtype policy, which applies to the sublayers that a constructor makes."""
         import keras
 
         before = keras.config.dtype_policy()

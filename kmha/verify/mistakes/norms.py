@@ -82,7 +82,9 @@ PLACES = {"norm1": (0, "self-attention"), "norm2": (1, "second attention"), "las
 
 
 def _with_weights_of(*pairs: tuple[str, str]) -> Change:
-    """Return a change of `block_weights`. For each pair (a, b), normalization a gets the weights of normalization b."""
+    """Return a function that changes `block_weights`: for each pair (a, b), normalization a gets the weights of
+    normalization b.
+    """
 
     def change(state: State, right: Step) -> Any:
         weights, layers = right(state), NORMS[state["trial"].chain]

@@ -58,7 +58,7 @@ def _structure(thing: Any) -> Any:
 
 
 def _rename(reader: "_Reader", tree: tuple[Any, ...], structure: Any) -> None:
-    """Rename the arrays that are passed to a model of `keras.Input` after the model's inputs."""
+    """Give each array that a functional model receives the name of the model's input."""
     places, tensors = keras.tree.flatten(tree), keras.tree.flatten(structure)
     if structure is None or isinstance(structure, Mapping) or len(places) != len(tensors):
         return
@@ -112,7 +112,7 @@ def _check_masks(inputs: Inputs) -> None:
 
 
 def _with_pads(thing: Any, inputs: Inputs, pad_id: int | None) -> Inputs:
-    """Return the inputs with the token id or the number of padding set in each slot."""
+    """Return the inputs with the padding value, a token id or a number, written to each slot."""
     found = layers_of(thing)
     zero = any(isinstance(layer, keras.layers.Embedding) and layer.mask_zero for layer in found)
     declared = [layer.pad_id for layer in found if isinstance(getattr(layer, "pad_id", None), int)]
