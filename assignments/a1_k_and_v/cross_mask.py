@@ -7,9 +7,9 @@
 #
 # **The idea.** A mask says which *keys* a query may attend to. In the second attention the keys are source positions.
 # So the mask that belongs there marks where the *source* is padding. It hides nothing else: the whole source is known
-# before the first target word is written, so there is no future to hide. Padding in the target only makes queries that
-# nobody reads. Hiding their rows gains nothing, and it creates rows with nothing to attend to, which are a case of
-# their own.
+# before the first target word is written, so there is no future to hide. Padding in the target does no harm: it only
+# adds queries whose outputs nobody uses. Masking those queries gains nothing, and it leaves rows with nothing to
+# attend to, which need special treatment.
 #
 # Here a mask is boolean, and True means attend. (In one course, masks have 1 at padding and −10⁹ is added there. That
 # is the same mask with the opposite polarity.)

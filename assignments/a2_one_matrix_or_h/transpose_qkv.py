@@ -9,9 +9,10 @@
 # that computes attention knows nothing of heads; it takes a batch. So the layer makes each head an item of the batch: B
 # sentences with H heads become B·H small sentences.
 #
-# A reshape only puts new brackets around the numbers, in the order they have. If you read them directly as (B·H, P, O),
-# the numbers of one position are spread over several: the H·O numbers of position 0 fill H positions of the first head.
-# Instead, cut the last axis in two, *move* the head axis in front of the positions, then join batch and heads.
+# A reshape only puts new brackets around the numbers, in the order they have. If you reshape directly to (B·H, P, O),
+# the numbers of one position end up in several positions: the H·O numbers of position 0 fill the first H rows of the
+# result, although only O of them belong to head 0. Instead, cut the last axis in two, *move* the head axis in front
+# of the positions, then join batch and heads.
 #
 # **The shapes.** The input is (B, P, H·O), with P positions. The result is (B·H, P, O): first the H heads of item 0,
 # then those of item 1.

@@ -4,11 +4,11 @@
 # **The question.** Suppose somebody did train a single matrix W of I × I. Can you replace it by two thin matrices
 # afterwards? And how much do you lose? People compress trained layers this way.
 #
-# **The idea.** You cannot do it exactly if the rank of W is higher than the r columns of each thin matrix. But there is
-# a best approximation. Write W = U diag(s) V^T, the singular value decomposition, with s from large to small. Keep the
-# r largest singular values with their columns of U and V. By the Eckart–Young theorem, no matrix of rank r is nearer to
-# W. The loss is the root of the sum of squares of all elements of the difference. It equals the root of the sum of
-# squares of the singular values that you dropped.
+# **The idea.** If each thin matrix has r columns, their product has at most rank r, so a W of higher rank cannot be
+# replaced exactly. But there is a best approximation. Write W = U diag(s) V^T, the singular value decomposition, with
+# s from large to small. Keep the r largest singular values with their columns of U and V. By the Eckart–Young
+# theorem, no matrix of rank r is nearer to W. The loss is the root of the sum of squares of all elements of the
+# difference. It equals the root of the sum of squares of the singular values that you dropped.
 #
 # The singular values must go somewhere: into the left factor, into the right one, or as roots into both. So there is no
 # single answer. (You may even put any invertible r × r matrix between the factors, with its inverse beside it: the
@@ -40,8 +40,8 @@ def best_factors(bilinear, rank):
 
 
 # %% [markdown] tags=["hint"]
-# `np.linalg.svd(W)` returns three arrays: U (I, I), s (I,) and a third one, (I, I). Look up the third one in its
-# documentation: it is not V.
+# `np.linalg.svd(W)` returns three arrays: U (I, I), s (I,) and a third one, (I, I). Look up the third array in the
+# documentation of `np.linalg.svd`: it is not V.
 
 # %% [markdown] tags=["hint"]
 # The singular values come from large to small, so you keep the first r. That means r columns of U, and r columns of V,

@@ -5,10 +5,10 @@
 # with nothing between them: Q W_i^Q (W_i^K)^T K^T. Why not multiply them once, and keep a single matrix? Compute the
 # logits both ways and compare.
 #
-# **The idea.** You can multiply them. W_i = W_i^Q (W_i^K)^T takes the features of a query on its left and the features
-# of a key on its right, and gives their logit. This is called a *bilinear form*. The logits of a head depend only on
-# how W_i weighs each pair of features. Any pair of kernels with this product gives the same logits. Whether you
-# *should* keep W_i instead is what the next exercises count.
+# **The idea.** You can multiply them. W_i = W_i^Q (W_i^K)^T takes the features of a query on its left and the
+# features of a key on its right, and gives their logit. This is called a *bilinear form*. The logits of a head depend
+# only on how W_i weighs each pair of features. Any pair of kernels with this product gives the same logits. Whether
+# you *should* keep W_i instead of the two kernels is another question; the next exercises answer it by counting.
 #
 # **The shapes.** `query` is (B, T, I) and `key` is (B, S, I). The kernels are (H, I, O): for each head, a matrix from I
 # features to O. W_i is (I, I), with the query's features as rows and the key's as columns. For all heads it is (H, I,

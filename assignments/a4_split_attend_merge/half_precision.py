@@ -5,15 +5,16 @@
 # different? Half precision saves half of the memory, so people want it to work. Make it work.
 #
 # **The idea.** float16 has two limits. The first is its largest number, 65,504. A product of query and key easily
-# exceeds it and becomes ∞, and ∞ - ∞ is NaN. -1e9 is -∞ in float16 from the start, so `(1 - mask) * -1e9` contains 0 ·
-# ∞, which is NaN again. The second limit is its 11 significant bits. Between 512 and 1024 its numbers are 0.5 apart. So
-# logits of that size are rounded by up to 0.25, and a score changes by a factor of up to e^0.25 = 1.28. No NaN tells
-# you.
+# exceeds it and becomes ∞, and ∞ - ∞ is NaN. Moreover, -1e9 is already -∞ in float16. So `(1 - mask) * -1e9` is
+# 0 · -∞ wherever the mask is 1, which is NaN again. The second limit is its 11 significant bits. Between 512 and 1024
+# its numbers are 0.5 apart. So logits of that size are rounded by up to 0.25, and e to the power of a logit changes by
+# a factor of up to e^0.25 = 1.28. No NaN tells you.
 #
 # The usual cure is to keep inputs and output in float16, which saves the memory, and to compute everything between in
 # float32. Cast query and key *before* you multiply them. Then scale, mask, take the softmax, mix the values, and cast
-# the output at the very end. Casting the product is too late: it is ∞ already. (If the product must be in float16,
-# scale the query before it: the limit is then √O times farther away. The rounding stays.)
+# the output at the very end. Casting the product is too late: it is ∞ already. (If the product must be computed in
+# float16, scale the query first: the results are then √O times smaller, so they overflow later. The rounding problem
+# remains.)
 #
 # **The shapes.** `query` is (B, H, T, O), `key` and `value` are (B, H, S, O), all float16. `mask` is boolean, (B, T,
 # S). The output is (B, H, T, O), float16. A row with nothing to attend to gives zeros.

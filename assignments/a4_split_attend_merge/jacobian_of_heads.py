@@ -32,7 +32,7 @@ def jacobian_of_heads(kernel, num_heads):
     Returns:
         Two arrays: the Jacobian, (H, O, I), which holds the derivatives of each head's outputs with respect to the
         input features; and the number of input features that influence each head, integers (H,). A feature influences a
-        head if any of the head's O derivatives with respect to it is not 0.
+        head if at least one of the head's O derivatives with respect to that feature is not 0.
     """
     ### BEGIN SOLUTION
     features, width = kernel.shape

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Program 3: NumPy's masked arrays
 #
-# **The question.** "NumPy has masked arrays, so I let them do the work." The loss falls faster than with anybody
-# else's model, and the text that it generates is useless.
+# **The question.** "NumPy has masked arrays, so I let them do the work." The loss falls faster than that of anybody
+# else's model, but the text that the model generates is useless.
 #
 # **The idea.** A boolean mask has no meaning of its own. Each library's documentation has one sentence that says what
 # True stands for. Where two libraries meet, read that sentence in both.
@@ -18,8 +18,8 @@
 #
 # - `mask-after-softmax`: The mask is applied after the softmax, and the rows are not divided by their new sum, which
 #   is less than one.
-# - `mask-any-row-for-all`: A key that any query may attend to is open to all queries: the mask is reduced to one row
-#   of keys.
+# - `mask-any-row-for-all`: The mask is reduced to one row of keys, so a key that at least one query may attend to is
+#   open to all queries.
 # - `mask-first-head-only`: Only the first head is masked.
 # - `mask-inverted`: The mask is inverted: queries attend to what should be hidden.
 # - `mask-missing`: No mask has any effect: every query attends to every key (or 1e-9 is added where -1e9 is meant).
