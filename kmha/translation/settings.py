@@ -143,16 +143,12 @@ class Settings:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any], where: str = "the settings") -> "Settings":
-        """Return the settings in tables from `to_dict` or from a profile. Errors mention `where`."""
+        """Return the settings in tables from `dataclasses.asdict` or from a profile. Errors mention `where`."""
         kinds = {field.name: field.type for field in dataclasses.fields(cls)}
         _check_names(tables, kinds, kinds, where, "section")
         settings = cls(**{name: _section(kind, tables[name], where, name) for name, kind in kinds.items()})
         settings._check(where)
         return settings
-
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the settings as tables of plain values, for JSON."""
-        return dataclasses.asdict(self)
 
     def _check(self, where: str) -> None:
         model, length, batch = self.model, self.data.max_length, self.training.tokens_per_batch

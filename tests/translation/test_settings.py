@@ -28,7 +28,7 @@ def test_a_profile_of_the_task_comes_before_the_general_one():
 
 def test_through_json_and_back():
     given = Settings.load("cpu", "dates", ["training.clip_norm=1"])
-    assert Settings.from_dict(json.loads(json.dumps(given.to_dict()))) == given
+    assert Settings.from_dict(json.loads(json.dumps(dataclasses.asdict(given)))) == given
     assert isinstance(given.training.clip_norm, float)
 
 
@@ -132,7 +132,7 @@ def test_booleans_have_no_range():
 
 
 def test_a_search_that_a_config_does_not_mention_has_its_defaults():
-    tables = Settings.load("cpu", "dates").to_dict()
+    tables = dataclasses.asdict(Settings.load("cpu", "dates"))
     del tables["search"]["beam_size"]
     assert Settings.from_dict(tables).search.beam_size == 5
     del tables["search"]["max_length"]

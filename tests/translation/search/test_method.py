@@ -105,6 +105,7 @@ class Stubborn(Greedy):
 """
 
 USES = """
+import dataclasses
 import sys
 from click.testing import CliRunner
 from kmha.cli import main
@@ -121,7 +122,7 @@ assert "--firmness is for stubborn search: add --stubborn." in result.output, re
 settings = Settings.load("cpu", "dates")
 assert settings.search.firmness == 2.5
 assert Settings.load("cpu", "dates", ["search.firmness=4"]).search.firmness == 4.0
-assert Settings.from_dict(settings.to_dict()) == settings
+assert Settings.from_dict(dataclasses.asdict(settings)) == settings
 arguments = METHODS["stubborn"].arguments(settings.search, {})
 assert arguments["firmness"] == 2.5
 assert arguments["max_length"](1000) == settings.search.max_length
