@@ -1,6 +1,16 @@
 """Attention, blocks and embeddings as chains of named steps. A mistake is a change of one or more steps."""
 
 from kmha.verify.chains import blocks, embedding  # noqa: F401 - each adds its chains to CHAINS
-from kmha.verify.chains.attention import CHAINS, Change, ImpossibleError, State, Step, Trial, run
+from kmha.verify.chains.attention import (
+    CHAINS,
+    Change,
+    ImpossibleError,
+    State,
+    Step,
+    Trial,
+    chains_with,
+    run,
+    steps_of,
+)
 
-__all__ = ["CHAINS", "Change", "ImpossibleError", "State", "Step", "Trial", "run"]
+__all__ = ["CHAINS", "Change", "ImpossibleError", "State", "Step", "Trial", "chains_with", "run", "steps_of"]

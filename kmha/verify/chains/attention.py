@@ -66,6 +66,7 @@ class Trial:
             nothing but hidden logits.
         chain: Name of the chain to run, a key of `CHAINS`.
         more: Further settings, which other chains use.
+        choices: Changes of steps that are no mistakes, such as pre-norm. Every run of the trial makes them first.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Trial:
     added: bool = False
     chain: str = "attention"
     more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    choices: tuple[Mapping[str, Change], ...] = ()
 
     @property
     def core(self) -> bool:
@@ -224,6 +226,22 @@ ATTENTION: dict[str, Step] = {
 CHAINS: dict[str, dict[str, Step]] = {"attention": ATTENTION}
 
 
+def chains_with(steps: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the chains that have all of these steps. A block also runs the steps of its attention.
+
+    >>> chains_with(["scaled"]), chains_with(["scaled", "norm1"])
+    (('attention', 'encoder', 'decoder'), ('encoder', 'decoder'))
+    """
+    wanted = set(steps)
+    return tuple(name for name in CHAINS if wanted <= steps_of(name))
+
+
+def steps_of(chain: str) -> set[str]:
+    """Return the names of a chain's steps, with the steps of the attention inside a block."""
+    steps = set(CHAINS[chain])
+    return steps | set(ATTENTION) if "inside1" in steps else steps
+
+
 def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
     """Run a trial's chain with changes, and return the results of all steps, keyed by step name.
 
@@ -243,7 +261,7 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
     >>> bool(np.allclose(unscaled["output"], run(trial)["output"]))
     False
     """
-    changes = tuple(changes)
+    changes = (*trial.choices, *changes)
     return run_steps(CHAINS[trial.chain], {"trial": trial, "changes": changes}, changes)
 
 

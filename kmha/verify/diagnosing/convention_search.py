@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
+from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, Convention
@@ -98,7 +99,24 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         more = candidate.weight_conventions()[1:]
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
         fit = choose_convention(candidate, [candidate.convention, *again], plain)
+    if Fit.RAISES < fit < Fit.RIGHT and _find_choices(candidate, plain):
+        fit = Fit.RIGHT
     return ChosenConvention(fit, sizes, drawn, candidate.convention)
+
+
+def _find_choices(candidate: Candidate, drawn: Sequence[Trial]) -> bool:
+    """Look for design choices that make the candidate right. Set them and return True if there are some.
+
+    The candidate's answers do not depend on the choices, so each trial is called once.
+    """
+    answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
+    for ids in combinations(candidate.chain):
+        changes = tuple(CHOICES[id].changes for id in ids)
+        chosen = [TrialResult(dataclasses.replace(each.trial, choices=changes), each.answer) for each in answered]
+        if matching.explains(chosen):
+            candidate.use_convention(dataclasses.replace(candidate.convention, choices=ids))
+            return True
+    return False
 
 
 def _usual(drawn: Iterable[Trial]) -> list[Trial]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial
+from kmha.verify.choices import CHOICES
 
 ALL_ROLES = (*ROLES, "attention_output")
 
@@ -57,6 +58,7 @@ class Convention:
         entry: Layout of the inputs, such as `BATCH`.
         one_head: Whether the candidate has a single head and weights without an axis of heads.
         framework: Framework of the arrays, if several are possible.
+        choices: Ids of the design choices that the candidate makes, in `kmha.verify.choices`.
     """
 
     weights: Any = None
@@ -68,6 +70,7 @@ class Convention:
     entry: str = BATCH
     one_head: bool = False
     framework: str = ""
+    choices: tuple[str, ...] = ()
 
 
 def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:
@@ -83,6 +86,8 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
     changes: dict[str, Any] = {}
     if convention.causal:
         changes["causal"] = True
+    if convention.choices:
+        changes["choices"] = tuple(CHOICES[id].changes for id in convention.choices)
     if present is not None and not trial.core:
         changes["weights"] = _weights(trial, present)
     trial = dataclasses.replace(trial, **changes) if changes else trial

@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from kmha.verify.chains import CHAINS, Change
+from kmha.verify.chains import CHAINS, Change, chains_with, steps_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Mistake:
 
     def chains(self) -> tuple[str, ...]:
         """Return the chains that have all steps that the mistake changes."""
-        return tuple(name for name in CHAINS if self.changes.keys() <= _steps_of(name))
+        return chains_with(self.changes)
 
 
 BANK: dict[str, Mistake] = {}
@@ -60,14 +60,8 @@ def register(id: str, says: str, look: str, source: str, **changes: Any) -> None
     BANK[id] = new
 
 
-def _steps_of(chain: str) -> set[str]:
-    """Return the steps of a chain. A block also runs the steps of the attention inside it."""
-    steps = set(CHAINS[chain])
-    return steps | set(CHAINS["attention"]) if "inside1" in steps else steps
-
-
 def _no_chain(mistake: Mistake) -> str:
-    known = set().union(*map(_steps_of, CHAINS))
+    known = set().union(*map(steps_of, CHAINS))
     for step in mistake.changes:
         if step not in known:
             near = difflib.get_close_matches(step, known, n=1)

@@ -1,0 +1,61 @@
+"""The design choices: the `Choice` class, and `register`, which adds a choice."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from kmha.verify.chains import Change, chains_with
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Choice:
+    """A design choice as a named change of one or more steps of a chain.
+
+    Attributes:
+        id: Name, such as "pre-norm".
+        group: Name of the decision. A layer makes at most one choice of each group.
+        says: The choice as a phrase of a report, such as "pre-norm".
+        changes: Changes, keyed by the names of steps of a chain in `kmha.verify.chains`.
+    """
+
+    id: str
+    group: str
+    says: str
+    changes: dict[str, Change]
+
+    def chains(self) -> tuple[str, ...]:
+        """Return the chains that have all steps that the choice changes."""
+        return chains_with(self.changes)
+
+
+CHOICES: dict[str, Choice] = {}
+
+
+def register(id: str, group: str, says: str, **changes: Any) -> None:
+    """Add a design choice.
+
+    Raises:
+        ValueError: The id is taken, or no chain has all of the steps.
+    """
+    if id in CHOICES:
+        raise ValueError(f"there is already a choice {id!r}. Use another id.")
+    new = Choice(id, group, says, changes)
+    if not (changes and new.chains()):
+        raise ValueError(f"the choice {id!r} changes {', '.join(changes) or 'no step'}, and no chain has these steps.")
+    CHOICES[id] = new
+
+
+def combinations(chain: str) -> Iterator[tuple[str, ...]]:
+    """Yield the ids of all combinations of a chain's choices, with at most one of each group, the fewest choices first.
+
+    >>> from kmha.verify.choices import combinations
+    >>> next(combinations("encoder"))
+    ()
+    """
+    groups: dict[str, list[str | None]] = {}
+    for choice in CHOICES.values():
+        if chain in choice.chains():
+            groups.setdefault(choice.group, [None]).append(choice.id)
+    made = (tuple(id for id in ids if id is not None) for ids in itertools.product(*groups.values()))
+    yield from sorted(made, key=len)
