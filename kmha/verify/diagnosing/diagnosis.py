@@ -28,11 +28,12 @@ from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.reproduction import script
+from kmha.verify.diagnosing.source_line import SourceLine
 from kmha.verify.diagnosing.trials import Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.mistakes import Mistake
 
-RIGHT, KNOWN, UNKNOWN, RAISES = "right", "known", "unknown", "raises"
+RIGHT, KNOWN, UNKNOWN, RAISES, UNJUDGED = "right", "known", "unknown", "raises", "unjudged"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,7 +43,8 @@ class Diagnosis:
     Attributes:
         name: Name of the candidate.
         verdict: "right", "known" (mistakes of the bank give the same wrong numbers), "unknown" (no mistakes of the bank
-            give the same wrong numbers) or "raises" (the candidate cannot be run).
+            give the same wrong numbers), "raises" (the candidate cannot be run) or "unjudged" (the calls that ran do
+            not suffice for a verdict).
         matches: All explanations that match the answers equally well, the simplest first.
         results: All trials with the candidate's answers.
         sizes: Sizes of the trials.
@@ -54,6 +56,8 @@ class Diagnosis:
         smallest: Smallest case that shows the candidate's mistake.
         wrong_layout: Another input layout that a right candidate runs with, making a known mistake.
         in_float16: Diagnosis in float16 of a candidate that is right in other dtypes and need not be right in float16.
+        line: Line of the candidate's code to look at, if the numbers support one.
+        advice: Sentences that say what would help to reach a verdict.
     """
 
     name: str
@@ -69,6 +73,8 @@ class Diagnosis:
     smallest: TrialResult | None = None
     wrong_layout: str | None = None
     in_float16: "Diagnosis | None" = None
+    line: SourceLine | None = None
+    advice: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -228,4 +234,4 @@ def _diagnose_float16(found: Diagnosis, half: tuple[TrialResult, ...]) -> Diagno
     return dataclasses.replace(found, verdict=verdict, matches=tuple(fitting), nearest=nearest, results=half)
 
 
-__all__ = ["KNOWN", "RAISES", "RIGHT", "UNKNOWN", "Diagnosis", "candidate_of", "diagnose"]
+__all__ = ["KNOWN", "RAISES", "RIGHT", "UNJUDGED", "UNKNOWN", "Diagnosis", "SourceLine", "candidate_of", "diagnose"]
