@@ -3,7 +3,7 @@
 | module | content |
 | --- | --- |
 | `entry` | one entry of the manifest |
-| `manifest` | all entries, by package |
+| `manifest` | all entries, by package, and which packages are not installed |
 | `operators` | edits of source code, each with the mistakes that it makes |
 | `mutants` | apply an operator to an entry's source, in memory |
 | `measure` | diagnose entries and mutants, and count |
