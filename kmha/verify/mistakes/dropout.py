@@ -161,6 +161,19 @@ for _name, _says, _source, _change in (
         lambda state, right: state["scaled"],
     ),
     (
+        "masked-logits",
+        "You returned the masked logits. Return the scores, which are their softmax.",
+        "PaddlePaddle/PaddleOCR#4556",
+        lambda state, right: state["masked"],
+    ),
+    (
+        "products",
+        "You returned the products of query and key, before the scale. Return the scores, which the values are mixed "
+        "with.",
+        "PaddlePaddle/PaddleOCR#4556",
+        lambda state, right: state["logits"],
+    ),
+    (
         "unmasked",
         "You returned the scores of the unmasked logits. Return the scores of the masked ones.",
         "Vaswani et al. 2017, section 3.2.3",

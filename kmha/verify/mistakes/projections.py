@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step
+from kmha.verify.chains.attention import ROLES, Change, ImpossibleError, State, Step, project
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.2"
@@ -127,6 +127,68 @@ register(
     SHARED,
     weights=_weights_from({"key": "query", "value": "query"}),
 )
+
+
+def _of_output(state: State, role: str) -> Any:
+    """Return the weights with the role's kernel (I, H·O) and bias as the output's. This is possible if I = H·O = E."""
+    weights = state["weights"]
+    if state["trial"].core:
+        raise ImpossibleError("the core has no output projection")
+    kernel = weights[f"{role}/kernel"]
+    if kernel.shape[0] * kernel.shape[2] != kernel.shape[1]:
+        raise ImpossibleError("the kernel is not square")
+    flat = np.swapaxes(kernel, 0, 1).reshape(kernel.shape[1], -1)
+    bias = weights.get(f"{role}/bias")
+    taken = {} if bias is None else {"attention_output/bias": bias.reshape(-1)}
+    return {**weights, "attention_output/kernel": flat.reshape(kernel.shape[0], kernel.shape[2], -1), **taken}
+
+
+def _output_from(role: str) -> Change:
+    return lambda state, right: _of_output({**state, "weights": right(state)}, role)
+
+
+for _role in ROLES:
+    register(
+        f"kernels-{_role}-for-output",
+        f"You projected the merged heads with the {_role}'s kernel. The output has a kernel of its own.",
+        "the output projection",
+        SHARED,
+        weights=_output_from(_role),
+    )
+
+
+def _chained(sources: Mapping[str, str]) -> Change:
+    """Return a change that projects, for the role `a`, the projected `sources[a]` instead of the input of `a`.
+
+    This is possible if I = H·O.
+    """
+
+    def change(state: State, right: Step) -> Any:
+        if state["trial"].core:
+            raise ImpossibleError("nothing is projected")
+        weights, found = state["weights"], dict(right(state))
+        for role, other in sources.items():
+            made = found[other] + weights.get(f"{other}/bias", 0.0)
+            found[role] = project(made.reshape(*made.shape[:2], -1), weights[f"{role}/kernel"])
+        return found
+
+    return change
+
+
+for _id, _did, _sources in (
+    ("key-from-query", "projected the projected query again to get K", {"key": "query"}),
+    ("value-from-query", "projected the projected query again to get V", {"value": "query"}),
+    ("value-from-key", "projected the projected key again to get V", {"value": "key"}),
+    ("both-from-query", "projected the projected query again to get K and V", {"key": "query", "value": "query"}),
+    ("all", "projected the projected query again to get K, and this K to get V", {"key": "query", "value": "key"}),
+):
+    register(
+        f"projections-chained-{_id}",
+        f"You {_did}. Project the inputs themselves.",
+        "the arrays that you pass to each projection, and the variables that you assign twice",
+        PAPER,
+        projected=_chained(_sources),
+    )
 
 
 def _transposed(roles: tuple[str, ...]) -> Change:

@@ -76,6 +76,12 @@ def _overflowing(state: State, right: Step) -> np.ndarray:
     return (powers / powers.sum(axis=-1, keepdims=True)).astype("float64")
 
 
+def _without_keepdims(masked: np.ndarray, subtracted: Any) -> np.ndarray:
+    """Return a softmax whose row sums (B, H, T) are broadcast against (B, H, T, S)."""
+    powers = np.exp(masked - subtracted)
+    return powers / powers.sum(-1)
+
+
 def _with_one(masked: np.ndarray) -> np.ndarray:
     """Return Σ exp / (1 + Σ exp)."""
     largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
@@ -181,6 +187,26 @@ for _name, _says, _source, _change in (
         "You took exp of large logits, which overflows. Subtract the row's largest logit first.",
         "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
         _overflowing,
+    ),
+    (
+        "sum-without-keepdims",
+        "You divided by the sums without keepdims=True, so key s is divided by the sum of row s. Keep the last axis.",
+        PAPER,
+        lambda state, right: _without_keepdims(state["masked"], state["masked"].max(-1, keepdims=True)),
+    ),
+    (
+        "unshifted-sum-without-keepdims",
+        "You divided exp of the logits by the sums without keepdims=True, so key s is divided by the sum of row s. "
+        "Keep the last axis.",
+        PAPER,
+        lambda state, right: _without_keepdims(state["masked"], 0.0),
+    ),
+    (
+        "without-keepdims",
+        "You subtracted the maxima and divided by the sums without keepdims=True, so key s gets the numbers of row s. "
+        "Keep the last axis.",
+        PAPER,
+        lambda state, right: _without_keepdims(state["masked"], state["masked"].max(-1)),
     ),
     (
         "largest-of-all",

@@ -87,19 +87,23 @@ def test_returned(make_plain, name):
     expected = {
         "returned-dropped": scores * kept,
         "returned-logits": p.logits(),
+        "returned-masked-logits": np.where(p.allowed, p.logits(), -np.inf),
+        "returned-products": p.products(),
         "returned-unmasked": p.soft(p.logits(), everything),
         "returned-transposed": np.einsum("bhts->bhst", scores),
         "returned-averaged": sum(scores[:, h] for h in range(p.H)) / p.H,
         "returned-first-head": np.stack([scores[:, 0]] * p.H, axis=1),
     }
     for identity, array in expected.items():
-        p.check(identity, array, "returned")
+        finite = np.isfinite(array)
+        np.testing.assert_array_equal(np.isfinite(p.wrong(identity, "returned")), finite)
+        np.testing.assert_allclose(p.wrong(identity, "returned")[finite], array[finite], rtol=1e-9, atol=1e-9)
         p.check(identity, p.end(scores * kept))
 
 
 def test_all(ids_in):
     dropped = "at-inference never then-normalised as-mask on-logits on-mixed"
-    returned = "dropped logits unmasked transposed averaged first-head"
+    returned = "dropped logits masked-logits products unmasked transposed averaged first-head"
     assert ids_in(dropout) == {
         *FACTORS,
         *(f"dropout-{name}" for name in dropped.split()),

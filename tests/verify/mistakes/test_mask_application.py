@@ -24,6 +24,8 @@ LOGITS = {
     "mask-fills-10": _filled(-10),
     "mask-fills-100": _filled(-100),
     "mask-fills-10000": _filled(-1e4),
+    "mask-fills-large": _filled(1e9),
+    "mask-adds-large": _added(1e9),
     "mask-fills-least": lambda p: np.where(p.allowed, p.logits(), min(p.logits().ravel())),
     "mask-multiplies-by-minus-1e9": lambda p: p.logits() * np.where(p.allowed, 1, -1e9),
 }

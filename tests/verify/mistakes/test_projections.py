@@ -27,6 +27,15 @@ KERNELS = {
     "kernels-value-for-key": "query value value",
     "kernels-query-for-all": "query query query",
 }
+# Whose input K and V are projected from, if not from their own.
+CHAINED = {
+    "projections-chained-key-from-query": "qz",
+    "projections-chained-value-from-query": "yq",
+    "projections-chained-value-from-key": "yk",
+    "projections-chained-both-from-query": "qq",
+    "projections-chained-all": "qk",
+}
+OUTPUT = {f"kernels-{role}-for-output": role for role in ("query", "key", "value")}
 # Whose kernels are transposed, or missing.
 TRANSPOSED = {
     "kernel-transposed-query": "q",
@@ -95,10 +104,43 @@ def test_missing(make_plain, identity):
         make_plain("mask").wrong(identity)
 
 
+@pytest.mark.parametrize("identity", CHAINED)
+def test_chained(make_plain, identity):
+    """`q = wq(q); k = wk(q)` projects twice."""
+    p = make_plain("mask, equal lengths", wide=True)
+    made = {"x": p.x, "y": p.y, "z": p.z, "q": p.join(np.swapaxes(p.q, 1, 2))}
+    key_input, value_input = CHAINED[identity]
+    k = p.project(made[key_input], "key")
+    made["k"] = p.join(np.swapaxes(k, 1, 2))
+    p.check(identity, p.attend(k=k, v=p.project(made[value_input], "value")))
+    with pytest.raises(ImpossibleError):
+        make_plain("mask").wrong(identity)
+
+
+@pytest.mark.parametrize("identity", OUTPUT)
+def test_kernel_of_the_output(make_plain, identity):
+    p = make_plain("mask", wide=True)
+    role = OUTPUT[identity]
+    joined = p.join(p.mix(p.scores()))
+    p.check(identity, p.join(np.swapaxes(p.project(joined, role), 1, 2)))
+    with pytest.raises(ImpossibleError, match="not square"):
+        make_plain("mask").wrong(identity)
+    with pytest.raises(ImpossibleError, match="no output projection"):
+        make_plain("mask", core=True).wrong(identity)
+
+
 def test_rectified(make_plain):
     p = make_plain("mask")
     p.check("projections-rectified", p.attend(*(np.where(array > 0, array, 0) for array in (p.q, p.k, p.v))))
 
 
 def test_all(ids_in):
-    assert ids_in(projections) == {*INPUTS, *KERNELS, *TRANSPOSED, *MISSING, "projections-rectified"}
+    assert ids_in(projections) == {
+        *INPUTS,
+        *KERNELS,
+        *CHAINED,
+        *OUTPUT,
+        *TRANSPOSED,
+        *MISSING,
+        "projections-rectified",
+    }

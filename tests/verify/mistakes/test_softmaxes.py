@@ -1,7 +1,10 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
-from kmha.verify.mistakes import softmaxes
+from kmha.verify.chains.attention import ImpossibleError, Trial, run
+from kmha.verify.mistakes import BANK, softmaxes
 
 AXES = {
     "softmax-over-queries": (2,),
@@ -74,6 +77,26 @@ def test_scores(make_plain, identity, name):
     p.check(identity, p.end(SCORES[identity](p)))
 
 
+def test_keepdims():
+    """Without keepdims, (B, H, T, S) and (B, H, T) only broadcast with equal sizes or sizes of 1."""
+    rng = np.random.default_rng(0)
+    trial = Trial("square", *(rng.normal(size=(1, 3, 3, 5)) for _ in range(3)))
+    logits = run(trial)["scaled"]
+    expected = {}
+    for identity, powers in (
+        ("softmax-unshifted-sum-without-keepdims", np.exp(logits)),
+        ("softmax-sum-without-keepdims", np.exp(logits - logits.max(-1)[..., None])),
+        # The row maxima are (1, H, T), and meet (H, T, S) as if they were of heads and keys.
+        ("softmax-without-keepdims", np.exp(logits - logits.max(-1)[0][None, None])),
+    ):
+        expected[identity] = powers / powers.sum(-1)[0][None, None]
+    wide = dataclasses.replace(trial, key=trial.key[:, :, :2], value=trial.value[:, :, :2])
+    for identity, scores in expected.items():
+        np.testing.assert_allclose(run(trial, [BANK[identity].changes])["scores"], scores)
+        with pytest.raises(ImpossibleError):
+            run(wide, [BANK[identity].changes])
+
+
 def test_rectified(make_plain):
     p = make_plain("mask")
     positive = np.where(p.allowed & (p.logits() > 0), p.logits(), 0)
@@ -103,4 +126,11 @@ def test_columns_of_nothing_are_nan(make_plain):
 
 
 def test_all(ids_in):
-    assert ids_in(softmaxes) == {*AXES, *SCORES, "softmax-rectified"}
+    assert ids_in(softmaxes) == {
+        *AXES,
+        *SCORES,
+        "softmax-rectified",
+        "softmax-sum-without-keepdims",
+        "softmax-unshifted-sum-without-keepdims",
+        "softmax-without-keepdims",
+    }
