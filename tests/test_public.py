@@ -39,7 +39,8 @@ COMMANDS = {
     "course start": "FOLDER --notebooks",
     "course verify": "EXERCISES --jobs --seed --notebooks --write-readme --json",
     "course watch": "--seed",
-    "diagnose": "CANDIDATE --set --mask --float16 --seed --backend --bank --configurations --pairs --rights --json",
+    "diagnose": """
+        CANDIDATE --set --mask --float16 --seed --backend --bank --configurations --pairs --rights --details --json""",
     "evaluate": """
         FOLDER --data --source --target --test --beam --greedy --length-penalty --sample --temperature --top-k --top-p
         --seed --step --json --output""",

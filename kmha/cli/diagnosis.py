@@ -1,31 +1,31 @@
-"""Print a diagnosis: the verdict, the evidence, where the numbers differ, and code that shows it."""
+"""Run a diagnosis, and print its report: the verdict, the smallest case, a picture, and on request the details."""
 
 import json
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from kmha import atomic_files
 from kmha.cli import common
 
-KNOWN, UNKNOWN = "known", "unknown"
+UNJUDGED = 3  # exit status if the candidate could not be judged; 2 is a usage error
 
 
-def run(name: str, *, settings: tuple[str, ...], backend: str, json_file: Path | None, **options: Any) -> int:
+def run(
+    name: str, *, settings: tuple[str, ...], backend: str, json_file: Path | None, details: bool, **options: Any
+) -> int:
     """Diagnose the layer or function that `name` refers to, with options of `diagnose`. Return the exit status."""
     arguments = parsed(settings)
     common.choose_backend(backend)
     candidate = common.load(name)
     from kmha.verify import diagnose
-    from kmha.verify.diagnosing import report
 
-    screen = common.screen()
     try:
         with Console(stderr=True).status("diagnosing") as status:
             found = diagnose(candidate, arguments=arguments, source=name, progress=status.update, **options)
@@ -33,10 +33,16 @@ def run(name: str, *, settings: tuple[str, ...], backend: str, json_file: Path |
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         return common.INTERRUPTED
+    report = found.to_dict()
     if json_file is not None:
-        atomic_files.write_json(json_file, report.to_dict(found))
-    show(screen, found)
-    return int(not found.right)
+        atomic_files.write_json(json_file, report)
+    show(common.screen(), report, details)
+    return exit_status(report)
+
+
+def exit_status(report: Mapping[str, Any]) -> int:
+    """Return the exit status for a report."""
+    return {"right": 0, "unjudged": UNJUDGED}.get(report["verdict"], 1)
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -53,64 +59,41 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def show(screen: Console, found: Any) -> None:
-    """Print the whole diagnosis."""
-    from kmha.verify.diagnosing import report
+def show(screen: Console, report: Mapping[str, Any], details: bool = False) -> None:
+    """Print a report. Its texts may come from the candidate, so nothing in them is read as markup."""
+    from kmha.verify.diagnosing import rendering
 
-    screen.print(_verdict(found))
-    for match in found.matches[:1] if found.verdict == KNOWN else ():
-        for mistake in match.mistakes:
-            screen.print(f"\n[bold]{mistake.id}[/]: {escape(mistake.says)}")
-            screen.print(f"  Look at {escape(mistake.look)}.\n  Known from {escape(mistake.source)}.")
-    for line in report.notes(found):
-        screen.print(f"\n{escape(line)}")
-    if found.right or not found.results:
-        return
-    screen.print()
-    if any(not result.answer.error for result in found.results):
-        screen.print(_table(report.table_rows(found), found))
-        _picture(screen, report.difference_map(found))
-    if found.code():
-        screen.print("\nThe smallest case that shows the mistake, as code to paste:\n")
-        screen.print(Syntax(found.code(), "python", background_color="default", word_wrap=True))
+    code: list[str] = []
+    for line in [*rendering.lines(report), rendering.Line()]:
+        if line.style == rendering.CODE:
+            code.append(line.text)
+            continue
+        if code:
+            screen.print(_python(code))
+            code = []
+        text = Text(line.lead, line.lead_style).append(line.text, line.style or "not bold")
+        screen.print(text, no_wrap=not line.wraps, overflow="ignore" if not line.wraps else None)
+    if details:
+        _details(screen, report)
 
 
-def _verdict(found: Any) -> str:
-    from kmha.verify.diagnosing import report
+def _details(screen: Console, report: Mapping[str, Any]) -> None:
+    from kmha.verify.diagnosing import rendering
 
-    name, answered = escape(found.name), len(found.results) - len(found.errors)
-    calls = f"({answered} calls, {report.sizes_text(found)}, seed {found.seed})"
-    if found.right and found.errors:
-        return f"[bold green]{name} is right[/] in all calls that it can run {calls}."
-    if found.right:
-        return f"[bold green]{name} is right[/] {calls}."
-    if found.verdict == KNOWN:
-        many = f"{len(found.mistakes)} known mistakes" if len(found.mistakes) > 1 else "a known mistake"
-        return f"[bold red]{name} is wrong[/]: it makes {many} {calls}."
-    if found.verdict == UNKNOWN:
-        return f"[bold red]{name} is wrong[/], and its mistake is not in the bank {calls}."
-    return f"[bold red]{name} cannot be run[/]: {escape(next(iter(found.errors.values())))}"
-
-
-def _table(rows: list[dict[str, Any]], found: Any) -> Table:
-    table = Table(title="Largest difference, relative to the largest number", title_justify="left")
-    table.add_column("call")
-    table.add_column("from right", justify="right")
-    for ids in ([found.ids] if found.ids else []) + ([found.nearest.ids] if found.nearest else []):
-        table.add_column(f"from {' and '.join(ids)}", justify="right")
-    for row in rows:
-        table.add_row(escape(row["call"]), *(escape(text) for text in row["distances"]))
-    return table
+    for text in report["details"]:
+        screen.print(Text(text))
+    rows = rendering.calls_table(report)
+    if len(rows) > 1:
+        table = Table(title="Largest difference, relative to the largest number", title_justify="left")
+        for number, title in enumerate(rows[0]):
+            table.add_column(Text(title), justify="right" if number else "left")
+        for row in rows[1:]:
+            table.add_row(*(Text(cell) for cell in row))
+        screen.print(table)
+    if report["code"] != report["case"]:
+        screen.print(Text("\nThe smallest case with all weights:\n", style="bold"))
+        screen.print(_python(report["code"].splitlines()))
 
 
-def _picture(screen: Console, difference: Any) -> None:
-    """Print the difference as shaded characters."""
-    if difference is None:
-        return
-    from kmha import show
-
-    screen.print(f"\n{escape(difference.title)}\n")
-    colour = None if sys.stdout.isatty() else False
-    values, width = difference.values, min(screen.width, 100)
-    scale = {"vmin": 0, "vmax": values.max()}
-    print(show.terminal(values, width=width, colour=colour, column_name=difference.columns, **scale))
+def _python(lines: list[str]) -> Syntax:
+    return Syntax("\n".join(lines), "python", background_color="default", word_wrap=True)

@@ -72,6 +72,7 @@ def compare(**options: Any) -> None:
 @integer("--configurations", "With --bank: number of random configurations for every mistake.", least=0, default=3)
 @integer("--pairs", "With --bank: number of pairs of mistakes.", least=0, default=40)
 @integer("--rights", "With --bank: number of right layers.", least=0, default=10_000)
+@click.option("--details", is_flag=True, help="Also print the table of calls, how kmha called it, and all weights.")
 @to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
 def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     """Name the mistake in an attention layer.
@@ -79,7 +80,7 @@ def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     MODULE:NAME is a Keras layer or a torch module (the class, or an instance with its weights), or a function of NumPy,
     TensorFlow, torch or JAX arrays. kmha runs it on inputs that tell mistakes apart, and compares its numbers with what
     each known mistake, and each pair of them, would give. Importing the module runs its code. The exit status is 1 if
-    something is wrong.
+    something is wrong, and 3 if the candidate could not be judged.
 
     --bank measures the diagnosis itself: kmha makes every mistake on purpose in random candidates, then random pairs of
     mistakes, then writes right layers in every usual way. It counts how many mistakes are named, and whether any right

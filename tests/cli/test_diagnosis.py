@@ -114,11 +114,9 @@ def _words(result):
 def test_right_candidate():
     result = _run("pupil:right")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("right is right (1")
-    assert result.stdout.splitlines()[0].endswith("seed 0).")
-    assert "kmha called it with inputs (B, H, P, O), a mask (B, 1, T, S) in which True attends, in float64." in _words(
-        result
-    )
+    assert result.stdout.startswith("right is right: its numbers are those of the reference in all 1")
+    assert "Tested: self-attention, cross-attention, a value other than the key, masks, " in _words(result)
+    assert "Not tested: dropout." in _words(result)
     assert "ours" not in result.stdout
     assert "[red]not[/] ours" in result.stderr
 
@@ -127,11 +125,9 @@ def test_a_known_mistake(tmp_path):
     result = _run("pupil:unscaled", "--json", "found.json", "--seed", "3")
     assert result.exit_code == 1
     text = _words(result)
-    assert "unscaled is wrong: it makes a known mistake (4 calls" in text
-    assert "scale-missing: You did not scale the logits. Divide them by √O before the softmax. Look at the line" in text
-    assert "Look at the line that scales the product of query and key." in text
-    assert "from right" in text
-    assert "from scale-missing" in text
+    assert "unscaled is wrong: this mistake gives the same numbers in all 4 calls" in text
+    assert "scale-missing: You did not scale the logits. Divide them by √O before the softmax. " in text
+    assert "from right" not in text
     assert "difference of the scores in item" in text
     assert "rows: query positions columns: key positions" in text
     assert "from pupil import unscaled" in result.stdout
@@ -141,9 +137,17 @@ def test_a_known_mistake(tmp_path):
     assert found["code"] in result.stdout
 
 
+def test_details():
+    text = _words(_run("pupil:unscaled", "--details"))
+    assert "Sizes: B=" in text
+    assert "kmha called it with inputs (B, H, P, O), in float64." in text
+    assert "from right" in text
+    assert "from scale-missing" in text
+
+
 def test_printed_script_runs(tmp_path, monkeypatch, capsys):
     result = _run("pupil:unscaled")
-    code = result.stdout[result.stdout.index("import numpy as np") :]
+    code = result.stdout[result.stdout.index("import numpy as np") : result.stdout.index("Cross-attention: ")]
     monkeypatch.syspath_prepend(tmp_path)
     exec(code, {"__name__": "shown"})  # noqa: S102 - what was printed
     assert capsys.readouterr().out
@@ -153,7 +157,7 @@ def test_two_mistakes():
     result = _run("pupil:two")
     assert result.exit_code == 1
     text = _words(result)
-    assert "two is wrong: it makes 2 known mistakes" in text
+    assert "two is wrong: these mistakes give the same numbers in all " in text
     assert "scale-missing: " in text
     assert "mask-inverted: " in text
     assert "If True (or 1) in your mask is meant to hide, say so" in text
@@ -164,7 +168,8 @@ def test_an_unknown_mistake():
     result = _run("pupil:scaled_by", "--set", "factor=1.7")
     assert result.exit_code == 1
     text = _words(result)
-    assert "scaled_by is wrong, and its mistake is not in the bank" in text
+    assert "scaled_by is wrong: " in text
+    assert "and no known mistake explains them." in text
     assert "First wrong step: the path of the values" in text
     assert "It is 1.7 times the right output everywhere." in text
     assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
@@ -173,14 +178,14 @@ def test_an_unknown_mistake():
 def test_without_a_smallest_case_there_is_no_code():
     result = _run("pupil:in_training")
     assert result.exit_code == 1
-    assert "as code to paste" not in result.stdout
+    assert "The smallest case" not in result.stdout
 
 
 def test_right_in_all_calls_that_run():
     result = _run("pupil:in_part")
     assert result.exit_code == 0, result.output
     text = _words(result)
-    assert "in_part is right in all calls that it can run (4 calls" in text
+    assert "in_part is right: its numbers are those of the reference in the 4 calls that it can run" in text
     assert "It raises an error (ValueError: [bold]no masks[/] today) in these calls: mask; " in text
 
 
@@ -201,7 +206,7 @@ def test_candidate_that_cannot_be_run(tmp_path, name, message):
 def test_layer_class_and_built_layer():
     assert _run("pupil_layers:Attention").exit_code == 0
     wrong = _run("pupil_layers:built")
-    assert wrong.exit_code == 1
+    assert wrong.exit_code == 1, wrong.output
     assert "scale-missing" in wrong.stdout
     assert "from pupil_layers import built as layer" in wrong.stdout
     assert _run("pupil_layers:Attention", "--set", "scale=0.5", "--set", "units=4").exit_code == 1

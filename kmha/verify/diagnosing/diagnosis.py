@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing import matching, rendering, report
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.candidate import Candidate
@@ -31,14 +31,13 @@ from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.source_line import SourceLine
 from kmha.verify.diagnosing.trials import Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
+from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
 from kmha.verify.mistakes import Mistake
 
-RIGHT, KNOWN, UNKNOWN, RAISES, UNJUDGED = "right", "known", "unknown", "raises", "unjudged"
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
-    """The verdict on a candidate, and the evidence for it.
+    """The verdict on a candidate, and the evidence for it. `print` shows the report.
 
     Attributes:
         name: Name of the candidate.
@@ -93,6 +92,20 @@ class Diagnosis:
         """Return a script that shows the smallest case, or "" if there is no wrong case."""
         return script(self.smallest, self.candidate.code(self.smallest.trial)) if self.smallest else ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole diagnosis as plain data, for JSON."""
+        return report.to_dict(self)
+
+    def __str__(self) -> str:
+        return rendering.text(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis of {self.name}: {self.verdict}{''.join(f' {id}' for id in self.ids)}>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return what a notebook shows."""
+        return {"text/plain": str(self)}
+
     @property
     def errors(self) -> dict[str, str]:
         """The candidate's errors, keyed by trial name."""
@@ -132,12 +145,12 @@ def diagnose(
     Raises:
         ValueError: The candidate cannot be called, because kmha does not understand an argument or a weight.
     """
-    report = progress or (lambda _: None)
+    tell = progress or (lambda _: None)
     candidate = candidate_of(candidate, arguments or {}, mask)
     candidate.source = source
-    report("trying calling conventions")
+    tell("trying calling conventions")
     chosen = find_convention(candidate, seed)
-    report("running the trials")
+    tell("running the trials")
     results = tuple(candidate.evaluate(trial) for trial in chosen.drawn)
     half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
     results = tuple(result for result in results if result not in half)
@@ -146,7 +159,7 @@ def diagnose(
     sizes = chosen.sizes
     if chosen.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
-    found = _judge(candidate, sizes, results, seed, report)
+    found = _judge(candidate, sizes, results, seed, tell)
     if not found.right:
         return found
     return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
@@ -172,7 +185,7 @@ def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends"
 
 
 def _judge(
-    candidate: Candidate, sizes: Sizes, results: tuple[TrialResult, ...], seed: int, report: Callable[[str], None]
+    candidate: Candidate, sizes: Sizes, results: tuple[TrialResult, ...], seed: int, tell: Callable[[str], None]
 ) -> Diagnosis:
     answered = [result for result in results if not result.answer.error]
     found: dict[str, Any] = {
@@ -188,17 +201,17 @@ def _judge(
     right = matching.judge(answered)
     if right.trials == len(answered):
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
-    report("comparing with every known mistake")
+    tell("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
     fitting = _plausible(fitting, sizes, answered)
     if not fitting and any(_is_informative(result) for result in answered):
-        report("comparing with every pair of mistakes")
+        tell("comparing with every pair of mistakes")
         fitting = _plausible(matching.pairs(answered, candidate.chain), sizes, answered)
-    report("looking for the smallest case")
+    tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
         return Diagnosis(verdict=KNOWN, matches=tuple(fitting), **found)
-    report("describing the difference")
+    tell("describing the difference")
     clue = find_clue(candidate, sizes, answered)
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)
 

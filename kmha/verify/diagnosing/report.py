@@ -1,35 +1,158 @@
-"""Report a diagnosis: the distances of each call, notes, a picture of the difference, and the whole report as JSON."""
+"""Report a diagnosis as plain data: everything that is printed, as text and numbers that JSON can hold.
+
+Text of the candidate (its name, its errors, its code) is cleaned, so that printing the report cannot change a terminal.
+"""
 
 import dataclasses
+import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kmha.verify.chains.blocks import EPSILON
+from kmha.verify.choices import CHOICES
 from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.conventions import BATCH, HEADS
-from kmha.verify.diagnosing.diagnosis import KNOWN, RAISES, UNKNOWN, Diagnosis
-from kmha.verify.diagnosing.unknown_mistakes import plainness
+from kmha.verify.diagnosing.coverage import tested, untested
+from kmha.verify.diagnosing.difference import difference_map
+from kmha.verify.diagnosing.plain import plain
+from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
 from kmha.verify.mistakes import Mistake
 
+if TYPE_CHECKING:
+    from kmha.verify.diagnosing.diagnosis import Diagnosis
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class DifferenceMap:
-    """A matrix of absolute differences, to be drawn as a picture.
-
-    Attributes:
-        title: Title of the picture.
-        values: Differences of scores (T, S), or of the output (T, E).
-        columns: What the columns are, such as "key positions". The rows are query positions.
-    """
-
-    title: str
-    values: np.ndarray
-    columns: str
+MANY = 6  # maximum number of explanations or calls in a sentence
 
 
-def distances(found: Diagnosis) -> list[dict[str, Any]]:
+def to_dict(found: "Diagnosis") -> dict[str, Any]:
+    """Return the whole diagnosis as plain data, for JSON and for `kmha.verify.diagnosing.rendering`."""
+    nearest = found.nearest
+    picture = difference_map(found)
+    data = {
+        "candidate": found.name,
+        "verdict": found.verdict,
+        "headline": headline(found),
+        "sure": how_sure(found),
+        "wrong": what_is_wrong(found),
+        "line": found.line and {**dataclasses.asdict(found.line), "path": _from_here(found.line.path)},
+        "look": found.mistakes[0].look if found.mistakes else None,
+        "advice": list(found.advice),
+        "remarks": remarks(found),
+        "details": details(found),
+        "tested": tested(found),
+        "untested": [{"says": says, "important": important} for says, important in untested(found)],
+        "mistakes": _mistakes(found.mistakes),
+        "same_function": [list(match.ids) for match in found.matches[1:]],
+        "nearest": nearest
+        and {
+            "ids": list(nearest.ids),
+            "distance": nearest.distance if np.isfinite(nearest.distance) else None,
+            "explains": nearest.trials,
+        },
+        "in_float16": found.in_float16 and _mistakes(found.in_float16.mistakes),
+        "calls": distances(found),
+        "sizes": dataclasses.asdict(found.sizes),
+        "convention": {**dataclasses.asdict(found.convention), "weights": str(found.convention.weights)},
+        "seed": found.seed,
+        "first_step": (found.clue.step or None) if found.clue else None,
+        "pattern": list(found.clue.pattern) if found.clue else [],
+        "picture": picture and dataclasses.asdict(picture),
+        "case": found.code(),
+        "code": found.code(),
+    }
+    return plain(data)
+
+
+def headline(found: "Diagnosis") -> str:
+    """Return the verdict in a few words."""
+    says = {
+        RIGHT: "is right",
+        KNOWN: "is wrong",
+        UNKNOWN: "is wrong",
+        RAISES: "cannot be run",
+        UNJUDGED: "could not be judged",
+    }
+    return f"{found.name} {says[found.verdict]}"
+
+
+def how_sure(found: "Diagnosis") -> str:
+    """Return a sentence on the evidence for the verdict, which follows the headline."""
+    answered = [result for result in found.results if not result.answer.error]
+    raising = f" {_calls(len(found.errors))} raised an error." if found.errors else ""
+    if found.verdict == RAISES:
+        return f"{next(iter(found.errors.values()), 'every call raises an error').rstrip('.')}."
+    if found.verdict == UNJUDGED:
+        return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."
+    if found.verdict == RIGHT:
+        worst = max((result.distance for result in answered), default=0.0)
+        ran = _in_calls(len(answered), bool(found.errors))
+        return f"its numbers are those of the reference {ran}, to within {_size(worst)}.{raising}"
+    if found.verdict == KNOWN:
+        made = "these mistakes give" if len(found.mistakes) > 1 else "this mistake gives"
+        ran = _in_calls(len(answered), bool(found.errors))
+        sure = f"{made} the same numbers {ran}, to within {_size(found.matches[0].distance)}"
+        others = f". So do {len(found.matches) - 1} others" if found.matches[1:] else ""
+        return f"{sure}{others}.{raising}"
+    count = len(found.wrong)
+    return f"{count} of {_calls(len(answered))} differ from the reference, and no known mistake explains them.{raising}"
+
+
+def what_is_wrong(found: "Diagnosis") -> list[str]:
+    """Return a sentence for each mistake, or the facts about an unknown mistake."""
+    if found.verdict == KNOWN:
+        return [f"{mistake.id}: {mistake.says}" for mistake in found.mistakes]
+    if found.verdict != UNKNOWN or not found.clue:
+        return []
+    lines = [f"First wrong step: {found.clue.step}."] if found.clue.step else []
+    return lines + [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
+
+
+def remarks(found: "Diagnosis") -> list[str]:
+    """Return sentences that a reader needs beside the verdict, such as what kmha took as intended."""
+    lines = []
+    if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
+        lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
+    if found.verdict != RAISES:
+        if found.convention.choices:
+            said = " and ".join(CHOICES[id].says for id in found.convention.choices)
+            lines.append(f"{said[0].upper()}{said[1:]}: taken as intended.")
+        if found.convention.causal:
+            lines.append("It is causal without being asked: taken as intended.")
+        epsilon = found.results[0].trial.more.get("epsilon", EPSILON) if found.results else EPSILON
+        if epsilon != EPSILON:
+            lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
+        if found.wrong_layout:
+            lines.append(f"It also runs with inputs {found.wrong_layout}, and is wrong there: not taken as intended.")
+    if found.in_float16:
+        lines.append(_float16(found.in_float16))
+    return lines + (_errors(found) if found.verdict != RAISES else [])
+
+
+def details(found: "Diagnosis") -> list[str]:
+    """Return sentences on how kmha called the candidate, and on other explanations."""
+    lines = [f"Sizes: {sizes_text(found)}, seed {found.seed}."]
+    others = [" and ".join(match.ids) for match in found.matches[1:]]
+    if found.verdict == KNOWN and others:
+        lines.append(f"For this candidate, these mistakes would give the same numbers: {'; '.join(others[:MANY])}.")
+    lines += [f"Known from {mistake.source}." for mistake in found.mistakes]
+    if found.verdict == RAISES:
+        return lines + _errors(found)
+    if found.candidate.chain == "attention":
+        lines.append(call_text(found))
+        if found.results and not found.candidate.core:
+            if found.candidate.weights_present(found.results[0].trial) == frozenset():
+                lines.append("It has no weights, so kmha compared it with attention without projections.")
+    return lines
+
+
+def notes(found: "Diagnosis") -> list[str]:
+    """Return all sentences of the report below the verdict."""
+    return [*what_is_wrong(found), *remarks(found), *details(found)]
+
+
+def distances(found: "Diagnosis") -> list[dict[str, Any]]:
     """Return each call's distances from the right answer, the mistakes found and the nearest others, or its error.
 
     A distance is `None` if it is infinite, because the shapes or the places of NaN and infinity differ.
@@ -47,50 +170,7 @@ def distances(found: Diagnosis) -> list[dict[str, Any]]:
     return rows
 
 
-def table_rows(found: Diagnosis) -> list[dict[str, Any]]:
-    """Return each call and its distances as texts for a table."""
-    return [
-        {"call": row["call"], "distances": [_distance_text(row[name], row["raised"]) for name in list(row)[2:]]}
-        for row in distances(found)
-    ]
-
-
-def _distance_text(far: float | None, error: str | None) -> str:
-    return "raises" if error else "∞" if far is None else "0" if far == 0 else f"{far:.1e}"
-
-
-def difference_map(found: Diagnosis) -> DifferenceMap | None:
-    """Return the differences of the scores, or else of the output, from the right answer in the simplest wrong call."""
-    wrong = [result for result in found.results if not result.answer.error and result.wrong]
-    wrong = [result for result in wrong if not result.trial.training and result.trial.chain == "attention"]
-    if not wrong:
-        return None
-    result = min(wrong, key=plainness)
-    state = result.right
-    if result.answer.scores is not None and result.answer.scores.shape == np.shape(state["returned"]):
-        difference, columns = np.abs(result.answer.scores - state["returned"]), "key positions"
-        if difference.max() > result.limit:
-            item, head = np.unravel_index(np.nan_to_num(difference).max(axis=(2, 3)).argmax(), difference.shape[:2])
-            title = f"{result.trial.name}: difference of the scores in item {item}, head {head} (counted from 0)"
-            return _drawable(DifferenceMap(title, difference[item, head], columns))
-    output = np.asarray(result.answer.output)
-    if output.shape != state["output"].shape:
-        return None
-    difference = np.abs(output - state["output"])
-    largest = np.nan_to_num(difference).reshape(len(difference), -1).max(axis=1)
-    item = int(largest.argmax())
-    values = difference[item] if difference.ndim == 3 else difference[item, 0]
-    title = f"{result.trial.name}: difference of the output in item {item} (counted from 0)"
-    return _drawable(DifferenceMap(title, values, "features"))
-
-
-def _drawable(difference: DifferenceMap) -> DifferenceMap | None:
-    """Replace NaN and infinity, which have no colour, by 0. Return `None` if no difference is left to show."""
-    values = np.nan_to_num(difference.values, nan=0.0, posinf=0.0)
-    return dataclasses.replace(difference, values=values) if values.max() > 0 else None
-
-
-def sizes_text(found: Diagnosis) -> str:
+def sizes_text(found: "Diagnosis") -> str:
     """Return the sizes of the calls as text."""
     if not found.candidate.core:
         return str(found.sizes)
@@ -98,7 +178,7 @@ def sizes_text(found: Diagnosis) -> str:
     return f"B={found.sizes.batch}, T={found.sizes.rows}, S={found.sizes.columns}{heads}, O={found.sizes.size}"
 
 
-def call_text(found: Diagnosis) -> str:
+def call_text(found: "Diagnosis") -> str:
     """Describe the parts of the candidate's calling convention that its signature does not show."""
     convention, accepts = found.convention, found.candidate.accepts
     entry = convention.entry if convention.entry != BATCH or not found.candidate.core else "(B, P, O)"
@@ -111,78 +191,36 @@ def call_text(found: Diagnosis) -> str:
     return f"kmha called it with {', '.join(parts)}, in {convention.dtype}."
 
 
-def notes(found: Diagnosis) -> list[str]:
-    """Return sentences about all other findings."""
-    lines = []
-    if found.verdict == KNOWN:
-        worst = max(match.distance for match in found.matches[:1])
-        made = "these mistakes" if len(found.mistakes) > 1 else "this mistake"
-        lines.append(f"Making {made} in the reference reproduces your numbers to within {max(worst, 1e-16):.0e}.")
-        others = [" and ".join(match.ids) for match in found.matches[1:]]
-        if others:
-            lines.append(f"For this candidate, these mistakes would give the same numbers: {'; '.join(others[:6])}.")
-    if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
-        lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
-    if found.verdict == UNKNOWN and found.clue:
-        lines += [f"First wrong step: {found.clue.step}."] if found.clue.step else []
-        lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
-    if found.verdict == RAISES:
-        return lines
-    if found.candidate.chain == "attention":
-        lines.append(call_text(found))
-        if not found.candidate.core and found.candidate.weights_present(found.results[0].trial) == frozenset():
-            lines.append("It has no weights, so kmha compared it with attention without projections.")
-        if found.convention.causal:
-            lines.append("It is causal without being asked. kmha assumes that this is intended.")
-    epsilon = found.results[0].trial.more.get("epsilon", EPSILON)
-    if epsilon != EPSILON:
-        lines.append(f"kmha assumes that the epsilon of its normalizations, {epsilon:g}, is intended.")
-    if found.wrong_layout:
-        lines.append(
-            f"It also runs with inputs {found.wrong_layout}, and is wrong there. "
-            "kmha assumes that it is not meant for them."
-        )
-    if found.in_float16:
-        lines.append(_float16(found.in_float16))
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
+
+
+def _in_calls(count: int, some_raise: bool) -> str:
+    return f"in the {_calls(count)} that it can run" if some_raise else f"in all {_calls(count)}"
+
+
+def _size(distance: float) -> str:
+    return f"{max(distance, 1e-16):.0e}"
+
+
+def _errors(found: "Diagnosis") -> list[str]:
     by_error: dict[str, list[str]] = {}
     for name, error in found.errors.items():
         by_error.setdefault(error, []).append(name)
-    return lines + [
-        f"It raises an error ({error}) in these calls: {'; '.join(names)}." for error, names in by_error.items()
-    ]
+    return [f"It raises an error ({error}) in these calls: {'; '.join(names)}." for error, names in by_error.items()]
 
 
-def _float16(half: Diagnosis) -> str:
+def _float16(half: "Diagnosis") -> str:
     if half.mistakes:
         mistakes = "; ".join(f"{mistake.id}: {mistake.says}" for mistake in half.mistakes)
         return f"In float16 it is wrong, with {mistakes}"
     return f"In float16 it is wrong in these calls: {'; '.join(half.wrong)}."
 
 
-def to_dict(found: Diagnosis) -> dict[str, Any]:
-    """Return the whole diagnosis as plain data, for JSON."""
-    nearest = found.nearest
-    return {
-        "candidate": found.name,
-        "verdict": found.verdict,
-        "mistakes": _mistakes(found.mistakes),
-        "same_function": [list(match.ids) for match in found.matches[1:]],
-        "nearest": nearest
-        and {
-            "ids": list(nearest.ids),
-            "distance": nearest.distance if np.isfinite(nearest.distance) else None,
-            "explains": nearest.trials,
-        },
-        "in_float16": found.in_float16 and _mistakes(found.in_float16.mistakes),
-        "calls": distances(found),
-        "sizes": dataclasses.asdict(found.sizes),
-        "convention": {**dataclasses.asdict(found.convention), "weights": str(found.convention.weights)},
-        "seed": found.seed,
-        "first_step": (found.clue.step or None) if found.clue else None,
-        "pattern": list(found.clue.pattern) if found.clue else [],
-        "notes": notes(found),
-        "code": found.code(),
-    }
+def _from_here(path: str) -> str:
+    """Return a path as seen from the current folder, if the path is inside it."""
+    inside = os.path.abspath(path).startswith(os.getcwd() + os.sep)
+    return os.path.relpath(path) if inside else path
 
 
 def _mistakes(mistakes: Iterable[Mistake]) -> list[dict[str, str]]:

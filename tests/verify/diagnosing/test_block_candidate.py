@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.report import notes
+from kmha.verify.diagnosing.report import remarks
 
 HIDDEN = {
     "attends": lambda logits, mask: keras.ops.where(mask, logits, -1e9),
@@ -59,8 +59,8 @@ class Told(Encoder):
 )
 def test_right_epsilon(block, arguments, ids, taken):
     found = diagnose(block, arguments=arguments)
-    said = [note for note in notes(found) if "epsilon" in note]
-    assert said == ([f"kmha assumes that the epsilon of its normalizations, {taken}, is intended."] if taken else [])
+    said = [remark for remark in remarks(found) if "epsilon" in remark]
+    assert said == ([f"The epsilon of its normalizations is {taken}: taken as intended."] if taken else [])
     assert found.ids == ids
     assert found.right == (not ids)
 

@@ -1,10 +1,14 @@
+import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing import report
+from kmha.verify.diagnosing import rendering, report
+from kmha.verify.diagnosing.difference import difference_map
+from kmha.verify.diagnosing.source_line import SourceLine
 
 
 @pytest.fixture
@@ -26,29 +30,32 @@ def test_distances(found):
 
 def test_distances_as_texts(found):
     strict = found("strict")
-    texts = {row["call"]: row["distances"] for row in report.table_rows(strict)}
-    assert all(len(each) == 3 for each in texts.values())
+    titles, *rows = rendering.calls_table(report.to_dict(strict))
+    assert titles[:2] == ["call", "from right"]
+    assert all(len(row) == 4 for row in rows)
+    texts = {row[0]: row[1:] for row in rows}
     assert float(texts["causal"][0]) == pytest.approx(strict.wrong["causal"], rel=0.1)
 
 
 def test_nan_is_infinitely_far(found):
     rows = {row["call"]: row for row in report.distances(found("nan_rows"))}
     assert rows["mask with fully masked rows"]["from_right"] is None
-    texts = {row["call"]: row["distances"] for row in report.table_rows(found("nan_rows"))}
-    assert texts["mask with fully masked rows"][0] == "∞"
+    texts = {row[0]: row[1] for row in rendering.calls_table(report.to_dict(found("nan_rows")))}
+    assert texts["mask with fully masked rows"] == "∞"
 
 
 def test_difference_map_of_scores(found):
-    where = report.difference_map(found("mask_after"))
+    where = difference_map(found("mask_after"))
     assert where.columns == "key positions"
     assert where.title.startswith("mask: difference of the scores in item")
     assert where.values.ndim == 2
     assert where.values.max() > 0
+    assert max(where.values.shape) <= 24
 
 
 def test_difference_map_of_the_output(found):
     strict = found("strict")
-    where = report.difference_map(strict)
+    where = difference_map(strict)
     assert where.columns == "features"
     one = next(one for one in strict.results if where.title.startswith(f"{one.trial.name}: "))
     item = int(where.title.split("item ")[1].split()[0])
@@ -59,11 +66,11 @@ def test_difference_map_of_the_output(found):
 @pytest.mark.parametrize("name", ["core", "nothing", "trained"])
 def test_no_difference_map(found, name):
     """The candidate is right, or cannot be run, or is only wrong in training."""
-    assert report.difference_map(found(name)) is None
+    assert difference_map(found(name)) is None
 
 
 def test_nan_has_no_colour(found):
-    where = report.difference_map(found("nan_rows"))
+    where = difference_map(found("nan_rows"))
     assert where is None or np.isfinite(where.values).all()
 
 
@@ -87,8 +94,7 @@ def test_nan_has_no_colour(found):
             {},
             "kmha called it with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64.",
         ),
-        ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there"),
-        ("strict", {}, "Making this mistake in the reference reproduces your numbers to within"),
+        ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there: not taken as intended."),
         ("pair_of_core", {}, "If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides."),
         ("kernel_for_two", {}, "For this candidate, these mistakes would give the same numbers: "),
         ("cubed", {}, "First wrong step: the logits"),
@@ -97,7 +103,7 @@ def test_nan_has_no_colour(found):
             {},
             "It raises an error (ValueError: no masks today) in these calls: mask; mask, equal lengths; ",
         ),
-        ("causal_unasked", {}, "It is causal without being asked. kmha assumes that this is intended."),
+        ("causal_unasked", {}, "It is causal without being asked: taken as intended."),
     ],
 )
 def test_notes(found, name, options, sentence):
@@ -132,3 +138,75 @@ def test_json(found, name):
     assert data["code"] == one.code()
     assert len(data["calls"]) == len(one.results)
     assert (data["first_step"] is not None) == (one.verdict == "unknown")
+
+
+def test_the_first_lines_of_a_known_mistake(found):
+    first, second, third = str(found("strict")).splitlines()[:3]
+    calls = len(found("strict").results)
+    assert first.startswith(f"strict is wrong: this mistake gives the same numbers in all {calls} calls, to within ")
+    assert second.startswith("causal-")
+    assert third.startswith("Look at the line ")
+
+
+def test_the_line_to_look_at_is_quoted(found):
+    line = SourceLine(__file__, 7, "logits = q @ k")
+    pointed = dataclasses.replace(found("strict"), line=line)
+    assert f"{os.path.relpath(__file__)}:7: logits = q @ k" in str(pointed).splitlines()
+    assert "Look at the line" not in str(pointed)
+
+
+def test_a_right_candidate_says_what_was_tested(found):
+    lines = str(found("core")).splitlines()
+    assert lines[0].startswith("core is right: its numbers are those of the reference in all ")
+    assert lines[1].startswith("Tested: self-attention, cross-attention, ")
+    assert "masks" in lines[1].removeprefix("Tested: ").split(", ")
+    assert lines[-1] == "Not tested: dropout."
+
+
+def test_a_right_candidate_without_masks_says_so(found):
+    data = report.to_dict(found("of_methods"))
+    assert {"says": "masks (it takes no mask)", "important": True} in data["untested"]
+    [line] = [line for line in rendering.lines(data) if line.text.startswith("Not tested: masks")]
+    assert line.style == "yellow"
+    assert next(rendering.lines(data)).lead_style == "bold yellow"
+
+
+def test_an_unjudged_candidate_says_what_would_help(found):
+    unjudged = dataclasses.replace(found("core"), verdict="unjudged", advice=("Say --role query=entree.",))
+    lines = str(unjudged).splitlines()
+    assert lines[0].startswith("core could not be judged: ")
+    assert lines[1] == "Say --role query=entree."
+    assert not any(line.startswith("Tested") for line in lines)
+
+
+def test_an_unknown_mistake_names_its_first_step(found):
+    cubed = found("cubed")
+    lines = str(cubed).splitlines()
+    differing = f"{len(cubed.wrong)} of {len(cubed.results)} calls differ from the reference"
+    assert lines[0].startswith(f"cubed is wrong: {differing}, and no known mistake explains them.")
+    assert lines[1].startswith("First wrong step: the logits")
+
+
+def test_a_notebook_shows_the_report(found):
+    strict = found("strict")
+    assert strict._repr_mimebundle_() == {"text/plain": str(strict)}
+    assert repr(strict) == f"<Diagnosis of strict: known {strict.ids[0]}>"
+
+
+def test_the_text_of_a_candidate_cannot_change_the_terminal():
+    def attention(q, k, v):
+        raise ValueError("\x1b]0;title\x07 [red]markup[/] \u202eback \x9b2J")
+
+    attention.__qualname__ = "\x1b[31mname"
+    data = report.to_dict(diagnose(attention))
+    printed = rendering.text(data)
+    assert not any(character in printed for character in "\x1b\x07\x9b\u202e")
+    assert "\\x1b]0;title\\x07 [red]markup[/] \\u202eback" in printed
+    assert data["candidate"] == "\\x1b[31mname"
+
+
+def test_a_picture_is_drawn_with_its_scale():
+    drawn = [line.text for line in rendering.picture("mask: difference", [[0.0, 0.5], [1.0, 0.25]], "features")]
+    assert drawn[0] == "Mask: difference:"
+    assert drawn[2:5] == ["  0 1", "0 · ▒", "1 █ ░"]
+    assert drawn[-1].endswith("columns: features  0 ·░▒▓█ 1")

@@ -1,0 +1,54 @@
+"""What the calls of a diagnosis tested, and what they could not test, which matters if the verdict is "right"."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kmha.verify.chains.attention import Trial
+from kmha.verify.diagnosing.calling import EMPTY
+
+if TYPE_CHECKING:
+    from kmha.verify.diagnosing.diagnosis import Diagnosis
+
+_FEATURES: dict[str, Callable[[Trial], bool]] = {
+    "self-attention": lambda trial: trial.query is trial.key,
+    "cross-attention": lambda trial: trial.query is not trial.key,
+    "a value other than the key": lambda trial: trial.value is not trial.key,
+    "masks": lambda trial: trial.mask is not None,
+    "causal masks": lambda trial: trial.causal,
+    "padding": lambda trial: trial.key_mask is not None,
+    "positions that may attend to nothing": lambda trial: trial.masked and bool(trial.empty_rows().any()),
+    "large numbers": lambda trial: "large" in trial.name,
+    "dropout in training": lambda trial: trial.training,
+    "float16": lambda trial: trial.dtype == "float16",
+}
+_BLOCK_FEATURES = ("masks", "causal masks", "padding", "large numbers")
+
+
+def tested(found: "Diagnosis") -> list[str]:
+    """Return what the calls that ran have tested, as phrases."""
+    answered = [result.trial for result in found.results if not result.answer.error]
+    features = list(_FEATURES) if found.candidate.chain == "attention" else list(_BLOCK_FEATURES)
+    return [name for name in features if any(_FEATURES[name](trial) for trial in answered)]
+
+
+def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
+    """Return what could not be tested, as phrases with the reason, and whether each is important."""
+    candidate, covered = found.candidate, tested(found)
+    if candidate.chain == "embedding":
+        return []
+    gaps = []
+    if not {"masks", "causal masks", "padding"} & {*covered}:
+        takes_none = not any(result.trial.masked for result in found.results)
+        gaps.append(("masks (it takes no mask)" if takes_none else "masks (all such calls raise an error)", True))
+    if candidate.chain == "attention":
+        if not candidate.accepts.cross:
+            gaps.append(("cross-attention (it takes no separate key)", False))
+        elif not candidate.accepts.value:
+            gaps.append(("a value other than the key (it takes no separate value)", False))
+        for role in ("key", "value"):
+            parameter = candidate.call_parameters.get(candidate.roles.get(role, ""))
+            if parameter is not None and parameter.default is not EMPTY:
+                gaps.append((f"calls without `{parameter.name}`", False))
+    if "dropout in training" not in covered:
+        gaps.append(("dropout", False))
+    return gaps
