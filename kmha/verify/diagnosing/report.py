@@ -141,9 +141,9 @@ def details(found: "Diagnosis") -> list[str]:
         return lines + _errors(found)
     if found.candidate.chain == "attention":
         lines.append(call_text(found))
-        if found.results and not found.candidate.core:
-            if found.candidate.weights_present(found.results[0].trial) == frozenset():
-                lines.append("It has no weights, so kmha compared it with attention without projections.")
+        layer = found.candidate
+        if found.results and not layer.core and layer.weights_present(found.results[0].trial) == frozenset():
+            lines.append("It has no weights, so kmha compared it with attention without projections.")
     return lines
 
 
