@@ -141,7 +141,7 @@ def candidate():
 
 
 def _candidate(module, name):
-    for framework in ("torch", "jax"):
+    for framework in ("torch", "jax", "flax", "equinox", "haiku"):
         if module.startswith(framework):
             pytest.importorskip(framework)
     full = f"candidates_{module}"

@@ -241,7 +241,7 @@ def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str
     found |= {prefix: [] for prefix in names}  # a single normalization gets the weights of the first normalization
     for prefix, pair in zip(names, norms.values(), strict=False):
         by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
-        called = {"gamma": ("gamma", "weight"), "beta": ("beta", "bias")}
+        called = {"gamma": ("gamma", "weight", "scale"), "beta": ("beta", "bias", "offset")}
         found[prefix] = [(name, by_name[each]) for name, keys in called.items() for each in keys if each in by_name]
     return found
 

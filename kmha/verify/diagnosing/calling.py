@@ -41,7 +41,7 @@ def constructor(layer_class: type) -> Parameters:
     for parent in layer_class.__mro__:
         if "__init__" not in vars(parent):
             continue
-        if parent.__module__.split(".")[0] in ("keras", "torch", "builtins") and found:
+        if parent.__module__.split(".")[0] in ("keras", "torch", "flax", "haiku", "equinox", "builtins") and found:
             break
         function: Any = vars(parent)["__init__"]
         found = {**parameters(function, skip=1), **found}
@@ -85,6 +85,8 @@ def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
         roles["mask"] = roles.pop("look_ahead")
     if roles.get("causal") == "is_causal" and "mask" in roles:
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
+    if {"query", "key", "value"} <= roles.keys():
+        roles.pop("memory", None)  # another way to give key and value
     return roles
 
 

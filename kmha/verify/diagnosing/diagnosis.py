@@ -25,6 +25,7 @@ from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.convention_search import find_convention
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.reproduction import script
@@ -131,8 +132,8 @@ def diagnose(
     """Run a candidate on inputs that tell mistakes apart, and name its mistake.
 
     Args:
-        candidate: Keras layer or torch module, as a class or an instance, or a function of NumPy, TensorFlow, torch or
-            JAX arrays, with or without weights among its arguments.
+        candidate: Keras layer, torch module, or module of flax, Haiku or Equinox, as a class or an instance, or a
+            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments.
         arguments: Arguments of the constructor or the function whose meaning does not follow from their names.
         mask: "attends" if True (or 1) in the candidate's mask means *attend*, "hides" if True means *hide*, "adds" if
             the mask is added to the logits, with 0 where attending is allowed.
@@ -172,9 +173,13 @@ def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends"
             "expected mask='attends' or mask='hides', for what True (or 1) in a mask means, or mask='adds' for a mask "
             f"that is added to the logits. Received: mask={mask!r}."
         )
+    is_module = not isinstance(thing, type) and is_layer(thing)
+    fields = adapter_of(type(thing)).configured(thing) if is_module else None
+    if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
+        thing, arguments = type(thing), {**fields, **arguments}
     name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
-    if isinstance(thing, type) or any(hasattr(thing, method) for method in ("call", "forward")):
+    if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = LayerCandidate(thing, name, arguments, mask)
         if chain_of(layer.constructor_roles, layer.roles) == "attention":
             return layer

@@ -3,16 +3,15 @@
 import contextlib
 import copy
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.attributes import walk
+from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.weights import Slot, Variable
-
-# Keras' own lists. Their items are also found as separate attributes, except in a `Sequential`.
-KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
 
 
 class KerasAdapter:
@@ -22,12 +21,21 @@ class KerasAdapter:
     transposed = False
     half = True
     epsilon = 1e-3  # default of `LayerNormalization`
+    single = False
 
     def __init__(self) -> None:
         self.unused: set[int] = set()  # variables of sublayers that the call does not use
 
     def framework(self) -> str:
         return "keras"
+
+    def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of the parameters for which the adapter has values."""
+        return frozenset()
+
+    def configured(self, layer: Any) -> dict[str, Any] | None:
+        """Return `None`, because the layer has its weights."""
+        return None
 
     def working_copy(self, layer: Any) -> Any:
         """Return the layer itself, because calls do not change it."""
@@ -71,7 +79,7 @@ class KerasAdapter:
         """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
         import keras
 
-        paths = {id(variable): path for path, variable in _walk(layer, keras.Layer, keras.Variable)}
+        paths = {id(variable): path for path, variable in walk(layer, keras.Layer, keras.Variable)}
         return [
             Variable(
                 paths.get(id(variable), variable.path),
@@ -112,9 +120,18 @@ class TorchAdapter:
     transposed = True
     half = False
     epsilon = 1e-5  # default of `LayerNorm`
+    single = False
 
     def framework(self) -> str:
         return "torch"
+
+    def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of the parameters for which the adapter has values."""
+        return frozenset()
+
+    def configured(self, layer: Any) -> dict[str, Any] | None:
+        """Return `None`, because the layer has its weights."""
+        return None
 
     def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes the module's dtype and mode."""
@@ -197,33 +214,32 @@ def adapter_of(layer_class: type) -> Any:
     """Return the adapter that matches the base classes of a class.
 
     Raises:
-        ValueError: The class is neither a Keras layer nor a torch module.
+        ValueError: The class is not a layer or module of a known framework.
     """
-    roots = {parent.__module__.split(".")[0] for parent in layer_class.__mro__}
-    if "keras" in roots:
-        return KerasAdapter()
-    if "torch" in roots:
-        return TorchAdapter()
+    homes = [parent.__module__ for parent in layer_class.__mro__]
+    for package, adapter in ADAPTERS.items():
+        if any(f"{home}.".startswith(f"{package}.") for home in homes):
+            return adapter()
     raise ValueError(
-        f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module. For any other class, give a function "
-        "that calls it."
+        f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module, nor a module of flax, Haiku or "
+        "Equinox. For any other class, give a function that calls it."
     )
 
 
-def _walk(owner: Any, layer: type, variable: type, path: str = "", seen: Any = None) -> Iterator[tuple[str, Any]]:
-    """Yield all variables below `owner` with their attribute paths."""
-    seen = set() if seen is None else seen
-    if id(owner) in seen:
-        return
-    seen.add(id(owner))
-    if isinstance(owner, variable):
-        yield path, owner
-    elif isinstance(owner, list | tuple | dict):
-        for name, item in owner.items() if isinstance(owner, dict) else enumerate(owner):
-            yield from _walk(item, layer, variable, f"{path}.{name}", seen)
-    elif isinstance(owner, layer):
-        own = {name: number for number, name in enumerate(KERAS_OWN)}
-        for name, value in sorted(vars(owner).items(), key=lambda item: own.get(item[0], -1)):
-            if isinstance(value, layer | variable | list | tuple | dict) and not name.startswith("_self_"):
-                inner = name.strip("_")
-                yield from _walk(value, layer, variable, f"{path}.{inner}" if path else inner, seen)
+def is_layer(thing: Any) -> bool:
+    """Return whether an object is a layer or module of a known framework."""
+    try:
+        adapter_of(type(thing))
+    except ValueError:
+        return False
+    return True
+
+
+ADAPTERS: dict[str, Callable[[], Any]] = {  # keyed by the package of a base class
+    "keras": KerasAdapter,
+    "torch": TorchAdapter,
+    "flax.linen": LinenAdapter,
+    "flax.nnx": NnxAdapter,
+    "haiku": HaikuAdapter,
+    "equinox": EquinoxAdapter,
+}

@@ -1,4 +1,4 @@
-"""A Keras layer or torch module as a candidate, as a class or as a built layer.
+"""A layer or module of Keras, torch or a JAX package as a candidate, as a class or as a built layer.
 
 A class is instantiated with the sizes and the dropout of each trial, and the instance's weights are set. The weights of
 a layer that is already built are read and kept.
@@ -14,6 +14,7 @@ from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import reproduction, trials
 from kmha.verify.diagnosing.calling import (
     CandidateError,
+    Parameters,
     call_roles,
     check_given,
     check_known,
@@ -44,7 +45,7 @@ LENGTH = 64  # a number of positions that no trial exceeds
 
 
 class LayerCandidate(Candidate):
-    """A Keras layer or torch module as a candidate."""
+    """A layer or module as a candidate."""
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
         is_class = isinstance(thing, type)
@@ -53,8 +54,8 @@ class LayerCandidate(Candidate):
         self.thing = thing if is_class else self.adapter.working_copy(thing)
         self.name, self.given, self.meaning = name, dict(given), meaning
         self.framework = self.adapter.framework()
-        self.call_parameters = parameters(getattr(self.layer_class, self.adapter.method), skip=1)
-        self.constructor_parameters = constructor(self.layer_class)
+        self.call_parameters = self._open(parameters(getattr(self.layer_class, self.adapter.method), skip=1))
+        self.constructor_parameters = self._open(constructor(self.layer_class))
         self.call_given = {
             n: value for n, value in given.items() if n in self.call_parameters and n not in self.constructor_parameters
         }
@@ -74,6 +75,11 @@ class LayerCandidate(Candidate):
         self.convention = Convention(weights=0)
         if not is_class:
             self.weights = self._read()
+
+    def _open(self, found: Parameters) -> Parameters:
+        """Leave out the parameters for which the adapter has values, such as keys of random numbers."""
+        supplied = self.adapter.supplied(found)
+        return {name: parameter for name, parameter in found.items() if name not in supplied or name in self.given}
 
     def _accepts(self) -> Accepts:
         roles, made = self.roles, self.constructor_roles
@@ -102,7 +108,8 @@ class LayerCandidate(Candidate):
         found: list[dict[str, Any]] = [{"entry": TIME if time_first else BATCH}]
         if not self.accepts.cross:  # a call with one argument may want a list of inputs
             found += [{"entry": entry} for entry in LISTS]
-        return [*found, {"entry": SINGLE}]
+        single: list[dict[str, Any]] = [{"entry": SINGLE}]
+        return [*single, *found] if self.adapter.single else [*found, *single]
 
     def use_layout(self, **changes: Any) -> None:
         self.accepts = self._accepts()

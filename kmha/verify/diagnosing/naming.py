@@ -20,16 +20,16 @@ ARGUMENTS: dict[str, str] = {
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorymask memorykeypaddingmask",
     "query_padding": "querymask",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead",
-    "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim",
+    "size": "keydim keysize headsize headdim sizeperhead dk dhead dimhead qkvdim",
     "value_size": "valuedim dv valuesize",
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
-    "inputs": "infeatures dimin indim inputdim inputsize querydim queryshape din",
+    "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
     "hiddenff mlpdim pfdim ffsize densedim latentdim",
     "batch_first": "batchfirst",
-    "use_bias": "usebias bias useattentionbias qkvbias",
+    "use_bias": "usebias withbias bias useattentionbias qkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout",
     "training": "training train istraining",
     "deterministic": "deterministic inference",
@@ -106,8 +106,10 @@ def roles_of(names: Iterable[str]) -> dict[str, str]:
     {'width': 'd_model', 'heads': 'num_heads'}
     """
     found: dict[str, str] = {}
+    names = list(names)
+    by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
     for name in names:
         role = argument(name)
-        if role is not None:
+        if role is not None and not (by_input and plain(name) in ("keysize", "valuesize")):
             found.setdefault(role, name)
     return found

@@ -186,6 +186,8 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     for index, variable in enumerate(variables):
         if not named[index][0]:
             owner = re.sub(r"[/.]?[^/.]*$", "", variable.path) or naming.without_kind(variable.path)
+            if re.search(r"[/.]\d+$", variable.path):  # an array in a list has no layer around it
+                owner = variable.path
             owners.setdefault(owner, []).append(index)
     found = {part for role, _ in named if role for part in (role, *PACKS.get(role, ()))}
     packed = "packed" in found or len(owners) + len(found) <= len(PACKED_ROLES)

@@ -1,0 +1,102 @@
+"""Modules of flax.linen and flax.nnx as people write them."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from flax import nnx
+
+
+def _split(x, heads):
+    return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+
+
+def _attend(q, k, v, mask, wrong):
+    logits = q @ k.swapaxes(-1, -2) / (1 if wrong == "no scale" else q.shape[-1] ** 0.5)
+    if mask is not None:
+        logits = jnp.where(mask if wrong == "mask inverted" else mask == 0, -1e9, logits)
+    scores = nn.softmax(logits, axis=-2 if wrong == "softmax over queries" else -1)
+    return scores @ v
+
+
+def _merge(x, wrong):
+    """Join the heads of (B, H, T, O)."""
+    batch, heads, length, size = x.shape
+    x = x if wrong == "merged without transpose" else x.transpose(0, 2, 1, 3)
+    return x.reshape(batch, length, heads * size)
+
+
+class Compact(nn.Module):
+    """With `Dense` layers that have no names, in the order query, key, value, output."""
+
+    d_model: int
+    num_heads: int
+    wrong: str = ""
+
+    @nn.compact
+    def __call__(self, x, mask=None):
+        q, k, v = (_split(nn.Dense(self.d_model)(x), self.num_heads) for _ in range(3))
+        if self.wrong == "key for value":
+            v = k
+        mixed = _attend(q, k, v, mask, self.wrong)
+        return nn.Dense(self.d_model)(_merge(mixed, self.wrong))
+
+
+class Setup(nn.Module):
+    """With layers made in `setup`, and one parameter of its own."""
+
+    hidden_dim: int
+    num_heads: int
+    wrong: str = ""
+
+    def setup(self):
+        self.q_proj = nn.Dense(self.hidden_dim)
+        self.k_proj = nn.Dense(self.hidden_dim)
+        self.v_proj = nn.Dense(self.hidden_dim)
+        self.w_out = self.param("w_out", nn.initializers.normal(), (self.hidden_dim, self.hidden_dim))
+
+    def __call__(self, query, key, value, mask=None):
+        last = self.k_proj if self.wrong == "key's kernel" else self.v_proj
+        q, k, v = (
+            _split(layer(x), self.num_heads) for layer, x in ((self.q_proj, query), (self.k_proj, key), (last, value))
+        )
+        return _merge(_attend(q, k, v, mask, self.wrong), self.wrong) @ self.w_out
+
+
+class Nnx(nnx.Module):
+    """An nnx module with keys of random numbers."""
+
+    def __init__(self, d_model, num_heads, dropout_rate=0.0, wrong="", *, rngs: nnx.Rngs):
+        self.num_heads, self.wrong = num_heads, wrong
+        self.to_q, self.to_k, self.to_v, self.to_out = (nnx.Linear(d_model, d_model, rngs=rngs) for _ in range(4))
+        self.dropout = nnx.Dropout(dropout_rate, rngs=rngs)
+
+    def __call__(self, x, context=None, mask=None):
+        source = x if context is None else context
+        q, k, v = (
+            _split(layer(y), self.num_heads) for layer, y in ((self.to_q, x), (self.to_k, source), (self.to_v, source))
+        )
+        logits = q @ k.swapaxes(-1, -2) * (1 if self.wrong == "no scale" else q.shape[-1] ** -0.5)
+        if mask is not None:
+            logits = jnp.where(mask if self.wrong == "mask inverted" else mask == 0, -1e9, logits)
+        scores = nnx.softmax(logits)
+        if self.wrong == "dropout by hand":
+            self.dropout.deterministic = False
+        return self.to_out(_merge(self.dropout(scores) @ v, self.wrong))
+
+
+class Encoder(nn.Module):
+    """An encoder layer with the package's own attention and normalizations."""
+
+    embed_dim: int
+    num_heads: int
+    mlp_dim: int
+    dropout_rate: float = 0.1
+    wrong: str = ""
+
+    @nn.compact
+    def __call__(self, x, mask=None, deterministic: bool = True):
+        attended = nn.MultiHeadDotProductAttention(self.num_heads, deterministic=deterministic)(x, mask=mask)
+        attended = nn.Dropout(self.dropout_rate)(attended, deterministic=deterministic)
+        x = nn.LayerNorm()(attended if self.wrong == "no residual" else x + attended)
+        hidden = nn.Dense(self.mlp_dim)(x)
+        hidden = hidden if self.wrong == "no activation" else nn.relu(hidden)
+        return nn.LayerNorm()(x + nn.Dense(self.embed_dim)(hidden))
