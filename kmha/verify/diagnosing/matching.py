@@ -1,6 +1,7 @@
 """Compare a candidate's answers with the results of the right computation, of each mistake, and of each pair.
 
-A row with nothing to attend to must only be finite. In training with dropout, the dropout mask that the candidate drew
+A row with nothing to attend to must only be finite. If a mistake leaves a row nothing to attend to, NaN in this row fits
+the mistake, because a softmax of -∞ alone is NaN in most code. In training with dropout, the dropout mask that the candidate drew
 is found by trying all possible masks.
 """
 
@@ -120,10 +121,33 @@ def distance_from_state(result: TrialResult, state: State) -> float:
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
     empty = result.trial.empty_rows()
-    far = relative_difference(result.answer.output, state["output"], empty)
+    blind = _blind_rows(state, empty)
+    far = relative_difference(_with_nan(result.answer.output, state["output"], blind), state["output"], empty)
     if result.answer.scores is not None and "returned" in state:
-        far = max(far, relative_difference(result.answer.scores, state["returned"], empty))
+        scores = _with_nan(result.answer.scores, state["returned"], blind)
+        far = max(far, relative_difference(scores, state["returned"], empty))
     return far
+
+
+def _blind_rows(state: State, empty: np.ndarray) -> np.ndarray:
+    """Return a boolean mask (B, T), True for rows that see nothing in `state`, but must see something."""
+    found = np.zeros(empty.shape, bool)
+    for part in (state, state.get("inside1"), state.get("inside2")):
+        allowed = (part or {}).get("allowed")
+        if allowed is None or np.ndim(allowed) != 4 or allowed.shape[2] != empty.shape[1]:
+            continue
+        blind = ~allowed.any(-1).all(1)  # (B or 1, T)
+        if blind.shape[0] in (1, len(found)):
+            found |= blind
+    return found & ~empty
+
+
+def _with_nan(actual: np.ndarray | None, expected: np.ndarray, blind: np.ndarray) -> np.ndarray | None:
+    """Return the answer, with the expected numbers in its rows of NaN among the rows `blind` (B, T)."""
+    if actual is None or not blind.any() or actual.shape != np.shape(expected) or actual.ndim not in (3, 4):
+        return actual
+    rows = _rows(blind, actual.shape) & np.isnan(actual).all(axis=-1, keepdims=True)
+    return np.where(rows, expected, actual)
 
 
 def relative_difference(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:

@@ -87,3 +87,25 @@ def test_any_draw_of_dropout_is_right_except_keeping_everything():
 def test_large_logits_are_compared_less_strictly():
     results = _results()
     assert _of(results, "large numbers").limit > 100 * _of(results, "cross-attention").limit
+
+
+@pytest.mark.parametrize("identity", ["causal-strict", "causal-inverted"])
+def test_nan_in_rows_that_a_mistake_leaves_nothing(identity):
+    """`masked_fill(triu(diagonal=0), -inf)` hides every key from the first query, and its softmax is NaN."""
+    results = _results(identity, drawn=draw(5, Accepts(causal=True, mask=False)))
+    drawn = draw(5, Accepts(causal=True, mask=False))
+    results = [_with_nan_where_blind(each, identity) for each in _results(identity, drawn=drawn)]
+    found = [match.ids for match in matching.singles(results, "attention")]
+    assert found in ([(identity,)], [("causal-inverted",), ("mask-inverted",)])
+    # NaN in other rows does not fit.
+    shown = next(each for each in results if np.isnan(each.answer.output).any())
+    everywhere = dataclasses.replace(shown.answer, output=np.full_like(shown.answer.output, np.nan), scores=None)
+    assert matching.distance(dataclasses.replace(shown, answer=everywhere), [BANK[identity]]) == np.inf
+
+
+def _with_nan_where_blind(result, identity):
+    blind = ~run(result.trial, [BANK[identity].changes])["allowed"].any(-1)
+    blind = blind.all(1) & ~result.trial.empty_rows()
+    output = np.where(blind[..., None], np.nan, result.answer.output)
+    scores = np.where(blind[:, None, :, None], np.nan, result.answer.scores)
+    return dataclasses.replace(result, answer=dataclasses.replace(result.answer, output=output, scores=scores))
