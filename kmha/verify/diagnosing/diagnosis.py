@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import matching, rendering, report
+from kmha.verify.diagnosing import evidence, matching, rendering, report
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.candidate import Candidate
@@ -57,6 +57,7 @@ class Diagnosis:
         wrong_layout: Another input layout that a right candidate runs with, making a known mistake.
         in_float16: Diagnosis in float16 of a candidate that is right in other dtypes and need not be right in float16.
         line: Line of the candidate's code to look at, if the numbers support one.
+        evidence: Sentences about evidence besides the numbers of known mistakes.
         advice: Sentences that say what would help to reach a verdict.
     """
 
@@ -74,6 +75,7 @@ class Diagnosis:
     wrong_layout: str | None = None
     in_float16: "Diagnosis | None" = None
     line: SourceLine | None = None
+    evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
 
     @property
@@ -209,9 +211,16 @@ def _judge(
     tell("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
     fitting = _plausible(fitting, sizes, answered)
+    findings = [] if fitting else evidence.before_pairs(candidate, answered)
+    fitting = fitting or evidence.named(findings, answered)
     if not fitting and any(_is_informative(result) for result in answered):
         tell("comparing with every pair of mistakes")
         fitting = _plausible(matching.pairs(answered, candidate.chain), sizes, answered)
+    if not fitting:
+        tell("calling it again with other inputs and weights")
+        findings += evidence.after_pairs(candidate, answered, found["nearest"])
+        fitting = evidence.named(findings, answered)
+    found["evidence"] = tuple(finding.says for finding in findings)
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:

@@ -1,8 +1,8 @@
 """Compare a candidate's answers with the results of the right computation, of each mistake, and of each pair.
 
-A row with nothing to attend to must only be finite. If a mistake leaves a row nothing to attend to, NaN in this row fits
-the mistake, because a softmax of -∞ alone is NaN in most code. In training with dropout, the dropout mask that the candidate drew
-is found by trying all possible masks.
+A row with nothing to attend to must only be finite. If a mistake leaves a row nothing to attend to, NaN in this row
+fits the mistake, because a softmax of -∞ alone is NaN in most code. In training with dropout, the dropout mask that the
+candidate drew is found by trying all possible masks.
 """
 
 import dataclasses
@@ -257,11 +257,13 @@ class Match:
         mistakes: Mistakes of the explanation, or an empty tuple for the right computation.
         distance: Largest distance over the trials, relative to the largest element.
         trials: Number of trials that the mistakes explain.
+        because: Evidence that names the mistakes instead of equal numbers, as a sentence, or "".
     """
 
     mistakes: tuple[Mistake, ...]
     distance: float
     trials: int
+    because: str = ""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -90,6 +90,8 @@ def how_sure(found: "Diagnosis") -> str:
         ran = _in_calls(len(answered), bool(found.errors))
         return f"its numbers are those of the reference {ran}, to within {_size(worst)}.{raising}"
     if found.verdict == KNOWN:
+        if found.matches[0].because:
+            return f"{found.matches[0].because[0].lower()}{found.matches[0].because[1:]}{raising}"
         made = "these mistakes give" if len(found.mistakes) > 1 else "this mistake gives"
         ran = _in_calls(len(answered), bool(found.errors))
         sure = f"{made} the same numbers {ran}, to within {_size(found.matches[0].distance)}"
@@ -106,7 +108,8 @@ def what_is_wrong(found: "Diagnosis") -> list[str]:
     if found.verdict != UNKNOWN or not found.clue:
         return []
     lines = [f"First wrong step: {found.clue.step}."] if found.clue.step else []
-    return lines + [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
+    lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
+    return [*lines, *found.evidence]
 
 
 def remarks(found: "Diagnosis") -> list[str]:
@@ -158,7 +161,7 @@ def distances(found: "Diagnosis") -> list[dict[str, Any]]:
     A distance is `None` if it is infinite, because the shapes or the places of NaN and infinity differ.
     """
     explanations: dict[str, Any] = {"from_right": ()}
-    if found.mistakes:
+    if found.mistakes and not found.matches[0].because:
         explanations["from_found"] = found.mistakes
     if found.nearest:
         explanations["from_nearest"] = found.nearest.mistakes

@@ -15,6 +15,8 @@ all steps so far, keyed by name, and `state["trial"]` is the call. `right(state)
 with this mistake would raise an error for some sizes, the change raises `ImpossibleError` or lets NumPy raise. No more
 is needed: `kmha diagnose` then knows the mistake, and the tests check that no other mistake gives the same numbers.
 
+A mistake whose numbers are random, or depend on the layer alone, is in `without_numbers`.
+
 >>> from kmha.verify.mistakes import BANK
 >>> BANK["scale-missing"].look
 'the line that scales the product of query and key'
@@ -39,6 +41,7 @@ from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
     projections,
     residuals,
     softmaxes,
+    without_numbers,
 )
 from kmha.verify.mistakes.entry import BANK, Mistake, register
 

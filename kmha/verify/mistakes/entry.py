@@ -17,7 +17,8 @@ class Mistake:
         says: What the author of the code did, and what to do instead.
         look: Where to look for the mistake, as a phrase to follow "Look at".
         source: Where people make the mistake: a thread with its number, a section of a paper, or a seed.
-        changes: Changes, keyed by the names of steps of a chain in `kmha.verify.chains`.
+        changes: Changes, keyed by the names of steps of a chain in `kmha.verify.chains`. A mistake without changes has
+            no numbers of its own, and `kmha.verify.diagnosing.evidence` finds it in another way.
     """
 
     id: str
@@ -28,12 +29,12 @@ class Mistake:
 
     @property
     def step(self) -> str:
-        """The first step that the mistake changes."""
-        return next(iter(self.changes))
+        """The first step that the mistake changes, or "" if it changes none."""
+        return next(iter(self.changes), "")
 
     def chains(self) -> tuple[str, ...]:
-        """Return the chains that have all steps that the mistake changes."""
-        return chains_with(self.changes)
+        """Return the chains that have all steps that the mistake changes, or none if it changes no steps."""
+        return chains_with(self.changes) if self.changes else ()
 
 
 BANK: dict[str, Mistake] = {}
@@ -52,12 +53,26 @@ def register(id: str, says: str, look: str, source: str, **changes: Any) -> None
     Raises:
         ValueError: The id is taken, or no chain has all of the steps.
     """
-    if id in BANK:
-        raise ValueError(f"the bank already has a mistake {id!r}. Choose another id.")
     new = Mistake(id, says, look, source, changes)
+    _check_id(id)
     if not (changes and new.chains()):
         raise ValueError(_no_chain(new))
     BANK[id] = new
+
+
+def register_without_numbers(id: str, says: str, look: str, source: str) -> None:
+    """Put a mistake into the bank that gives other numbers in each call or layer, so that no chain computes it.
+
+    Raises:
+        ValueError: The id is taken.
+    """
+    _check_id(id)
+    BANK[id] = Mistake(id, says, look, source, {})
+
+
+def _check_id(id: str) -> None:
+    if id in BANK:
+        raise ValueError(f"the bank already has a mistake {id!r}. Choose another id.")
 
 
 def _no_chain(mistake: Mistake) -> str:

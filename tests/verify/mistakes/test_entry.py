@@ -3,6 +3,7 @@ import re
 import pytest
 
 from kmha.verify.mistakes import BANK, Mistake, register
+from kmha.verify.mistakes.entry import register_without_numbers
 
 
 @pytest.fixture
@@ -72,6 +73,14 @@ def test_ids_are_words_with_hyphens():
     for id, one in BANK.items():
         assert one.id == id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_mistake_without_numbers_belongs_to_no_chain():
+    register_without_numbers("new-one", "You made it new.", "here", "nowhere")
+    assert (BANK["new-one"].chains(), BANK["new-one"].step) == ((), "")
+    with pytest.raises(ValueError, match="the bank already has a mistake 'new-one'"):
+        register_without_numbers("new-one", "You made it new.", "here", "nowhere")
 
 
 def test_a_mistake_is_a_value():

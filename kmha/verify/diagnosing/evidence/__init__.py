@@ -1,0 +1,41 @@
+"""Evidence about a candidate besides the numbers of known mistakes.
+
+Most of it comes from calling the candidate again with other inputs or weights. A finding names a mistake only if it is
+certain whatever the numbers are: a candidate that drops numbers outside of training, for example, or whose output does
+not depend on its inputs. Other findings are sentences for the report.
+"""
+
+from collections.abc import Sequence
+
+from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.evidence import effects, nearest, precision, randomness, reach
+from kmha.verify.diagnosing.evidence.finding import Finding
+from kmha.verify.diagnosing.matching import Match, TrialResult
+from kmha.verify.mistakes import BANK
+
+
+def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
+    """Return evidence that no pair of mistakes could replace: random numbers, half precision, a constant output."""
+    found = [randomness.find(candidate, results), precision.find(candidate, results)]
+    inputs = effects.ignored_inputs(candidate, results)
+    constant = inputs if inputs is not None and inputs.ids == ("output-constant",) else None
+    return [finding for finding in (*found, constant) if finding is not None]
+
+
+def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: Match | None) -> list[Finding]:
+    """Return evidence about a candidate that no mistake or pair of mistakes explains."""
+    found = [effects.ignored_inputs(candidate, results), nearest.find(results, closest)]
+    unused = effects.unused_weights(candidate, results)
+    return [finding for finding in (*found, *unused, *reach.find(candidate, results)) if finding is not None]
+
+
+def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[Match]:
+    """Return the mistakes that conclusive findings name, as explanations of all calls."""
+    return [
+        Match(tuple(BANK[id] for id in finding.ids), 0.0, len(results), because=finding.says)
+        for finding in findings
+        if finding.conclusive and finding.ids
+    ]
+
+
+__all__ = ["Finding", "after_pairs", "before_pairs", "named"]

@@ -1,0 +1,163 @@
+"""The candidate's code as text and as syntax trees, where Python can read it.
+
+Besides the function or the layer's class itself, these are the classes of its sublayers and the helper functions of
+the same package.
+"""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from kmha.verify.diagnosing.candidate import Candidate
+
+FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "numpy", "builtins", "einops", "math")
+LIMIT = 60  # maximum number of functions to read
+CONSTRUCTORS = ("Linear", "Dense", "Parameter", "Embedding", "EinsumDense", "LazyLinear")
+DRAWS = ("randn", "normal", "uniform", "rand", "glorot_uniform", "random_normal", "truncated_normal")
+RUNS = ("call", "forward", "__call__")
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFunction:
+    """A function of the candidate's code.
+
+    Attributes:
+        name: Name of the function.
+        path: File that contains the function.
+        first: Number of the function's first line.
+        lines: Lines of the function.
+        tree: Syntax tree of the function, with lines counted from 1.
+    """
+
+    name: str
+    path: str
+    first: int
+    lines: tuple[str, ...]
+    tree: ast.AST
+
+
+def functions_of(candidate: Candidate) -> list[SourceFunction]:
+    """Return the functions of the candidate's code: what it calls first, then constructors and other methods."""
+    thing = getattr(candidate, "layer_class", None) or getattr(candidate, "function", None)
+    found: dict[int, SourceFunction] = {}
+    for function in _reachable(thing, _parts(candidate)):
+        code = id(function.__code__)
+        if code not in found and len(found) < LIMIT and (read := _read(function)) is not None:
+            found[code] = read
+    return sorted(found.values(), key=lambda each: each.name == "__init__")
+
+
+def _parts(candidate: Candidate) -> list[type]:
+    """Return the classes of the sublayers of the layers that the diagnosis has made."""
+    found: list[type] = []
+    for made in getattr(candidate, "cache", {}).values():
+        layer = made[0] if isinstance(made, tuple) else None
+        modules = layer.modules() if hasattr(layer, "modules") else getattr(layer, "_flatten_layers", list)()
+        found += [type(part) for part in modules]
+    return list(dict.fromkeys(found))
+
+
+def _reachable(thing: Any, parts: list[type]) -> Iterator[Any]:
+    """Yield the functions of the candidate, of its sublayers, and the helpers of the same package that they name."""
+    queue: list[Any] = [thing, *parts]
+    root = _root(thing)
+    seen: set[int] = set()
+    while queue:
+        each = queue.pop(0)
+        if isinstance(each, type):
+            queue += [value for parent in each.__mro__ if _is_own(parent) for value in _methods(parent)]
+            continue
+        function = _plain(each)
+        if function is None or id(function) in seen or not _is_own(function):
+            continue
+        seen.add(id(function))
+        yield function
+        scope = function.__globals__
+        named = [scope[name] for name in _names(function.__code__) if name in scope]
+        named += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        queue += [value for value in named if inspect.isfunction(value) and _root(value) == root]
+
+
+def _plain(thing: Any) -> Any:
+    """Return the function with the code of a partial function, a wrapper or a callable object, or `None`."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    thing = inspect.unwrap(thing) if callable(thing) else thing
+    if inspect.ismethod(thing):
+        thing = thing.__func__
+    if not inspect.isfunction(thing):
+        thing = vars(type(thing)).get("__call__")
+    return thing if inspect.isfunction(thing) else None
+
+
+def _methods(owner: type) -> list[Any]:
+    found = vars(owner).items()
+    plain = [(name, value.__func__ if isinstance(value, staticmethod) else value) for name, value in found]
+    functions = [(name, value) for name, value in plain if inspect.isfunction(value)]
+    return [value for _, value in sorted(functions, key=lambda item: item[0] not in RUNS)]
+
+
+def _root(thing: Any) -> str:
+    return str(getattr(_plain(thing) if not isinstance(thing, type) else thing, "__module__", "")).split(".")[0]
+
+
+def _is_own(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).split(".")[0] not in FRAMEWORKS
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _names(code: Any) -> set[str]:
+    inner = [_names(constant) for constant in code.co_consts if inspect.iscode(constant)]
+    return set(code.co_names).union(*inner)
+
+
+def _read(function: Any) -> SourceFunction | None:
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+        path = inspect.getsourcefile(function) or function.__code__.co_filename
+    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+        return None
+    if not _is_code_of(function, tree):
+        return None
+    return SourceFunction(function.__name__, path, first, tuple(line.rstrip("\n") for line in lines), tree)
+
+
+def _is_code_of(function: Any, tree: ast.AST) -> bool:
+    """Return whether the text is the function's own: code that changed after it was read has other names in it."""
+    if isinstance(function, type(lambda: None)) and function.__name__ == "<lambda>":
+        return True
+    defined = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None)
+    return defined is not None and defined.name == function.__code__.co_name
+
+
+def mentions(candidate: Candidate, word: str) -> bool:
+    """Return whether the candidate's code contains a word, in any case."""
+    return any(word in line.lower() for each in functions_of(candidate) for line in each.lines)
+
+
+def makes_weights_in_call(candidate: Candidate) -> bool:
+    """Return whether the call itself makes layers or draws random arrays."""
+    for each in functions_of(candidate):
+        if each.name in RUNS or not hasattr(candidate, "layer_class"):
+            calls = [node for node in ast.walk(each.tree) if isinstance(node, ast.Call)]
+            if any(called(node) in (*CONSTRUCTORS, *DRAWS) for node in calls):
+                return True
+    return False
+
+
+def called(node: ast.Call) -> str:
+    """Return the last part of the name that a call calls, or ""."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
