@@ -19,14 +19,19 @@ INTERRUPTED = 130  # exit status with which shells report Ctrl-C
 
 def choose_backend(backend: str) -> None:
     """Make Keras compute with `backend`. Call this before Keras is imported."""
-    extra = {"tensorflow": "", "jax": "[jax]", "torch": "[torch]"}[backend]
-    if importlib.util.find_spec(backend) is None:
-        raise not_installed(f"the backend {backend}", extra)
+    check_backend(backend)
     os.environ["KERAS_BACKEND"] = backend
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("JAX_ENABLE_X64", "1")  # otherwise JAX turns float64 into float32
     with _silent_stderr():
         importlib.import_module("keras")
+
+
+def check_backend(backend: str) -> None:
+    """Raise an error if the backend is not installed."""
+    extra = {"tensorflow": "", "jax": "[jax]", "torch": "[torch]"}[backend]
+    if importlib.util.find_spec(backend) is None:
+        raise not_installed(f"the backend {backend}", extra)
 
 
 def screen() -> Console:
@@ -51,14 +56,7 @@ def load(name: str) -> Any:
     Raises:
         click.ClickException: The object does not exist, or importing the module fails.
     """
-    module_name, colon, path = name.partition(":")
-    if not (module_name and colon and path):
-        raise click.BadParameter(f"expected MODULE:NAME, such as my_module:MyAttention. Received: {name!r}.")
-    if module_name.endswith(".py") or path.endswith(".py"):
-        raise click.BadParameter(f"name the module without .py. Received: {name!r}.")
-    if "/" in module_name or os.sep in module_name:
-        dotted = module_name.replace(os.sep, ".").replace("/", ".").strip(".")
-        raise click.BadParameter(f"name the module as Python imports it, {dotted}:{path}. Received: {name!r}.")
+    module_name, path = split_name(name)
     found: Any = _import(module_name)
     for part in path.split("."):
         if not hasattr(found, part):
@@ -67,6 +65,23 @@ def load(name: str) -> Any:
             raise click.ClickException(f"{module_name} does not have {path}. It has: {near or 'nothing callable'}.")
         found = getattr(found, part)
     return found
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the module and the path in `MODULE:NAME`.
+
+    Raises:
+        click.BadParameter: `name` is something else.
+    """
+    module_name, colon, path = name.partition(":")
+    if not (module_name and colon and path):
+        raise click.BadParameter(f"expected MODULE:NAME, such as my_module:MyAttention. Received: {name!r}.")
+    if module_name.endswith(".py") or path.endswith(".py"):
+        raise click.BadParameter(f"name the module without .py. Received: {name!r}.")
+    if "/" in module_name or os.sep in module_name:
+        dotted = module_name.replace(os.sep, ".").replace("/", ".").strip(".")
+        raise click.BadParameter(f"name the module as Python imports it, {dotted}:{path}. Received: {name!r}.")
+    return module_name, path
 
 
 def _import(name: str) -> Any:

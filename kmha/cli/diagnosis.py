@@ -12,37 +12,40 @@ from rich.table import Table
 from rich.text import Text
 
 from kmha import atomic_files
-from kmha.cli import common
-
-UNJUDGED = 3  # exit status if the candidate could not be judged; 2 is a usage error
+from kmha.cli import common, isolated
 
 
 def run(
-    name: str, *, settings: tuple[str, ...], backend: str, json_file: Path | None, details: bool, **options: Any
+    name: str,
+    *,
+    settings: tuple[str, ...],
+    backend: str,
+    json_file: Path | None,
+    details: bool,
+    time_limit: float,
+    **options: Any,
 ) -> int:
     """Diagnose the layer or function that `name` refers to, with options of `diagnose`. Return the exit status."""
-    arguments = parsed(settings)
-    common.choose_backend(backend)
-    candidate = common.load(name)
-    from kmha.verify import diagnose
-
+    given = {"name": name, "options": {**options, "arguments": parsed(settings)}}
+    common.split_name(name)
+    common.check_backend(backend)
     try:
-        with Console(stderr=True).status("diagnosing") as status:
-            found = diagnose(candidate, arguments=arguments, source=name, progress=status.update, **options)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
+        outcome = isolated.diagnose(given, backend, time_limit)
     except KeyboardInterrupt:
         return common.INTERRUPTED
-    report = found.to_dict()
+    report = outcome["report"]
     if json_file is not None:
         atomic_files.write_json(json_file, report)
-    show(common.screen(), report, details)
-    return exit_status(report)
+    try:
+        show(common.screen(), report, details, outcome["printed"])
+        return exit_status(report)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # untrusted code may have written the report
+        raise isolated.NotJudgedError("the candidate's process sent a report that cannot be read.") from None
 
 
 def exit_status(report: Mapping[str, Any]) -> int:
     """Return the exit status for a report."""
-    return {"right": 0, "unjudged": UNJUDGED}.get(report["verdict"], 1)
+    return {"right": 0, "unjudged": isolated.NotJudgedError.exit_code}.get(report["verdict"], 1)
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def show(screen: Console, report: Mapping[str, Any], details: bool = False) -> None:
+def show(screen: Console, report: Mapping[str, Any], details: bool = False, printed: str = "") -> None:
     """Print a report. Its texts may come from the candidate, so nothing in them is read as markup."""
     from kmha.verify.diagnosing import rendering
 
@@ -74,14 +77,19 @@ def show(screen: Console, report: Mapping[str, Any], details: bool = False) -> N
         text = Text(line.lead, line.lead_style).append(line.text, line.style or "not bold")
         screen.print(text, no_wrap=not line.wraps, overflow="ignore" if not line.wraps else None)
     if details:
-        _details(screen, report)
+        _details(screen, report, printed)
 
 
-def _details(screen: Console, report: Mapping[str, Any]) -> None:
+def _details(screen: Console, report: Mapping[str, Any], printed: str) -> None:
     from kmha.verify.diagnosing import rendering
+    from kmha.verify.diagnosing.plain import clean
 
     for text in report["details"]:
         screen.print(Text(text))
+    if report.get("imported"):
+        screen.print(Text(f"Its process imported {', '.join(report['imported'])}."))
+    if printed:
+        screen.print(Text("It printed:"), Text(clean(printed.strip())), sep="\n")
     rows = rendering.calls_table(report)
     if len(rows) > 1:
         table = Table(title="Largest difference, relative to the largest number", title_justify="left")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from kmha.cli.options import integer, to_write
+from kmha.cli.options import Number, integer, to_write
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -72,15 +72,28 @@ def compare(**options: Any) -> None:
 @integer("--configurations", "With --bank: number of random configurations for every mistake.", least=0, default=3)
 @integer("--pairs", "With --bank: number of pairs of mistakes.", least=0, default=40)
 @integer("--rights", "With --bank: number of right layers.", least=0, default=10_000)
-@click.option("--details", is_flag=True, help="Also print the table of calls, how kmha called it, and all weights.")
+@click.option(
+    "--time-limit",
+    type=Number(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop if one call takes longer.",
+)
+@click.option("--details", is_flag=True, help="Also print the table of calls, how kmha called it, and what it printed.")
 @to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
 def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     """Name the mistake in an attention layer.
 
     MODULE:NAME is a Keras layer or a torch module (the class, or an instance with its weights), or a function of NumPy,
     TensorFlow, torch or JAX arrays. kmha runs it on inputs that tell mistakes apart, and compares its numbers with what
-    each known mistake, and each pair of them, would give. Importing the module runs its code. The exit status is 1 if
-    something is wrong, and 3 if the candidate could not be judged.
+    each known mistake, and each pair of them, would give.
+
+    The module is imported in a sandbox: a process with limited memory that cannot write files, start processes or use
+    the network (the last three on Linux, with the extra `course` installed). Only --details shows what it prints.
+
+    The exit status is 0 if the candidate is right, 1 if something is wrong or every call raises an error, and 3 if the
+    candidate could not be judged.
 
     --bank measures the diagnosis itself: kmha makes every mistake on purpose in random candidates, then random pairs of
     mistakes, then writes right layers in every usual way. It counts how many mistakes are named, and whether any right

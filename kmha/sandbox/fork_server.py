@@ -8,6 +8,7 @@ a later task cannot find them in the memory that it inherits.
 
 import contextlib
 import importlib
+import math
 import os
 import select
 import signal
@@ -88,7 +89,8 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
     This process exits afterwards, which closes the pipes.
 
     Args:
-        task: Task as `kmha.sandbox.worker.execute` describes it, with its time limit in `seconds`.
+        task: Task as `kmha.sandbox.worker.execute` or `call_function` describes it, with its time limit in `seconds`,
+            or `None` if its caller limits the time.
         serve: Function that answers a request of the worker (`kmha.sandbox.worker_api.remote`).
 
     Returns:
@@ -106,7 +108,8 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
         _shutdown.cleanup.callback(lambda: status.append(_kill(process)))
         os.close(worker_writer)
         os.close(worker_reader)
-    relay = _Relay(reader, writer, serve, time.monotonic() + task["seconds"])
+    seconds = math.inf if task["seconds"] is None else task["seconds"]
+    relay = _Relay(reader, writer, serve, time.monotonic() + seconds)
     stopped = relay.run(folder)
     with _shutdown.deferred():
         _shutdown.cleanup.close()
@@ -130,13 +133,15 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
             if descriptor not in (reader, writer):
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        os.chdir(folder)
+        os.chdir(task.get("folder", folder))
         os.environ.clear()
         os.environ.update(HOME=str(folder), TMPDIR=str(folder), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
+        os.environ.update(task.get("environment", {}))
         tempfile.tempdir = str(folder)
-        limits.lock(folder, task["seconds"])
+        limits.lock(folder, task["seconds"], task.get("readable", ()))
         worker_api.connect(lambda message: _send(writer, message, REQUEST), os.fdopen(reader, "rb"))
-        worker.execute(task, lambda message: _send(writer, message))
+        run_task = worker.call_function if "function" in task else worker.execute
+        run_task(task, lambda message: _send(writer, message))
         os._exit(0)
     finally:
         os._exit(1)
@@ -199,7 +204,8 @@ class _Relay:
         """Send a reply. Return False if the worker does not read it in time."""
         rest = memoryview(LENGTH.pack(len(message)) + message)
         while rest:
-            if not select.select([], [self.writer], [], max(self.deadline - time.monotonic(), 0))[1]:
+            left = max(self.deadline - time.monotonic(), 0)
+            if not select.select([], [self.writer], [], None if math.isinf(left) else left)[1]:
                 return False
             try:
                 rest = rest[os.write(self.writer, rest) :]

@@ -17,10 +17,11 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it has at the start
+DATA = 8 << 30  # bytes that the process may allocate if it imports large libraries, without counting the libraries
 FILE = 32 << 20  # maximum size of a file, in bytes
 OPEN = 256  # maximum number of open files
 PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
@@ -88,32 +89,33 @@ def end_with(parent: int, number: int) -> None:
             os._exit(1)
 
 
-def lock(scratch: Path, seconds: float) -> None:
+def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> None:
     """Apply all available limits to this process for good. Files that are already open stay open.
 
     Args:
         scratch: The folder that the process can write to.
-        seconds: Time limit of the task.
+        seconds: Time limit of the task. `None` means that the task imports large libraries and its caller limits its
+            time: then the process may allocate `DATA` bytes, without counting the libraries.
+        readable: Folders that the process can read besides Python's own folders.
     """
     seccomp = _seccomp_works()  # loads a library, so it must come before Landlock
     _limit(seconds)
     if _landlock_works():
-        _landlock(scratch)
+        _landlock(scratch, readable)
     if seccomp:
         _seccomp()
 
 
-def _limit(seconds: float) -> None:
+def _limit(seconds: float | None) -> None:
     import resource  # does not exist on Windows
 
     used = _address_space()
-    limits = [
-        (resource.RLIMIT_CPU, int(4 * seconds) + 2),  # of all threads; the supervisor limits the elapsed time
-        (resource.RLIMIT_FSIZE, FILE),
-        (resource.RLIMIT_NOFILE, OPEN),
-        (resource.RLIMIT_CORE, 0),
-    ]
-    if used:
+    limits = [(resource.RLIMIT_FSIZE, FILE), (resource.RLIMIT_NOFILE, OPEN), (resource.RLIMIT_CORE, 0)]
+    if seconds is None:
+        limits.append((resource.RLIMIT_DATA, DATA))
+    else:
+        limits.append((resource.RLIMIT_CPU, int(4 * seconds) + 2))  # of all threads; the supervisor limits elapsed time
+    if used and seconds is not None:
         limits.append((resource.RLIMIT_AS, used + MEMORY))
     if not _seccomp_works():
         limits.append((resource.RLIMIT_NPROC, PROCESSES))
@@ -150,13 +152,13 @@ def _landlock_works() -> bool:
     return False
 
 
-def _landlock(scratch: Path) -> None:
+def _landlock(scratch: Path, readable: Sequence[str]) -> None:
     from landlock import FSAccess, Ruleset
 
     every = FSAccess.all()
     rules = Ruleset(restrict_rules=every)
     read = every & (FSAccess.READ_FILE | FSAccess.READ_DIR | FSAccess.EXECUTE)
-    for folder in _python_folders():
+    for folder in (*_python_folders(), *readable):
         rules.allow(folder, rules=read)
     files = every & FSAccess.READ_FILE
     for name in (*_READ_FILES, *_DEVICES):

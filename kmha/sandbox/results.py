@@ -64,6 +64,12 @@ def read(sent: Mapping[str, Any], count: int, seconds: float) -> TaskResult:
     return TaskResult(None, (*results, *missing), _printed(loaded))
 
 
+def read_function(sent: Mapping[str, Any]) -> CallResult:
+    """Read the result of `kmha.sandbox.worker.call_function` from what `kmha.sandbox.fork_server.run` returned."""
+    message = next(_messages(sent["sent"].tobytes()), None)
+    return CallResult(error=_ending(sent, 0)) if message is None else _call_result(message)
+
+
 def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Return an error that says why no further message came."""
     if sent["stopped"]:

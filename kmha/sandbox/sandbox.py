@@ -11,6 +11,7 @@ array([0, 2, 4])
 import contextlib
 import dataclasses
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from kmha.sandbox.worker import SIGNATURE, error_record
 __all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
 SHUTDOWN = 5.0  # maximum number of seconds for the cleanup of the fork server
+TICK = 0.1  # seconds between the calls of `tick`
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
 # Not `-m`, which would first look for modules in the current folder, which may be untrusted.
@@ -156,17 +158,63 @@ class Sandbox:
             "calls": [{"function": call.function, "inputs": call.inputs} for call in calls],
             "seconds": seconds,
         }
+        sent = self._exchange(task, serve)
+        return TaskResult(error_record(ENDED), ()) if sent is None else results.read(sent, len(calls), seconds)
+
+    def call(
+        self,
+        function: str,
+        given: Any,
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        serve: Callable[..., Any] | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> CallResult:
+        """Call a function of an installed package in a worker. The function itself loads the untrusted code.
+
+        The worker may read all files, but may write only to a scratch folder. It has no time limit: `tick` sets one.
+
+        Args:
+            function: The function as MODULE:NAME. It is trusted.
+            given: Argument of the function.
+            folder: Current folder of the worker.
+            environment: Environment variables of the worker.
+            serve: Function that computes requests outside the sandbox, as in `run`.
+            tick: Function that is called several times a second. If it raises an error, the sandbox ends, and `call`
+                raises the error.
+
+        Raises:
+            SandboxError: The fork server does not start.
+            StoppedError: The sandbox was stopped for good.
+        """
+        task = {
+            "function": function,
+            "given": given,
+            "folder": str(folder),
+            "environment": dict(environment),
+            "readable": [os.sep],
+            "seconds": None,
+        }
+        sent = self._exchange(task, serve, tick)
+        return CallResult(error=error_record(ENDED)) if sent is None else results.read_function(sent)
+
+    def _exchange(
+        self, task: Mapping[str, Any], serve: Callable[..., Any] | None, tick: Callable[[], None] | None = None
+    ) -> dict[str, Any] | None:
+        """Send a task, answer the requests of its worker, and return the last message, or `None` without one."""
         if self._stopped:
             raise StoppedError
         self.start()
         process = cast("subprocess.Popen[bytes]", self._process)
+        sink, source = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
         message = None
         try:
-            encoding.write(cast(BinaryIO, process.stdin), encode(task))
-            message = encoding.read(cast(BinaryIO, process.stdout))
+            encoding.write(sink, encode(task))
+            message = _read(source, tick)
             while message is not None and "request" in (sent := decode(message)):
-                encoding.write(cast(BinaryIO, process.stdin), _reply(sent["request"].tobytes(), serve))
-                message = encoding.read(cast(BinaryIO, process.stdout))
+                encoding.write(sink, _reply(sent["request"].tobytes(), serve))
+                message = _read(source, tick)
         except BrokenPipeError:  # the fork server has ended
             message = None
         except BaseException:  # half a message may be left in the pipe
@@ -176,8 +224,18 @@ class Sandbox:
             self.close()
             if self._stopped:
                 raise StoppedError
-            return TaskResult(error_record(ENDED), ())
-        return results.read(sent, len(calls), seconds)
+            return None
+        return cast(dict[str, Any], sent)
+
+
+def _read(source: BinaryIO, tick: Callable[[], None] | None) -> bytes | None:
+    """Read a message, and call `tick` while waiting for it.
+
+    The supervisor sends nothing before the reply to its last message, so no message waits in the stream's buffer.
+    """
+    while tick is not None and not select.select([source], [], [], TICK)[0]:
+        tick()
+    return encoding.read(source)
 
 
 def _reply(request: bytes, serve: Callable[..., Any] | None) -> bytes:

@@ -74,6 +74,25 @@ def execute(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
         send(message)
 
 
+def call_function(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
+    """Call a function of an installed package, which loads untrusted code itself, and send one message with its result.
+
+    Args:
+        task: A dictionary with `function`, the function's MODULE:NAME, and `given`, its argument.
+        send: Function that sends the message: a dictionary as for a call in `execute`.
+    """
+    output = TruncatedOutput()
+    sys.stdout = sys.stderr = output
+    found: dict[str, Any] = {"result": None, "error": None, "changed": []}
+    sys.dont_write_bytecode = True
+    try:
+        module, _, name = task["function"].partition(":")
+        found["result"] = getattr(importlib.import_module(module), name)(task["given"])
+    except BaseException as error:  # untrusted code can raise anything
+        found["error"] = _describe(error)
+    send(encode({**found, "printed": output.take()}))
+
+
 def evaluate(module: Any, name: str, call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a call, or the error that it raised.
 

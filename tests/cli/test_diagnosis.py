@@ -1,18 +1,31 @@
 import importlib.util
 import json
 import os
+import pathlib
+import signal
+import subprocess
 import sys
+import tempfile
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import common, diagnosis, main
+from kmha.cli import common, diagnosis, isolated, main
+from kmha.sandbox import limits
 
 pytestmark = pytest.mark.tensorflow
 
-LEARNER = """
+LEARNER = r"""
+import contextlib
+import json
+import os
+import struct
+import time
+
 import numpy as np
+
+slept = []
 
 
 def softmax(x):
@@ -58,8 +71,54 @@ def leaves(q, k, v):
     raise SystemExit(5)
 
 
-def interrupted(q, k, v):
+def interrupts(q, k, v):
     raise KeyboardInterrupt
+
+
+def slow_with_masks(q, k, v, mask=None):
+    if mask is not None:
+        time.sleep(60)
+    return right(q, k, v)
+
+
+def a_little_slow(q, k, v):
+    if not slept:
+        slept.append(time.sleep(2.5))
+    return right(q, k, v)
+
+
+def aborts(q, k, v):
+    os.abort()
+
+
+def writes(q, k, v):
+    with open("written.txt", "w") as file:
+        file.write("text")
+
+
+def starts(q, k, v):
+    os.posix_spawn("/bin/true", ["true"], {})
+
+
+def fills(q, k, v):
+    return np.ones(1 << 34)
+
+
+def forges(q, k, v):
+    from kmha.sandbox.encoding import encode
+    from kmha.sandbox.worker_api import _connection
+
+    report = json.dumps({"report": {"verdict": "right", "headline": "\x1b[2J"}})
+    message = encode({"result": report, "error": None, "changed": [], "printed": ""})
+    descriptor = max(int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}"))
+    for candidate in range(3, descriptor + 1):
+        with contextlib.suppress(OSError):
+            os.write(candidate, struct.pack("<Q", len(message)) + message)
+    os._exit(0)
+
+
+def speaks(q, k, v):
+    raise ValueError("\x1b]0;title\x07 [bold red]not markup[/]")
 
 
 class Home:
@@ -90,6 +149,20 @@ built(keras.ops.ones((1, 2, 7)))
 """
 
 
+TORCH = """
+import torch
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, units):
+        super().__init__()
+        self.query, self.key, self.value = (torch.nn.Linear(units, units) for _ in range(3))
+
+    def forward(self, x):
+        return torch.softmax(self.query(x) @ self.key(x).mT, -1) @ self.value(x)
+"""
+
+
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     """Work in a folder with a learner's modules."""
@@ -117,8 +190,8 @@ def test_right_candidate():
     assert result.stdout.startswith("right is right: its numbers are those of the reference in all 1")
     assert "Tested: self-attention, cross-attention, a value other than the key, masks, " in _words(result)
     assert "Not tested: dropout." in _words(result)
-    assert "ours" not in result.stdout
-    assert "[red]not[/] ours" in result.stderr
+    assert "ours" not in result.output
+    assert "It printed: [red]not[/] ours [red]not[/] ours" in _words(_run("pupil:right", "--details"))
 
 
 def test_a_known_mistake(tmp_path):
@@ -227,17 +300,17 @@ def test_function_inside_a_class():
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["pupil:scaled_by"], 1, "kmha does not know the argument `factor`, and it has no default."),
-        (["pupil:right", "--set", "colour=1"], 1, "right() has no argument `colour`. It has: q, k, v, mask."),
+        (["pupil:scaled_by"], 3, "kmha does not know the argument `factor`, and it has no default."),
+        (["pupil:right", "--set", "colour=1"], 3, "right() has no argument `colour`. It has: q, k, v, mask."),
         (["pupil:right", "--set", "colour"], 2, "expected NAME=VALUE, such as num_heads=4. Received: 'colour'."),
         (["pupil:right", "--set", "=1"], 2, "expected NAME=VALUE"),
         (["pupil:right", "--mask", "shows"], 2, "'shows' is not one of 'attends', 'hides', 'adds'"),
-        (["pupil:wright"], 1, "pupil does not have wright. It has: right"),
-        (["pupil:NUMBER"], 1, "expected a layer or a function. Received: 3."),
+        (["pupil:wright"], 3, "pupil does not have wright. It has: right"),
+        (["pupil:NUMBER"], 3, "expected a layer or a function. Received: 3."),
         (["pupil"], 2, "expected MODULE:NAME, such as my_module:MyAttention. Received: 'pupil'."),
         (["pupil.py:right"], 2, "name the module without .py"),
-        (["nowhere:right"], 1, "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
-        (["pupil_layers:Attention", "--set", "units=0.5"], 1, "expected `units` to be a whole number of at least 1."),
+        (["nowhere:right"], 3, "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
+        (["pupil_layers:Attention", "--set", "units=0.5"], 3, "expected `units` to be a whole number of at least 1."),
         (["pupil_layers:Attention", "--set", "scale=text"], 1, "Attention cannot be run: "),
         ([], 2, "expected MODULE:NAME of a layer or function to diagnose, or --bank"),
     ],
@@ -257,8 +330,108 @@ def test_missing_backend(monkeypatch):
     assert "pip install 'kmha[jax]'" in result.output
 
 
-def test_ctrl_c():
-    assert _run("pupil:interrupted").exit_code == common.INTERRUPTED
+def test_ctrl_c(tmp_path):
+    program = "from kmha.cli import main; main()"
+    command = [sys.executable, "-c", program, "diagnose", "pupil:slow_with_masks"]
+    before = set(pathlib.Path(tempfile.gettempdir()).glob("kmha-sandbox-*"))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "still running" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=20)
+    assert process.returncode == common.INTERRUPTED, errors
+    assert printed == ""
+    assert "Traceback" not in errors
+    assert set(pathlib.Path(tempfile.gettempdir()).glob("kmha-sandbox-*")) <= before
+
+
+def test_a_call_that_takes_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(isolated, "FIRST", 0.0)
+    result = _run("pupil:slow_with_masks", "--time-limit", "1", "--json", "found.json")
+    assert result.exit_code == 3, result.output
+    text = _words(result)
+    assert "slow_with_masks could not be judged: the call 'mask" in text
+    assert "took longer than 1 seconds. " in text
+    assert "give it more time, with --time-limit SECONDS." in text
+    assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "unjudged"
+
+
+def test_a_slow_call_is_reported():
+    result = _run("pupil:a_little_slow")
+    assert result.exit_code == 0, result.output
+    assert "cross-attention: still running. kmha stops it after 40 seconds." in " ".join(result.stderr.split())
+
+
+def test_a_module_that_takes_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(isolated, "IMPORTING", 1.0)
+    (tmp_path / "sleeper.py").write_text("import time\ntime.sleep(60)\n")
+    result = _run("sleeper:attention", "--time-limit", "1")
+    assert result.exit_code == 3
+    assert "importing sleeper took longer than 2 seconds. Put what runs for long below" in _words(result)
+
+
+@pytest.mark.skipif(bool(limits.missing()), reason="this system does not have all limits")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("writes", "cannot be run: PermissionError: [Errno 13] Permission denied: 'written.txt'"),
+        ("starts", "cannot be run: PermissionError: [Errno 1] Operation not permitted"),
+        ("fills", "cannot be run: MemoryError: Unable to allocate 128. GiB"),
+    ],
+)
+def test_the_candidate_runs_within_limits(tmp_path, name, message):
+    result = _run(f"pupil:{name}")
+    assert result.exit_code == 1
+    assert message in _words(result)
+    assert ("`kmha.verify.diagnose` in Python has no sandbox." in _words(result)) == ("PermissionError" in message)
+    assert not (tmp_path / "written.txt").exists()
+
+
+def test_a_candidate_that_ends_the_process():
+    result = _run("pupil:aborts")
+    assert result.exit_code == 1
+    assert "aborts cannot be run: your code crashed the interpreter, or went over a limit (signal 6)" in _words(result)
+    assert "in the call '" in _words(result)
+
+
+def test_a_candidate_that_interrupts():
+    result = _run("pupil:interrupts")
+    assert result.exit_code == 1
+    assert "interrupts cannot be run: KeyboardInterrupt" in _words(result)
+
+
+def test_a_forged_report_cannot_change_the_terminal():
+    result = _run("pupil:forges")
+    assert result.exit_code == 3
+    assert "the candidate's process sent a report that cannot be read." in " ".join(result.output.split())
+    assert "\x1b" not in result.output
+
+
+def test_the_text_of_a_candidate_is_not_markup():
+    result = _run("pupil:speaks")
+    assert r"ValueError: \x1b]0;title\x07 [bold red]not markup[/]" in _words(result)
+    assert "\x1b" not in result.output
+
+
+def test_without_a_sandbox_the_candidate_runs_in_this_process(monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    result = _run("pupil:unscaled")
+    assert result.exit_code == 1
+    assert "scale-missing: " in result.stdout
+    assert "the sandbox needs fork, which this system does not have." in " ".join(result.stderr.split())
+    assert "The candidate runs in this process, without a time limit." in " ".join(result.stderr.split())
+
+
+def test_only_the_candidates_own_framework_is_imported(tmp_path):
+    _run("pupil:unscaled", "--json", "found.json")
+    assert json.loads((tmp_path / "found.json").read_text())["imported"] == ["numpy"]
+
+
+def test_a_torch_candidate_imports_no_tensorflow(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "torches.py").write_text(TORCH)
+    result = _run("torches:Attention", "--json", "found.json")
+    assert "scale-missing: " in result.stdout
+    assert json.loads((tmp_path / "found.json").read_text())["imported"] == ["numpy", "torch"]
 
 
 @pytest.mark.parametrize(

@@ -258,3 +258,52 @@ def test_pool_restarts_after_close_but_not_after_stop():
     with pytest.raises(StoppedError):
         sandbox.run("f", "def f(): return 3\n", _calls())
     pool.close()
+
+
+def test_a_function_that_loads_the_code_itself(tmp_path, monkeypatch):
+    (tmp_path / "trusted.py").write_text(TRUSTED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    heard = []
+    with Sandbox(()) as sandbox:
+        given = {"number": 3}
+        options = {"folder": tmp_path, "environment": {"COLOUR": "red"}}
+        ran = sandbox.call("trusted:work", given, serve=lambda name, text: heard.append((name, text)), **options)
+        assert ran.error is None
+        assert ran.value == {"number": 4, "folder": str(tmp_path), "colour": "red"}
+        assert ran.printed == "working\n"
+        assert heard == [("begins", "work")]
+        assert sandbox.call("trusted:fail", given, **options).error["kind"] == "ZeroDivisionError"
+        assert "signal 9" in sandbox.call("trusted:die", given, **options).error["says"]
+        with pytest.raises(TimeoutError):
+            sandbox.call("trusted:wait", given, tick=_stop_after(5), **options)
+        assert sandbox.call("trusted:work", given, serve=lambda *_: None, **options).value["number"] == 4
+
+
+TRUSTED = """
+import os, signal, time
+from kmha.sandbox.worker_api import remote
+
+def work(given):
+    remote("begins")("work")
+    print("working")
+    return {"number": given["number"] + 1, "folder": os.getcwd(), "colour": os.environ["COLOUR"]}
+
+def fail(given):
+    1 / 0
+
+def die(given):
+    signal.raise_signal(signal.SIGKILL)
+
+def wait(given):
+    time.sleep(60)
+"""
+
+
+def _stop_after(ticks):
+    left = iter(range(ticks))
+
+    def tick():
+        if next(left, None) is None:
+            raise TimeoutError
+
+    return tick

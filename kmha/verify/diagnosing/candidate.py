@@ -10,7 +10,7 @@ import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +46,7 @@ class Candidate:
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
         convention: Calling convention that is being tried, or was found.
+        on_call: Function that is told the name of each call when the call begins, and "" when it ends.
     """
 
     name = ""
@@ -60,6 +61,7 @@ class Candidate:
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
     convention = Convention()
+    on_call: Callable[[str], None] | None = None
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
         """Draw random sizes that the candidate allows."""
@@ -104,10 +106,23 @@ class Candidate:
 
     def evaluate(self, trial: Trial) -> TrialResult:
         """Adapt a trial to the candidate, and call the candidate with it."""
-        with quietly():
-            present = self.weights_present(trial)
-        trial = adapt(trial, self.convention, present)
-        return TrialResult(trial, self.answer(trial))
+        with self._reported(trial.name):
+            with quietly():
+                present = self.weights_present(trial)
+            trial = adapt(trial, self.convention, present)
+            return TrialResult(trial, self.answer(trial))
+
+    @contextlib.contextmanager
+    def _reported(self, name: str) -> Iterator[None]:
+        """Report when a call begins and when it ends."""
+        if self.on_call is None:
+            yield
+            return
+        self.on_call(name)
+        try:
+            yield
+        finally:
+            self.on_call("")
 
     @property
     def may_be_causal(self) -> bool:
@@ -156,7 +171,7 @@ class Candidate:
     def answer(self, trial: Trial) -> Answer:
         """Return the candidate's answer to a trial. An error that the candidate raises is an answer too."""
         try:
-            with quietly():
+            with self._reported(trial.name), quietly():
                 result, inputs = self.call(trial)
                 output, scores = frameworks.output_and_scores(result)
                 untouched = all(np.array_equal(frameworks.to_numpy(given), copy) for given, copy in inputs)

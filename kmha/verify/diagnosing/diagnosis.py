@@ -130,6 +130,7 @@ def diagnose(
     seed: int = 0,
     source: str = "",
     progress: Callable[[str], None] | None = None,
+    on_call: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Run a candidate on inputs that tell mistakes apart, and name its mistake.
 
@@ -144,13 +145,15 @@ def diagnose(
         seed: Seed of the sizes, weights and inputs.
         source: MODULE:NAME from which the printed script imports the candidate.
         progress: Function called with a line of text when a new stage begins.
+        on_call: Function called with the name of each call of the candidate when the call begins, and with "" when it
+            ends.
 
     Raises:
         ValueError: The candidate cannot be called, because kmha does not understand an argument or a weight.
     """
     tell = progress or (lambda _: None)
     candidate = candidate_of(candidate, arguments or {}, mask)
-    candidate.source = source
+    candidate.source, candidate.on_call = source, on_call
     tell("trying calling conventions")
     chosen = find_convention(candidate, seed)
     tell("running the trials")

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
 MANY = 6  # maximum number of explanations or calls in a sentence
+_SAYS = {
+    RIGHT: "is right",
+    KNOWN: "is wrong",
+    UNKNOWN: "is wrong",
+    RAISES: "cannot be run",
+    UNJUDGED: "could not be judged",
+}
 
 
 def to_dict(found: "Diagnosis") -> dict[str, Any]:
@@ -65,16 +72,35 @@ def to_dict(found: "Diagnosis") -> dict[str, Any]:
     return plain(data)
 
 
+def without_results(name: str, verdict: str, sure: str, advice: list[str]) -> dict[str, Any]:
+    """Return a report, as `to_dict` does, on a candidate that was stopped before there was a diagnosis.
+
+    Args:
+        name: Name of the candidate.
+        verdict: `UNJUDGED` or `RAISES`.
+        sure: What happened, as a sentence.
+        advice: Sentences that say what would help.
+    """
+    lists = ["wrong", "remarks", "details", "tested", "untested", "mistakes", "same_function", "calls", "pattern"]
+    nothing = ["line", "look", "nearest", "in_float16", "sizes", "convention", "seed", "first_step", "picture"]
+    return plain(
+        {
+            "candidate": name,
+            "verdict": verdict,
+            "headline": f"{name} {_SAYS[verdict]}",
+            "sure": sure,
+            "advice": advice,
+            **{key: [] for key in lists},
+            **dict.fromkeys(nothing),
+            "case": "",
+            "code": "",
+        }
+    )
+
+
 def headline(found: "Diagnosis") -> str:
     """Return the verdict in a few words."""
-    says = {
-        RIGHT: "is right",
-        KNOWN: "is wrong",
-        UNKNOWN: "is wrong",
-        RAISES: "cannot be run",
-        UNJUDGED: "could not be judged",
-    }
-    return f"{found.name} {says[found.verdict]}"
+    return f"{found.name} {_SAYS[found.verdict]}"
 
 
 def how_sure(found: "Diagnosis") -> str:

@@ -1,0 +1,211 @@
+"""Diagnose a candidate in a process of its own (`kmha.sandbox`), which alone imports the candidate's module.
+
+The process reports when a call begins and ends, so that a call that takes too long can be stopped. Its result is JSON.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from kmha.cli import common
+from kmha.sandbox.errors import SandboxError
+from kmha.sandbox.sandbox import CallResult, Sandbox
+from kmha.sandbox.worker_api import remote
+
+SLOW = 2.0  # seconds after which a call is reported as slow
+IMPORTING = 60.0  # extra seconds for importing the candidate's module, which may import a framework
+FIRST = 20.0  # extra seconds for the first call, since the first operation of a framework is slow
+SILENCE = 300.0  # seconds without a call after which the process is taken to hang
+FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
+REFUSED = (
+    "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "
+    "sandbox."
+)
+
+Tell = Callable[..., Any]  # called with the name of an event and a text
+
+
+class TookTooLongError(Exception):
+    """A call of the candidate took longer than its time limit."""
+
+
+class Watch:
+    """The clock of the calls that a process reports.
+
+    Attributes:
+        call: Call that is running, or "".
+        done: Number of calls that ended.
+    """
+
+    def __init__(self, limit: float, update: Callable[[str], Any], console: Console) -> None:
+        self.limit, self.update, self.console = limit, update, console
+        self.call, self.done, self._since, self._reported = "", 0, time.monotonic(), False
+
+    def serve(self, event: str, text: str = "") -> None:
+        """Note an event: "begins", with the call's name, "ends", or "stage"."""
+        if event == "stage":
+            self.update(str(text)[:80])
+            return
+        self.done += event == "ends" and self.call != ""
+        self.call = str(text)[:200] if event == "begins" else ""
+        self._since, self._reported = time.monotonic(), False
+
+    def tick(self) -> None:
+        """Report a slow call, and stop a call that takes too long.
+
+        Raises:
+            TookTooLongError: The call has taken longer than its time limit.
+        """
+        elapsed = time.monotonic() - self._since
+        if elapsed > self._allowed():
+            raise TookTooLongError
+        if self.call and elapsed > SLOW + (IMPORTING / 4 if self.importing else 0) and not self._reported:
+            self._reported = True
+            self.console.print(
+                f"{self.call}: still running. kmha stops it after {self._allowed():g} seconds.", markup=False
+            )
+
+    @property
+    def importing(self) -> bool:
+        return self.call.startswith("importing ")
+
+    def _allowed(self) -> float:
+        if not self.call:
+            return SILENCE
+        return self.limit + (IMPORTING if self.importing else 0.0 if self.done > 1 else FIRST)
+
+
+def diagnose(given: dict[str, Any], backend: str, limit: float) -> dict[str, Any]:
+    """Diagnose a candidate in a process of its own, or in this process if there can be no other.
+
+    Args:
+        given: Arguments of `work`.
+        backend: Backend of Keras.
+        limit: Time limit of a call, in seconds.
+
+    Returns:
+        A dictionary with the `report`, and with what the candidate `printed`.
+
+    Raises:
+        click.ClickException: The candidate cannot be loaded or read.
+    """
+    console = Console(stderr=True, highlight=False)
+    with console.status("starting") as status, Sandbox(()) as sandbox:
+        watch = Watch(limit, lambda stage: status.update(Text(stage)), console)
+        try:
+            sandbox.start()
+        except SandboxError as error:
+            console.print(f"{error} The candidate runs in this process, without a time limit.", markup=False)
+            os.environ.update(environment(backend))
+            return _outcome(work(given, lambda event, text="": watch.serve(event, text)))
+        try:
+            ran = sandbox.call(
+                "kmha.cli.isolated:work",
+                given,
+                folder=Path.cwd(),
+                environment=environment(backend),
+                serve=watch.serve,
+                tick=watch.tick,
+            )
+        except TookTooLongError:
+            return {"report": _too_long(given["name"], watch, limit), "printed": ""}
+    if ran.error is not None:
+        return {"report": _crashed(given["name"], watch, ran), "printed": ran.printed}
+    outcome = _outcome(str(ran.value))
+    if "PermissionError" in str(outcome["report"].get("sure")):
+        outcome["report"]["advice"] = [REFUSED]
+    return {**outcome, "printed": ran.printed}
+
+
+def environment(backend: str) -> dict[str, str]:
+    """Return the environment variables that frameworks read when they are imported."""
+    return {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_ENABLE_X64": "1"}
+
+
+def work(given: Mapping[str, Any], tell: Tell | None = None) -> str:
+    """Load a candidate and diagnose it, in the process in which this is called. Return the outcome as JSON.
+
+    Args:
+        given: The candidate as `name` (MODULE:NAME), and the `options` of `kmha.verify.diagnose`.
+        tell: Function that is told what happens, as `Watch.serve`. By default, the process outside the sandbox is told.
+    """
+    told = tell or _remote
+    try:
+        told("begins", f"importing {given['name'].partition(':')[0]}")
+        candidate = common.load(given["name"])
+        told("ends")
+        from kmha.verify import diagnose
+
+        found = diagnose(
+            candidate,
+            source=given["name"],
+            progress=lambda stage: told("stage", stage),
+            on_call=lambda call: told("begins", call) if call else told("ends"),
+            **given["options"],
+        )
+    except click.ClickException as error:
+        return json.dumps({"error": error.format_message()})
+    except ValueError as error:
+        return json.dumps({"error": str(error)})
+    imported = [name for name in FRAMEWORKS if name in sys.modules]
+    return json.dumps({"report": {**found.to_dict(), "imported": imported}})
+
+
+def _remote(event: str, text: str = "") -> None:
+    remote(event)(text)
+
+
+def _outcome(text: str) -> dict[str, Any]:
+    """Return the report in the outcome of `work`. Untrusted code may have written the outcome."""
+    from kmha.verify.diagnosing.plain import clean, plain
+
+    try:
+        outcome = plain(json.loads(text))
+    except ValueError:
+        outcome = {}
+    if isinstance(outcome, dict) and isinstance(outcome.get("report"), dict):
+        return {"report": outcome["report"], "printed": ""}
+    error = outcome.get("error") if isinstance(outcome, dict) else None
+    says = clean(str(error or "the candidate's process sent something other than a report."))
+    raise NotJudgedError(f"{says} {REFUSED}" if "PermissionError" in says else says)
+
+
+class NotJudgedError(click.ClickException):
+    """A candidate that cannot be loaded or read."""
+
+    exit_code = 3
+
+
+def _too_long(name: str, watch: Watch, limit: float) -> dict[str, Any]:
+    from kmha.verify.diagnosing import report
+    from kmha.verify.diagnosing.verdicts import UNJUDGED
+
+    if watch.importing:
+        advice = "Put what runs for long below `if __name__ == '__main__':`."
+        sure = f"{watch.call} took longer than {limit + IMPORTING:g} seconds."
+    else:
+        advice = "If it is only slow, give it more time, with --time-limit SECONDS."
+        sure = f"the call {watch.call!r} took longer than {limit:g} seconds. {max(watch.done - 1, 0)} calls ran before."
+    return report.without_results(_short(name), UNJUDGED, sure, [advice])
+
+
+def _crashed(name: str, watch: Watch, ran: CallResult) -> dict[str, Any]:
+    from kmha.verify.diagnosing import report
+    from kmha.verify.diagnosing.verdicts import RAISES
+
+    error = ran.error or {}
+    says = f"{error['kind']}: {error['says']}" if error.get("kind") else str(error.get("says"))
+    where = f" in the call {watch.call!r}" if watch.call else ""
+    return report.without_results(_short(name), RAISES, f"{says}{where}.", [])
+
+
+def _short(name: str) -> str:
+    return name.partition(":")[2]
