@@ -11,9 +11,15 @@ import importlib.metadata
 from collections.abc import Iterable
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest import torch_language
+from kmha.verify.bank.zoo.manifest import torch_language, torch_series, torch_speech, torch_transformers, torch_vision
 
-ENTRIES: tuple[Entry, ...] = (*torch_language.ENTRIES,)
+ENTRIES: tuple[Entry, ...] = (
+    *torch_transformers.ENTRIES,
+    *torch_language.ENTRIES,
+    *torch_speech.ENTRIES,
+    *torch_vision.ENTRIES,
+    *torch_series.ENTRIES,
+)
 
 PACKAGES: tuple[str, ...] = tuple(dict.fromkeys(entry.package for entry in ENTRIES))
 

@@ -1,0 +1,52 @@
+"""Ways to make what a user would diagnose from a class of a package.
+
+torch is imported only when something is made.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+WIDTH, HEADS, SIZE, INNER = 12, 3, 4, 20  # features, heads, features of each head, features of the feed-forward network
+VOCABULARY, LENGTH = 17, 64  # tokens, maximum number of positions
+
+
+def with_arguments(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
+    """Return a function that calls a class with these arguments."""
+    return lambda found: found(*arguments, **more)
+
+
+def with_config(where: str, *arguments: Any, **settings: Any) -> Callable[[Any], Any]:
+    """Return a function that calls a class with a configuration object, then with further arguments.
+
+    Args:
+        where: Class of the configuration, as MODULE:NAME.
+        *arguments: Arguments after the configuration.
+        **settings: Arguments of the configuration.
+    """
+    return lambda found: found(config(where, **settings), *arguments)
+
+
+def config(where: str, **settings: Any) -> Any:
+    """Make a configuration object of the class at `where`, given as MODULE:NAME."""
+    module, _, name = where.partition(":")
+    return getattr(importlib.import_module(module), name)(**settings)
+
+
+def called(layer: Any, call: Callable[..., Any]) -> Any:
+    """Return a module that contains `layer`, and whose `forward(x, mask=None)` returns `call(layer, x, mask)`.
+
+    Some layers need more than an input and a mask, such as rotary angles for each position or a mask object of their
+    package. What a model computes and hands to them, `call` computes here.
+    """
+    import torch
+
+    class Called(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Any, mask: Any = None) -> Any:
+            return call(self.layer, x, mask)
+
+    return Called()
