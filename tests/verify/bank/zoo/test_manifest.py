@@ -1,34 +1,160 @@
 import collections
 import inspect
 
-import numpy as np
 import pytest
 
 from kmha.verify.bank.zoo.entry import HELD_OUT, KINDS, TUNED
 from kmha.verify.bank.zoo.manifest import ENTRIES, PACKAGES, how_to_install, missing
 
-# Arguments of constructors and calls of torch modules, by name. An argument with a default is left out.
-SIZES = dict.fromkeys("dim d_model embed_dim embedding_dim hidden_size query_dim n_feat size d_embedding".split(), 12)
-SIZES |= dict.fromkeys("embed_dim embedding_size embedding_dim".split(), 12)
-SIZES |= dict.fromkeys("num_heads n_heads heads nhead n_head h".split(), 3)
-SIZES |= dict.fromkeys("d_k d_v head_dim".split(), 4)
-SIZES |= dict.fromkeys("mlp_dim intermediate_size".split(), 20) | {"n_vocab": 17, "max_seq_len": 64}
-SIZES |= dict.fromkeys("dropout dropout_rate dropout_prob hidden_dropout_prob attn_dropout_prob".split(), 0.0)
-SIZES |= {"hidden_act": "relu", "layer_norm_eps": 1e-5, "depth_att": 12, "depth_out": 12, "depth_key_value": 12}
+WIDTH, HEADS, SIZE, INNER, VOCABULARY, BATCH, TIME = 12, 3, 4, 20, 17, 2, 5
+
+# Values of the constructors' arguments, by name.
+WIDTHS = "dim d_model embed_dim embedding_dim embedding_size hidden_size query_dim n_feat size d_embedding depth_att"
+SIZES = {
+    **dict.fromkeys(f"{WIDTHS} depth_out depth_key_value".split(), WIDTH),
+    **dict.fromkeys(["num_heads", "n_heads", "heads", "nhead", "n_head", "h"], HEADS),
+    **dict.fromkeys(["d_k", "d_v", "head_dim", "dim_head"], SIZE),
+    **dict.fromkeys(["mlp_dim", "intermediate_size", "dim_feedforward"], INNER),
+    **dict.fromkeys(["dropout", "dropout_rate", "dropout_prob", "hidden_dropout_prob", "attn_dropout_prob"], 0.0),
+    **{"n_vocab": VOCABULARY, "max_seq_len": 64, "max_len": 64, "hidden_act": "relu", "layer_norm_eps": 1e-5},
+}
+# Constructors' arguments whose defaults do not go together with a width of 12.
+ALWAYS = ("depth_att", "depth_out", "depth_key_value", "heads", "num_heads", "size", "hidden_states", "input_ids")
+IDS = ("input_ids", "piece_ids")
+IDS_AS_X = (
+    "EmbeddingsWithPositionalEncoding",
+    "EmbeddingsWithLearnedPositionalEncoding",
+    "AbsolutePositionalEmbedding",
+)
+SHAPES = {  # of inputs that are not (B, T, I)
+    "layers:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
+    "palm_rlhf_pytorch": {"q": (BATCH, HEADS, TIME, SIZE)},
+}
+SHAPES["palm_rlhf_pytorch"] |= dict.fromkeys("kv", (BATCH, TIME, SIZE))
+# Arguments that have a default, and are needed.
+NEEDED = {
+    "BertCrossAttention": ["encoder_hidden_states"],
+    "x_transformers:Decoder": ["context"],
+    "torchtune.modules:MultiHeadAttention": ["y"],
+    "TransformerCrossAttentionLayer": ["encoder_input"],
+}
 
 
-def required(function):
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    found = inspect.signature(function).parameters.values()
-    return [each.name for each in found if each.default is each.empty and each.kind not in kinds]
+def parameters(function):
+    try:
+        found = inspect.signature(function).parameters.values()
+    except ValueError:  # a function in C
+        return ["query", "key", "value"]
+    some = [each for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    return [each.name for each in some if each.default is each.empty or each.name in ALWAYS]
 
 
-def torch_call(entry, made):
-    """Call a torch module or function with random inputs for its required arguments."""
+def torch_inputs(entry, function):
+    """Return random inputs for the required arguments of a torch function."""
+    import torch
+
+    given = dict(entry.options.get("arguments", {}))
+    shapes = next((shapes for where, shapes in SHAPES.items() if where in entry.where), {})
+    needed = next((names for where, names in NEEDED.items() if where in entry.where), [])
+    for name in [*parameters(function), *needed]:
+        if name in given:
+            continue
+        if name in SIZES:
+            given[name] = SIZES[name]
+        elif "mask" in name:
+            given[name] = torch.zeros(1, 1, 1, 1) if entry.mask == "adds" else None
+        elif name in IDS or (name == "x" and entry.where.endswith(IDS_AS_X)):
+            given[name] = torch.randint(VOCABULARY, (BATCH, TIME))
+        else:
+            given[name] = torch.randn(*shapes.get(name, (BATCH, TIME, WIDTH)))
+    return given
+
+
+@pytest.fixture
+def installed(request):
+    absent = missing([request.getfixturevalue("entry").package])
+    if absent:
+        pytest.skip(how_to_install(absent))
+
+
+def label(entry):
+    return f"{entry.package}-{entry.where.partition(':')[2]}-{entry.norm or entry.kind}"
+
+
+@pytest.mark.zoo
+@pytest.mark.filterwarnings("ignore")  # of the packages, about each other
+@pytest.mark.parametrize("entry", ENTRIES, ids=label)
+def test_an_entry_is_made(entry, installed):
+    made = entry.made()
+    assert callable(made)
+    assert entry.make is not None or made is entry.load()
+
+
+@pytest.mark.zoo
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.framework == "torch"], ids=label)
+def test_a_torch_entry_runs_and_mixes_positions(entry, installed):
     import torch
 
     torch.manual_seed(0)
-    if isinstance(made, type):
-        made = made(**{name: SIZES[name] for name in required(made) if name not in entry.options})
-    layer = made.eval() if isinstance(made, torch.nn.Module) else made
-    return layer
+    layer = entry.made()
+    if isinstance(layer, type):
+        layer = layer(**{name: SIZES[name] for name in parameters(layer)})
+    is_module = isinstance(layer, torch.nn.Module)
+    layer = layer.eval() if is_module else layer
+    for parameter in layer.parameters() if is_module else ():
+        torch.nn.init.normal_(parameter, std=0.5)  # some are zero at first, so that the output is, too
+    given = torch_inputs(entry, type(layer).forward if is_module else layer)
+    given.pop("self", None)
+
+    def call(given):
+        copies = {name: each.clone() if hasattr(each, "clone") else each for name, each in given.items()}
+        with torch.no_grad():
+            result = layer(**copies)
+        return result[0] if isinstance(result, tuple) else result
+
+    output = call(given)
+    assert output.isfinite().all()
+    torch.testing.assert_close(call(given), output)
+    if entry.kind == "embedding":
+        assert output.shape[-1] == WIDTH
+        return
+    floats = [name for name, each in given.items() if getattr(each, "ndim", 0) >= 3 and "mask" not in name]
+    for name in floats:
+        given[name] = given[name].clone()
+        given[name][:1, :1, ..., 0] += 1.0
+    changed = (call(given) - output).abs().flatten(2).amax(-1) > 1e-6
+    assert changed.sum() > 1
+
+
+def test_the_zoo_is_large_enough():
+    assert len(ENTRIES) >= 100
+    assert len(PACKAGES) >= 30
+
+
+def test_both_halves_are_large():
+    count = collections.Counter(entry.half for entry in ENTRIES)
+    assert min(count[TUNED], count[HELD_OUT]) >= 0.4 * len(ENTRIES)
+
+
+def test_no_entry_is_listed_twice():
+    listed = collections.Counter((entry.where, entry.norm, how_it_is_made(entry.make)) for entry in ENTRIES)
+    assert [each for each, count in listed.items() if count > 1] == []
+
+
+def how_it_is_made(make):
+    return "" if make is None else f"{make.__qualname__} {inspect.getclosurevars(make).nonlocals}"
+
+
+def test_every_entry_is_described_in_known_words():
+    for entry in ENTRIES:
+        assert entry.kind in KINDS
+        assert entry.framework in ("torch", "keras", "tensorflow", "jax", "numpy")
+        assert entry.norm in ("", "pre", "post")
+        assert entry.mask in ("", "attends", "hides", "adds")
+        assert entry.norm or entry.kind in ("attention", "embedding")
+
+
+def test_what_is_missing_is_named_with_the_command_that_installs_it():
+    assert missing(["numpy", "no-such-package"]) == ("no-such-package",)
+    assert how_to_install(["no-such-package"]).endswith("pip install no-such-package")

@@ -38,15 +38,6 @@ def _forecasting(found: Any) -> Any:
     return found(FullAttention(mask_flag=False, attention_dropout=0.0), WIDTH, HEADS)
 
 
-def _tabpfn_block(found: Any) -> Any:
-    import torch
-
-    block = found(emsize=WIDTH, nhead=HEADS, dim_feedforward=INNER, norm_factory=torch.nn.LayerNorm)
-    for parameter in block.parameters():  # some are zero at first, so that the block returns its input
-        torch.nn.init.normal_(parameter, std=0.3)
-    return block
-
-
 ENTRIES = (
     Entry(
         "neuralforecast",
@@ -164,14 +155,6 @@ ENTRIES = (
     Entry("rtdl-revisiting-models", "rtdl_revisiting_models:MultiheadAttention", "attention", "torch"),
     Entry("tabpfn", "tabpfn.architectures.tabpfn_v2:AlongRowAttention", "attention", "torch"),
     Entry("tabpfn", "tabpfn.architectures.tabpfn_v3:CrossAttention", "attention", "torch"),
-    Entry(
-        "tabpfn",
-        "tabpfn.architectures.tabpfn_v3:TransformerBlock",
-        "encoder",
-        "torch",
-        _tabpfn_block,
-        norm="pre",
-    ),
     Entry("recbole", "recbole.model.layers:MultiHeadAttention", "attention", "torch", norm="post", mask="adds"),
     Entry("recbole", "recbole.model.layers:TransformerLayer", "encoder", "torch", norm="post", mask="adds"),
 )
