@@ -19,6 +19,7 @@ def run(
     name: str,
     *,
     settings: tuple[str, ...],
+    roles: tuple[str, ...],
     backend: str,
     json_file: Path | None,
     details: bool,
@@ -26,7 +27,7 @@ def run(
     **options: Any,
 ) -> int:
     """Diagnose the layer or function that `name` refers to, with options of `diagnose`. Return the exit status."""
-    given = {"name": name, "options": {**options, "arguments": parsed(settings)}}
+    given = {"name": name, "options": {**options, "arguments": parsed(settings), "roles": parsed_roles(roles)}}
     common.split_name(name)
     common.check_backend(backend)
     try:
@@ -53,12 +54,23 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
     found = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        if not (name.isidentifier() and equals):
+        if not (name.replace(".", "_").isidentifier() and equals):
             raise click.BadParameter(f"expected NAME=VALUE, such as num_heads=4. Received: {setting!r}.")
         try:
             found[name] = json.loads(text)
         except ValueError:
             found[name] = {"True": True, "False": False, "None": None}.get(text, text)
+    return found
+
+
+def parsed_roles(settings: tuple[str, ...]) -> dict[str, str]:
+    """Parse ROLE=NAME settings. For a mask, the meaning of True may come before the name: mask=hides:masque."""
+    found = {}
+    for setting in settings:
+        role, equals, name = setting.partition("=")
+        if not (role.isidentifier() and equals and name.rpartition(":")[2].isidentifier()):
+            raise click.BadParameter(f"expected ROLE=NAME, such as query=entree. Received: {setting!r}.")
+        found[role] = name
     return found
 
 

@@ -59,9 +59,14 @@ def compare(**options: Any) -> None:
 @click.option(
     "--mask",
     type=click.Choice(("attends", "hides", "adds")),
-    default="attends",
-    show_default=True,
-    help="What True (or 1) means in the mask; adds: the mask is added to the logits.",
+    help="What True (or 1) means in the mask; adds: the mask is added to the logits. [default: what makes it right]",
+)
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="What an argument is, such as query=entree or mask=hides:masque. Can be repeated.",
 )
 @click.option(
     "--float16", is_flag=True, help="Require float16 to be right too. [default: only report what is wrong there]"

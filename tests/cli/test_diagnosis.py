@@ -248,6 +248,12 @@ def test_an_unknown_mistake():
     assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
 
 
+def test_the_value_of_an_unknown_argument_is_stated():
+    result = _run("pupil:scaled_by")
+    assert result.exit_code == 0
+    assert "kmha does not know the argument `factor`, and passed 1." in _words(result)
+
+
 def test_without_a_smallest_case_there_is_no_code():
     result = _run("pupil:in_training")
     assert result.exit_code == 1
@@ -300,7 +306,8 @@ def test_function_inside_a_class():
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["pupil:scaled_by"], 3, "kmha does not know the argument `factor`, and it has no default."),
+        (["pupil:right", "--role", "colour=q"], 3, "expected a role such as query, key, value, mask or heads."),
+        (["pupil:right", "--role", "query"], 2, "expected ROLE=NAME, such as query=entree. Received: 'query'."),
         (["pupil:right", "--set", "colour=1"], 3, "right() has no argument `colour`. It has: q, k, v, mask."),
         (["pupil:right", "--set", "colour"], 2, "expected NAME=VALUE, such as num_heads=4. Received: 'colour'."),
         (["pupil:right", "--set", "=1"], 2, "expected NAME=VALUE"),

@@ -8,13 +8,14 @@ other variables belong to attention. The second attention attends to the encoder
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import block_trials, frameworks
+from kmha.verify.diagnosing import block_trials, config_objects, frameworks
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.calling import to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
@@ -29,8 +30,15 @@ PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding m
 class BlockCandidate(LayerCandidate):
     """An encoder layer, decoder layer or embedding as a candidate."""
 
-    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
-        super().__init__(thing, name, given, meaning)
+    def __init__(
+        self,
+        thing: Any,
+        name: str,
+        given: Mapping[str, Any],
+        meaning: str | None = None,
+        said: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(thing, name, given, meaning, said)
         self.chain = chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
             self.roles = roles_of(self.call_parameters)
@@ -97,7 +105,7 @@ class BlockCandidate(LayerCandidate):
         arguments = {
             self.constructor_roles[role]: value for role, value in values.items() if role in self.constructor_roles
         }
-        return {**arguments, **self.given}
+        return config_objects.folded({**arguments, **self.given}, self.written_parameters)
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":

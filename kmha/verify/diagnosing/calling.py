@@ -1,13 +1,16 @@
 """Read a candidate's signature, and build the arguments of its call."""
 
+import ast
 import inspect
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Container, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.chains.attention import ROLES, Trial
+from kmha.verify.diagnosing import frameworks, guessing, naming
 from kmha.verify.diagnosing.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, MIDDLE, PADDING_SHAPES, SINGLE, TIME
 
 Parameters = dict[str, inspect.Parameter]
@@ -48,7 +51,36 @@ def constructor(layer_class: type) -> Parameters:
         kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
         if inspect.Parameter.VAR_KEYWORD not in kinds:
             break
+        found = {**_passed_on(function), **found}
     return found
+
+
+def _passed_on(function: Any) -> Parameters:
+    """Return the parameters of the layers that a constructor makes with all of its `**kwargs`."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    names = {each.args.kwarg.arg for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.args.kwarg}
+    found: Parameters = {}
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        passes = any(
+            not each.arg and isinstance(each.value, ast.Name) and each.value.id in names for each in call.keywords
+        )
+        made = _named(call.func, getattr(function, "__globals__", {})) if passes else None
+        if isinstance(made, type):
+            given = {each.arg for each in call.keywords}
+            found |= {name: each for name, each in constructor(made).items() if name not in given}
+    return found
+
+
+def _named(node: ast.expr, scope: Mapping[str, Any]) -> Any:
+    """Return what a dotted name in source code refers to, or `None`."""
+    if isinstance(node, ast.Name):
+        return scope.get(node.id)
+    return getattr(_named(node.value, scope), node.attr, None) if isinstance(node, ast.Attribute) else None
 
 
 def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, Any]) -> None:
@@ -62,7 +94,8 @@ def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, A
             continue
         raise CandidateError(
             f"{where}: kmha does not know the argument `{name}`, and it has no default. "
-            f"Give it a value: arguments={{{name!r}: …}}, or --set {name}=VALUE."
+            f"Give it a value: arguments={{{name!r}: …}}, or --set {name}=VALUE. Or say what it is, "
+            f"such as roles={{'mask': {name!r}}}, or --role mask={name}."
         )
 
 
@@ -78,9 +111,26 @@ def check_given(where: str, given: Mapping[str, Any], *found: Parameters) -> Non
             raise CandidateError(f"{where} has no argument `{name}`. It has: {', '.join(names) or 'none'}.")
 
 
-def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return the roles of the call's arguments. A look-ahead mask has the role "mask" if there is no other mask."""
-    roles = naming.roles_of(found)
+def check_roles(where: str, said: Mapping[str, str], *found: Parameters) -> None:
+    """Check that each role that the user gave exists, and that its argument exists.
+
+    Raises:
+        CandidateError: A role or an argument does not exist.
+    """
+    for role in said:
+        if role not in naming.ARGUMENTS:
+            raise CandidateError(f"expected a role such as query, key, value, mask or heads. Received: {role!r}.")
+    check_given(where, dict.fromkeys(said.values()), *found)
+
+
+def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the roles of the call's arguments. A look-ahead mask has the role "mask" if there is no other mask.
+
+    Args:
+        found: Parameters of the call.
+        said: Names that the user gave for roles.
+    """
+    roles = naming.roles_of(found, said)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
     if roles.get("causal") == "is_causal" and "mask" in roles:
@@ -88,6 +138,25 @@ def call_roles(found: Mapping[str, Any]) -> dict[str, str]:
     if {"query", "key", "value"} <= roles.keys():
         roles.pop("memory", None)  # another way to give key and value
     return roles
+
+
+def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Container[str]) -> dict[str, str]:
+    """Return roles for unknown inputs without defaults, by their places: the only one is the input, three are q, k, v.
+
+    Args:
+        found: Parameters of the call.
+        roles: Roles that names tell. If one of them is an input, no role is guessed.
+        known: Names of further arguments that are not inputs.
+
+    >>> roles_by_place(parameters(lambda eins, zwei, drei: 0), {}, ())
+    {'query': 'eins', 'key': 'zwei', 'value': 'drei'}
+    """
+    if {"query", "self", "ids"} & roles.keys():
+        return {}
+    taken = {*roles.values()}
+    unknown = [name for name, each in found.items() if each.default is EMPTY and not (name in taken or name in known)]
+    places = {1: ("self",), 2: ("self", "memory"), 3: ROLES, 4: (*ROLES, "mask")}.get(len(unknown), ())
+    return {role: name for role, name in zip(places, unknown, strict=False) if role not in roles}
 
 
 def values_by_role(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,15 +214,27 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
     for role, array in arrays.items():
         if array is not None and role in roles:
             found[roles[role]] = candidate.tensor(array, trial)
+    if "lengths" in roles and trial.key_mask is not None:
+        found[roles["lengths"]] = candidate.tensor(np.asarray(trial.key_mask).sum(-1), trial)
     flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training}
     flags["scores"] = bool(trial.more.get("scores", True))
     for role, flag in flags.items():
         if role in roles and (role != "causal" or flag or _default(parameters_found, roles[role]) is not False):
             found[roles[role]] = flag
-    for role in ("mask", "look_ahead", "padding", "query_padding"):
+    for role in ("mask", "look_ahead", "padding", "query_padding", "lengths"):
         if role in roles and roles[role] not in found and _default(parameters_found, roles[role]) is EMPTY:
             found[roles[role]] = None
     return found
+
+
+def guessed_arguments(candidate: Any, trial: Trial) -> dict[str, Any]:
+    """Return the values of required arguments that no role explains, keyed by name."""
+    size = trial.query.shape[-1] if trial.core else trial.weights["query/kernel"].shape[-1]
+    sizes = {"T": trial.query.shape[-2], "O": size, "I": trial.query.shape[-1]}
+    return {
+        name: guessing.value_of(text, candidate.framework, sizes, candidate.dtype_of(trial))
+        for name, text in candidate.convention.guessed
+    }
 
 
 def _default(found: Parameters, name: str) -> Any:
@@ -177,14 +258,17 @@ def padding_of(candidate: Any, mask: np.ndarray | None, trial: Trial) -> np.ndar
     """Return a padding mask (B, S) in the form that the candidate takes."""
     if mask is None:
         return None
-    return to_candidate_mask(candidate, PADDING_SHAPES[candidate.convention.padding_shape](np.asarray(mask)), trial)
+    convention = candidate.convention
+    shaped = PADDING_SHAPES[convention.padding_shape](np.asarray(mask))
+    return to_candidate_mask(candidate, shaped, trial, convention.padding_meaning)
 
 
-def to_candidate_mask(candidate: Any, mask: np.ndarray, trial: Trial) -> np.ndarray:
-    """Convert a mask in which True means *attend* to the meaning and dtype that the candidate takes."""
-    if candidate.meaning == "adds":
+def to_candidate_mask(candidate: Any, mask: np.ndarray, trial: Trial, meaning: str = "") -> np.ndarray:
+    """Convert a mask in which True means *attend* to the dtype that the candidate takes, and to its meaning."""
+    meaning = meaning or candidate.convention.mask_meaning
+    if meaning == "adds":
         least = -3e4 if trial.dtype == "float16" else HIDDEN
         return np.where(mask, 0.0, least)
-    mask = mask ^ (candidate.meaning == "hides")
+    mask = mask ^ (meaning == "hides")
     dtype = candidate.convention.mask_dtype
     return mask.astype(trial.dtype if dtype == "float" else dtype)

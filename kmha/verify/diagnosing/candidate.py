@@ -17,9 +17,19 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import CandidateError
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MIDDLE, SINGLE, TIME, Convention, adapt
+from kmha.verify.diagnosing.conventions import (
+    BATCH,
+    HEADS,
+    LISTS,
+    MASK_MEANINGS,
+    MIDDLE,
+    SINGLE,
+    TIME,
+    Convention,
+    adapt,
+)
 from kmha.verify.diagnosing.matching import Answer, TrialResult
 from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 from kmha.verify.wording import error_lines
@@ -41,7 +51,7 @@ class Candidate:
         accepts: Arguments that the candidate takes.
         framework: Framework of the arrays that the candidate takes.
         weights: Canonical weights that the candidate has and keeps, or `None` if weights are set for each trial.
-        meaning: Meaning of True (or 1) in a mask, one of `conventions.MASK_MEANINGS`.
+        said_meaning: Meaning of True (or 1) in masks, if the user said it, one of `conventions.MASK_MEANINGS`.
         call_parameters: Parameters of the call, keyed by name.
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
@@ -56,7 +66,7 @@ class Candidate:
     accepts = Accepts()
     framework = "numpy"
     weights: Mapping[str, np.ndarray] | None = None
-    meaning = "attends"
+    said_meaning: str | None = None
     call_parameters: Mapping[str, inspect.Parameter] = MappingProxyType({})
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
@@ -88,7 +98,8 @@ class Candidate:
 
     def use_layout(self, **changes: Any) -> None:
         """Set an input layout, given as changes of the convention."""
-        self.convention = dataclasses.replace(self.convention, **changes)
+        first = {f"{role}_meaning": self.meanings(role)[0] for role in ("mask", "padding")}
+        self.convention = dataclasses.replace(self.convention, **{**first, **changes})
         entry = self.convention.entry
         self.framework = self.convention.framework or self.framework
         if self.core:
@@ -99,6 +110,16 @@ class Candidate:
     def use_convention(self, convention: Convention) -> None:
         """Set the convention for all further calls."""
         self.convention = convention
+
+    def meanings(self, role: str) -> tuple[str, ...]:
+        """Return the meanings of True to try in a mask (role "mask") or padding mask (role "padding").
+
+        What the user said is the only one. Otherwise, the custom of the argument's name comes first.
+        """
+        if self.said_meaning is not None:
+            return (self.said_meaning,)
+        usual = naming.mask_meaning(self.roles.get(role, ""))
+        return (usual, *(each for each in MASK_MEANINGS if each != usual))
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         """Return the names of the canonical weights that the candidate has, or `None` if it has all."""
@@ -126,8 +147,8 @@ class Candidate:
 
     @property
     def may_be_causal(self) -> bool:
-        """True for self-attention without a causal flag, which may always be causal, as in language models."""
-        return not (self.accepts.cross or self.accepts.causal) and self.chain == "attention"
+        """True for attention without a causal flag, which may always be causal, as in language models."""
+        return not self.accepts.causal and self.chain == "attention"
 
     def smaller_sizes(self, sizes: Any) -> Iterator[Any]:
         """Yield small sizes in increasing order. They match any weights that the candidate keeps."""
@@ -148,7 +169,9 @@ class Candidate:
         """Return the shapes to try for a mask, the likeliest first."""
         if self.convention.entry == SINGLE:
             return ["T,S", "B,T,S", "B,1,T,S"]
-        return ["B,T,S", "T,S"] if self.core and self.convention.entry == BATCH else ["B,1,T,S", "B,T,S", "T,S"]
+        if self.core and self.convention.entry == BATCH:
+            return ["B,T,S", "T,S", "B,S"]
+        return ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S"]
 
     def padding_shapes(self) -> list[str]:
         """Return the shapes to try for a padding mask, the likeliest first."""

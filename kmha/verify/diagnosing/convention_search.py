@@ -20,6 +20,8 @@ from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES,
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.trials import Sizes
 
+LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
+
 
 class Fit(enum.IntEnum):
     """How well a convention suits a candidate, worst first."""
@@ -56,7 +58,7 @@ def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
         if _worth_trying(entry, found):
             found.append(_try_layout(candidate, seed, entry))
     best = max(found, key=lambda one: one.fit)
-    candidate.use_layout(**{name: getattr(best.convention, name) for name in ("entry", "one_head", "framework")})
+    candidate.use_layout(**{name: getattr(best.convention, name) for name in LAYOUT})
     candidate.use_convention(best.convention)
     _choose_mask_convention(candidate, best.drawn)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]

@@ -31,7 +31,10 @@ MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "B,1,T,S": lambda mask: mask[:, None],
     "B,T,S": lambda mask: mask,
     "T,S": lambda mask: mask[0],
+    "B,S": lambda mask: mask[:, -1],
+    "B,1,1,S": lambda mask: mask[:, None, -1:],
 }
+SAME_FOR_ROWS = ("B,S", "B,1,1,S")  # shapes of a mask that is the same for all queries
 PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "B,S": lambda mask: mask,
     "B,1,1,S": lambda mask: mask[:, None, None],
@@ -59,6 +62,10 @@ class Convention:
         one_head: Whether the candidate has a single head and weights without an axis of heads.
         framework: Framework of the arrays, if several are possible.
         choices: Ids of the design choices that the candidate makes, in `kmha.verify.choices`.
+        mask_meaning: Meaning of True (or 1) in a mask, one of `MASK_MEANINGS`.
+        padding_meaning: Meaning of True (or 1) in a padding mask.
+        guessed: Required arguments that no role explains, each with its value as `guessing` names it.
+        sizes: Kind of sizes, one of `trials.SIZE_KINDS`.
     """
 
     weights: Any = None
@@ -71,6 +78,10 @@ class Convention:
     one_head: bool = False
     framework: str = ""
     choices: tuple[str, ...] = ()
+    mask_meaning: str = "attends"
+    padding_meaning: str = "attends"
+    guessed: tuple[tuple[str, str], ...] = ()
+    sizes: str = "different"
 
 
 def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) -> Trial:
@@ -79,7 +90,7 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
     Args:
         trial: Trial as drawn, before any change.
         convention: Calling convention. If inputs have no batch axis, only the last item is kept. A mask (T, S) is the
-            same for all items.
+            same for all items, and a mask (B, S) for all queries.
         present: Names of the canonical weights that the candidate has, or `None` if unknown. A missing bias is no
             mistake, and a projection without a kernel is the identity.
     """
@@ -95,6 +106,8 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
         return _last_item(trial)
     if trial.mask is not None and convention.mask_shape == "T,S":
         trial = dataclasses.replace(trial, mask=np.broadcast_to(trial.mask[-1:], trial.mask.shape))
+    if trial.mask is not None and convention.mask_shape in SAME_FOR_ROWS:
+        trial = dataclasses.replace(trial, mask=np.broadcast_to(trial.mask[:, -1:], trial.mask.shape))
     return trial
 
 

@@ -14,6 +14,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,8 @@ def diagnose(
     candidate: Any,
     *,
     arguments: Mapping[str, Any] | None = None,
-    mask: str = "attends",
+    mask: str | None = None,
+    roles: Mapping[str, str] | None = None,
     float16: bool = False,
     seed: int = 0,
     source: str = "",
@@ -139,7 +141,10 @@ def diagnose(
             function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments.
         arguments: Arguments of the constructor or the function whose meaning does not follow from their names.
         mask: "attends" if True (or 1) in the candidate's mask means *attend*, "hides" if True means *hide*, "adds" if
-            the mask is added to the logits, with 0 where attending is allowed.
+            the mask is added to the logits, with 0 where attending is allowed. By default, the meaning with which the
+            candidate is right, or else the custom of the mask's name.
+        roles: Names of arguments that kmha does not know, keyed by role, such as {"query": "entree"}. For a mask, the
+            meaning of True may come first: {"mask": "hides:masque"}.
         float16: Whether the candidate must be right in float16 too. If not, mistakes in float16 are reported
             separately, as `in_float16`, because code that is right in other dtypes easily overflows in float16.
         seed: Seed of the sizes, weights and inputs.
@@ -152,7 +157,7 @@ def diagnose(
         ValueError: The candidate cannot be called, because kmha does not understand an argument or a weight.
     """
     tell = progress or (lambda _: None)
-    candidate = candidate_of(candidate, arguments or {}, mask)
+    candidate = candidate_of(candidate, arguments or {}, mask, roles or {})
     candidate.source, candidate.on_call = source, on_call
     tell("trying calling conventions")
     chosen = find_convention(candidate, seed)
@@ -171,9 +176,18 @@ def diagnose(
     return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
 
 
-def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends") -> Candidate:
-    """Wrap a layer or a function as a candidate."""
-    if mask not in MASK_MEANINGS:
+def candidate_of(
+    thing: Any, arguments: Mapping[str, Any], mask: str | None = None, roles: Mapping[str, str] = MappingProxyType({})
+) -> Candidate:
+    """Wrap a layer or a function as a candidate.
+
+    Raises:
+        ValueError: A meaning of a mask, a role or an argument does not exist, or is missing.
+    """
+    meanings = [name.partition(":")[0] for name in roles.values() if ":" in name]
+    mask = meanings[0] if meanings else mask
+    roles = {role: name.rpartition(":")[2] for role, name in roles.items()}
+    if mask is not None and mask not in MASK_MEANINGS:
         raise ValueError(
             "expected mask='attends' or mask='hides', for what True (or 1) in a mask means, or mask='adds' for a mask "
             f"that is added to the logits. Received: mask={mask!r}."
@@ -185,12 +199,12 @@ def candidate_of(thing: Any, arguments: Mapping[str, Any], mask: str = "attends"
     name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
-        layer = LayerCandidate(thing, name, arguments, mask)
+        layer = LayerCandidate(thing, name, arguments, mask, roles)
         if chain_of(layer.constructor_roles, layer.roles) == "attention":
             return layer
-        return BlockCandidate(thing, name, arguments, mask)
+        return BlockCandidate(thing, name, arguments, mask, roles)
     if callable(thing):
-        return FunctionCandidate(thing, name, arguments, mask)
+        return FunctionCandidate(thing, name, arguments, mask, roles)
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
 
 

@@ -7,21 +7,25 @@ dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canon
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial
-from kmha.verify.diagnosing import frameworks, naming, reproduction, trials
+from kmha.verify.diagnosing import frameworks, guessing, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
+    EMPTY,
     CandidateError,
     call_roles,
     check_given,
-    check_known,
+    check_roles,
     given_sizes,
+    guessed_arguments,
     input_arguments,
     mask_arguments,
     parameters,
+    roles_by_place,
     with_copies,
 )
 from kmha.verify.diagnosing.candidate import Candidate
@@ -33,22 +37,46 @@ from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNE
 class FunctionCandidate(Candidate):
     """A function of arrays as a candidate."""
 
-    def __init__(self, function: Callable[..., Any], name: str, given: Mapping[str, Any], meaning: str = "attends"):
-        self.function, self.name, self.given, self.meaning = function, name, dict(given), meaning
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        given: Mapping[str, Any],
+        meaning: str | None = None,
+        said: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.function, self.name, self.given, self.said_meaning = function, name, dict(given), meaning
+        self.said = dict(said)
         self.frameworks = frameworks.likely_frameworks(function)
         self.framework = self.frameworks[0]
         self.call_parameters = parameters(function)
         check_given(f"{name}()", given, self.call_parameters)
-        self.roles = {role: name for role, name in call_roles(self.call_parameters).items() if name not in given}
+        check_roles(f"{name}()", said, self.call_parameters)
+        self.roles = {role: name for role, name in call_roles(self.call_parameters, said).items() if name not in given}
+        weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
+        self.by_place = roles_by_place(self.call_parameters, self.roles, {*given, *weights})
+        self.roles |= self.by_place
+        if "training" not in self.roles and self._dropout_is_optional():
+            del self.roles["dropout"]
         # `k` is the key, or a weight if another argument is the key. So inputs are recognised before weights.
         rest = [name for name in self.call_parameters if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
-        check_known(f"{name}()", self.call_parameters, {*self.roles.values(), *self.weight_names}, given)
         self.fixed = given_sizes(f"{name}()", given)
         self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
         self.accepts = self._accepts()
         self._check_inputs()
-        self.convention = Convention(weights=self.weight_conventions()[0])
+        meanings = {"mask_meaning": self.meanings("mask")[0], "padding_meaning": self.meanings("padding")[0]}
+        self.convention = dataclasses.replace(Convention(weights=self.weight_conventions()[0]), **meanings)
+
+    def _dropout_is_optional(self) -> bool:
+        """Return whether the call has dropout that can be left out. It may be a rate, a layer or a function."""
+        return "dropout" in self.roles and self.call_parameters[self.roles["dropout"]].default is not EMPTY
+
+    def _call_guesses(self) -> list[tuple[tuple[str, str], ...]]:
+        """Return the combinations of values to try for required arguments that no role explains."""
+        known = {*self.roles.values(), *self.weight_names, *self.given}
+        unknown = {n: each for n, each in self.call_parameters.items() if each.default is EMPTY and n not in known}
+        return [tuple(each.items()) for each in guessing.combinations(unknown)]
 
     def _accepts(self) -> Accepts:
         roles = self.roles
@@ -58,7 +86,7 @@ class FunctionCandidate(Candidate):
             value="value" in roles,
             mask="mask" in roles,
             causal="causal" in roles,
-            padding="padding" in roles,
+            padding="padding" in roles or "lengths" in roles,
             query_padding="query_padding" in roles,
             training="training" in roles and "dropout" in roles,
             wide=not (self.core or self.weight_names or "weights" in roles),
@@ -69,6 +97,7 @@ class FunctionCandidate(Candidate):
             raise CandidateError(
                 f"{self.name}() has no argument for its input. Expected names such as `query, key, value` or `x`. "
                 f"Received: {', '.join(self.call_parameters) or 'no arguments'}."
+                + naming.role_hint("query", self.call_parameters)
             )
         known = {role for role, _ in self.weight_names.values()}
         if known and not (known >= set(ROLES) or "packed" in known):
@@ -84,14 +113,17 @@ class FunctionCandidate(Candidate):
         else:
             heads = [False] if "heads" in self.roles or not self.weight_names else [False, True]
             found = [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]
-        return [{**one, "framework": name} for name in self.frameworks for one in found]
+        guessed = self._call_guesses()
+        return [
+            {**one, "framework": name, "guessed": each} for name in self.frameworks for one in found for each in guessed
+        ]
 
     def use_layout(self, **changes: Any) -> None:
         super().use_layout(**changes)
         self.convention = dataclasses.replace(self.convention, weights=self.weight_conventions()[0])
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
-        sizes = trials.draw_sizes(rng, self.accepts, use_bias=self._biased())
+        sizes = trials.draw_sizes(rng, self.accepts, self._biased(), self.convention.sizes)
         heads = 1 if self.convention.one_head else self.fixed.get("heads", sizes.heads)
         changes: dict[str, Any] = {"heads": heads}
         if self.accepts.wide:
@@ -130,7 +162,8 @@ class FunctionCandidate(Candidate):
 
     def arguments(self, trial: Trial) -> dict[str, Any]:
         """Return all arguments of the call, keyed by name."""
-        found = {**self.given, **input_arguments(self, self.roles, trial), **mask_arguments(self, self.roles, trial)}
+        found = {**guessed_arguments(self, trial), **self.given, **input_arguments(self, self.roles, trial)}
+        found |= mask_arguments(self, self.roles, trial)
         found |= {self.roles[role]: size for role, size in self._numbers(trial).items() if role in self.roles}
         if "weights" in self.roles and not self.core:
             tensors = {name: self.tensor(array, trial) for name, array in trial.weights.items()}
@@ -147,6 +180,7 @@ class FunctionCandidate(Candidate):
         else:
             heads, _, size = trial.weights["query/kernel"].shape
             width = trial.weights["attention_output/kernel"].shape[2]
+        found |= {"kv_heads": int(heads), "temperature": float(size) ** 0.5}
         return {**found, "heads": int(heads), "size": int(size), "value_size": int(size), "width": int(width)}
 
     def _weight(self, role: str, is_bias: bool, trial: Trial) -> np.ndarray:

@@ -6,23 +6,28 @@ a layer that is already built are read and kept.
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import reproduction, trials
+from kmha.verify.diagnosing import config_objects, guessing, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
+    EMPTY,
     CandidateError,
     Parameters,
     call_roles,
     check_given,
     check_known,
+    check_roles,
     constructor,
     given_sizes,
+    guessed_arguments,
     input_arguments,
     mask_arguments,
     parameters,
+    roles_by_place,
     with_copies,
 )
 from kmha.verify.diagnosing.candidate import Candidate, quietly
@@ -47,32 +52,46 @@ LENGTH = 64  # a number of positions that no trial exceeds
 class LayerCandidate(Candidate):
     """A layer or module as a candidate."""
 
-    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], meaning: str = "attends") -> None:
+    def __init__(
+        self,
+        thing: Any,
+        name: str,
+        given: Mapping[str, Any],
+        meaning: str | None = None,
+        said: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         is_class = isinstance(thing, type)
         self.layer_class = thing if is_class else type(thing)
         self.adapter = adapter_of(self.layer_class)
         self.thing = thing if is_class else self.adapter.working_copy(thing)
-        self.name, self.given, self.meaning = name, dict(given), meaning
+        self.name, self.given, self.said_meaning, self.said = name, dict(given), meaning, dict(said)
         self.framework = self.adapter.framework()
         self.call_parameters = self._open(parameters(getattr(self.layer_class, self.adapter.method), skip=1))
-        self.constructor_parameters = self._open(constructor(self.layer_class))
+        self.written_parameters = self._open(constructor(self.layer_class))
+        self.made_guesses: dict[str, str] = {}
+        self.constructor_parameters = self._constructor_parameters() if is_class else self.written_parameters
+        self.given = {self._full_name(n): value for n, value in self.given.items()}
         self.call_given = {
-            n: value for n, value in given.items() if n in self.call_parameters and n not in self.constructor_parameters
+            n: v for n, v in self.given.items() if n in self.call_parameters and n not in self.constructor_parameters
         }
-        self.roles = {role: n for role, n in call_roles(self.call_parameters).items() if n not in self.call_given}
+        self.roles = {role: n for role, n in call_roles(self.call_parameters, said).items() if n not in self.call_given}
+        self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
+        self.roles |= self.by_place
         self.constructor_roles = {
-            role: n for role, n in roles_of(self.constructor_parameters).items() if n not in self.given
+            role: n for role, n in roles_of(self.constructor_parameters, said).items() if n not in self.given
         }
-        self.fixed = given_sizes(name, given)
+        self.fixed = given_sizes(name, self.given)
+        check_roles(name, said, self.constructor_parameters, self.call_parameters)
         if is_class:
-            check_given(f"{name}(…)", given, self.constructor_parameters, self.call_parameters)
-            check_known(f"{name}(…)", self.constructor_parameters, self.constructor_roles.values(), self.given)
-        check_known(f"{name}'s {self.adapter.method}()", self.call_parameters, self.roles.values(), self.call_given)
+            check_given(f"{name}(…)", self.given, self.constructor_parameters, self.call_parameters)
+            self.made_guesses = self._guess_constructor()
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
         self.count = 1  # number of possible arrangements of the weights
         self.weights_error: UnknownWeightsError | None = None
-        self.convention = Convention(weights=0)
+        self.convention = Convention(
+            0, mask_meaning=self.meanings("mask")[0], padding_meaning=self.meanings("padding")[0]
+        )
         if not is_class:
             self.weights = self._read()
 
@@ -81,6 +100,66 @@ class LayerCandidate(Candidate):
         supplied = self.adapter.supplied(found)
         return {name: parameter for name, parameter in found.items() if name not in supplied or name in self.given}
 
+    def _full_name(self, name: str) -> str:
+        """Return the name of a constructor's argument, with the configuration object that a bare field belongs to."""
+        if name in self.constructor_parameters or name in self.call_parameters:
+            return name
+        return next((full for full in self.constructor_parameters if full.partition(".")[2] == name), name)
+
+    def _constructor_parameters(self) -> dict[str, Any]:
+        """Return the constructor's parameters, with the fields that it reads from a configuration object."""
+        others = {n: each for n, each in self.written_parameters.items() if n not in self.given}
+        rest = {
+            n: each for n, each in others.items() if each.default is EMPTY and not config_objects.is_config(n, each)
+        }
+        plain = {n: config_objects.sample(n) for n in rest}
+
+        def construct(**config: Any) -> Any:
+            with quietly():
+                return self.adapter.new(self.layer_class, {**plain, **config}, "float32")
+
+        return (
+            {**self.written_parameters, **config_objects.expanded(others, construct)}
+            if others
+            else dict(self.written_parameters)
+        )
+
+    def _guess_constructor(self) -> dict[str, str]:
+        """Return values for required arguments of the constructor that no role explains, with which it can be called.
+
+        Raises:
+            CandidateError: No value that kmha tries works.
+        """
+        known = {*self.constructor_roles.values(), *self.given}
+        unknown = {
+            n: each for n, each in self.constructor_parameters.items() if each.default is EMPTY and n not in known
+        }
+        if not unknown:
+            return {}
+        sizes = {"H": 2, "O": 4, "E": 8, "I query": 8, "I key": 8, "I value": 8}
+        missing = {"width", "heads"} - {"width" if r in ("inputs", "output") else r for r in self.constructor_roles}
+        constructed: list[dict[str, str]] = []
+        for guessed in guessing.combinations(unknown, missing):
+            self.made_guesses = guessed
+            try:
+                with quietly():
+                    layer = self.adapter.new(self.layer_class, self._made_with(sizes, 0.0), "float32")
+                constructed.append(guessed)
+                arrangements(self.adapter.variables(layer), sizes)
+            except (Exception, SystemExit):  # untrusted code may raise anything
+                continue
+            return guessed
+        if constructed:
+            return constructed[0]
+        check_known(f"{self.name}(…)", self.constructor_parameters, self.constructor_roles.values(), self.given)
+        return {}
+
+    def _call_guesses(self) -> list[tuple[tuple[str, str], ...]]:
+        """Return the combinations of values to try for required arguments of the call that no role explains."""
+        known = {*self.roles.values(), *self.call_given}
+        unknown = {n: each for n, each in self.call_parameters.items() if each.default is EMPTY and n not in known}
+        return [tuple(each.items()) for each in guessing.combinations(unknown)]
+
     def _accepts(self) -> Accepts:
         roles, made = self.roles, self.constructor_roles
         is_class = isinstance(self.thing, type)
@@ -88,13 +167,14 @@ class LayerCandidate(Candidate):
             raise CandidateError(
                 f"{self.name}: its {self.adapter.method}() has no argument for the input. Expected names such as "
                 f"`query`, `value`, `key` or `x`. Received: {', '.join(self.call_parameters) or 'no arguments'}."
+                + naming.role_hint("query", self.call_parameters)
             )
         return Accepts(
             cross=("query" in roles and "key" in roles) or ("query" in roles and "value" in roles) or "memory" in roles,
             value="value" in roles and "key" in roles,
             mask="mask" in roles,
             causal="causal" in roles,
-            padding="padding" in roles,
+            padding="padding" in roles or "lengths" in roles,
             query_padding="query_padding" in roles,
             # Trials in training have one head with few features, so that the dropout mask can be found.
             training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
@@ -109,7 +189,8 @@ class LayerCandidate(Candidate):
         if not self.accepts.cross:  # a call with one argument may want a list of inputs
             found += [{"entry": entry} for entry in LISTS]
         single: list[dict[str, Any]] = [{"entry": SINGLE}]
-        return [*single, *found] if self.adapter.single else [*found, *single]
+        layouts = [*single, *found, {"entry": TIME}] if self.adapter.single else [*found, {"entry": TIME}, *single]
+        return [{**each, "guessed": guessed} for each in layouts for guessed in self._call_guesses()]
 
     def use_layout(self, **changes: Any) -> None:
         self.accepts = self._accepts()
@@ -129,7 +210,7 @@ class LayerCandidate(Candidate):
     def sizes(self, rng: np.random.Generator) -> Sizes:
         if self.weights is not None:
             return held_sizes(self.weights)
-        drawn = trials.draw_sizes(rng, self.accepts)
+        drawn = trials.draw_sizes(rng, self.accepts, kind=self.convention.sizes)
         heads = self.fixed.get("heads") or (
             drawn.heads if "heads" in self.constructor_roles else self._own_heads(drawn)
         )
@@ -211,7 +292,7 @@ class LayerCandidate(Candidate):
 
     def _oriented(self, layer: Any, trial: Trial, dtype: str) -> list[Variable]:
         variables, name = self.adapter.variables(layer), self.constructor_roles.get("inputs")
-        if self.weights is not None or name is None:
+        if self.weights is not None or name is None or "." in name:
             return variables
         return oriented(variables, self.adapter, self.layer_class, self._constructor(trial), name, dtype)
 
@@ -222,6 +303,8 @@ class LayerCandidate(Candidate):
     def _made_with(self, sizes: Mapping[str, int], rate: float) -> dict[str, Any]:
         values = {
             "heads": sizes["H"],
+            "kv_heads": sizes["H"],
+            "temperature": sizes["O"] ** 0.5,
             "size": sizes["O"],
             "value_size": sizes["O"],
             "length": LENGTH,
@@ -232,17 +315,26 @@ class LayerCandidate(Candidate):
             "batch_first": True,
             "dropout": rate if self.accepts.training else 0.0,
         }
-        arguments = {
-            self.constructor_roles[role]: value for role, value in values.items() if role in self.constructor_roles
-        }
-        return {
-            **arguments,
-            **{name: value for name, value in self.given.items() if name in self.constructor_parameters},
-        }
+        letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}
+        return self.constructor_arguments(values, letter)
+
+    def constructor_arguments(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Return all arguments of the constructor, keyed by name.
+
+        Args:
+            values: Values by role.
+            sizes: Sizes by letter, for arguments that no role explains: H, O, I and T.
+        """
+        arguments = {n: each.default for n, each in self.constructor_parameters.items() if "." in n}
+        arguments |= {n: guessing.value_of(text, self.framework, sizes) for n, text in self.made_guesses.items()}
+        arguments |= {self.constructor_roles[role]: v for role, v in values.items() if role in self.constructor_roles}
+        arguments |= {n: value for n, value in self.given.items() if n in self.constructor_parameters}
+        return config_objects.folded(arguments, self.written_parameters)
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         """Return all arguments of the call, keyed by name."""
         return {
+            **guessed_arguments(self, trial),
             **self.call_given,
             **input_arguments(self, self.roles, trial),
             **mask_arguments(self, self.roles, trial),

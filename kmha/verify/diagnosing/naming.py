@@ -4,7 +4,8 @@ Names are compared in lower case and without underscores: `num_heads`, `numHeads
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 # Names of arguments of calls and constructors, for each role.
 ARGUMENTS: dict[str, str] = {
@@ -17,20 +18,32 @@ ARGUMENTS: dict[str, str] = {
     "mask": "mask attentionmask attnmask msk m srcmask",
     "look_ahead": "lookaheadmask tgtmask targetmask",
     "causal": "causal iscausal usecausalmask autoregressive",
-    "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorymask memorykeypaddingmask",
+    "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorymask memorykeypaddingmask "
+    "srckeypaddingmask contextmask",
     "query_padding": "querymask",
-    "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead",
-    "size": "keydim keysize headsize headdim sizeperhead dk dhead dimhead qkvdim",
-    "value_size": "valuedim dv valuesize",
+    "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
+    "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
+    "attentionheads nattentionheads nattnheads attnheads encoderattentionheads numqueryheads numqheads numheadsq "
+    "headcount",
+    "kv_heads": "numkvheads nkvheads numkeyvalueheads nquerygroups numquerygroups kvheads nkvhead numkvhead "
+    "numattentiongroups nlocalheads numgroups",
+    "temperature": "temperature",
+    "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim projectiondim dkey "
+    "keysize qksize headwidth headfeatures attentionheadsize qkheaddim",
+    "value_size": "valuedim dv valuesize vosize vheaddim dvalue",
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
-    "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures",
+    "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
+    "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
+    "attentiondim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
-    "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din",
+    "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
+    "inputfeatures",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
     "hiddenff mlpdim pfdim ffsize densedim latentdim",
     "batch_first": "batchfirst",
-    "use_bias": "usebias withbias bias useattentionbias qkvbias",
-    "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout",
+    "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
+    "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
+    "residdropout residpdrop dropprob projdrop attndrop dropoutratio residualdropout attentionprobsdropoutprob",
     "training": "training train istraining",
     "deterministic": "deterministic inference",
     "scores": "returnattentionscores returnscores returnattention needweights returnweights returnattnscores "
@@ -39,7 +52,8 @@ ARGUMENTS: dict[str, str] = {
     "norm_first": "normfirst prenorm normalizefirst",
     "vocabulary": "vocabsize inputvocabsize vocabularysize targetvocabsize numembeddings",
     "length": "maximumpositionencoding maxlen maxlength maximumpositions maxpositionalencoding maxpositions "
-    "sequencelength contextlength blocksize maxseqlen",
+    "sequencelength contextlength blocksize maxseqlen maxpositionembeddings contextsize ctxlen nctx nctxlen "
+    "maxsequencelength maxseqlength contextwindow seqlen seqlength",
     "ids": "ids tokenids inputids",
     "weights": "weights params parameters",
 }
@@ -70,7 +84,28 @@ def argument(name: str) -> str | None:
     >>> argument("nHeads"), argument("enc_output"), argument("colour")
     ('heads', 'memory', None)
     """
-    return _BY_NAME.get(plain(name))
+    return _BY_NAME.get(plain(name.rpartition(".")[2]))
+
+
+def role_hint(role: str, names: Iterable[str]) -> str:
+    """Return a sentence with the option that says which argument has a role, or "" without arguments.
+
+    >>> role_hint("query", ["entree"])
+    " Say which it is: --role query=entree, or roles={'query': 'entree'}."
+    """
+    first = next(iter(names), None)
+    if first is None:
+        return ""
+    return f" Say which it is: --role {role}={first}, or roles={{{role!r}: {first!r}}}."
+
+
+def mask_meaning(name: str) -> str:
+    """Return what True means in a mask by the custom of its name: torch's `key_padding_mask` hides.
+
+    >>> mask_meaning("key_padding_mask"), mask_meaning("mask")
+    ('hides', 'attends')
+    """
+    return "hides" if re.search("keypadding|ignore|hidden|maskedpos", plain(name)) else "attends"
 
 
 def weight(path: str) -> tuple[str | None, bool]:
@@ -99,17 +134,23 @@ def without_kind(name: str) -> str:
     return re.sub(r"kernel|weights?|bias|^[wb](?=[^a-z]|$)", "", plain(name)) or plain(name)
 
 
-def roles_of(names: Iterable[str]) -> dict[str, str]:
+def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the first argument name for each role.
+
+    Args:
+        names: Names of arguments.
+        said: Names that the user gave for roles, which come before names that kmha knows.
 
     >>> roles_of(["d_model", "num_heads", "rate"])
     {'width': 'd_model', 'heads': 'num_heads'}
     """
-    found: dict[str, str] = {}
     names = list(names)
     by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
+    found = {role: name for role, name in said.items() if name in names}
     for name in names:
         role = argument(name)
-        if role is not None and not (by_input and plain(name) in ("keysize", "valuesize")):
+        if by_input and plain(name) in ("keysize", "valuesize"):
+            continue
+        if role is not None and name not in said.values():
             found.setdefault(role, name)
     return found

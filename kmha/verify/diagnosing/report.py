@@ -141,12 +141,14 @@ def what_is_wrong(found: "Diagnosis") -> list[str]:
 def remarks(found: "Diagnosis") -> list[str]:
     """Return sentences that a reader needs beside the verdict, such as what kmha took as intended."""
     lines = []
-    if any("mask-inverted" in match.ids for match in found.matches) and found.candidate.meaning == "attends":
+    if any("mask-inverted" in match.ids for match in found.matches) and found.convention.mask_meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict != RAISES:
         if found.convention.choices:
             said = " and ".join(CHOICES[id].says for id in found.convention.choices)
             lines.append(f"{said[0].upper()}{said[1:]}: taken as intended.")
+        guessed = {**getattr(found.candidate, "made_guesses", {}), **dict(found.convention.guessed)}
+        lines += [f"kmha does not know the argument `{name}`, and passed {text}." for name, text in guessed.items()]
         if found.convention.causal:
             lines.append("It is causal without being asked: taken as intended.")
         epsilon = found.results[0].trial.more.get("epsilon", EPSILON) if found.results else EPSILON
@@ -214,7 +216,7 @@ def call_text(found: "Diagnosis") -> str:
     parts = [f"inputs {entry}".replace("(P, I)", "(P, O)") if found.candidate.core else f"inputs {entry}"]
     meaning = {"attends": "True attends", "hides": "True hides", "adds": "0 attends and -1e9 hides"}
     if accepts.mask:
-        parts.append(f"a mask ({convention.mask_shape.replace(',', ', ')}) in which {meaning[found.candidate.meaning]}")
+        parts.append(f"a mask ({convention.mask_shape.replace(',', ', ')}) in which {meaning[convention.mask_meaning]}")
     if accepts.padding:
         parts.append(f"a padding mask ({convention.padding_shape.replace(',', ', ')})")
     return f"kmha called it with {', '.join(parts)}, in {convention.dtype}."

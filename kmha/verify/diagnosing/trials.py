@@ -29,6 +29,9 @@ from kmha.verify.chains.attention import ROLES, Trial, causal, run
 
 # Pairs of H and O for which 1, H, O, √O, O², H·O and O/H are all different, so that each wrong scale is different.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
+# Kinds of sizes: all different; even features, for code that splits them in halves; also T = S, a power of two.
+SIZE_KINDS = ("different", "even", "square")
+EVEN = ((2, 8), (4, 8), (2, 16))  # candidates for H and O if O must be even
 LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # candidates for B, T and S
 RATE = 0.4  # dropout rate
 DROPPED = (4, 5)  # T and S in training, which are small because all 2^S dropout masks are tried
@@ -90,20 +93,25 @@ class Sizes:
         return f"{lengths}, I={self.features}{other}, O={self.size}, E={self.width}"
 
 
-def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True) -> Sizes:
+def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True, kind: str = "different") -> Sizes:
     """Draw random sizes, pairwise different as far as `accepts` allows. Key and value have the query's features.
+
+    `kind` is one of `SIZE_KINDS`.
 
     >>> str(draw_sizes(np.random.default_rng(0), Accepts(wide=True)))
     'B=4, T=11, S=7, H=3, I=15, O=5, E=15'
     """
-    heads, size = HEADS[rng.integers(len(HEADS))]
+    options = HEADS if kind == "different" else EVEN
+    heads, size = options[rng.integers(len(options))]
     width = heads * size
     free = [number for number in LENGTHS if number not in (heads, size, width, size**2, 2 * heads)]
     batch, *rest = free
     rows, columns = rng.permutation(rest[:3])[:2].tolist()
     features = heads * (16 // heads)  # a multiple of H, because some code splits the features into heads
     features += heads * (features == width)
-    features, out = (width, width) if accepts.wide else (features, 17)
+    if kind == "square":
+        batch, rows, columns = 3, 16, 16
+    features, out = (width, width) if accepts.wide else (features, 17 if kind == "different" else 22)
     return Sizes(batch, rows, columns, heads, features, features, size, out, use_bias)
 
 

@@ -23,11 +23,10 @@ def _trial(core=False, **options):
     return Trial("t", *arrays, {} if core else {"query/kernel": np.zeros((H, I, O))}, **options)
 
 
-def _subject(call=lambda query, key, value, mask=None: 0, meaning="attends", cross=True, **convention):
+def _subject(call=lambda query, key, value, mask=None: 0, cross=True, **convention):
     return types.SimpleNamespace(
         accepts=Accepts(cross=cross),
         convention=Convention(**convention),
-        meaning=meaning,
         call_parameters=calling.parameters(call),
         tensor=lambda array, trial: array,
     )
@@ -154,12 +153,12 @@ def test_the_shape_of_a_padding_mask(shape, expected):
     ("meaning", "hidden", "allowed"), [("attends", False, True), ("hides", True, False), ("adds", -1e9, 0.0)]
 )
 def test_meaning_of_a_mask(meaning, hidden, allowed):
-    found = calling.mask_of(_subject(meaning=meaning, mask_shape="B,T,S"), _trial(mask=MASK))
+    found = calling.mask_of(_subject(mask_meaning=meaning, mask_shape="B,T,S"), _trial(mask=MASK))
     np.testing.assert_array_equal(found, np.where(MASK, allowed, hidden))
 
 
 def test_an_additive_mask_is_finite_in_float16():
-    found = calling.mask_of(_subject(meaning="adds"), _trial(mask=MASK, dtype="float16"))
+    found = calling.mask_of(_subject(mask_meaning="adds"), _trial(mask=MASK, dtype="float16"))
     assert np.isfinite(found.astype("float16")).all()
 
 

@@ -156,7 +156,7 @@ def test_iter_trials_yields_what_draw_returns():
 
 @pytest.mark.parametrize(
     ("accepts", "expected"),
-    [(Accepts(cross=False), True), (Accepts(cross=True), False), (Accepts(cross=False, causal=True), False)],
+    [(Accepts(cross=False), True), (Accepts(cross=True), True), (Accepts(cross=False, causal=True), False)],
 )
 def test_may_be_causal(accepts, expected):
     candidate = Recorded(0.0)

@@ -110,11 +110,6 @@ def test_a_position_only_argument():
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (
-            lambda q, k, v, colour: 0,
-            {},
-            r"kmha does not know the argument `colour`.*arguments=\{'colour': …\}, or --set colour=",
-        ),
         (lambda q, k, v: 0, {"colour": 1}, r"has no argument `colour`. It has: q, k, v\."),
         (lambda a=1: 0, {}, r"no argument for its input. Expected names such as `query, key, value` or `x`.*: a\."),
         (lambda: 0, {}, r"Received: no arguments\."),

@@ -160,6 +160,7 @@ def _dense():
 class _Unknown(keras.layers.Layer):
     def __init__(self, colour):
         super().__init__()
+        self.colour = colour.upper()
 
     def call(self, x):
         return x

@@ -1,0 +1,211 @@
+"""Configuration objects, as in `Attention(config)`: find the fields that a constructor reads, and fill them.
+
+A field is treated like an argument of the constructor with a dotted name, such as `config.n_head`. So the same names
+tell its meaning, and `--set config.n_head=4` sets it.
+"""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing.guessing import guesses, value_of
+
+NAMES = ("config", "cfg", "conf", "configuration", "args", "modelargs", "hparams", "hyperparams", "modelconfig", "opt")
+EMPTY = inspect.Parameter.empty
+SIZES = {"heads": 2, "kv_heads": 2, "size": 4, "value_size": 4, "length": 64, "vocabulary": 11, "inner": 12}
+FLAGS: dict[str, Any] = {"dropout": 0.0, "epsilon": 1e-5, "use_bias": True, "batch_first": True, "causal": False}
+FIELDS = 60  # maximum number of fields
+
+
+class Fields(dict):
+    """A configuration whose fields are read by attribute or by key. `missing` is the last name that it lacks.
+
+    >>> fields = Fields(n_head=2)
+    >>> fields.n_head, fields["n_head"], getattr(fields, "flash", None), fields.missing
+    (2, 2, None, 'flash')
+    """
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        object.__setattr__(self, "missing", "")
+        object.__setattr__(self, "used", [])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            object.__setattr__(self, "missing", name)
+            raise KeyError(name)
+        if name not in self.used:
+            self.used.append(name)
+        return super().__getitem__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __repr__(self) -> str:
+        return f"SimpleNamespace({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+
+class Watched:
+    """A configuration object of the candidate's own class, which records the fields that are read."""
+
+    def __init__(self, real: Any) -> None:
+        self.__dict__.update(real=real, used=[], missing="")
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and name not in self.used:
+            self.__dict__["used"].append(name)
+        return getattr(self.real, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.real, name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.real[name]
+
+
+def is_config(name: str, parameter: inspect.Parameter) -> bool:
+    """Return whether a constructor's argument is a configuration object.
+
+    >>> is_config("config", inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    True
+    """
+    return parameter.default is EMPTY and (naming.plain(name) in NAMES or _class_of(parameter) is not None)
+
+
+def _class_of(parameter: inspect.Parameter) -> type | None:
+    """Return the class that annotates the argument, if its fields have names of sizes."""
+    found = parameter.annotation
+    if not isinstance(found, type) or found is EMPTY or found.__module__ in ("builtins", "typing"):
+        return None
+    roles = naming.roles_of(field_names(found))
+    return found if "heads" in roles and {"width", "size"} & roles.keys() else None
+
+
+def field_names(config_class: type) -> list[str]:
+    """Return the names of a configuration class's fields."""
+    try:
+        names = [
+            name
+            for name, each in inspect.signature(config_class).parameters.items()
+            if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    for parent in config_class.__mro__:
+        names += [name for name in getattr(parent, "__annotations__", {}) if name not in names]
+    return [name for name in names if not name.startswith("_")]
+
+
+def sample(name: str) -> Any:
+    """Return a value for a field by its name, with sizes that fit together."""
+    role = naming.argument(name)
+    if role in ("width", "output", "inputs"):
+        return SIZES["heads"] * SIZES["size"]
+    if role in SIZES or role in FLAGS:
+        return {**SIZES, **FLAGS}[role]
+    return value_of(guesses(name)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
+
+
+def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter) -> dict[str, Any]:
+    """Return the fields that a constructor reads, with sample values, by calling it with configurations.
+
+    Args:
+        construct: Function that calls the constructor with a configuration.
+        parameter: Argument of the constructor, whose annotation may be a configuration class.
+    """
+    own = _class_of(parameter)
+    if own is not None:
+        names = field_names(own)
+        watched = Watched(
+            made(own, {name: sample(name) for name in names if naming.argument(name) in (*SIZES, "width")})
+        )
+        try:
+            construct(watched)
+        except (Exception, SystemExit):  # untrusted code may raise anything
+            return {name: sample(name) for name in names if naming.argument(name) in (*SIZES, "width")}
+        return {name: sample(name) for name in watched.used if naming.argument(name)}
+    values: dict[str, Any] = {}
+    for _ in range(FIELDS):
+        fields = Fields(values)
+        try:
+            construct(fields)
+            break
+        except (AttributeError, KeyError):
+            if not fields.missing or fields.missing in values:
+                break
+            values[fields.missing] = sample(fields.missing)
+        except (Exception, SystemExit):  # untrusted code may raise anything
+            break
+    return values
+
+
+def made(own: type | None, values: Mapping[str, Any]) -> Any:
+    """Return a configuration with these fields, of the candidate's own class if there is one."""
+    if own is None:
+        return Fields(values)
+    try:
+        return own(**values)
+    except (Exception, SystemExit):  # untrusted code may raise anything
+        pass
+    try:
+        found = own()
+    except (Exception, SystemExit):
+        return types.SimpleNamespace(**values)
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found
+
+
+def _with(construct: Callable[..., Any], name: str) -> Callable[[Any], Any]:
+    return lambda config: construct(**{name: config})
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A field of a configuration as a parameter. Its default is a sample value."""
+
+    default: Any
+    annotation: Any = EMPTY
+    kind: Any = inspect.Parameter.KEYWORD_ONLY
+
+
+def expanded(found: Mapping[str, Any], construct: Callable[..., Any]) -> dict[str, Any]:
+    """Return a constructor's parameters with each configuration object replaced by the fields that are read.
+
+    `construct` is called with a keyword argument: the configuration.
+    """
+    parameters: dict[str, Any] = {}
+    for name, parameter in found.items():
+        if not is_config(name, parameter):
+            parameters[name] = parameter
+            continue
+        for field, value in read_fields(_with(construct, name), parameter).items():
+            parameters[f"{name}.{field}"] = Field(value)
+    return parameters
+
+
+def folded(arguments: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a constructor's arguments with the fields `config.…` put into configuration objects.
+
+    Args:
+        arguments: Arguments, with dotted names for fields.
+        found: Parameters of the constructor as it is written.
+    """
+    plain = {name: value for name, value in arguments.items() if "." not in name}
+    fields: dict[str, dict[str, Any]] = {}
+    for name, value in arguments.items():
+        owner, dot, field = name.partition(".")
+        if dot:
+            fields.setdefault(owner, {})[field] = value
+    return {**plain, **{owner: made(_class_of(found[owner]), values) for owner, values in fields.items()}}

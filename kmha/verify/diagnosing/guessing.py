@@ -1,0 +1,169 @@
+"""Values for required arguments that no role explains, guessed from their names and annotations.
+
+A guess is a text, such as "None" or "nn.Identity()", so that a report can print it. `value_of` makes the value.
+"""
+
+import inspect
+import itertools
+import re
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import naming
+
+IDENTITY = "identity"
+PROJECTION = "projection"
+ROTARY = ("cos", "sin")
+LENGTH = 64  # a number of positions that no trial exceeds
+LIMIT = 12  # maximum number of combinations to try
+
+# Guesses for arguments whose names tell their meaning, the likeliest first. The first pattern that occurs decides.
+_BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("device", ("'cpu'",)),
+    ("dtype", ("None",)),
+    ("drop|prob|rate", ("0.0", IDENTITY, "None")),
+    ("layeridx|layerindex|blockidx|layerid|layernum|idx|index", ("0",)),
+    ("bias", ("True",)),
+    ("temperature", ("root",)),
+    ("positionemb", ("(cos, sin)", "None")),
+    ("freqscis|freqcis|complex", ("complex ones (T, O/2)",)),
+    ("cos", ("ones (T, O)", "ones (T, O/2)", "ones (1, T, O)", "ones (1, 1, T, O)", "ones (T, 1, O)")),
+    ("sin(?!gle)", ("zeros (T, O)", "zeros (T, O/2)", "zeros (1, T, O)", "zeros (1, 1, T, O)", "zeros (T, 1, O)")),
+    ("rotary|rope|freqs", ("None", "complex ones (T, O/2)", "zeros (T, O)", "zeros (T, O/2)")),
+    ("mask|cache|past|state|bias|pos.*emb", ("None",)),
+    ("position|inputpos|startpos", ("positions", "0", "None")),
+    ("maxlen|maxseq|seqlen|contextlen|blocksize|window|maxpos|length", (str(LENGTH),)),
+    ("vocab", ("11",)),
+    ("eps", ("1e-05",)),
+    ("activation|actlayer|actfn", ("'gelu'", IDENTITY)),
+    ("norm", ("None", IDENTITY)),
+    ("layers|depth|blocks", ("1",)),
+)
+_BY_ANNOTATION = (
+    ("bool", ("False", "True")),
+    ("int", ("0", "1", str(LENGTH))),
+    ("float", ("0.0", "1.0")),
+    ("Callable|Module", (IDENTITY,)),
+)
+_UNKNOWN = ("None", "False", "0", "1", IDENTITY)
+# Numbers that a constructor needs. If no name tells them, every unknown argument may be one of them.
+NUMBERS = {"width": "I", "heads": "H"}
+
+
+def guesses(
+    name: str, parameter: inspect.Parameter | None = None, missing: Container[str] = ()
+) -> tuple[tuple[str, ...], bool]:
+    """Return the guesses for an argument, and whether its name tells what it is.
+
+    Args:
+        name: Name of the argument.
+        parameter: Its annotation and default.
+        missing: Keys of `NUMBERS` that no other argument provides.
+
+    >>> guesses("device"), guesses("colour")
+    ((("'cpu'",), True), (('None', 'False', '0', '1', 'identity'), False))
+    """
+    annotation = "" if parameter is None or parameter.annotation is parameter.empty else str(parameter.annotation)
+    role = naming.weight(name)[0]
+    if role and ("Module" in annotation or re.search("proj|linear|dense", naming.plain(name))):
+        return (PROJECTION,), True
+    for pattern, found in _BY_NAME:
+        if re.search(pattern, naming.plain(name)):
+            return found, True
+    optional = ("None",) if re.search("None|Optional", annotation) else ()
+    numbers = tuple(each for each in NUMBERS if each in missing)
+    if numbers and not re.search("bool|str|Callable|Module|float", annotation):
+        return (*numbers, *optional, "0", "1"), False
+    for pattern, found in _BY_ANNOTATION:
+        if re.search(rf"\b{pattern}\b", annotation):
+            return (*optional, *found), False
+    return _UNKNOWN, False
+
+
+def combinations(names: Mapping[str, inspect.Parameter], missing: Container[str] = ()) -> Iterator[dict[str, str]]:
+    """Yield combinations of guesses for several arguments, at most `LIMIT`.
+
+    Cosines and sines take the same shape, and no two arguments are the same number of `missing`.
+    """
+    options = {name: guesses(name, parameter, missing)[0] for name, parameter in names.items()}
+    count = 0
+    for combined in itertools.product(*options.values()):
+        shapes = {text.partition(" ")[2] for text in combined if text.startswith(("ones", "zeros"))}
+        numbers = [text for text in combined if text in NUMBERS]
+        if len(shapes) > 1 or len(numbers) > len({*numbers}):
+            continue
+        yield dict(zip(options, combined, strict=True))
+        count += 1
+        if count == LIMIT:
+            return
+
+
+def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "float32") -> Any:
+    """Return the value that a guess stands for.
+
+    Args:
+        text: Guess, as `guesses` returns it.
+        framework: Framework of arrays and layers.
+        sizes: Sizes by letter: T and O for arrays, and I for a projection.
+        dtype: Dtype of arrays.
+    """
+    if text == IDENTITY:
+        return _identity(framework)
+    if text in NUMBERS:
+        return sizes[NUMBERS[text]]
+    if text == PROJECTION:
+        return _dense(framework, sizes["I"], sizes["I"])
+    if text == "root":
+        return float(sizes["O"]) ** 0.5
+    if text == "positions":
+        return _array(np.arange(sizes["T"]), framework, dtype)
+    if text == "(cos, sin)":
+        whole = (1, sizes["T"], sizes["O"])
+        return _array(np.ones(whole), framework, dtype), _array(np.zeros(whole), framework, dtype)
+    if match := re.match(r"(complex )?(ones|zeros) \((.*)\)", text):
+        size = {"T": sizes["T"], "O": sizes["O"], "O/2": sizes["O"] // 2, "1": 1}
+        shape = tuple(size[axis.strip()] for axis in match[3].split(","))
+        array = np.full(shape, float(match[2] == "ones"))
+        if match[1]:
+            dtype = "complex128" if dtype == "float64" else "complex64"
+        return _array(array, framework, dtype)
+    return {"None": None, "False": False, "True": True, "'cpu'": "cpu", "'gelu'": "gelu"}.get(text, _number(text))
+
+
+def _number(text: str) -> Any:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _array(array: np.ndarray, framework: str, dtype: str) -> Any:
+    from kmha.verify.diagnosing import frameworks
+
+    if dtype.startswith("complex"):
+        array, dtype = array.astype(dtype), dtype
+    return frameworks.to_tensor(array, framework, dtype)
+
+
+def _identity(framework: str) -> Any:
+    if framework == "torch":
+        import torch
+
+        return torch.nn.Identity()
+    return lambda x, *rest, **more: x
+
+
+def _dense(framework: str, inputs: int, outputs: int) -> Any:
+    if framework == "torch":
+        import torch
+
+        return torch.nn.Linear(inputs, outputs)
+    import keras
+
+    return keras.layers.Dense(outputs)
