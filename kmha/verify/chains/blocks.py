@@ -22,7 +22,7 @@ Steps with a 2 in their name exist in decoders only. E is the number of the bloc
 | `query2`, `memory2` | the second attention's query, and its key and value |
 | `call2`, `inside2`, `attention2`, `scores2`, `residual2`, `after2` | as for the first attention |
 | `last_input` | the feed-forward network's input |
-| `inner`, `activated`, `feed_forward` | the network's first layer, its activation, and its second layer |
+| `inner`, `activated`, `feed_forward` | the network's first layer, its activation (times the gate, if there are weights for one), and its second layer |
 | `last_residual`, `after_last` | as for the attentions |
 | `finished` | the block's output, which is also stored under "output" |
 | `untouched` | whether the inputs are still as they were |
@@ -43,8 +43,10 @@ The weights, where F is the width of the feed-forward network and D is the width
 | mha2/key/kernel, mha2/value/kernel | (H, D, O) |
 | ffn/dense1/kernel, ffn/dense1/bias | (E, F), (F,) |
 | ffn/dense2/kernel, ffn/dense2/bias | (F, E), (E,) |
+| ffn/gate/kernel, ffn/gate/bias | (E, F), (F,), of a gated network alone |
 | layernorm1/gamma, layernorm1/beta, layernorm2/…, layernorm3/… | (E,), the last for the feed-forward network |
-"""
+| extra1/gamma, extra1/beta, extra2/… | (E,), of further normalizations, which only design choices use |
+"""  # noqa: E501 - tables
 
 import math
 from collections.abc import Callable, Mapping
@@ -63,6 +65,8 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "gelu": lambda x: x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) / 2,
     "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
     "silu": lambda x: x / (1 + np.exp(-x)),
+    "quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
+    "relu_squared": lambda x: np.maximum(x, 0.0) ** 2,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
 }
@@ -85,13 +89,14 @@ def _normalize(state: State) -> Callable:
     return normalize
 
 
-def _norm(which: int) -> Step:
-    def step(state: State) -> Callable:
-        layer = NORMS[state["trial"].chain][which]
-        weights = weights_of(state["block_weights"], layer)
-        return lambda x: state["normalize"](x, weights.get("gamma", 1.0), weights.get("beta", 0.0))
+def norm_of(state: State, layer: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that normalizes with the weights of `layer`, such as "layernorm1"."""
+    weights = weights_of(state["block_weights"], layer)
+    return lambda x: state["normalize"](x, weights.get("gamma", 1.0), weights.get("beta", 0.0))
 
-    return step
+
+def _norm(which: int) -> Step:
+    return lambda state: norm_of(state, NORMS[state["trial"].chain][which])
 
 
 NORM: dict[str, Step] = {
@@ -162,6 +167,10 @@ def dense(state: State, x: np.ndarray, layer: str) -> np.ndarray:
     return matmul(x, weights["kernel"]) + weights.get("bias", 0.0)
 
 
+def _gate(state: State) -> Any:
+    return dense(state, state["last_input"], "gate") if "ffn/gate/kernel" in state["block_weights"] else 1.0
+
+
 def _finished(last: str) -> Step:
     """Return the last step. It stores "output" itself, because changes of the attention's "output" must not apply."""
 
@@ -176,7 +185,7 @@ def _feed_forward(before: str) -> dict[str, Step]:
     return {
         "last_input": _before(before, "last_norm"),
         "inner": lambda state: dense(state, state["last_input"], "dense1"),
-        "activated": lambda state: state["activation"](state["inner"]),
+        "activated": lambda state: state["activation"](state["inner"]) * _gate(state),
         "feed_forward": lambda state: dense(state, state["activated"], "dense2"),
         **_sublayer("last_residual", "after_last", before, "feed_forward", "last_norm"),
         "finished": _finished("after_last"),

@@ -1,12 +1,11 @@
-"""An encoder layer, decoder layer or embedding as a candidate: a Keras or torch class, instantiated for each trial.
+"""An encoder layer, decoder layer or embedding as a candidate: a Keras or torch class, or a built layer.
 
-The block's variables are assigned to sublayers by shape and attribute name. A variable with an axis of F features
-belongs to the feed-forward network. Vectors of E numbers in a sublayer called norm or ln belong to a normalization. All
-other variables belong to attention. The second attention attends to the encoder's output.
+The block's weights are set for each trial. `kmha.verify.diagnosing.block_weights` finds out which weights belong to
+which sublayer. A class is instantiated for each trial. A built layer keeps its sizes, and a copy of it is diagnosed.
 """
 
 import dataclasses
-import re
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -15,16 +14,27 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import block_trials, config_objects, frameworks
+from kmha.verify.diagnosing import block_trials, config_objects, frameworks, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
-from kmha.verify.diagnosing.calling import to_candidate_mask, values_by_role
+from kmha.verify.diagnosing.block_weights import PlainSlot, Sublayers, sublayers, width_of
+from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.conventions import PADDING_SHAPES
+from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
-from kmha.verify.diagnosing.naming import roles_of
-from kmha.verify.diagnosing.weights import Slot, UnknownWeightsError, Variable, arrangements, listed, write_weights
+from kmha.verify.diagnosing.weights import (
+    UnknownWeightsError,
+    Variable,
+    arrangements,
+    listed,
+    number_of_heads,
+)
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
+EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
+EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
+MAX_READINGS = 12  # maximum number of arrangements of the weights to try
+
+Reading = dict[str, list[Any]]  # slots of each sublayer, keyed by the prefix of its canonical weights
 
 
 class BlockCandidate(LayerCandidate):
@@ -37,24 +47,114 @@ class BlockCandidate(LayerCandidate):
         given: Mapping[str, Any],
         meaning: str | None = None,
         said: Mapping[str, str] = MappingProxyType({}),
+        chain: str = "",
     ) -> None:
         super().__init__(thing, name, given, meaning, said)
-        self.chain = chain_of(self.constructor_roles, self.roles)
+        self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
-            self.roles = roles_of(self.call_parameters)
+            self.roles = naming.roles_of(self.call_parameters)
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         self.block_accepts = BlockAccepts(
             self.chain,
-            mask=bool({"padding", "mask"} & self.roles.keys()),
+            mask=bool({"padding", "mask", "memory_mask"} & self.roles.keys()),
             causal=bool({"look_ahead", "causal", "mask"} & self.roles.keys()),
-            query_padding="look_ahead" in self.roles,
+            query_padding=bool({"look_ahead", "target_padding"} & self.roles.keys()),
             norm_first=defaults.get("norm_first") is True,
             activation=activation if isinstance(activation, str) else "relu",
         )
 
+    @property
+    def built(self) -> bool:
+        """True for a layer that is already built, whose sizes are fixed."""
+        return not isinstance(self.thing, type)
+
+    def input_layouts(self) -> list[dict[str, Any]]:
+        if self.chain == "embedding":
+            return [{"entry": BATCH}]
+        entries = [TIME, BATCH] if self._is_time_first() else [BATCH, TIME]
+        return [{"entry": entry} for entry in entries]
+
+    def _is_time_first(self) -> bool:
+        """Return whether an attention inside a built layer takes its positions first, as torch's do by default."""
+        if not self.built:
+            return False
+        parts = self.adapter.parts(self.thing)
+        return any(getattr(part, "batch_first", None) is False for part in parts)
+
     def sizes(self, rng: np.random.Generator) -> Any:
-        return block_trials.draw_block_sizes(rng, self.block_accepts)
+        drawn = block_trials.draw_block_sizes(rng, self.block_accepts)
+        if self.chain == "embedding":
+            return drawn
+        if self.built:
+            return self._sizes_of(self.thing, drawn)
+        trial = block_trials.draw_block(0, self.block_accepts, drawn)[0]
+        try:
+            with quietly():
+                return self._sizes_of(self._new(trial), drawn)
+        except UnknownWeightsError as error:
+            self.weights_error = error
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            pass
+        return drawn
+
+    def _new(self, trial: Trial) -> Any:
+        """Return a layer with the trial's sizes, built by a first call."""
+        layer = self.thing
+        if not self.built:
+            layer = self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
+        plain = dataclasses.replace(trial, key_mask=None, query_mask=None, causal=False)
+        try:
+            self.adapter.build(layer, self._arguments(plain), self.convention.dtype)
+        except (Exception, SystemExit):  # untrusted code may raise anything, such as without a mask
+            self.adapter.build(layer, self._arguments(trial), self.convention.dtype)
+        return layer
+
+    def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
+        """Return the drawn sizes, with the sizes that the layer's weights have in their places."""
+        variables = self.adapter.variables(layer)
+        if not variables:
+            raise CandidateError(f"{self.name}: the layer has no weights yet. Call it once, or give its class.")
+        width = (width_of(variables) or drawn.width) if self.built else drawn.width
+        found = self._sublayers(variables, width, None if self.built else drawn.inner)
+        heads = self._heads(layer, drawn)
+        size = head_size(found.attentions[0][0][0], heads, width)
+        gated = any("gate/kernel" in slot.parts for slot in found.forward[0])
+        norms = len(found.norms[0])
+        extra = max(0, norms - len([prefix for prefix in NORMS[self.chain] if prefix]))
+        changes = {"width": width, "memory": width, "inner": found.inner, "heads": heads, "size": size}
+        taken = {width, heads, size, found.inner}
+        batch, *lengths = [number for number in (2, 3, 4, 5, 7, 9, 11) if number not in taken][-4:]
+        if self.built:
+            changes |= {"batch": batch, "rows": lengths[1], "columns": lengths[0]}
+        return dataclasses.replace(drawn, **changes, gated=gated, extra=extra)
+
+    def _heads(self, layer: Any, drawn: BlockSizes) -> int:
+        """Return the layer's number of heads: an argument, or an attribute of the layer or of a part of it.
+
+        Raises:
+            CandidateError: Nothing states the number.
+        """
+        fixed = self.fixed.get("heads")
+        if fixed or "heads" in self.constructor_roles:
+            return int(fixed or drawn.heads)
+        for part in (layer, *self.adapter.parts(layer)):
+            if heads := number_of_heads(part, self.given):
+                return heads
+        raise CandidateError(
+            f"{self.name}: nothing states its number of heads. Give it: arguments={{'num_heads': …}}, or "
+            "--set num_heads=H."
+        )
+
+    def _sublayers(self, variables: Sequence[Variable], width: int, inner: int | None) -> Sublayers:
+        found = sublayers(variables, width, inner, len(attentions(self.chain)))
+        if not found.forward:
+            features = f" with {inner} hidden features" if inner else ""
+            raise UnknownWeightsError(
+                f"expected the weights of {len(attentions(self.chain))} attentions, two dense layers{features}, and "
+                f"normalizations of {width} features. Received: {listed(variables)}."
+            )
+        return found
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
@@ -68,24 +168,30 @@ class BlockCandidate(LayerCandidate):
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 
     def _epsilon(self, trial: Trial) -> float:
-        """Return the right epsilon: the constructor's argument, or the framework's default if there is no argument."""
+        """Return the right epsilon: the constructor's argument, or the one that the normalizations have."""
         usual: float = trial.more["epsilon"]
         stated = values_by_role(self.given).get("epsilon")
         if isinstance(stated, int | float):
             return stated
-        if "epsilon" in self.constructor_roles:
+        if "epsilon" in self.constructor_roles and not self.built:
             return usual
         try:
             with quietly():
-                found = self.adapter.epsilons(self.make(trial)[0])
+                parts = self.adapter.parts(self.make(trial)[0])
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return usual
-        return self.adapter.epsilon if found == {self.adapter.epsilon} else usual
+        found = {epsilon for part in parts if (epsilon := epsilon_of(part)) is not None}
+        return found.pop() if len(found) == 1 and found <= {*EPSILONS, self.adapter.epsilon} else usual
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         """Yield a few small sizes, for the smallest failing case."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
-            yield BlockSizes(batch, rows, rows + 1, heads, size, heads * size, 3, heads * size, 5)
+            changes = {"batch": batch, "rows": rows, "columns": rows + 1}
+            if not self.built:
+                width = heads * size
+                inner = 5 if "inner" in self.constructor_roles else sizes.inner * width // sizes.width
+                changes |= {"heads": heads, "size": size, "width": width, "inner": inner, "memory": width}
+            yield dataclasses.replace(sizes, **changes)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":
@@ -101,6 +207,9 @@ class BlockCandidate(LayerCandidate):
                 "size": query.shape[2],
                 "dropout": 0.0,
                 "epsilon": trial.more["epsilon"],
+                "batch_first": True,
+                "depth": 1,
+                "length": LENGTH,
             }
         arguments = {
             self.constructor_roles[role]: value for role, value in values.items() if role in self.constructor_roles
@@ -114,79 +223,178 @@ class BlockCandidate(LayerCandidate):
         found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
         if self.chain == "decoder":
             found["memory" if "memory" in self.roles else "key"] = trial.key
+        if self.convention.entry == TIME:
+            found = {role: np.swapaxes(array, 0, 1) for role, array in found.items()}
         arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():
-            if role in self.roles and mask is not None:
-                arguments[self.roles[role]] = self.tensor(to_candidate_mask(self, mask, trial), trial)
+            if role not in self.roles:
+                continue
+            name = self.roles[role]
+            if mask is not None:
+                arguments[name] = self.tensor(to_candidate_mask(self, mask, trial), trial)
+            elif self.call_parameters[name].default is EMPTY:
+                arguments[name] = None
         if "training" in self.roles:
             arguments[self.roles["training"]] = False
-        if "causal" in self.roles and trial.causal:
-            arguments[self.roles["causal"]] = True
+        if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
+            arguments[self.roles["causal"]] = trial.causal
         return arguments
 
     def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
-        """Return the self-attention mask and the padding mask, in the shapes that are being tried."""
+        """Return the masks of each role, in the shapes that are being tried."""
         rows = trial.query.shape[1]
         square = np.ones((len(trial.query), rows, rows), bool)
-        if trial.causal and "causal" not in self.roles:
+        hidden = trial.causal and "causal" not in self.roles
+        if hidden:
             square &= causal(rows, rows)
         if self.chain == "decoder":
-            target = trial.query_mask
-            hidden = trial.causal or target is not None
-            square = square if target is None else square & target[:, None]
-            return {
-                "look_ahead": self._square(square) if hidden else None,
-                "padding": self._padding(trial.key_mask),
-                "mask": self._padding(trial.key_mask),
-            }
-        if trial.causal and "causal" not in self.roles:
-            square = square if trial.key_mask is None else square & trial.key_mask[:, None]
+            target, memory = trial.query_mask, self._padding(trial.key_mask, "padding" in self.roles)
+            found = {"padding": memory, "mask": memory, "memory_mask": None if "padding" in self.roles else memory}
+            if "target_padding" in self.roles:
+                found["target_padding"] = self._padding(target, True)
+            elif target is not None:
+                square &= target[:, None]
+                hidden = True
+            return {**found, "look_ahead": self._square(square) if hidden else None}
+        padding = trial.key_mask
+        if "padding" in self.roles:
+            looked = self._square(square) if hidden else None
+            return {"mask": looked, "look_ahead": looked, "padding": self._padding(padding, True)}
+        if hidden:
+            square = square if padding is None else square & padding[:, None]
             return {"mask": self._square(square), "look_ahead": self._square(square)}
-        return {"mask": self._padding(trial.key_mask), "padding": self._padding(trial.key_mask)}
+        return {"mask": self._padding(padding, False), "look_ahead": None}
 
     def _square(self, mask: np.ndarray) -> np.ndarray:
-        return mask[:, None] if self.convention.mask_shape == "B,1,T,S" else mask
+        shape = self.convention.mask_shape
+        if shape == "T,S" and (mask == mask[:1]).all():
+            return mask[0]
+        if self.convention.entry == TIME:
+            return np.moveaxis(mask, 0, 2) if shape == "B,T,S" else mask[:, None]
+        return mask[:, None] if shape == "B,1,T,S" else mask
 
-    def _padding(self, mask: np.ndarray | None) -> np.ndarray | None:
-        return None if mask is None else PADDING_SHAPES[PADDINGS[self.convention.mask_shape]](mask)
+    def _padding(self, mask: np.ndarray | None, alone: bool) -> np.ndarray | None:
+        """Return a padding mask. `alone` means that the call takes another mask besides."""
+        if mask is None:
+            return None
+        if self.convention.entry == TIME and not alone:
+            return mask.T[None] if self.convention.mask_shape == "B,T,S" else mask
+        shape = self.convention.mask_shape
+        return PADDING_SHAPES["B,S" if alone and shape == "T,S" else PADDINGS[shape]](mask)
 
-    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
-        raise ValueError(
-            f"{self.name}: expected the class of a block. Received: a built layer, whose weights cannot be set."
-        )
+    def _read(self, convention: int = 0) -> Any:
+        return None  # a copy of a built layer gets the weights of each trial
 
-    def make(self, trial: Trial) -> tuple[Any, list[Slot]]:
-        key = tuple((name, array.shape) for name, array in trial.weights.items())
-        if (key, self.convention.dtype) not in self.cache:
-            layer = self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
-            self.adapter.build(layer, self._arguments(trial), self.convention.dtype)
-            self.cache[key, self.convention.dtype] = layer, self._parts(layer, trial)
-        layer, parts = self.cache[key, self.convention.dtype]
-        slots: list[Slot] = []
-        for prefix, part in parts.items():
+    def weights_present(self, trial: Trial) -> frozenset[str] | None:
+        try:
+            reading = self._made(trial)[1]
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            return None
+        if self.chain == "embedding":
+            return None
+        found = {f"{prefix}/{name}" for prefix, slots in reading.items() for slot in slots for name in slot.names}
+        # A normalization that serves twice has weights for both places.
+        prefixes = [prefix for prefix in NORMS[self.chain] if prefix]
+        kinds = {name.rpartition("/")[2] for name in found if name.startswith("layernorm")}
+        return frozenset(found | {f"{prefix}/{kind}" for prefix in prefixes for kind in kinds})
+
+    def make(self, trial: Trial) -> tuple[Any, list[Any]]:
+        layer, reading = self._made(trial)
+        slots: list[Any] = []
+        for prefix, part in reading.items():
             weights = weights_of(trial.weights, prefix)
-            write_weights(part, weights) if prefix.startswith("mha") else [slot.write(weights) for slot in part]
+            for slot in part:
+                slot.write(weights)
             slots += part
         return layer, slots
 
-    def _parts(self, layer: Any, trial: Trial) -> dict[str, Any]:
-        """Return the slots of each sublayer, keyed by the prefix of the sublayer's canonical weights."""
-        variables = self.adapter.variables(layer)
+    def _made(self, trial: Trial) -> tuple[Any, Any]:
+        key = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
+        key = (key or trial.weights["embedding/embeddings"].shape, self.convention.dtype, self.convention.entry)
+        if key not in self.cache:
+            layer = self._new(trial)
+            try:
+                readings = self._readings(self.adapter.variables(layer), layer, trial)
+            except UnknownWeightsError as error:
+                self.weights_error = error
+                raise
+            self.cache[key] = layer, readings
+            self.count = max(self.count, len(readings))
+        layer, readings = self.cache[key]
+        return layer, readings[min(self.convention.weights, len(readings) - 1)]
+
+    def _readings(self, variables: list[Variable], layer: Any, trial: Trial) -> list[Reading]:
+        """Return the possible slots of each sublayer, as in the first layer, whose sizes tell its axes apart."""
+        by_path = {variable.path: variable for variable in variables}
+        first = self.cache.get("first")
+        if first is None:
+            first = self.cache["first"] = self._first_readings(variables, trial)
+        if not all(slot.variable.path in by_path for slots in first[0].values() for slot in slots):
+            return self._first_readings(variables, trial)
+        return [
+            {
+                prefix: [dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in slots]
+                for prefix, slots in reading.items()
+            }
+            for reading in first
+        ]
+
+    def _first_readings(self, variables: list[Variable], trial: Trial) -> list[Reading]:
         if self.chain == "embedding":
             shape = trial.weights["embedding/embeddings"].shape
             table = [variable for variable in variables if variable.shape == shape]
             if len(table) != 1:
                 raise UnknownWeightsError(f"expected one embedding table {shape}. Received: {listed(variables)}.")
-            return {"embedding": [PlainSlot(table[0], "embeddings")]}
-        groups = grouped(variables, trial, self.chain)
-        parts: dict[str, Any] = {}
-        for prefix in attentions(self.chain):
-            weights = weights_of(trial.weights, prefix)
-            parts[prefix] = arrangements(groups[prefix], letters(weights))[0]
-        parts["ffn"] = [PlainSlot(v, name, self.adapter.transposed and len(v.shape) == 2) for name, v in groups["ffn"]]
-        for prefix in filter(None, NORMS[self.chain]):
-            parts[prefix] = [PlainSlot(variable, name) for name, variable in groups[prefix]]
-        return parts
+            return [{"embedding": [PlainSlot(table[0], ("embeddings",))]}]
+        width, inner = trial.weights["ffn/dense1/kernel"].shape
+        return readings(self._sublayers(variables, width, inner), trial, self.chain)
+
+
+def readings(found: Sublayers, trial: Trial, chain: str) -> list[Reading]:
+    """Return the possible slots of each sublayer, keyed by the prefix of its canonical weights, the likeliest first."""
+    prefixes = attentions(chain)
+    sizes = [letters(weights_of(trial.weights, prefix)) for prefix in prefixes]
+    places = [prefix for prefix in NORMS[chain] if prefix]
+    result: list[tuple[int, Reading]] = []
+    for order, variables in enumerate(found.attentions):
+        groups = [arrangements(group, each)[:MAX_READINGS] for group, each in zip(variables, sizes, strict=True)]
+        for attention, forward, norm in itertools.product(
+            enumerate(itertools.product(*groups)), enumerate(found.forward), enumerate(found.norms)
+        ):
+            reading: Reading = dict(zip(prefixes, attention[1], strict=False))
+            reading["ffn"] = list(forward[1])
+            extra = [f"extra{number}" for number in range(1, 1 + max(0, len(norm[1]) - len(places)))]
+            reading |= {prefix: list(slots) for prefix, slots in zip((*places, *extra), norm[1], strict=False)}
+            reading["scales"] = list(found.scales)
+            result.append((order + attention[0] + forward[0] + norm[0], reading))
+    return [reading for _, reading in sorted(result, key=lambda each: each[0])[:MAX_READINGS]]
+
+
+def epsilon_of(part: Any) -> float | None:
+    """Return the epsilon of a normalization, which an attribute states, or `None`."""
+    if "norm" not in type(part).__name__.lower():
+        return None
+    stated = (value for name, value in vars(part).items() if naming.plain(name) in EPSILON_NAMES)
+    return next((value for value in stated if isinstance(value, float)), None)
+
+
+def head_size(variables: Sequence[Variable], heads: int, width: int) -> int:
+    """Return the number of features of a head (O) in an attention with these variables.
+
+    Raises:
+        UnknownWeightsError: No number of features matches the weights.
+    """
+    numbers = sorted({size for variable in variables for size in variable.shape}, reverse=True)
+    options = [number // (heads * packed) for packed in (1, 3, 2) for number in numbers if number % heads == 0]
+    error = UnknownWeightsError(f"expected the weights of an attention. Received: {listed(variables)}.")
+    for size in dict.fromkeys([width // heads, *options, *numbers]):
+        found = {"H": heads, "O": size, "E": width, **{f"I {role}": width for role in ("query", "key", "value")}}
+        try:
+            if size and arrangements(variables, found):
+                return size
+        except UnknownWeightsError as each:
+            error = each
+    raise error
 
 
 def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
@@ -200,82 +408,9 @@ def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:
     return "embedding" if "vocabulary" in made and "heads" not in made else "attention"
 
 
-@dataclasses.dataclass(frozen=True)
-class PlainSlot:
-    """A variable that contains one whole canonical array, or the transpose of the array."""
-
-    variable: Variable
-    name: str
-    transposed: bool = False
-
-    def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Set the variable from canonical weights."""
-        array = weights[self.name]
-        self.variable.assign(array.T if self.transposed else array)
-
-
 def attentions(chain: str) -> tuple[str, ...]:
-    """Return the prefixes of the canonical weights of a chain's attentions."""
-    return {"encoder": ("mha",), "decoder": ("mha1", "mha2"), "embedding": ()}[chain]
+    """Return the prefixes of the canonical weights of a block's attentions."""
+    return ("mha1", "mha2") if chain == "decoder" else ("mha",)
 
 
-def grouped(variables: Sequence[Variable], trial: Trial, chain: str) -> dict[str, Any]:
-    """Group the variables of attentions, "ffn" and normalizations by the prefix of their canonical weights.
-
-    Raises:
-        UnknownWeightsError: A sublayer has too few or too many variables.
-    """
-    width, inner = trial.weights["ffn/dense1/kernel"].shape
-    norms: dict[str, list[Variable]] = {}
-    rest: list[Variable] = []
-    for variable in variables:
-        owner = variable.path.rpartition(".")[0]
-        last = variable.path.rpartition(".")[2]
-        if last in ("gamma", "beta") or re.search(r"norm|(^|[._])ln", owner.lower()):
-            norms.setdefault(owner, []).append(variable)
-        else:
-            rest.append(variable)
-    forward = _feed_forward(rest, inner)
-    attention = [variable for variable in rest if variable not in forward.values()]
-    names = [prefix for prefix in NORMS[chain] if prefix]
-    blocks = _by_attribute(attention, len(attentions(chain)))
-    if len(forward) != 4 or len(norms) not in (1, len(names)) or blocks is None:
-        raise UnknownWeightsError(
-            f"expected the weights of {len(attentions(chain))} attentions, two dense layers with {inner} hidden "
-            f"features, and {len(names)} normalizations of {width} features. Received: {listed(variables)}."
-        )
-    found: dict[str, Any] = dict(zip(attentions(chain), blocks, strict=True))
-    found["ffn"] = list(forward.items())
-    found |= {prefix: [] for prefix in names}  # a single normalization gets the weights of the first normalization
-    for prefix, pair in zip(names, norms.values(), strict=False):
-        by_name = {variable.path.rpartition(".")[2]: variable for variable in pair}
-        called = {"gamma": ("gamma", "weight", "scale"), "beta": ("beta", "bias", "offset")}
-        found[prefix] = [(name, by_name[each]) for name, keys in called.items() for each in keys if each in by_name]
-    return found
-
-
-def _feed_forward(variables: Sequence[Variable], inner: int) -> dict[str, Variable]:
-    """Return the two kernels with an axis of F features, and the biases that belong to them."""
-    found: dict[str, Variable] = {}
-    kernels = [variable for variable in variables if len(variable.shape) == 2 and inner in variable.shape]
-    for number, kernel in enumerate(kernels[:2], 1):
-        owner = kernel.path.rpartition(".")[0]
-        found[f"dense{number}/kernel"] = kernel
-        for variable in variables:
-            if variable is not kernel and variable.path.rpartition(".")[0] == owner and len(variable.shape) == 1:
-                found[f"dense{number}/bias"] = variable
-    return found
-
-
-def _by_attribute(variables: Sequence[Variable], count: int) -> list[list[Variable]] | None:
-    """Group the variables into `count` attentions, according to the attributes of the block that lead to them."""
-    groups: dict[str, list[Variable]] = {}
-    for variable in variables:
-        groups.setdefault(variable.path.split(".")[0], []).append(variable)
-    if count == 1:
-        return [list(variables)]
-    if len(groups) != count:
-        return None
-    crossing = [name for name in groups if re.search(r"cross|enc|memory|src", name.lower())]
-    order = sorted(groups, key=lambda name: name in crossing) if len(crossing) == 1 else list(groups)
-    return [groups[name] for name in order]
+__all__ = ["BlockCandidate", "attentions", "chain_of", "head_size", "readings"]

@@ -55,7 +55,10 @@ class BlockAccepts:
 
 @dataclasses.dataclass(frozen=True)
 class BlockSizes:
-    """B, T, S, H, O, E, the feed-forward network's hidden features, the encoder's output features (D), and V."""
+    """B, T, S, H, O, E, the feed-forward network's hidden features, the encoder's output features (D), and V.
+
+    `gated` says whether the network has a gate. `extra` is the number of normalizations that the usual block lacks.
+    """
 
     batch: int
     rows: int
@@ -66,6 +69,8 @@ class BlockSizes:
     inner: int
     memory: int
     vocabulary: int = 19
+    gated: bool = False
+    extra: int = 0
 
     def __str__(self) -> str:
         return (
@@ -103,7 +108,11 @@ def draw_block_weights(rng: np.random.Generator, sizes: BlockSizes, chain: str) 
     for layer, shape in (("dense1", (sizes.width, sizes.inner)), ("dense2", (sizes.inner, sizes.width))):
         weights[f"ffn/{layer}/kernel"] = rng.normal(size=shape) / math.sqrt(shape[0])
         weights[f"ffn/{layer}/bias"] = rng.normal(size=shape[1])
-    for layer in filter(None, blocks.NORMS[chain]):
+    if sizes.gated:
+        weights["ffn/gate/kernel"] = rng.normal(size=(sizes.width, sizes.inner)) / math.sqrt(sizes.width)
+        weights["ffn/gate/bias"] = rng.normal(size=sizes.inner)
+    extra = [f"extra{number}" for number in range(1, sizes.extra + 1)]
+    for layer in (*filter(None, blocks.NORMS[chain]), *extra):
         weights[f"{layer}/gamma"] = rng.uniform(0.5, 2.0, sizes.width)
         weights[f"{layer}/beta"] = rng.normal(size=sizes.width)
     return weights

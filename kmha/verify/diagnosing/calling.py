@@ -133,6 +133,8 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
     roles = naming.roles_of(found, said)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
+    if "memory_mask" in roles and "padding" not in roles:
+        roles["padding"] = roles.pop("memory_mask")
     if roles.get("causal") == "is_causal" and "mask" in roles:
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
     if {"query", "key", "value"} <= roles.keys():

@@ -112,6 +112,8 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
 
 
 def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
+    if trial.chain != "attention":
+        return {name: array for name, array in trial.weights.items() if name in present}
     heads, _, size = trial.weights["query/kernel"].shape
     return with_identity_kernels({name: array for name, array in trial.weights.items() if name in present}, heads, size)
 

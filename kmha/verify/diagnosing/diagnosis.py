@@ -21,6 +21,7 @@ import numpy as np
 
 from kmha.verify.diagnosing import evidence, matching, rendering, report
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
+from kmha.verify.diagnosing.block_kind import kind_of
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.convention_search import find_convention
@@ -199,10 +200,14 @@ def candidate_of(
     name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
     name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
-        layer = LayerCandidate(thing, name, arguments, mask, roles)
-        if chain_of(layer.constructor_roles, layer.roles) == "attention":
+        layer = None
+        chain = kind_of(thing, arguments)
+        if chain == "attention":
+            layer = LayerCandidate(thing, name, arguments, mask, roles)
+            chain = chain_of(layer.constructor_roles, layer.roles)
+        if layer is not None and chain == "attention":
             return layer
-        return BlockCandidate(thing, name, arguments, mask, roles)
+        return BlockCandidate(thing, name, arguments, mask, roles, chain)
     if callable(thing):
         return FunctionCandidate(thing, name, arguments, mask, roles)
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")

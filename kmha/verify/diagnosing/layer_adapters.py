@@ -91,12 +91,9 @@ class KerasAdapter:
             for variable in layer.weights
         ]
 
-    def epsilons(self, layer: Any) -> set[float]:
-        """Return the epsilons of Keras' own normalizations in the layer."""
-        import keras
-
-        parts = layer._flatten_layers(include_self=False)
-        return {part.epsilon for part in parts if isinstance(part, keras.layers.LayerNormalization)}
+    def parts(self, layer: Any) -> list[Any]:
+        """Return the sublayers of a layer."""
+        return list(layer._flatten_layers(include_self=False))
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a layer with these weights."""
@@ -153,23 +150,22 @@ class TorchAdapter:
             return layer(**arguments)
 
     def variables(self, layer: Any) -> list[Variable]:
+        # The `weight` of torch's own layers is (out, in). Other parameters may be (out, in) or (in, out).
+        own = {name for name, part in layer.named_modules() if type(part).__module__.startswith("torch.nn")}
         return [
             Variable(
                 name,
                 tuple(parameter.shape),
                 functools.partial(_copy, parameter),
                 functools.partial(frameworks.to_numpy, parameter),
-                # A torch layer's `weight` is (out, in). Other parameters may be (out, in) or (in, out).
-                True if name.split(".")[-1] == "weight" or name.endswith("_proj_weight") else None,
+                True if name.rpartition(".")[0] in own or name.endswith("_proj_weight") else None,
             )
             for name, parameter in layer.named_parameters()
         ]
 
-    def epsilons(self, layer: Any) -> set[float]:
-        """Return the epsilons of torch's own normalizations in the module."""
-        import torch
-
-        return {part.eps for part in layer.modules() if isinstance(part, torch.nn.LayerNorm)}
+    def parts(self, layer: Any) -> list[Any]:
+        """Return the submodules of a module."""
+        return list(layer.modules())[1:]
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""

@@ -9,17 +9,20 @@ from types import MappingProxyType
 
 # Names of arguments of calls and constructors, for each role.
 ARGUMENTS: dict[str, str] = {
-    "query": "query queries q xq queryinput target tgt decoderinput queryinputs inputsq inputq",
+    "query": "query queries q xq queryinput target tgt trg decodersequence decoderinput queryinputs inputsq inputq",
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "encoutput encoderoutput encoderoutputs memory context kv inputskv encout source enc keyvalue "
-    "encoderhiddenstates encodersequence",
+    "encoderhiddenstates encodersequence memoryinput encx encodings",
     "mask": "mask attentionmask attnmask msk m srcmask",
-    "look_ahead": "lookaheadmask tgtmask targetmask",
+    "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
+    "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
-    "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorymask memorykeypaddingmask "
-    "srckeypaddingmask contextmask",
+    "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
+    "encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask",
+    "memory_mask": "memorymask encoderattentionmask crossattentionmask crossmask encmask",
+    "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask",
     "query_padding": "querymask",
     "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
@@ -39,11 +42,13 @@ ARGUMENTS: dict[str, str] = {
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
-    "hiddenff mlpdim pfdim ffsize densedim latentdim",
+    "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
+    "ffndim ffwidth innerdim feedforwarddimension",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
-    "residdropout residpdrop dropprob projdrop attndrop dropoutratio residualdropout attentionprobsdropoutprob",
+    "residdropout residpdrop dropprob projdrop attndrop dropoutratio residualdropout attentionprobsdropoutprob "
+    "dropoutprobability",
     "training": "training train istraining",
     "deterministic": "deterministic inference",
     "scores": "returnattentionscores returnscores returnattention needweights returnweights returnattnscores "
@@ -57,6 +62,8 @@ ARGUMENTS: dict[str, str] = {
     "ids": "ids tokenids inputids",
     "weights": "weights params parameters",
 }
+# Names of the feed-forward network's hidden features, if another argument is the width.
+HIDDEN = ("hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
 
 _ROLES = {
@@ -151,6 +158,8 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         role = argument(name)
         if by_input and plain(name) in ("keysize", "valuesize"):
             continue
+        if role == "width" and role in found and plain(name) in HIDDEN:
+            role = "inner"
         if role is not None and name not in said.values():
             found.setdefault(role, name)
     return found

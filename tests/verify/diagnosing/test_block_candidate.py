@@ -52,7 +52,8 @@ class Told(Encoder):
     [
         (Encoder, {"added": 1e-3}, (), "0.001"),  # Keras' own
         (Encoder, {"added": 1e-6}, (), ""),  # the paper's code's
-        (Encoder, {"added": 1e-5}, ("norm-epsilon-1e-5",), ""),
+        (Encoder, {"added": 1e-5}, (), "1e-05"),  # an epsilon that many packages use
+        (Encoder, {"added": 1e-7}, ("norm-epsilon-1e-7",), ""),
         (Told, {}, (), ""),
         (Told, {"epsilon": 1e-5}, (), "1e-05"),
     ],

@@ -1,0 +1,51 @@
+"""Recognise what a layer is: attention, an encoder layer, a decoder layer or an embedding.
+
+The arguments' names tell, or else the weights: a block has the weights of a feed-forward network beside attention's.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing.block_candidate import chain_of
+from kmha.verify.diagnosing.block_weights import FORWARD, squeezed
+from kmha.verify.diagnosing.calling import constructor, parameters
+from kmha.verify.diagnosing.layer_adapters import adapter_of
+from kmha.verify.diagnosing.weights import Variable
+
+
+def kind_of(thing: Any, given: Mapping[str, Any]) -> str:
+    """Return the chain that a layer should compute, judged by its arguments' names and by its weights.
+
+    Args:
+        thing: Layer, or class of a layer.
+        given: Arguments that the user gave.
+    """
+    layer_class = thing if isinstance(thing, type) else type(thing)
+    adapter = adapter_of(layer_class)
+    called = naming.roles_of(parameters(getattr(layer_class, adapter.method), skip=1))
+    if isinstance(thing, type):
+        return chain_of(naming.roles_of(constructor(layer_class)), called)
+    return chain_of_weights(adapter.variables(thing), called)
+
+
+def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:
+    """Return the chain that layers with these weights compute."""
+    queries = [v for v in variables if len(squeezed(v.shape)) > 1 and _is_query(v.path)]
+    forward = [v for v in variables if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
+    if len(forward) < 2 or not queries:
+        return "attention"
+    return "decoder" if len(queries) > 1 and {"memory", "key"} & called.keys() else "encoder"
+
+
+def _is_query(path: str) -> bool:
+    return naming.weight(path)[0] in ("query", "packed")
+
+
+def _is_forward(path: str) -> bool:
+    """Return whether a weight belongs to a feed-forward network, judged by its path."""
+    parts = path.lower().split(".")
+    if any(re.search("attn|attention|mha", part) for part in parts):
+        return False
+    return any(FORWARD.search(part) for part in parts) or naming.weight(path)[0] in (None, "attention_output")
