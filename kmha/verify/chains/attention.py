@@ -277,7 +277,7 @@ def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping
                 state[name] = step(state)
             except ImpossibleError:
                 raise
-            except (ValueError, IndexError, np.exceptions.AxisError) as error:  # the shapes do not match
+            except (ValueError, IndexError, KeyError, np.exceptions.AxisError) as error:  # no such weights, or shapes
                 raise ImpossibleError(str(error)) from None
     return state
 

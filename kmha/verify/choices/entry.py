@@ -2,10 +2,10 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from kmha.verify.chains import Change, chains_with
+from kmha.verify.chains import Change, Trial, chains_with
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -17,12 +17,14 @@ class Choice:
         group: Name of the decision. A layer makes at most one choice of each group.
         says: The choice as a phrase of a report, such as "pre-norm".
         changes: Changes, keyed by the names of steps of a chain in `kmha.verify.chains`.
+        suits: Function that returns whether a layer can make the choice, judged by a trial's weights.
     """
 
     id: str
     group: str
     says: str
     changes: dict[str, Change]
+    suits: Callable[[Trial], bool] = lambda trial: True
 
     def chains(self) -> tuple[str, ...]:
         """Return the chains that have all steps that the choice changes."""
@@ -32,22 +34,28 @@ class Choice:
 CHOICES: dict[str, Choice] = {}
 
 
-def register(id: str, group: str, says: str, **changes: Any) -> None:
-    """Add a design choice.
+def register(
+    id: str, group: str, says: str, suits: Callable[[Trial], bool] = lambda trial: True, **changes: Any
+) -> None:
+    """Add a design choice, with the attributes of `Choice`.
 
     Raises:
         ValueError: The id is taken, or no chain has all of the steps.
     """
     if id in CHOICES:
         raise ValueError(f"there is already a choice {id!r}. Use another id.")
-    new = Choice(id, group, says, changes)
+    new = Choice(id, group, says, changes, suits)
     if not (changes and new.chains()):
         raise ValueError(f"the choice {id!r} changes {', '.join(changes) or 'no step'}, and no chain has these steps.")
     CHOICES[id] = new
 
 
-def combinations(chain: str) -> Iterator[tuple[str, ...]]:
+def combinations(chain: str, trial: Trial | None = None) -> Iterator[tuple[str, ...]]:
     """Yield the ids of all combinations of a chain's choices, with at most one of each group, the fewest choices first.
+
+    Args:
+        chain: Name of the chain.
+        trial: Trial that the choices must suit. By default, all choices are combined.
 
     >>> from kmha.verify.choices import combinations
     >>> next(combinations("encoder"))
@@ -55,7 +63,7 @@ def combinations(chain: str) -> Iterator[tuple[str, ...]]:
     """
     groups: dict[str, list[str | None]] = {}
     for choice in CHOICES.values():
-        if chain in choice.chains():
+        if chain in choice.chains() and (trial is None or choice.suits(trial)):
             groups.setdefault(choice.group, [None]).append(choice.id)
     made = (tuple(id for id in ids if id is not None) for ids in itertools.product(*groups.values()))
     yield from sorted(made, key=len)

@@ -4,6 +4,7 @@ The block's weights are set for each trial. `kmha.verify.diagnosing.block_weight
 which sublayer. A class is instantiated for each trial. A built layer keeps its sizes, and a copy of it is diagnosed.
 """
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import PlainSlot, Sublayers, sublayers, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.choice_evidence import likely_combinations
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
 from kmha.verify.diagnosing.weights import (
@@ -38,7 +40,15 @@ Reading = dict[str, list[Any]]  # slots of each sublayer, keyed by the prefix of
 
 
 class BlockCandidate(LayerCandidate):
-    """An encoder layer, decoder layer or embedding as a candidate."""
+    """An encoder layer, decoder layer or embedding as a candidate.
+
+    Attributes:
+        kept: Variables of a built layer that cannot be copied, with their values, which each call restores.
+        unknown_epsilon: Whether neither an argument nor an attribute states the epsilon of the normalizations.
+    """
+
+    kept: Sequence[tuple[Variable, np.ndarray]] = ()
+    unknown_epsilon = False
 
     def __init__(
         self,
@@ -113,12 +123,14 @@ class BlockCandidate(LayerCandidate):
     def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
         """Return the drawn sizes, with the sizes that the layer's weights have in their places."""
         variables = self.adapter.variables(layer)
-        if not variables:
-            raise CandidateError(f"{self.name}: the layer has no weights yet. Call it once, or give its class.")
+        heads = self._heads(layer, drawn)
+        if not variables:  # a built Keras layer that was never called
+            drawn = dataclasses.replace(drawn, heads=heads, width=heads * drawn.size)
+            layer = self._new(block_trials.draw_block(0, self.block_accepts, drawn)[0])
+            variables = self.adapter.variables(layer)
         width = (width_of(variables) or drawn.width) if self.built else drawn.width
         found = self._sublayers(variables, width, None if self.built else drawn.inner)
-        heads = self._heads(layer, drawn)
-        size = head_size(found.attentions[0][0][0], heads, width)
+        size = head_size(found.attentions[0][0], heads, width)
         gated = any("gate/kernel" in slot.parts for slot in found.forward[0])
         norms = len(found.norms[0])
         extra = max(0, norms - len([prefix for prefix in NORMS[self.chain] if prefix]))
@@ -136,7 +148,7 @@ class BlockCandidate(LayerCandidate):
             CandidateError: Nothing states the number.
         """
         fixed = self.fixed.get("heads")
-        if fixed or "heads" in self.constructor_roles:
+        if fixed or ("heads" in self.constructor_roles and not self.built):
             return int(fixed or drawn.heads)
         for part in (layer, *self.adapter.parts(layer)):
             if heads := number_of_heads(part, self.given):
@@ -160,8 +172,8 @@ class BlockCandidate(LayerCandidate):
         drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
         if self.chain == "embedding":
             return drawn
-        epsilon = self._epsilon(drawn[0])
-        drawn = [dataclasses.replace(trial, more={**trial.more, "epsilon": epsilon}) for trial in drawn]
+        more = {"epsilon": self._epsilon(drawn[0]), "unknown_epsilon": self.unknown_epsilon}
+        drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
         # A decoder layer is always causal, with or without a mask.
@@ -181,7 +193,10 @@ class BlockCandidate(LayerCandidate):
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return usual
         found = {epsilon for part in parts if (epsilon := epsilon_of(part)) is not None}
-        return found.pop() if len(found) == 1 and found <= {*EPSILONS, self.adapter.epsilon} else usual
+        if len(found) == 1 and found <= {*EPSILONS, self.adapter.epsilon}:
+            return found.pop()
+        self.unknown_epsilon = not found
+        return usual
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         """Yield a few small sizes, for the smallest failing case."""
@@ -283,7 +298,19 @@ class BlockCandidate(LayerCandidate):
         return PADDING_SHAPES["B,S" if alone and shape == "T,S" else PADDINGS[shape]](mask)
 
     def _read(self, convention: int = 0) -> Any:
-        return None  # a copy of a built layer gets the weights of each trial
+        """Return `None`, because a copy of a built layer gets the weights of each trial."""
+        try:
+            self.thing = copy.deepcopy(self.thing)
+        except Exception:  # Keras copies no layer of a class that it cannot import
+            self.kept = [(variable, variable.read().copy()) for variable in self.adapter.variables(self.thing)]
+        return None
+
+    def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
+        try:
+            return super().call(trial)
+        finally:
+            for variable, array in self.kept:
+                variable.assign(array)
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         try:
@@ -297,6 +324,12 @@ class BlockCandidate(LayerCandidate):
         prefixes = [prefix for prefix in NORMS[self.chain] if prefix]
         kinds = {name.rpartition("/")[2] for name in found if name.startswith("layernorm")}
         return frozenset(found | {f"{prefix}/{kind}" for prefix in prefixes for kind in kinds})
+
+    def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
+        if self.chain == "embedding":
+            return super().likely_choices(trial)
+        layer = self._made(trial)[0]
+        return likely_combinations(self.chain, layer, self.adapter.parts(layer), trial)
 
     def make(self, trial: Trial) -> tuple[Any, list[Any]]:
         layer, reading = self._made(trial)

@@ -25,9 +25,10 @@ def kind_of(thing: Any, given: Mapping[str, Any]) -> str:
     layer_class = thing if isinstance(thing, type) else type(thing)
     adapter = adapter_of(layer_class)
     called = naming.roles_of(parameters(getattr(layer_class, adapter.method), skip=1))
-    if isinstance(thing, type):
+    variables = [] if isinstance(thing, type) else adapter.variables(thing)
+    if not variables:
         return chain_of(naming.roles_of(constructor(layer_class)), called)
-    return chain_of_weights(adapter.variables(thing), called)
+    return chain_of_weights(variables, called)
 
 
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
+from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.conventions import (
@@ -120,6 +121,10 @@ class Candidate:
             return (self.said_meaning,)
         usual = naming.mask_meaning(self.roles.get(role, ""))
         return (usual, *(each for each in MASK_MEANINGS if each != usual))
+
+    def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
+        """Return the combinations of design choices that the candidate likely makes, the likeliest first."""
+        return list(combinations(self.chain, trial))
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         """Return the names of the canonical weights that the candidate has, or `None` if it has all."""

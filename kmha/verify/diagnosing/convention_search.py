@@ -95,30 +95,44 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         for each in causal
         for weights in candidate.weight_conventions()
     ]
-    fit = choose_convention(candidate, options, plain)
+    fit = choose_convention(candidate, options, plain, choose=True)
     # The possible arrangements of a layer's weights are only known after the layer has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
         more = candidate.weight_conventions()[1:]
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
-        fit = choose_convention(candidate, [candidate.convention, *again], plain)
-    if Fit.RAISES < fit < Fit.RIGHT and _find_choices(candidate, plain):
-        fit = Fit.RIGHT
+        fit = choose_convention(candidate, [candidate.convention, *again], plain, choose=True)
     return ChosenConvention(fit, sizes, drawn, candidate.convention)
 
 
-def _find_choices(candidate: Candidate, drawn: Sequence[Trial]) -> bool:
-    """Look for design choices that make the candidate right. Set them and return True if there are some.
+def _fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
+    """Return the design choices that make the answers right, the fewest choices first, or `None`.
 
     The candidate's answers do not depend on the choices, so each trial is called once.
     """
-    answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
-    for ids in combinations(candidate.chain):
-        changes = tuple(CHOICES[id].changes for id in ids)
-        chosen = [TrialResult(dataclasses.replace(each.trial, choices=changes), each.answer) for each in answered]
-        if matching.explains(chosen):
-            candidate.use_convention(dataclasses.replace(candidate.convention, choices=ids))
-            return True
-    return False
+    for ids in combinations(candidate.chain, answered[0].trial):
+        if matching.explains(_with_choices(answered, ids)):
+            return ids
+    return None
+
+
+def _with_choices(answered: Sequence[TrialResult], ids: Sequence[str]) -> list[TrialResult]:
+    """Return the same answers, compared with the reference that makes these choices."""
+    changes = tuple(CHOICES[id].changes for id in ids)
+    return [TrialResult(dataclasses.replace(each.trial, choices=changes), each.answer) for each in answered]
+
+
+def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
+    """Return the likely design choices with which one known mistake explains the answers, or `None`."""
+    for ids in candidate.likely_choices(answered[0].trial):
+        if matching.singles(_with_choices(answered, ids), candidate.chain):
+            return ids
+    return None
+
+
+def _nearest_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...]:
+    """Return the likely design choices that come nearest to the answers."""
+    likely = candidate.likely_choices(answered[0].trial)
+    return min(likely, key=lambda ids: matching.judge(_with_choices(answered[:1], ids)).distance)
 
 
 def _usual(drawn: Iterable[Trial]) -> list[Trial]:
@@ -146,8 +160,17 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> Non
         choose_convention(candidate, options, [padded[0], padded[-1]])
 
 
-def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial]) -> Fit:
-    """Set the best option on the candidate, the first if several are equally good. Return how well it suits."""
+def choose_convention(
+    candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial], choose: bool = False
+) -> Fit:
+    """Set the best option on the candidate, the first if several are equally good. Return how well it suits.
+
+    Args:
+        candidate: Candidate.
+        options: Conventions to try.
+        drawn: Trials to run.
+        choose: Whether to look for the candidate's design choices too. Otherwise, the options' choices are kept.
+    """
     running: list[tuple[Convention, list[TrialResult]]] = []
     for option in options:
         if running and running[0][0].dtype != option.dtype:
@@ -156,15 +179,21 @@ def choose_convention(candidate: Candidate, options: Sequence[Convention], drawn
         answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
         if not answered or not _has_right_rank(answered):
             continue
-        if matching.explains(answered):
+        ids = _fitting_choices(candidate, answered) if choose else option.choices
+        if ids is not None and (choose or matching.explains(answered)):
+            candidate.use_convention(dataclasses.replace(option, choices=ids))
             return Fit.RIGHT
         if not any(_same(answered, other) for _, other in running):
             running.append((option, answered))
     for option, answered in running:
-        if matching.singles(answered, candidate.chain):
-            candidate.use_convention(option)
+        ids = _explained_choices(candidate, answered) if choose else option.choices
+        if ids is not None and (choose or matching.singles(answered, candidate.chain)):
+            candidate.use_convention(dataclasses.replace(option, choices=ids))
             return Fit.EXPLAINED
     candidate.use_convention(running[0][0] if running else options[0])
+    if running and choose:
+        nearest = _nearest_choices(candidate, running[0][1])
+        candidate.use_convention(dataclasses.replace(running[0][0], choices=nearest))
     return Fit.RUNS if running else Fit.RAISES
 
 

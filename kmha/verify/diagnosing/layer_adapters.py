@@ -139,6 +139,7 @@ class TorchAdapter:
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights of lazy modules, by a first call."""
+        layer.to(getattr(__import__("torch"), dtype))
         self.call(layer, arguments, False)
         layer.to(getattr(__import__("torch"), dtype))
 

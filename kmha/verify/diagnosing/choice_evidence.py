@@ -1,0 +1,97 @@
+"""Evidence for a block's design choices in the layer itself: its activation functions, attributes and source code.
+
+The evidence only narrows a search. The numbers decide.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chains.attention import Trial
+from kmha.verify.chains.blocks import ACTIVATIONS
+from kmha.verify.choices import CHOICES, combinations
+from kmha.verify.diagnosing import frameworks
+
+PROBE = np.linspace(-3.0, 3.0, 13)
+CLOSE = 1e-4  # tells all activations apart, in float32 too
+ATTRIBUTES = re.compile(r"act|relu|elu|silu|swish|nonlin|^fn$|^f$")
+IN_SOURCE = (
+    ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
+    ("gelu", r"gelu|\berf\b"),
+    ("silu", r"silu|swish"),
+    ("relu", r"\brelu|\.relu|ReLU"),
+)
+
+
+def likely_combinations(chain: str, layer: Any, parts: Sequence[Any], trial: Trial) -> list[tuple[str, ...]]:
+    """Return the combinations of choices that the layer likely makes, the fewest choices first.
+
+    Args:
+        chain: Name of the layer's chain.
+        layer: Layer.
+        parts: Layers inside the layer.
+        trial: Trial with the layer's weights.
+    """
+    found = activations(layer, parts, trial.more.get("activation", "relu"))
+    ids = {f"activation-{name}" for name in found if name}
+    likely = [each for each in combinations(chain, trial) if _agrees(each, ids, bool(found))]
+    return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [()]
+
+
+def _agrees(combination: Sequence[str], ids: set[str], known: bool) -> bool:
+    """Return whether a combination has one of these activations, or the usual one if `ids` is empty."""
+    mine = {id for id in combination if CHOICES[id].group == "activation"}
+    return not known or (mine <= ids and bool(mine) == bool(ids))
+
+
+def activations(layer: Any, parts: Sequence[Any], usual: str) -> set[str]:
+    """Return the names of the activations in a layer, or {""} if there is only the usual one. Empty if unknown."""
+    found = {name for part in (layer, *parts) for name in _of_attributes(part)}
+    found = found or {name for part in (layer, *parts) for name in _of_source(part)}
+    return found - {usual} or ({""} if found else set())
+
+
+def _of_attributes(part: Any) -> Iterator[str]:
+    """Yield the activations that a layer is, or that its attributes are."""
+    attributes = dict(vars(part))
+    if hasattr(part, "forward") and not list(part.parameters()):
+        attributes["activation"] = part
+    for name, value in attributes.items():
+        if not callable(value) or not ATTRIBUTES.search(name.lower()) or isinstance(value, type):
+            continue
+        found = activation_of(value)
+        if found and found != "linear":
+            yield found
+
+
+def activation_of(function: Any) -> str | None:
+    """Return the name of an activation function, by calling it, or `None`.
+
+    >>> activation_of(lambda x: x * (x > 0))
+    'relu'
+    """
+    for framework in (*frameworks.likely_frameworks(function), "keras", "torch"):
+        try:
+            result = frameworks.to_numpy(function(frameworks.to_tensor(PROBE, framework, "float32")))
+        except (Exception, SystemExit):  # untrusted code may raise anything
+            continue
+        for name, right in ACTIVATIONS.items():
+            if np.shape(result) == PROBE.shape and np.abs(result - right(PROBE)).max() < CLOSE:
+                return name
+    return None
+
+
+def _of_source(part: Any) -> Iterator[str]:
+    """Yield the activations that the source code of a layer's call names."""
+    method = getattr(type(part), "forward", None) or getattr(type(part), "call", None)
+    if method is None or type(part).__module__.split(".")[0] in ("torch", "keras"):
+        return
+    try:
+        source = inspect.getsource(method)
+    except (OSError, TypeError):
+        return
+    found = [name for name, pattern in IN_SOURCE if re.search(pattern, source)]
+    yield from found[:1]
