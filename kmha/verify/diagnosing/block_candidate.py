@@ -15,7 +15,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import block_trials, config_objects, frameworks, naming
+from kmha.verify.diagnosing import block_trials, frameworks, guessing, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import PlainSlot, Sublayers, sublayers, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
@@ -80,10 +80,9 @@ class BlockCandidate(LayerCandidate):
         return not isinstance(self.thing, type)
 
     def input_layouts(self) -> list[dict[str, Any]]:
-        if self.chain == "embedding":
-            return [{"entry": BATCH}]
         entries = [TIME, BATCH] if self._is_time_first() else [BATCH, TIME]
-        return [{"entry": entry} for entry in entries]
+        entries = [BATCH] if self.chain == "embedding" else entries
+        return [{"entry": entry, "guessed": guessed} for entry in entries for guessed in self._call_guesses()]
 
     def _is_time_first(self) -> bool:
         """Return whether an attention inside a built layer takes its positions first, as torch's do by default."""
@@ -226,27 +225,33 @@ class BlockCandidate(LayerCandidate):
                 "depth": 1,
                 "length": LENGTH,
             }
-        arguments = {
-            self.constructor_roles[role]: value for role, value in values.items() if role in self.constructor_roles
-        }
-        return config_objects.folded({**arguments, **self.given}, self.written_parameters)
+        sizes = {"T": LENGTH, "H": values.get("heads", 1), "I": values["width"], "O": values.get("size", 1)}
+        return self.constructor_arguments(values, sizes)
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         if self.chain == "embedding":
             name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
             return {name: frameworks.to_tensor(trial.more["ids"], self.framework, "int64")}
         found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
+        size = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"].shape[-1]
+        sizes = {"T": trial.query.shape[1], "O": size, "I": trial.query.shape[2]}
         if self.chain == "decoder":
             found["memory" if "memory" in self.roles else "key"] = trial.key
         if self.convention.entry == TIME:
             found = {role: np.swapaxes(array, 0, 1) for role, array in found.items()}
-        arguments = {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
+        arguments = {
+            name: guessing.value_of(text, self.framework, sizes, self.dtype_of(trial))
+            for name, text in self.convention.guessed
+        }
+        arguments |= {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():
             if role not in self.roles:
                 continue
             name = self.roles[role]
             if mask is not None:
-                arguments[name] = self.tensor(to_candidate_mask(self, mask, trial), trial)
+                paddings = ("padding", "target_padding")
+                meaning = self.convention.padding_meaning if role in paddings else self.convention.mask_meaning
+                arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, meaning), trial)
             elif self.call_parameters[name].default is EMPTY:
                 arguments[name] = None
         if "training" in self.roles:
@@ -407,7 +412,7 @@ def epsilon_of(part: Any) -> float | None:
     """Return the epsilon of a normalization, which an attribute states, or `None`."""
     if "norm" not in type(part).__name__.lower():
         return None
-    stated = (value for name, value in vars(part).items() if naming.plain(name) in EPSILON_NAMES)
+    stated = (value for name, value in getattr(part, "__dict__", {}).items() if naming.plain(name) in EPSILON_NAMES)
     return next((value for value in stated if isinstance(value, float)), None)
 
 

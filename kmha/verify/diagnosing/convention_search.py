@@ -141,9 +141,11 @@ def _usual(drawn: Iterable[Trial]) -> list[Trial]:
 
 
 def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+    if candidate.chain != "attention":
+        _choose_masks_of_block(candidate, drawn)
+        return
     start, masked = candidate.convention, [trial for trial in _usual(drawn) if trial.masked]
-    if candidate.chain == "attention":
-        masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
+    masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
     shapes = [(dtype, shape) for dtype in MASK_DTYPES for shape in candidate.mask_shapes()]
     if masked:
         options = [
@@ -153,11 +155,28 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> Non
         ]
         choose_convention(candidate, options, [masked[0], masked[-1]])
     start, padded = candidate.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
-    if padded and candidate.chain == "attention":
+    if padded:
         dtypes = (start.mask_dtype,) if masked else MASK_DTYPES
         shapes = [(dtype, shape) for dtype in dtypes for shape in candidate.padding_shapes()]
         options = [dataclasses.replace(start, mask_dtype=dtype, padding_shape=shape) for dtype, shape in shapes]
         choose_convention(candidate, options, [padded[0], padded[-1]])
+
+
+def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+    """Choose shapes, dtypes and meanings of a block's masks together, because some calls need several masks."""
+    start = candidate.convention
+    masked = [trial for trial in _usual(drawn) if trial.masked]
+    names = [dict.fromkeys(candidate.meanings(role)) for role in ("mask", "padding")]
+    usual = (next(iter(names[0])), next(iter(names[1])))
+    meanings = dict.fromkeys([usual, *((each, each) for each in names[0] if each in names[1])])
+    options = [
+        dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape, mask_meaning=mask, padding_meaning=padding)
+        for mask, padding in meanings
+        for dtype in (MASK_DTYPES if (mask, padding) != ("adds", "adds") else ("float",))
+        for shape in candidate.mask_shapes()
+    ]
+    if masked:
+        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]])
 
 
 def choose_convention(

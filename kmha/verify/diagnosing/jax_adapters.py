@@ -98,9 +98,9 @@ class JaxAdapter:
             for path, array in layer.arrays.items()
         ]
 
-    def epsilons(self, layer: Held) -> set[float]:
-        """Return the epsilons of the package's own normalizations in the module."""
-        return {norm.epsilon if hasattr(norm, "epsilon") else norm.eps for norm in layer.norms}
+    def parts(self, layer: Held) -> list[Any]:
+        """Return the package's own normalizations in the module."""
+        return list(layer.norms)
 
 
 class LinenAdapter(JaxAdapter):
@@ -329,10 +329,10 @@ class NnxAdapter(JaxAdapter):
             for path, variable in self._params(layer)
         ]
 
-    def epsilons(self, layer: Any) -> set[float]:
+    def parts(self, layer: Any) -> list[Any]:
         from flax import nnx
 
-        return {norm.epsilon for _, norm in walk(layer, nnx.Pytree, nnx.LayerNorm)}
+        return [norm for _, norm in walk(layer, nnx.Pytree, nnx.LayerNorm)]
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""

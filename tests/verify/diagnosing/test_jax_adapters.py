@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.block_candidate import epsilon_of
 from kmha.verify.diagnosing.jax_adapters import random_names
 from kmha.verify.diagnosing.layer_adapters import adapter_of
 
@@ -144,5 +145,5 @@ def test_epsilon_of_a_normalization(candidate):
     adapter = adapter_of(layer_class)
     layer = adapter.new(layer_class, {"embed_dim": 6, "num_heads": 2, "mlp_dim": 7}, "float64")
     adapter.build(layer, {"x": jax.numpy.ones((1, 2, 6))}, "float64")
-    assert adapter.epsilons(layer) == {1e-6}
+    assert {epsilon_of(part) for part in adapter.parts(layer)} == {1e-6}
     assert {str(array.dtype) for array in layer.arrays.values()} == {"float64"}
