@@ -16,6 +16,7 @@ import numpy as np
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import ImpossibleError, State, Trial, run
 from kmha.verify.mistakes import BANK, Mistake
+from kmha.verify.mistakes.commonness import rank
 
 Changes = Sequence[Mistake]
 
@@ -25,6 +26,8 @@ FEATURES_DROPPED = 0.8  # a larger share of zeros does not come from dropout
 STEPS = 10.0  # adding a fill of up to 1e10 rounds the logits to about 1e-6
 USUAL = 10.0  # the largest logit of ordinary size
 LOOSE = 1e-4  # a limit above this number hides small differences
+EXACT = 1e-10  # distances below this number are rounding alone
+FARTHER = 100.0  # an explanation is much further from the numbers if its distance is this many times another's
 SHORT = 8  # number of mistakes that are compared on all calls
 
 
@@ -305,8 +308,19 @@ def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Mat
     found.sort(key=lambda each: each[:2])
     short = [mistake for index, (hits, _, mistake) in enumerate(found) if index < SHORT or -hits == len(order[:3])]
     matches = sorted((judge(order, [mistake]) for mistake in short), key=lambda match: (-match.trials, match.distance))
-    fitting = [match for match in matches if match.trials == len(order)]
+    fitting = likeliest_first([match for match in matches if match.trials == len(order)])
     return fitting, next((match for match in matches if match.trials < len(order)), None)
+
+
+def likeliest_first(fitting: Sequence[Match]) -> list[Match]:
+    """Return explanations that fit all trials, the likeliest first.
+
+    An explanation that is much further from the numbers than another comes after it. Otherwise, the commoner mistake
+    comes first.
+    """
+    nearest = min((match.distance for match in fitting), default=0.0)
+    equal = max(EXACT, FARTHER * nearest)
+    return sorted(fitting, key=lambda match: (match.distance > equal, sorted(map(rank, match.mistakes), reverse=True)))
 
 
 def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
@@ -319,7 +333,7 @@ def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
     for first, second in _possible_pairs(hardest, chain):
         if explains(hardest, [first, second]):
             found.append(judge(results, [first, second]))
-    return found
+    return likeliest_first(found)
 
 
 @dataclasses.dataclass(frozen=True)

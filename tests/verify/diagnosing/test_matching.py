@@ -109,3 +109,27 @@ def _with_nan_where_blind(result, identity):
     output = np.where(blind[..., None], np.nan, result.answer.output)
     scores = np.where(blind[:, None, :, None], np.nan, result.answer.scores)
     return dataclasses.replace(result, answer=dataclasses.replace(result.answer, output=output, scores=scores))
+
+
+def test_the_likeliest_comes_first():
+    """Of explanations within rounding, the commoner; an explanation that is much farther comes last."""
+
+    def match(distance, *ids):
+        return matching.Match(tuple(BANK[id] for id in ids), distance, 3)
+
+    near, rarer = match(3e-16, "scale-heads"), match(1e-16, "scale-batch")
+    common, far = match(8e-16, "scale-missing"), match(4e-7, "mask-missing")
+    assert matching.likeliest_first([rarer, near, far, common])[0] is common
+    assert matching.likeliest_first([rarer, near, far, common])[-1] is far
+    pairs = [match(0, "scale-missing", "scale-batch"), match(0, "mask-missing", "softmax-over-queries")]
+    assert matching.likeliest_first(pairs) == pairs[::-1]
+
+
+@pytest.mark.parametrize("drawn", [draw(5, Accepts(wide=True, mask=False))])
+def test_ranked_names_the_commoner(drawn):
+    """If I = H·O, √(H·O) and √I are one number."""
+    results = _results("scale-features", drawn=drawn)
+    assert [match.ids for match in matching.ranked(results, "attention")[0]] == [
+        ("scale-all-heads",),
+        ("scale-features",),
+    ]

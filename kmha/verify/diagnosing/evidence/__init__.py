@@ -8,7 +8,7 @@ not depend on its inputs. Other findings are sentences for the report.
 from collections.abc import Sequence
 
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence import effects, nearest, precision, randomness, reach
+from kmha.verify.diagnosing.evidence import effects, nearest, precision, randomness, reach, some_calls
 from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.mistakes import BANK
@@ -16,7 +16,9 @@ from kmha.verify.mistakes import BANK
 
 def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence that no pair of mistakes could replace: random numbers, half precision, a constant output."""
-    found = [randomness.find(candidate, results), precision.find(candidate, results)]
+    found = [randomness.find(candidate, results)]
+    if found == [None]:  # the numbers of a random candidate explain nothing
+        found += [precision.find(candidate, results), some_calls.find(results, candidate.chain)]
     inputs = effects.ignored_inputs(candidate, results)
     constant = inputs if inputs is not None and inputs.ids == ("output-constant",) else None
     return [finding for finding in (*found, constant) if finding is not None]

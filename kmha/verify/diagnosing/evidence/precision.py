@@ -26,7 +26,7 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
         return None
     result = min(plain, key=plainness)
     scores = result.answer.scores
-    if scores is None or scores.shape != np.shape(result.right.get("returned")):
+    if scores is None or scores.shape != np.shape(result.right.get("returned", ())):
         shown = showing_scores(candidate, result.trial)
         scores = None if shown is None else scores_of(shown, candidate.answer(shown))
     dtype = "" if scores is None else _dtype(scores)

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.diagnosing.evidence import some_calls
+
+
+def _attention(scores, unscaled, **changes):
+    """Attention that is unscaled in some calls."""
+
+    def attention(query, key, value):
+        factor = np.sqrt(query.shape[-1]) if unscaled(query, key) else 1
+        return scores(query * factor, key) @ value * changes.get("times", 1)
+
+    return attention
+
+
+def test_a_mistake_in_one_of_two_ways(scores, evaluated):
+    attention = _attention(scores, lambda query, key: query.shape[-2] == key.shape[-2])
+    found = some_calls.find(evaluated(attention)[1], "attention")
+    assert found.ids == ("scale-missing",)
+    assert found.says.startswith("It explains all 2 wrong calls (equal lengths; self-attention), and the other 2 are")
+    assert diagnose(attention).ids == ("scale-missing",)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_no_mistake_in_one_of_two_ways(scores, evaluated, times):
+    """All calls are right, or those that a mistake explains are not the only wrong ones."""
+    attention = _attention(scores, lambda query, key: times == 2 and query is key, times=times)
+    assert some_calls.find(evaluated(attention)[1], "attention") is None
+
+
+def test_extreme_calls_name_nothing(scores, evaluated):
+    """A softmax of tens of thousands is nearly the same for many mistakes."""
+    attention = _attention(scores, lambda query, key: np.abs(query).max() > 50)
+    assert some_calls.find(evaluated(attention)[1], "attention") is None
