@@ -234,7 +234,7 @@ def _judge(
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
     fitting = _plausible(fitting, sizes, answered)
     findings = [] if fitting else evidence.before_pairs(candidate, answered)
-    fitting = fitting or evidence.named(findings, answered)
+    fitting = fitting or _plausible(evidence.named(findings, answered), sizes, answered)
     if not fitting and any(_is_informative(result) for result in answered):
         tell("comparing with every pair of mistakes")
         fitting = _plausible(matching.pairs(answered, candidate.chain), sizes, answered)
