@@ -241,7 +241,7 @@ def _judge(
     if not fitting:
         tell("calling it again with other inputs and weights")
         findings += evidence.after_pairs(candidate, answered, found["nearest"])
-        fitting = evidence.named(findings, answered)
+        fitting = _plausible(evidence.named(findings, answered), sizes, answered)
     found["evidence"] = tuple(finding.says for finding in findings)
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
