@@ -74,6 +74,7 @@ def compare(**options: Any) -> None:
 @integer("--seed", "Seed of sizes, weights, inputs.", least=0, default=0)
 @_BACKEND
 @click.option("--bank", is_flag=True, help="Test the diagnosis itself. Takes minutes.")
+@click.option("--deform", is_flag=True, help="Find the published faults of DEForm. Takes minutes.")
 @integer("--configurations", "With --bank: number of random configurations for every mistake.", least=0, default=3)
 @integer("--pairs", "With --bank: number of pairs of mistakes.", least=0, default=40)
 @integer("--rights", "With --bank: number of right layers.", least=0, default=10_000)
@@ -87,7 +88,7 @@ def compare(**options: Any) -> None:
 )
 @click.option("--details", is_flag=True, help="Also print the table of calls, how kmha called it, and what it printed.")
 @to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
-def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
+def diagnose(candidate: str | None, bank: bool, deform: bool, **options: Any) -> None:
     """Name the mistake in an attention layer.
 
     MODULE:NAME is a Keras layer or a torch module (the class, or an instance with its weights), or a function of NumPy,
@@ -104,6 +105,9 @@ def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
     mistakes, then writes right layers in every usual way. It counts how many mistakes are named, and whether any right
     layer is accused.
 
+    --deform injects the published faults of DEForm (packages defaultplusplus and transformers) into BERT, OPT and
+    GPT-2, and finds them from the calls of the models' layers, compared with the calls before the injection.
+
     \b
     Examples:
       kmha diagnose my_attention:MultiHeadAttention
@@ -112,11 +116,13 @@ def diagnose(candidate: str | None, bank: bool, **options: Any) -> None:
       kmha diagnose --bank
     """
     from kmha.cli import bank as banking
-    from kmha.cli import diagnosis
+    from kmha.cli import diagnosis, yardstick
 
     counts = {name: options.pop(name) for name in ("configurations", "pairs", "rights")}
     if bank:
         raise SystemExit(banking.run(**counts, seed=options["seed"], json_file=options["json_file"]))
+    if deform:
+        raise SystemExit(yardstick.run(json_file=options["json_file"]))
     if candidate is None:
         raise click.UsageError("expected MODULE:NAME of a layer or function to diagnose, or --bank.")
     raise SystemExit(diagnosis.run(candidate, **options))
