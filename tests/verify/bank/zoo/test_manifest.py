@@ -1,10 +1,13 @@
 import collections
+import configparser
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
 from kmha.verify.bank.zoo.entry import HELD_OUT, KINDS, TUNED
-from kmha.verify.bank.zoo.manifest import ENTRIES, PACKAGES, how_to_install, missing
+from kmha.verify.bank.zoo.manifest import ENTRIES, PACKAGES, WITHOUT_REQUIREMENTS, how_to_install, missing
 
 WIDTH, HEADS, SIZE, INNER, VOCABULARY, BATCH, TIME = 12, 3, 4, 20, 17, 2, 5
 
@@ -158,3 +161,13 @@ def test_every_entry_is_described_in_known_words():
 def test_what_is_missing_is_named_with_the_command_that_installs_it():
     assert missing(["numpy", "no-such-package"]) == ("no-such-package",)
     assert how_to_install(["no-such-package"]).endswith("pip install no-such-package")
+    assert how_to_install(["rtdl"]).endswith("pip install --no-deps rtdl")
+
+
+def test_the_extra_lists_every_package():
+    text = configparser.ConfigParser()
+    text.read(Path(__file__).parents[4] / "setup.cfg")
+    extras = dict(text["options.extras_require"])
+    required = "\n".join(extras[name] for name in ("zoo", "jax", "torch", "flax")) + text["options"]["install_requires"]
+    listed = set(re.findall(r"^ *([a-z0-9-]+)", required, re.MULTILINE))
+    assert set(PACKAGES) - listed - set(WITHOUT_REQUIREMENTS) == set()

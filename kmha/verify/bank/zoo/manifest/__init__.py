@@ -21,6 +21,10 @@ ENTRIES: tuple[Entry, ...] = (
     *torch_series.ENTRIES,
 )
 
+# Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their
+# requirements. The extra `zoo` lists what they import.
+WITHOUT_REQUIREMENTS = ("espnet", "joeynmt", "labml-nn", "litgpt", "recbole", "rtdl", "sockeye", "torchscale", "tsai")
+
 PACKAGES: tuple[str, ...] = tuple(dict.fromkeys(entry.package for entry in ENTRIES))
 
 
@@ -39,13 +43,18 @@ def missing(packages: Iterable[str] = PACKAGES) -> tuple[str, ...]:
 
 
 def how_to_install(packages: Iterable[str]) -> str:
-    """Return one line that says how to install packages.
+    """Return one line that names packages and the commands that install them.
 
-    >>> how_to_install(["timm", "d2l"])
-    'not installed: timm, d2l; install them with: pip install timm d2l'
+    >>> how_to_install(["monai", "rtdl"])
+    'not installed: monai, rtdl; install with: pip install monai && pip install --no-deps rtdl'
     """
     names = tuple(packages)
-    return f"not installed: {', '.join(names)}; install them with: pip install {' '.join(names)}"
+    groups = {
+        "pip install": [name for name in names if name not in WITHOUT_REQUIREMENTS],
+        "pip install --no-deps": [name for name in names if name in WITHOUT_REQUIREMENTS],
+    }
+    commands = " && ".join(f"{command} {' '.join(group)}" for command, group in groups.items() if group)
+    return f"not installed: {', '.join(names)}; install with: {commands}"
 
 
 def _installed(package: str) -> bool:
