@@ -9,5 +9,6 @@
 | the candidate's weights | `weights` |
 | the calls that tell mistakes apart | `trials`, `block_trials` |
 | the distances from the right results and from those of mistakes | `matching` |
-| the report | `report`, `unknown_mistakes`, `reproduction` |
+| the report as plain data | `report`, `coverage`, `difference`, `unknown_mistakes`, `reproduction`, `seeded_case` |
+| its text | `rendering` |
 """  # noqa: E501 - a table

@@ -196,6 +196,10 @@ class Candidate:
         """Return lines of Python that make the call. The last line sets `result`."""
         raise NotImplementedError
 
+    def seeded_code(self, trial: Trial) -> list[str]:
+        """Return the lines of `code` with weights drawn by seed, or no lines if the candidate cannot have them."""
+        return []
+
     def answer(self, trial: Trial) -> Answer:
         """Return the candidate's answer to a trial. An error that the candidate raises is an answer too."""
         try:

@@ -31,6 +31,7 @@ from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.reproduction import script
+from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.source_line import SourceLine
 from kmha.verify.diagnosing.trials import Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
@@ -96,6 +97,10 @@ class Diagnosis:
     def code(self) -> str:
         """Return a script that shows the smallest case, or "" if there is no wrong case."""
         return script(self.smallest, self.candidate.code(self.smallest.trial)) if self.smallest else ""
+
+    def short_code(self) -> str:
+        """Return the script of `code`, with weights drawn by seed if the mistake shows with them."""
+        return (seeded_script(self.candidate, self.smallest) if self.smallest else "") or self.code()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole diagnosis as plain data, for JSON."""

@@ -11,6 +11,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
+from kmha.verify.diagnosing.reproduction import SEED
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 
@@ -95,6 +96,17 @@ class KerasAdapter:
         """Return the sublayers of a layer."""
         return list(layer._flatten_layers(include_self=False))
 
+    def seeded(self, made: str, call: str, dtype: str) -> list[str]:
+        """Return lines that make a layer with weights drawn by seed."""
+        return [
+            f"keras.config.set_dtype_policy({dtype!r})",
+            f"layer = {made}",
+            f"{call}  # makes the weights",
+            f"rng = np.random.default_rng({SEED})",
+            "for variable in layer.weights:",
+            "    variable.assign(rng.normal(size=variable.shape).round(2))",
+        ]
+
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a layer with these weights."""
         arrays = [f"    {array},  # {slot.variable.path}" for slot, array in zip(slots, weights, strict=True)]
@@ -167,6 +179,16 @@ class TorchAdapter:
     def parts(self, layer: Any) -> list[Any]:
         """Return the submodules of a module."""
         return list(layer.modules())[1:]
+
+    def seeded(self, made: str, call: str, dtype: str) -> list[str]:
+        """Return lines that make a module with weights drawn by seed."""
+        return [
+            f"layer = {made}.to(torch.{dtype}).eval()",
+            f"{call}  # makes the weights of lazy modules",
+            f"rng = np.random.default_rng({SEED})",
+            "for parameter in layer.parameters():",
+            "    parameter.data.copy_(torch.tensor(rng.normal(size=parameter.shape).round(2)))",
+        ]
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""

@@ -5,7 +5,7 @@ a layer that is already built are read and kept.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -354,6 +354,15 @@ class LayerCandidate(Candidate):
 
     def code(self, trial: Trial) -> list[str]:
         _, slots = self.make(trial)
+        used = [slot for slot in slots if slot.variable.used]
+        weights = [reproduction.literal(slot.variable.read()) for slot in used]
+        return self._code(trial, lambda *call: self.adapter.script(*call, used, weights, self.dtype_of(trial)))
+
+    def seeded_code(self, trial: Trial) -> list[str]:
+        return self._code(trial, lambda *call: self.adapter.seeded(*call, self.dtype_of(trial)))
+
+    def _code(self, trial: Trial, make_layer: Callable[[str, str], list[str]]) -> list[str]:
+        """Return the lines of a call. `make_layer` turns the constructor's call and the layer's call into lines."""
         lines, given = reproduction.assignments(self._arguments(trial), self.framework)
         call = f"layer({', '.join(given)})"
         if self.weights is not None:
@@ -361,10 +370,7 @@ class LayerCandidate(Candidate):
             return [*head, *lines, f"result = {call}"]
         head = reproduction.imports(self.thing, self.framework, self.source, self.name)
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
-        used = [slot for slot in slots if slot.variable.used]
-        weights = [reproduction.literal(slot.variable.read()) for slot in used]
-        script = self.adapter.script(f"{self.name}({made})", call, used, weights, self.dtype_of(trial))
-        return [*head, *lines, *script, f"result = {call}"]
+        return [*head, *lines, *make_layer(f"{self.name}({made})", call), f"result = {call}"]
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:

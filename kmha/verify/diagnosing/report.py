@@ -66,7 +66,7 @@ def to_dict(found: "Diagnosis") -> dict[str, Any]:
         "first_step": (found.clue.step or None) if found.clue else None,
         "pattern": list(found.clue.pattern) if found.clue else [],
         "picture": picture and dataclasses.asdict(picture),
-        "case": found.code(),
+        "case": found.short_code(),
         "code": found.code(),
     }
     return plain(data)
@@ -121,8 +121,9 @@ def how_sure(found: "Diagnosis") -> str:
         made = "these mistakes give" if len(found.mistakes) > 1 else "this mistake gives"
         ran = _in_calls(len(answered), bool(found.errors))
         sure = f"{made} the same numbers {ran}, to within {_size(found.matches[0].distance)}"
-        others = f". So do {len(found.matches) - 1} others" if found.matches[1:] else ""
-        return f"{sure}{others}.{raising}"
+        others = len(found.matches) - 1
+        also = " So does one other." if others == 1 else f" So do {others} others." if others else ""
+        return f"{sure}.{also}{raising}"
     count = len(found.wrong)
     return f"{count} of {_calls(len(answered))} differ from the reference, and no known mistake explains them.{raising}"
 
@@ -133,14 +134,19 @@ def what_is_wrong(found: "Diagnosis") -> list[str]:
         return [f"{mistake.id}: {mistake.says}" for mistake in found.mistakes]
     if found.verdict != UNKNOWN or not found.clue:
         return []
-    lines = [f"First wrong step: {found.clue.step}."] if found.clue.step else []
-    lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in found.clue.pattern]
-    return [*lines, *found.evidence]
+    step = [f"First wrong step: {found.clue.step}."] if found.clue.step else []
+    return [" ".join([*step, *_pattern(found)[:1]])]
+
+
+def _pattern(found: "Diagnosis") -> list[str]:
+    """Return the facts about an unknown mistake as sentences, those that narrow it down most first."""
+    pattern = found.clue.pattern if found.verdict == UNKNOWN and found.clue else ()
+    return [*found.evidence, *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in pattern)]
 
 
 def remarks(found: "Diagnosis") -> list[str]:
     """Return sentences that a reader needs beside the verdict, such as what kmha took as intended."""
-    lines = []
+    lines = _pattern(found)[1:] if found.verdict == UNKNOWN else []
     if any("mask-inverted" in match.ids for match in found.matches) and found.convention.mask_meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict != RAISES:

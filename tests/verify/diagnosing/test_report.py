@@ -136,6 +136,7 @@ def test_json(found, name):
     assert tuple(mistake["id"] for mistake in data["mistakes"]) == one.ids
     assert all(mistake["says"] and mistake["look"] and mistake["source"] for mistake in data["mistakes"])
     assert data["code"] == one.code()
+    assert data["case"] == one.short_code()
     assert len(data["calls"]) == len(one.results)
     assert (data["first_step"] is not None) == (one.verdict == "unknown")
 
