@@ -251,7 +251,8 @@ def _judge(
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
-        return Diagnosis(verdict=KNOWN, matches=tuple(fitting), **found)
+        line = evidence.line_of(candidate, fitting[0].mistakes[0])
+        return Diagnosis(verdict=KNOWN, matches=tuple(fitting), line=line, **found)
     tell("describing the difference")
     clue = find_clue(candidate, sizes, answered)
     return Diagnosis(verdict=UNKNOWN, matches=(), clue=clue, **found)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence import effects, nearest, precision, randomness, reach, some_calls
 from kmha.verify.diagnosing.evidence.finding import Finding
+from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.mistakes import BANK
 
@@ -40,4 +41,4 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["Finding", "after_pairs", "before_pairs", "named"]
+__all__ = ["Finding", "after_pairs", "before_pairs", "line_of", "named"]
