@@ -16,6 +16,7 @@ from kmha.verify.diagnosing import block_trials, matching
 from kmha.verify.diagnosing.block_trials import BlockAccepts
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.matching import Answer, TrialResult
+from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.mistakes import Mistake
 
@@ -142,7 +143,7 @@ def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: Non
             continue
         progress(f"{first.id} and {second.id}")
         of += 1
-        found = {frozenset(match.ids) for match in matching.pairs(results, "attention")}
+        found = {frozenset(match.ids) for match in find_pairs(results, "attention")}
         if frozenset((first.id, second.id)) in found:
             named += 1
         else:

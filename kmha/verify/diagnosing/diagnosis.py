@@ -30,6 +30,7 @@ from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
+from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.source_line import SourceLine
@@ -234,6 +235,7 @@ def _judge(
         return Diagnosis(verdict=RAISES, matches=(), **found)
     right = matching.judge(answered)
     if right.trials == len(answered):
+        found["evidence"] = tuple(finding.says for finding in evidence.of_right(answered))
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     tell("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
@@ -242,7 +244,7 @@ def _judge(
     fitting = fitting or _plausible(evidence.named(findings, answered), sizes, answered)
     if not fitting and any(_is_informative(result) for result in answered):
         tell("comparing with every pair of mistakes")
-        fitting = _plausible(matching.pairs(answered, candidate.chain), sizes, answered)
+        fitting = _plausible(find_pairs(answered, candidate.chain), sizes, answered)
     if not fitting:
         tell("calling it again with other inputs and weights")
         findings += evidence.after_pairs(candidate, answered, found["nearest"])

@@ -1,14 +1,15 @@
 """Compare a candidate's answers with the results of the right computation, of each mistake, and of each pair.
 
-A row with nothing to attend to must only be finite. If a mistake leaves a row nothing to attend to, NaN in this row
-fits the mistake, because a softmax of -∞ alone is NaN in most code. In training with dropout, the dropout mask that the
-candidate drew is found by trying all possible masks.
+A row with nothing to attend to may have any numbers. It may also be NaN, because a softmax of -∞ alone is NaN in most
+code, such as torch's own. If a mistake leaves a row nothing to attend to, NaN in this row fits the mistake. In
+float16, where NaN often comes from overflow, such a row must be finite. In training with dropout, the dropout mask
+that the candidate drew is found by trying all possible masks.
 """
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,8 @@ def distance_from_state(result: TrialResult, state: State) -> float:
         return float("inf")
     empty = result.trial.empty_rows()
     blind = _blind_rows(state, empty)
+    if result.trial.dtype != "float16":
+        blind |= empty
     far = relative_difference(_with_nan(result.answer.output, state["output"], blind), state["output"], empty)
     if result.answer.scores is not None and "returned" in state:
         scores = _with_nan(result.answer.scores, state["returned"], blind)
@@ -195,13 +198,6 @@ def with_kept(trial: Trial, kept: np.ndarray) -> Trial:
     if trial.training:
         return dataclasses.replace(trial, kept=kept)
     return dataclasses.replace(trial, more={**trial.more, "kept": kept})
-
-
-def with_some_dropped(trial: Trial) -> Trial:
-    """Return the trial with a fixed dropout mask that drops the scores of every second key."""
-    columns = trial.key.shape[-2]
-    kept = np.where(np.arange(columns) % 2, 0.0, 1 / (1 - trial.rate))
-    return with_kept(trial, np.broadcast_to(kept, (len(trial.query), 1, 1, columns)))
 
 
 def _distance_with_dropout(result: TrialResult, changes: Sequence) -> float:
@@ -308,85 +304,27 @@ def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Mat
     found.sort(key=lambda each: each[:2])
     short = [mistake for index, (hits, _, mistake) in enumerate(found) if index < SHORT or -hits == len(order[:3])]
     matches = sorted((judge(order, [mistake]) for mistake in short), key=lambda match: (-match.trials, match.distance))
-    fitting = likeliest_first([match for match in matches if match.trials == len(order)])
+    fitting = likeliest_first([match for match in matches if match.trials == len(order)], results)
     return fitting, next((match for match in matches if match.trials < len(order)), None)
 
 
-def likeliest_first(fitting: Sequence[Match]) -> list[Match]:
+def likeliest_first(fitting: Sequence[Match], results: Sequence[TrialResult]) -> list[Match]:
     """Return explanations that fit all trials, the likeliest first.
 
-    An explanation that is much further from the numbers than another comes after it. Otherwise, the commoner mistake
-    comes first.
+    An explanation that is much further from the numbers than another comes after it, and so does a mistake in a kind of
+    mask that no trial has. Otherwise, the commoner mistake comes first.
     """
     nearest = min((match.distance for match in fitting), default=0.0)
     equal = max(EXACT, FARTHER * nearest)
-    return sorted(fitting, key=lambda match: (match.distance > equal, sorted(map(rank, match.mistakes), reverse=True)))
+    trials = [result.trial for result in results]
+    given = {
+        "mask": any(trial.mask is not None for trial in trials),
+        "causal": any(trial.causal for trial in trials),
+        "padding": any(trial.key_mask is not None for trial in trials),
+    }
 
+    def key(match: Match) -> tuple[Any, ...]:
+        absent = [id for id in match.ids if not given.get(id.partition("-")[0], True)]
+        return match.distance > equal, len(absent), sorted(map(rank, match.mistakes), reverse=True)
 
-def pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
-    """Return the pairs of mistakes that explain the answers of all trials.
-
-    Both mistakes of a pair must be needed. If both change the same step, both orders are tried.
-    """
-    hardest = sorted(results, key=lambda result: (bool(result.trial.rate), not result.wrong, result.trial.query.size))
-    found = []
-    for first, second in _possible_pairs(hardest, chain):
-        if explains(hardest, [first, second]):
-            found.append(judge(results, [first, second]))
-    return likeliest_first(found)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Effect:
-    """The effect of a single mistake on the trials.
-
-    Attributes:
-        seen: Indices of the trials that the mistake changes.
-        explained: Indices of the trials in `seen` that the mistake alone explains.
-    """
-
-    seen: frozenset[int]
-    explained: frozenset[int]
-
-
-def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
-    """Yield the pairs of mistakes that together may explain all wrong answers.
-
-    If only one of the two mistakes changes a trial, this mistake alone must explain the trial's answer.
-    """
-    wrong = {index for index, result in enumerate(results) if result.wrong}
-    effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}
-    useful = {mistake: found for mistake, found in effects.items() if found is not None and found.seen}
-    for (first, left), (second, right) in itertools.combinations(useful.items(), 2):
-        if not wrong <= left.seen | right.seen:
-            continue
-        if not (left.seen - right.seen <= left.explained and right.seen - left.seen <= right.explained):
-            continue
-        yield first, second
-        if first.changes.keys() & second.changes.keys():
-            yield second, first
-
-
-def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
-    """Return the effect of a mistake, or `None` if it is impossible in a trial that has an answer."""
-    seen, explained, large = set(), set(), set()
-    for index, result in enumerate(results):
-        trial = with_some_dropped(result.trial) if result.trial.rate else result.trial
-        try:
-            wrong = run(trial, [mistake.changes])
-        except ImpossibleError:
-            return None
-        right = run(trial) if result.trial.rate else result.right
-        same = Answer(right["output"], right.get("returned") if result.answer.scores is not None else None)
-        shows = distance_from_state(TrialResult(trial, same), wrong) > result.limit
-        if not shows and result.limit > LOOSE:
-            large.add(index)
-        if shows:
-            seen.add(index)
-            # In training, the numbers depend on what was dropped, which is found later, for the pair.
-            if result.trial.rate or result.limit > LOOSE or distance(result, [mistake]) <= result.limit:
-                explained.add(index)
-    if seen:  # large logits may hide a mistake that shows in a pair
-        seen |= large
-        explained |= large
-    return _Effect(frozenset(seen), frozenset(explained))
+    return sorted(fitting, key=key)

@@ -149,6 +149,8 @@ def remarks(found: "Diagnosis") -> list[str]:
     lines = _pattern(found)[1:] if found.verdict == UNKNOWN else []
     if any("mask-inverted" in match.ids for match in found.matches) and found.convention.mask_meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
+    if found.verdict == RIGHT:
+        lines += found.evidence
     if found.verdict != RAISES:
         if found.convention.choices:
             said = " and ".join(CHOICES[id].says for id in found.convention.choices)

@@ -82,6 +82,11 @@ def _without_keepdims(masked: np.ndarray, subtracted: Any) -> np.ndarray:
     return powers / powers.sum(-1)
 
 
+def _log_softmax(masked: np.ndarray) -> np.ndarray:
+    shifted = masked - masked.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
 def _with_one(masked: np.ndarray) -> np.ndarray:
     """Return Σ exp / (1 + Σ exp)."""
     largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
@@ -160,7 +165,7 @@ for _name, _says, _source, _change in (
         "logarithm",
         "You used the logarithm of the softmax (log_softmax) as the scores. Use the softmax.",
         PAPER,
-        lambda state, right: np.where(state["allowed"], np.log(right(state)), 0.0),
+        lambda state, right: _log_softmax(state["masked"]),
     ),
     (
         "hard",

@@ -23,7 +23,6 @@ WRONG = [
     ("equinox_modules", "Attention", "no scale", "scale-missing"),
     ("equinox_modules", "Attention", "key's kernel", "mix-key"),
     ("equinox_modules", "Attention", "merged without transpose", "merge-not-transposed"),
-    ("equinox_modules", "Attention", "-inf", "mask-empty-row-nan"),
     ("haiku_modules", "Attention", "multiplied", "scale-multiplied"),
     ("haiku_modules", "Attention", "fills 0", "mask-zeroes-logits"),
     ("haiku_modules", "Attention", "key for value", "mix-key"),

@@ -7,6 +7,7 @@ from kmha.verify.bank.self_test import simulate
 from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.matching import Answer, TrialResult
+from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.trials import Accepts, draw
 from kmha.verify.mistakes import BANK
 
@@ -42,7 +43,7 @@ def test_one_mistake(id):
 def test_two_mistakes(ids):
     results = _results(*ids)
     assert matching.singles(results, "attention") == []
-    assert set(ids) in [set(match.ids) for match in matching.pairs(results, "attention")]
+    assert set(ids) in [set(match.ids) for match in find_pairs(results, "attention")]
 
 
 def test_distance_of_one_number():
@@ -53,11 +54,11 @@ def test_distance_of_one_number():
     assert matching.distance(wrong) == pytest.approx(0.5 / np.abs(result.answer.output).max())
 
 
-def test_rows_with_nothing_to_attend_to_may_hold_anything_finite():
+def test_rows_with_nothing_to_attend_to_may_hold_anything_but_infinity():
     result = _of(_results(), "mask with fully masked rows")
     empty = result.trial.empty_rows()
     assert empty.any()
-    for value, close in ((123.0, True), (np.nan, False)):
+    for value, close in ((123.0, True), (np.nan, True), (np.inf, False)):
         output = np.where(empty[..., None], value, result.answer.output)
         one = TrialResult(result.trial, Answer(output))
         assert (matching.distance(one) <= one.limit) is close
@@ -119,10 +120,16 @@ def test_the_likeliest_comes_first():
 
     near, rarer = match(3e-16, "scale-heads"), match(1e-16, "scale-batch")
     common, far = match(8e-16, "scale-missing"), match(4e-7, "mask-missing")
-    assert matching.likeliest_first([rarer, near, far, common])[0] is common
-    assert matching.likeliest_first([rarer, near, far, common])[-1] is far
+    results = _results()
+    assert matching.likeliest_first([rarer, near, far, common], results)[0] is common
+    assert matching.likeliest_first([rarer, near, far, common], results)[-1] is far
     pairs = [match(0, "scale-missing", "scale-batch"), match(0, "mask-missing", "softmax-over-queries")]
-    assert matching.likeliest_first(pairs) == pairs[::-1]
+    assert matching.likeliest_first(pairs, results) == pairs[::-1]
+
+
+def test_a_mistake_in_a_mask_that_nobody_passes_comes_last():
+    results = _results("mask-missing", drawn=draw(5, Accepts(causal=True, mask=False)))
+    assert [match.ids for match in matching.ranked(results, "attention")[0]] == [("causal-missing",), ("mask-missing",)]
 
 
 @pytest.mark.parametrize("drawn", [draw(5, Accepts(wide=True, mask=False))])

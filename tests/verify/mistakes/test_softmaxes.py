@@ -51,7 +51,6 @@ SCORES = {
     "softmax-not-normalised": lambda p: np.exp(p.logits()) * p.allowed,
     "softmax-without-exponential": lambda p: _over_sum(p.logits() * p.allowed),
     "softmax-divided-by-keys": lambda p: p.logits() * p.allowed / p.S,
-    "softmax-logarithm": lambda p: np.log(np.where(p.allowed, p.scores(), 1)),
     "softmax-hard": _hard,
     "softmax-base-two": lambda p: _over_sum(2.0 ** p.logits() * p.allowed),
     "softmax-one-more": _one_more,
@@ -75,6 +74,17 @@ def test_scores(make_plain, identity, name):
     p = make_plain(name)
     p.check(identity, SCORES[identity](p), "scores")
     p.check(identity, p.end(SCORES[identity](p)))
+
+
+def test_logarithm(make_plain):
+    """log_softmax subtracts, so that the logarithm of a tiny score is finite."""
+    p = make_plain("cross-attention")
+    p.check("softmax-logarithm", np.log(p.scores()), "scores")
+    large = make_plain("large numbers")
+    assert (large.scores() == 0).any()
+    found = large.wrong("softmax-logarithm", "scores")
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found[0], large.logits()[0] - large.logits()[0].max(-1)[..., None], atol=1e-6)
 
 
 def test_keepdims():
@@ -129,6 +139,7 @@ def test_all(ids_in):
     assert ids_in(softmaxes) == {
         *AXES,
         *SCORES,
+        "softmax-logarithm",
         "softmax-rectified",
         "softmax-sum-without-keepdims",
         "softmax-unshifted-sum-without-keepdims",

@@ -8,7 +8,7 @@ not depend on its inputs. Other findings are sentences for the report.
 from collections.abc import Sequence
 
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence import effects, nearest, precision, randomness, reach, some_calls
+from kmha.verify.diagnosing.evidence import effects, empty_rows, nearest, precision, randomness, reach, some_calls
 from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
@@ -32,6 +32,12 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
     return [finding for finding in (*found, *unused, *reach.find(candidate, results)) if finding is not None]
 
 
+def of_right(results: Sequence[TrialResult]) -> list[Finding]:
+    """Return evidence about a candidate that is right."""
+    found = empty_rows.find(results)
+    return [] if found is None else [found]
+
+
 def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[Match]:
     """Return the mistakes that conclusive findings name, as explanations of all calls."""
     return [
@@ -41,4 +47,4 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["Finding", "after_pairs", "before_pairs", "line_of", "named"]
+__all__ = ["Finding", "after_pairs", "before_pairs", "line_of", "named", "of_right"]

@@ -59,6 +59,8 @@ def _ignored_inputs(candidate: Candidate, result: TrialResult) -> Finding | None
         inputs: dict[str, Any] = {role: other if mine is array else mine for role, mine in now.items()}
         changed[key] = _changes(candidate, dataclasses.replace(trial, **inputs), result.answer)
     ignored = [role for role in ROLES if not changed[id(getattr(trial, role))]]
+    if not np.isfinite(result.answer.output).all():
+        return None
     if len(ignored) == len(ROLES):
         return Finding("Its output is the same whatever the inputs are.", ("output-constant",), conclusive=True)
     if not ignored or not candidate.accepts.cross:
