@@ -84,7 +84,8 @@ def _rate(arrays: Sequence[Any], right: np.ndarray) -> float:
     if not found:
         return 0.0
     sure = np.abs(right) > SMALL * np.abs(right).max()
-    quotients = np.concatenate([array[sure] / right[sure] for array in found])
+    with np.errstate(invalid="ignore"):
+        quotients = np.concatenate([array[sure] / right[sure] for array in found])
     kept = quotients[np.abs(quotients) > CLOSE]
     if not 0 < kept.size < quotients.size or not np.isfinite(kept).all():
         return 0.0

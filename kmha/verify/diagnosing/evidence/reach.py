@@ -97,7 +97,8 @@ def _difference(candidate: Candidate, result: TrialResult, of: Any) -> np.ndarra
 
 def _differs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     scale = float(np.abs(np.nan_to_num(right, posinf=0.0, neginf=0.0)).max())
-    return np.abs(np.nan_to_num(left - right)) > CHANGED * max(scale, 1e-30)
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        return np.abs(np.nan_to_num(left - right)) > CHANGED * max(scale, 1e-30)
 
 
 def _rows(differs: np.ndarray) -> np.ndarray:
