@@ -4,7 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 # Keras' own lists. Their items are also found as separate attributes, except in a `Sequential`.
-KERAS_OWN = ("_layers", "_functional", "_trainable_variables", "_non_trainable_variables", "_metrics", "_losses")
+KERAS_OWN = (
+    "_layers",
+    "_functional",
+    *("_trainable_variables", "_non_trainable_variables", "_trainable_weights", "_non_trainable_weights"),
+    "_metrics",
+    "_losses",
+)
 
 
 def walk(owner: Any, layer: type, wanted: type, path: str = "", seen: Any = None) -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from kmha.verify.diagnosing.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES
 
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
+FRAMEWORK_PACKAGES = ("keras", "tf_keras", "keras_core", "torch", "flax", "haiku", "equinox", "builtins")
 SIZES = ("heads", "size", "width", "output", "inputs")
 
 
@@ -44,7 +45,11 @@ def constructor(layer_class: type) -> Parameters:
     for parent in layer_class.__mro__:
         if "__init__" not in vars(parent):
             continue
-        if parent.__module__.split(".")[0] in ("keras", "torch", "flax", "haiku", "equinox", "builtins") and found:
+        if (
+            parent.__module__.split(".")[0]
+            in ("keras", "tf_keras", "keras_core", "torch", "flax", "haiku", "equinox", "builtins")
+            and found
+        ):
             break
         function: Any = vars(parent)["__init__"]
         found = {**parameters(function, skip=1), **found}

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from kmha.verify.diagnosing.weights import Slot, Variable
 
 
 class KerasAdapter:
-    """Adapter of a `keras.Layer`."""
+    """Adapter of a `keras.Layer`, or of a layer of an older Keras under another name."""
 
     method = "call"
     transposed = False
@@ -24,7 +25,8 @@ class KerasAdapter:
     epsilon = 1e-3  # default of `LayerNormalization`
     single = False
 
-    def __init__(self) -> None:
+    def __init__(self, package: str = "keras") -> None:
+        self.package = package
         self.unused: set[int] = set()  # variables of sublayers that the call does not use
 
     def framework(self) -> str:
@@ -38,6 +40,11 @@ class KerasAdapter:
         """Return `None`, because the layer has its weights."""
         return None
 
+    @functools.cached_property
+    def keras(self) -> Any:
+        """The package that has the layer's classes."""
+        return importlib.import_module(self.package)
+
     def working_copy(self, layer: Any) -> Any:
         """Return the layer itself, because calls do not change it."""
         return layer
@@ -45,14 +52,13 @@ class KerasAdapter:
     @contextlib.contextmanager
     def _computing_in(self, dtype: str) -> Iterator[None]:
         """Set the global dtype policy, which applies to the sublayers that a constructor makes."""
-        import keras
-
-        before = keras.config.dtype_policy()
-        keras.config.set_dtype_policy(dtype)
+        precision = self.keras.mixed_precision
+        before = precision.global_policy()
+        precision.set_global_policy(dtype)
         try:
             yield
         finally:
-            keras.config.set_dtype_policy(before)
+            precision.set_global_policy(before)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         with self._computing_in(dtype):
@@ -60,13 +66,11 @@ class KerasAdapter:
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights, by a first call."""
-        import keras
-
         with self._computing_in(dtype):
             self.call(layer, arguments, False)
             shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
             for part in layer._flatten_layers(include_self=False):
-                if isinstance(part, keras.layers.Dense) and not part.built:
+                if isinstance(part, self.keras.layers.Dense) and not part.built:
                     part.build(shapes[0])  # the call never uses this sublayer, which is a mistake, but it needs weights
                     self.unused |= {id(variable) for variable in part.weights}
 
@@ -78,12 +82,11 @@ class KerasAdapter:
 
     def variables(self, layer: Any) -> list[Variable]:
         """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
-        import keras
-
-        paths = {id(variable): path for path, variable in walk(layer, keras.Layer, keras.Variable)}
+        variable_type = getattr(self.keras, "Variable", None) or importlib.import_module("tensorflow").Variable
+        paths = {id(variable): path for path, variable in walk(layer, self.keras.layers.Layer, variable_type)}
         return [
             Variable(
-                paths.get(id(variable), variable.path),
+                paths.get(id(variable)) or getattr(variable, "path", variable.name),
                 tuple(variable.shape),
                 variable.assign,
                 functools.partial(_value, variable),
@@ -96,10 +99,15 @@ class KerasAdapter:
         """Return the sublayers of a layer."""
         return list(layer._flatten_layers(include_self=False))
 
+    def _policy(self, dtype: str) -> list[str]:
+        """Return lines that set the dtype policy."""
+        imported = [] if self.package == "keras" else [f"import {self.package}"]
+        return [*imported, f"{self.package}.mixed_precision.set_global_policy({dtype!r})"]
+
     def seeded(self, made: str, call: str, dtype: str) -> list[str]:
         """Return lines that make a layer with weights drawn by seed."""
         return [
-            f"keras.config.set_dtype_policy({dtype!r})",
+            *self._policy(dtype),
             f"layer = {made}",
             f"{call}  # makes the weights",
             f"rng = np.random.default_rng({SEED})",
@@ -111,7 +119,7 @@ class KerasAdapter:
         """Return lines that make a layer with these weights."""
         arrays = [f"    {array},  # {slot.variable.path}" for slot, array in zip(slots, weights, strict=True)]
         return [
-            f"keras.config.set_dtype_policy({dtype!r})",
+            *self._policy(dtype),
             f"layer = {made}",
             f"{call}  # makes the weights",
             "weights = [",
@@ -202,7 +210,7 @@ class TorchAdapter:
 
 
 def _value(variable: Any) -> np.ndarray:
-    return frameworks.to_numpy(variable.value)
+    return frameworks.to_numpy(variable.value() if callable(variable.value) else variable.value)
 
 
 def _copy(parameter: Any, array: np.ndarray) -> None:
@@ -256,6 +264,8 @@ def is_layer(thing: Any) -> bool:
 
 ADAPTERS: dict[str, Callable[[], Any]] = {  # keyed by the package of a base class
     "keras": KerasAdapter,
+    "tf_keras": functools.partial(KerasAdapter, "tf_keras"),  # Keras 2
+    "keras_core": functools.partial(KerasAdapter, "keras_core"),  # Keras 3 before it was called so
     "torch": TorchAdapter,
     "flax.linen": LinenAdapter,
     "flax.nnx": NnxAdapter,

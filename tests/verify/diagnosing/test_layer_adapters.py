@@ -65,6 +65,22 @@ def test_class_that_is_no_layer():
         adapter_of(__import__("fractions").Fraction)
 
 
+@pytest.mark.filterwarnings("ignore")  # of the packages, about each other
+@pytest.mark.parametrize("package", ["tf_keras", "keras_core"])
+def test_layers_of_older_versions_of_keras(package):
+    layers = pytest.importorskip(package).layers
+
+    class Unscaled(layers.MultiHeadAttention):
+        def _compute_attention(self, query, *rest, **more):
+            return super()._compute_attention(query * self._key_dim**0.5, *rest, **more)
+
+    assert diagnose(layers.MultiHeadAttention).right
+    assert diagnose(Unscaled).ids == ("scale-missing",)
+    layer = layers.MultiHeadAttention(3, 5)
+    layer(np.ones((2, 7, 15), "float32"), np.ones((2, 7, 15), "float32"))
+    assert diagnose(layer).right
+
+
 class _Deep(keras.layers.Layer):
     def __init__(self):
         super().__init__()

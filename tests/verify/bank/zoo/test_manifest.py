@@ -141,7 +141,9 @@ def test_both_halves_are_large():
 
 
 def test_no_entry_is_listed_twice():
-    listed = collections.Counter((entry.where, entry.norm, how_it_is_made(entry.make)) for entry in ENTRIES)
+    listed = collections.Counter(
+        (entry.where, entry.norm, str(entry.options), how_it_is_made(entry.make)) for entry in ENTRIES
+    )
     assert [each for each, count in listed.items() if count > 1] == []
 
 

@@ -11,7 +11,16 @@ import importlib.metadata
 from collections.abc import Iterable
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest import torch_language, torch_series, torch_speech, torch_transformers, torch_vision
+from kmha.verify.bank.zoo.manifest import (
+    jax_packages,
+    keras_legacy,
+    keras_packages,
+    torch_language,
+    torch_series,
+    torch_speech,
+    torch_transformers,
+    torch_vision,
+)
 
 ENTRIES: tuple[Entry, ...] = (
     *torch_transformers.ENTRIES,
@@ -19,6 +28,9 @@ ENTRIES: tuple[Entry, ...] = (
     *torch_speech.ENTRIES,
     *torch_vision.ENTRIES,
     *torch_series.ENTRIES,
+    *keras_packages.ENTRIES,
+    *keras_legacy.ENTRIES,
+    *jax_packages.ENTRIES,
 )
 
 # Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their

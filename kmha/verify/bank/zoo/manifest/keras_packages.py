@@ -1,0 +1,123 @@
+"""Entries of packages on Keras.
+
+Left out, because they are not the standard attention, or make what the bank calls a mistake: Luong's attention, which
+does not scale, and additive attention (`keras.layers`, `attention`); masks that multiply the logits (`Attention` and
+`SelfAttention` of `tfts`); blocks that project their input before the residual connection (`bayesflow`). `OpenNMT-tf`,
+`tensor2tensor` and `keras-cv-attention-models` need Keras 2 instead of Keras 3, and `keras-nlp` is `keras-hub`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kmha.verify.bank.zoo.entry import Entry
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH
+
+
+def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]:
+    """Return a function that makes an object of a Keras class with these arguments, and calls it to make its weights.
+
+    Args:
+        *arguments: Arguments of the constructor.
+        inputs: Number of inputs of the call.
+        **more: Further arguments of the constructor.
+    """
+
+    def make(found: Any) -> Any:
+        import numpy as np
+
+        layer = found(*arguments, **more)
+        layer(*(np.zeros((2, length, WIDTH), "float32") for length in (7, 5)[:inputs]))
+        return layer
+
+    return make
+
+
+def _keras(name: str, make: Callable[[Any], Any] | None = None, **options: Any) -> Entry:
+    return Entry("keras", f"keras.{name}", "attention", "keras", make, mask="attends", options=options)
+
+
+def _hub(name: str, kind: str, make: Callable[[Any], Any] | None = None, norm: str = "", mask: str = "") -> Entry:
+    return Entry("keras-hub", f"keras_hub.layers:{name}", kind, "keras", make, norm=norm, mask=mask)
+
+
+def _model(where: str, kind: str, make: Callable[[Any], Any] | None = None, norm: str = "", mask: str = "") -> Entry:
+    return Entry("keras-hub", f"keras_hub.src.models.{where}", kind, "keras", make, norm=norm, mask=mask)
+
+
+PRE = {"normalize_first": True, "activation": "gelu"}
+
+ENTRIES = (
+    _keras("layers:MultiHeadAttention"),
+    _keras("layers:MultiHeadAttention", built(HEADS, SIZE, inputs=2)),
+    _keras("layers:MultiHeadAttention", built(HEADS, SIZE, value_dim=7, output_shape=10, use_bias=False, inputs=2)),
+    _keras("layers:GroupQueryAttention", arguments={"num_query_heads": HEADS, "num_key_value_heads": HEADS}),
+    _keras("layers:GroupQueryAttention", built(SIZE, HEADS, HEADS, inputs=2)),
+    _keras("ops:dot_product_attention"),
+    _hub("CachedMultiHeadAttention", "attention", mask="attends"),
+    _hub("CachedMultiHeadAttention", "attention", built(HEADS, SIZE, inputs=2), mask="attends"),
+    _hub("TransformerEncoder", "encoder", norm="post", mask="attends"),
+    _hub("TransformerEncoder", "encoder", built(INNER, HEADS, **PRE), norm="pre", mask="attends"),
+    _hub("TransformerDecoder", "decoder", norm="post", mask="attends"),
+    _hub("TransformerDecoder", "decoder", built(INNER, HEADS, inputs=2, **PRE), norm="pre", mask="attends"),
+    _hub("TransformerDecoder", "encoder", built(INNER, HEADS), norm="post", mask="attends"),
+    _hub("TokenAndPositionEmbedding", "embedding"),
+    _hub("PositionEmbedding", "embedding"),
+    _hub("SinePositionEncoding", "embedding"),
+    _hub("RotaryEmbedding", "embedding"),
+    _model("vit.vit_layers:ViTEncoderBlock", "encoder", norm="pre"),
+    _model("clip.clip_layers:CLIPEncoderLayer", "encoder", norm="pre"),
+    _model("siglip.siglip_layers:SigLIPEncoderLayer", "encoder", norm="pre"),
+    _model("whisper.whisper_encoder:WhisperEncoder", "encoder", built(INNER, HEADS, **PRE), norm="pre", mask="attends"),
+    _model(
+        "whisper.whisper_decoder:WhisperDecoder",
+        "decoder",
+        built(INNER, HEADS, inputs=2, **PRE),
+        norm="pre",
+        mask="attends",
+    ),
+    _model("llama.llama_attention:LlamaAttention", "attention", built(HEADS, HEADS), mask="attends"),
+    Entry(
+        "keras-cv",
+        "keras_cv.layers:TransformerEncoder",
+        "encoder",
+        "keras",
+        norm="pre",
+    ),
+    Entry("keras-cv", "keras_cv.layers:SegFormerMultiheadAttention", "attention", "keras", built(WIDTH, HEADS, 1)),
+    Entry(
+        "keras-multi-head",
+        "keras_multi_head:MultiHeadAttention",
+        "attention",
+        "keras",
+        options={"arguments": {"activation": None}},
+    ),
+    Entry(
+        "keras-multi-head", "keras_multi_head:MultiHeadAttention", "attention", "keras", built(HEADS, activation=None)
+    ),
+    Entry("keras-self-attention", "keras_self_attention:ScaledDotProductAttention", "attention", "keras"),
+    Entry(
+        "keras-self-attention",
+        "keras_self_attention:ScaledDotProductAttention",
+        "attention",
+        "keras",
+        options={"arguments": {"history_only": True}},
+    ),
+    Entry("keras-pos-embd", "keras_pos_embd:TrigPosEmbedding", "embedding", "keras"),
+    Entry("kimm", "kimm._src.layers.attention:Attention", "attention", "keras"),
+    Entry("kimm", "kimm._src.layers.attention:Attention", "attention", "keras", built(WIDTH, HEADS)),
+    Entry("tfts", "tfts.models.transformer:CausalAttention", "attention", "keras"),
+    Entry("tfts", "tfts.models.transformer:DecoderLayer", "decoder", "keras", norm="post"),
+    Entry("tfts", "tfts.models.transformer:TransformerBlock", "encoder", "keras", norm="post"),
+    Entry("vit-keras", "vit_keras.layers:MultiHeadSelfAttention", "attention", "keras", built(num_heads=HEADS)),
+    Entry(
+        "vit-keras",
+        "vit_keras.layers:TransformerBlock",
+        "encoder",
+        "keras",
+        built(num_heads=HEADS, mlp_dim=INNER, dropout=0.0),
+        norm="pre",
+    ),
+    Entry(
+        "tabtransformertf", "tabtransformertf.models.tabtransformer:TransformerBlock", "encoder", "keras", norm="post"
+    ),
+)
