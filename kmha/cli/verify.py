@@ -75,6 +75,19 @@ def compare(**options: Any) -> None:
 @_BACKEND
 @click.option("--bank", is_flag=True, help="Test the diagnosis itself. Takes minutes.")
 @click.option("--deform", is_flag=True, help="Find the published faults of DEForm. Takes minutes.")
+@click.option("--zoo", is_flag=True, help="Diagnose the attention of public packages, and mutants. Takes half an hour.")
+@click.option("--package", "packages", multiple=True, help="With --zoo: only this package. Can be repeated.")
+@click.option(
+    "--half",
+    type=click.Choice(("tuned", "held-out", "both")),
+    default="both",
+    show_default=True,
+    help="With --zoo: half of the packages.",
+)
+@integer("--mutants", "With --zoo: number of edits to draw at random. [default: all]", least=0)
+@integer("--seeds", "With --zoo: number of seeds for each right entry.", default=5)
+@click.option("--list", "list_tuned", is_flag=True, help="With --zoo: list what went wrong in the tuned half.")
+@click.option("--list-held-out", is_flag=True, help="With --zoo: list what went wrong in the other half.")
 @integer("--configurations", "With --bank: number of random configurations for every mistake.", least=0, default=3)
 @integer("--pairs", "With --bank: number of pairs of mistakes.", least=0, default=40)
 @integer("--rights", "With --bank: number of right layers.", least=0, default=10_000)
@@ -88,7 +101,7 @@ def compare(**options: Any) -> None:
 )
 @click.option("--details", is_flag=True, help="Also print the table of calls, how kmha called it, and what it printed.")
 @to_write("--json", "json_file", "Write the whole diagnosis to this file too.")
-def diagnose(candidate: str | None, bank: bool, deform: bool, **options: Any) -> None:
+def diagnose(candidate: str | None, bank: bool, deform: bool, zoo: bool, **options: Any) -> None:
     """Name the mistake in an attention layer.
 
     MODULE:NAME is a Keras layer or a torch module (the class, or an instance with its weights), or a function of NumPy,
@@ -108,21 +121,32 @@ def diagnose(candidate: str | None, bank: bool, deform: bool, **options: Any) ->
     --deform injects the published faults of DEForm (packages defaultplusplus and transformers) into BERT, OPT and
     GPT-2, and finds them from the calls of the models' layers, compared with the calls before the injection.
 
+    --zoo diagnoses attention of public packages (extra `zoo`), all of it right, and mutants: the same code with one
+    edit. It counts the entries that are accused and the mutants whose mistake is named. After Ctrl-C, the same command
+    resumes.
+
     \b
     Examples:
       kmha diagnose my_attention:MultiHeadAttention
       kmha diagnose my_functions:scaled_dot_product_attention --mask hides
       kmha diagnose my_attention:Attention --set causal=false --json found.json
       kmha diagnose --bank
+      kmha diagnose --zoo --package vit-pytorch --mutants 100 --list
     """
     from kmha.cli import bank as banking
     from kmha.cli import diagnosis, yardstick
+    from kmha.cli import zoo as measuring
 
+    of_zoo = ("packages", "half", "mutants", "seeds", "list_tuned", "list_held_out")
+    plan = {name: options.pop(name) for name in of_zoo}
     counts = {name: options.pop(name) for name in ("configurations", "pairs", "rights")}
     if bank:
         raise SystemExit(banking.run(**counts, seed=options["seed"], json_file=options["json_file"]))
     if deform:
         raise SystemExit(yardstick.run(json_file=options["json_file"]))
+    if zoo:
+        shared = {name: options[name] for name in ("seed", "time_limit", "json_file")}
+        raise SystemExit(measuring.run(**plan, **shared))
     if candidate is None:
-        raise click.UsageError("expected MODULE:NAME of a layer or function to diagnose, or --bank.")
+        raise click.UsageError("expected MODULE:NAME of a layer or function to diagnose, --bank or --zoo.")
     raise SystemExit(diagnosis.run(candidate, **options))

@@ -1,0 +1,139 @@
+"""Operators that change the softmax: its axis, its place, or the function itself."""
+
+import ast
+from collections.abc import Iterator
+
+from kmha.verify.bank.zoo.operators.operator import operator
+from kmha.verify.bank.zoo.operators.source import Edit, Source, called, keyword, name_of
+
+LAST = ("-1", "len(x.shape) - 1")
+SOFTMAX = ("softmax", "Softmax", "softmax_one", "_softmax", "softmax_fn", "masked_softmax", "_masked_softmax")
+# Names of attributes that hold a softmax.
+ATTRIBUTES = ("softmax", "_softmax", "attend", "sm", "attn_fn", "softmax_fn", "attend_fn")
+
+
+def _axes(source: Source) -> Iterator[ast.expr]:
+    """Yield the expressions for the last axis, as the axis of a softmax."""
+    for call in source.calls("softmax", "Softmax"):
+        axis = keyword(call, "dim", "axis")
+        place = 0 if called(call) == "Softmax" or _is_method(call) else 1
+        if axis is None and len(call.args) > place:
+            axis = call.args[place]
+        if axis is not None and source.code(axis) == "-1":
+            yield axis
+
+
+def _is_method(call: ast.Call) -> bool:
+    """Return whether a softmax is a method of the logits, as in `logits.softmax(dim=-1)`."""
+    return isinstance(call.func, ast.Attribute) and not call.args[1:] and _is_number(call.args[:1])
+
+
+def _is_number(arguments: list[ast.expr]) -> bool:
+    if not arguments:
+        return True
+    return isinstance(arguments[0], ast.Constant | ast.UnaryOp)
+
+
+def logits_of(call: ast.Call) -> ast.expr | None:
+    """Return what a softmax is taken of, or `None` for a layer that is made and not called."""
+    if called(call) == "Softmax":
+        return None
+    if isinstance(call.func, ast.Attribute) and called(call) == "softmax" and _is_method(call):
+        return call.func.value if name_of(call.func.value) not in ("self", "F", "nn", "ops", "tf", "torch") else None
+    return call.args[0] if call.args else keyword(call, "input", "x", "logits")
+
+
+def softmaxes(source: Source) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Yield each call of a softmax with the logits that it gets."""
+    for call in source.walk(ast.Call):
+        if called(call) in ("softmax", "softmax_fn") or (called(call) in ATTRIBUTES and _of_self(call)):
+            logits = logits_of(call)
+            if logits is not None:
+                yield call, logits
+
+
+def _of_self(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self"
+
+
+@operator("softmax-over-queries", "softmax-over-queries")
+def over_queries(source: Source) -> Iterator[Edit]:
+    """Take the softmax over the last axis but one."""
+    for axis in _axes(source):
+        yield Edit(axis, "-2")
+
+
+@operator("softmax-over-axis-1", "softmax-over-heads", "softmax-over-queries")
+def over_axis_1(source: Source) -> Iterator[Edit]:
+    """Take the softmax over axis 1: the heads, or the queries of logits (B·H, T, S)."""
+    for axis in _axes(source):
+        yield Edit(axis, "1")
+
+
+@operator("softmax-over-axis-0", "softmax-over-batch", "softmax-over-heads-and-batch")
+def over_axis_0(source: Source) -> Iterator[Edit]:
+    """Take the softmax over axis 0: the batch, or heads and batch of logits (B·H, T, S)."""
+    for axis in _axes(source):
+        yield Edit(axis, "0")
+
+
+@operator("softmax-dropped", "softmax-missing")
+def dropped(source: Source) -> Iterator[Edit]:
+    """Mix the values with the logits."""
+    for call, logits in softmaxes(source):
+        yield Edit(call, f"({source.code(logits)})")
+
+
+@operator("softmax-twice", "softmax-twice", "softmax-twice-unmasked")
+def twice(source: Source) -> Iterator[Edit]:
+    """Take the softmax of the softmax."""
+    for call, logits in softmaxes(source):
+        before, after = _around(source, call, logits)
+        yield Edit(call, f"{before}{source.code(call)}{after}")
+
+
+def _around(source: Source, call: ast.Call, part: ast.expr) -> tuple[str, str]:
+    """Return the text of a call before and after one of its parts, in parentheses."""
+    whole, inner = source.code(call), source.code(part)
+    before, _, after = whole.partition(inner)
+    return f"{before}(", f"){after}"
+
+
+@operator("softmax-of-opposite", "softmax-of-opposite")
+def of_opposite(source: Source) -> Iterator[Edit]:
+    """Take the softmax of the negative logits."""
+    for _, logits in softmaxes(source):
+        yield Edit(logits, f"(-({source.code(logits)}))")
+
+
+@operator("softmax-logarithm", "softmax-logarithm")
+def logarithm(source: Source) -> Iterator[Edit]:
+    """Use the logarithm of the softmax."""
+    for call in source.calls("softmax", "Softmax"):
+        new = "LogSoftmax" if called(call) == "Softmax" else "log_softmax"
+        text = source.code(call.func)
+        yield Edit(call.func, text[: -len(called(call))] + new)
+
+
+@operator("softmax-sigmoid", "softmax-sigmoid")
+def sigmoid(source: Source) -> Iterator[Edit]:
+    """Use a sigmoid."""
+    for call, logits in softmaxes(source):
+        yield Edit(call, f"(1 / (1 + 2.718281828459045 ** -({source.code(logits)})))")
+
+
+@operator("softmax-over-flattened", "softmax-over-flattened")
+def over_flattened(source: Source) -> Iterator[Edit]:
+    """Take the softmax over queries and keys together."""
+    for call, logits in softmaxes(source):
+        if "torch" in source.text and "torch." in source.text:
+            array = source.part(logits)
+            yield Edit(call, f"{array}.flatten(-2).softmax(-1).reshape({array}.shape)")
+
+
+@operator("softmax-in-half-precision", "softmax-in-half-precision")
+def in_half(source: Source) -> Iterator[Edit]:
+    """Compute the softmax in float16."""
+    for _, logits in softmaxes(source):
+        if "torch" in source.text:
+            yield Edit(logits, f"{source.part(logits)}.half()")

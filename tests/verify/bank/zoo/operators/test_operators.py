@@ -1,0 +1,328 @@
+"""Each operator makes its edit in a small source, in exactly one place."""
+
+import ast
+
+import pytest
+
+from kmha.verify.bank.zoo.operators import OPERATORS, Source
+from kmha.verify.mistakes import BANK
+
+TORCH = """
+import math
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads, dropout=0.0):
+        super().__init__()
+        self.heads, self.d_k = heads, dim // heads
+        self.scale = self.d_k ** -0.5
+        self.to_q = nn.Linear(dim, dim)
+        self.to_k = nn.Linear(dim, dim)
+        self.to_v = nn.Linear(dim, dim)
+        self.to_out = nn.Linear(dim, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, context, mask=None):
+        b, t, s = x.shape[0], x.shape[1], context.shape[1]
+        q = self.to_q(x)
+        k = self.to_k(context)
+        v = self.to_v(context)
+        q = q.view(b, t, self.heads, self.d_k).transpose(1, 2)
+        k = k.view(b, s, self.heads, self.d_k).transpose(1, 2)
+        v = v.view(b, s, self.heads, self.d_k).transpose(1, 2)
+        sim = torch.matmul(q, k.transpose(-2, -1)) * self.scale
+        if mask is not None:
+            sim = sim.masked_fill(mask.unsqueeze(1) == 0, -1e9)
+        attn = F.softmax(sim, dim=-1)
+        attn = self.dropout(attn)
+        out = torch.matmul(attn, v)
+        out = out.transpose(1, 2).reshape(b, t, -1)
+        return self.to_out(out), attn
+"""
+
+EINOPS = """
+import torch
+from einops import rearrange, repeat
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.to_qkv = torch.nn.Linear(dim, 3 * dim)
+        self.to_kv = torch.nn.Linear(dim, 2 * dim)
+        self.to_q = torch.nn.Linear(dim, dim)
+        self.proj = torch.nn.Linear(dim, dim)
+
+    def forward(self, x, context, mask, causal_mask):
+        h = self.heads
+        q = self.to_q(x)
+        k, v = self.to_kv(context).chunk(2, dim=-1)
+        q, k, v = (rearrange(t, "b n (h d) -> (b h) n d", h=h) for t in (q, k, v))
+        mask = repeat(mask, "b j -> (b h) () j", h=h)
+        mask = mask & causal_mask
+        sim = torch.einsum("b i d, b j d -> b i j", q, k) + mask
+        sim = sim.softmax(-1)
+        out = torch.einsum("b i j, b j d -> b i d", sim, v)
+        return self.proj(rearrange(out, "(b h) n d -> b n (h d)", h=h))
+
+
+def heads(q, k, v, h):
+    q, k, v = map(lambda t: rearrange(t, "b n (h d) -> b h n d", h=h), (q, k, v))
+    out = q @ k.mT / (q.shape[-1] ** 0.5) @ v
+    return rearrange(out, "b h n d -> b n (h d)")
+
+
+def masks(mask, size):
+    hidden = torch.triu(torch.ones(size, size), diagonal=1)
+    rows, columns = torch.arange(size)[:, None], torch.arange(size)[None]
+    return (rows >= columns[:, :]), mask[:, None, None, :], (1.0 - mask) * -1e9, hidden
+
+
+def dense(q, k, self):
+    return (q - k) @ self.kernel + self.bias
+
+
+def fused(q, k, v, attn_mask):
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=attn_mask is None)
+"""
+
+BLOCK = """
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class DecoderLayer(nn.Module):
+    def forward(self, x, memory):
+        x = x + self.self_attn(self.norm1(x))
+        x = x + self.cross_attn(self.norm2(x), memory)
+        return x + self.ff(self.norm3(x))
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        self.made = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 3))
+
+    def forward(self, x):
+        return self.linear2(self.dropout(F.relu(self.linear1(x))))
+
+
+class LayerNorm(nn.Module):
+    def forward(self, x):
+        mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
+        x = (x - mean) / torch.sqrt(var + self.eps)
+        return self.gamma * x + self.beta
+"""
+
+EMBEDDING = """
+import math
+import torch
+
+
+class Embedding(torch.nn.Module):
+    def forward(self, x):
+        positions = torch.arange(x.shape[1])
+        angles = positions[:, None] * torch.exp(torch.arange(0, 6, 2) * -math.log(10000.0) / 6)
+        pe = torch.stack([torch.sin(angles), torch.cos(angles)], -1).flatten(-2)
+        return self.table(x) * math.sqrt(6) + pe
+"""
+
+SOURCES = {
+    "torch": (TORCH, ["Attention"], "attention"),
+    "einops": (EINOPS, ["Attention", "heads", "masks", "fused", "dense"], "attention"),
+    "block": (BLOCK, ["DecoderLayer", "FeedForward", "LayerNorm"], "decoder"),
+    "embedding": (EMBEDDING, ["Embedding"], "embedding"),
+}
+# For each operator: the source, and the line that the edit gives. Each source has exactly one such edit, unless it says
+# how many.
+EDITS = {
+    "activation-after-second": ("block", "return F.relu(self.linear2(self.dropout(self.linear1(x))))"),
+    "activation-dropped": ("block", "return self.linear2(self.dropout((self.linear1(x))))"),
+    "activation-sigmoid": ("block", "return self.linear2(self.dropout(F.sigmoid(self.linear1(x))))"),
+    "activation-tanh": (
+        "block",
+        "self.made = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3))",
+    ),
+    "bias-dropped": ("einops", "return ((q - k) @ self.kernel)"),
+    "causal-comparison-strict": (
+        "einops",
+        "return ((rows > columns[:, :])), mask[:, None, None, :], (1.0 - mask) * -1e9, hidden",
+    ),
+    "causal-flag-dropped": (
+        "einops",
+        "return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=False)",
+    ),
+    "causal-flag-set": (
+        "einops",
+        "return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=True)",
+    ),
+    "context-ignored": ("einops", "k, v = self.to_kv(x).chunk(2, dim=-1)"),
+    "decoder-attention-shared": ("block", "x = x + self.self_attn(self.norm2(x), memory)"),
+    "decoder-memory-from-block": ("block", "x = x + self.cross_attn(self.norm2(x), self.norm2(x))"),
+    "diagonal-one-less": ("einops", "hidden = torch.triu(torch.ones(size, size), diagonal=(1 -1))"),
+    "diagonal-one-more": ("einops", "hidden = torch.triu(torch.ones(size, size), diagonal=(1 +1))"),
+    "dropout-at-inference": ("torch", "attn = torch.nn.functional.dropout(attn, self.dropout.p)"),
+    "dropout-dropped": ("torch", "attn = (attn)"),
+    "dropout-on-logits": ("torch", "attn = F.softmax(self.dropout(sim), dim=-1)"),
+    "dropout-twice": ("torch", "attn = self.dropout(self.dropout(attn))"),
+    "embedding-divided": ("embedding", "return (self.table(x) / math.sqrt(6)) + pe"),
+    "embedding-scale-dropped": ("embedding", "return (self.table(x)) + pe"),
+    "embedding-scaled-by-width": ("embedding", "return (self.table(x) * math.sqrt(6) * math.sqrt(6)) + pe"),
+    "feed-forward-twice": ("block", "return x + self.ff(self.ff(self.norm3(x)))"),
+    "fused-part-twice": ("einops", "k, v = self.to_kv(context).chunk(2, dim=-1); v = k"),
+    "heads-averaged": ("torch", "out = out.mean(1, keepdim=True).expand_as(out).transpose(1, 2).reshape(b, t, -1)"),
+    "heads-reshaped": ("torch", "q = q.view(b, self.heads, t, self.d_k)"),
+    "heads-size-first": (
+        "einops",
+        "q, k, v = map(lambda t: rearrange(t, 'b n (d h) -> b h n d', h=h), (q, k, v))",
+    ),
+    "input-of-other-role": ("torch", "k = self.to_k(x)"),
+    "kernel-of-other-role": ("torch", "k = self.to_q(context)"),
+    "kernels-swapped": ("einops", "v, k = self.to_kv(context).chunk(2, dim=-1)"),
+    "logits-key-key": ("torch", "sim = torch.matmul(k, k.transpose(-2, -1)) * self.scale"),
+    "logits-query-query": ("torch", "sim = torch.matmul(q, q.transpose(-2, -1)) * self.scale"),
+    "logits-query-value": ("torch", "sim = torch.matmul(q, v.transpose(-2, -1)) * self.scale"),
+    "logits-transposed": ("einops", "sim = torch.einsum('b i d, b j d -> b j i', q, k) + mask"),
+    "mask-adds-other-number": (
+        "einops",
+        "return (rows >= columns[:, :]), mask[:, None, None, :], (1.0 - mask) * -10.0, hidden",
+    ),
+    "mask-after-softmax": ("torch", None),  # the softmax is not in the next statement
+    "mask-dropped": ("torch", "sim = (sim)"),
+    "mask-fills-other-number": ("torch", "sim = sim.masked_fill(mask.unsqueeze(1) == 0, 1e-9)"),
+    "mask-inverted": ("torch", "sim = sim.masked_fill((mask.unsqueeze(1) != 0), -1e9)"),
+    "mask-not-passed-on": (
+        "einops",
+        "return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=None, is_causal=attn_mask is None)",
+    ),
+    "mask-tiled": ("einops", "mask = repeat(mask, 'b j -> (h b) () j', h=h)"),
+    "mask-without-heads-axis": ("torch", "sim = sim.masked_fill(mask.unsqueeze(0) == 0, -1e9)"),
+    "masks-either": ("einops", "mask = (mask | causal_mask)"),
+    "merge-batch-exchanged": ("einops", "return self.proj(rearrange(out, '(h b) n d -> b n (h d)', h=h))"),
+    "merge-not-transposed": ("torch", "out = (out).reshape(b, t, -1)"),
+    "merge-size-first": ("torch", "out = out.permute(0, 2, 3, 1).reshape(b, t, -1)"),
+    "mix-key": ("torch", "out = torch.matmul(attn, k)"),
+    "norm-bias-dropped": ("block", "return (self.gamma * x)"),
+    "norm-dropped": ("block", "x = x + self.self_attn((x))"),
+    "norm-epsilon-outside": ("block", "x = (x - mean) / (torch.sqrt(var) + self.eps)"),
+    "norm-gain-dropped": ("block", "return (x) + self.beta"),
+    "norm-not-centred": ("block", "x = ((x)) / torch.sqrt(var + self.eps)"),
+    "norm-of-other-sublayer": ("block", "x = x + self.self_attn(self.norm2(x))"),
+    "norm-unbiased": ("block", "mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=True)"),
+    "norm-without-root": ("block", "x = (x - mean) / (var + self.eps)"),
+    "output-projection-dropped": ("torch", "return (out), attn"),
+    "output-rectified": ("torch", "return (lambda output: output * (output > 0))(self.to_out(out)), attn"),
+    "output-through-query": ("torch", "return self.to_q(out), attn"),
+    "padding-on-queries": (
+        "einops",
+        "return (rows >= columns[:, :]), mask[:, None, :, None], (1.0 - mask) * -1e9, hidden",
+    ),
+    "positions-alone": ("embedding", "return (pe + 0.0 * (self.table(x) * math.sqrt(6)))"),
+    "positions-base-1000": (
+        "embedding",
+        "angles = positions[:, None] * torch.exp(torch.arange(0, 6, 2) * -math.log(1000.0) / 6)",
+    ),
+    "positions-base-100000": (
+        "embedding",
+        "angles = positions[:, None] * torch.exp(torch.arange(0, 6, 2) * -math.log(100000.0) / 6)",
+    ),
+    "positions-cosines-only": (
+        "embedding",
+        "pe = torch.stack([torch.cos(angles), torch.cos(angles)], -1).flatten(-2)",
+    ),
+    "positions-dropped": ("embedding", "return ((self.table(x) * math.sqrt(6)))"),
+    "positions-exponent-halved": (
+        "embedding",
+        "angles = positions[:, None] * torch.exp(torch.arange(0, 6, 2) * -math.log(100.0) / 6)",
+    ),
+    "positions-exponent-positive": (
+        "embedding",
+        "angles = positions[:, None] * torch.exp(torch.arange(0, 6, 2) * math.log(10000.0) / 6)",
+    ),
+    "positions-from-one": ("embedding", "positions = (torch.arange(x.shape[1]) + 1)"),
+    "positions-multiplied": ("embedding", "return ((self.table(x) * math.sqrt(6)) * pe)"),
+    "positions-sines-only": ("embedding", "pe = torch.stack([torch.sin(angles), torch.sin(angles)], -1).flatten(-2)"),
+    "positions-subtracted": ("embedding", "return ((self.table(x) * math.sqrt(6)) - pe)"),
+    "positions-twice": ("embedding", "return ((self.table(x) * math.sqrt(6)) + pe + pe)"),
+    "projection-dropped": ("torch", "q = x"),
+    "projection-shared": ("torch", "self.to_k = self.to_q"),
+    "residual-doubled": ("block", "x = (x + x + self.self_attn(self.norm1(x)))"),
+    "residual-dropped": ("block", "x = (self.self_attn(self.norm1(x)))"),
+    "residual-from-normed": ("block", "x = self.norm1(x) + self.self_attn(self.norm1(x))"),
+    "residual-output-doubled": ("block", "x = (2.0 * self.self_attn(self.norm1(x)))"),
+    "residual-sublayer-doubled": ("block", "x = (x + 2.0 * self.self_attn(self.norm1(x)))"),
+    "residual-unused": ("block", "x = (x)"),
+    "returned-averaged": ("torch", "return self.to_out(out), attn.mean(1)"),
+    "returned-logits": ("torch", "return self.to_out(out), sim"),
+    "returned-transposed": ("torch", "return self.to_out(out), attn.transpose(-2, -1)"),
+    "scale-dropped": ("torch", "sim = (torch.matmul(q, k.transpose(-2, -1)))"),
+    "scale-multiplied": ("torch", "self.scale = (self.d_k ** 0.5)"),
+    "scale-of-all-heads": ("torch", "self.scale = (self.d_k * heads) ** -0.5"),
+    "scale-of-length": ("einops", "out = q @ k.mT / (q.shape[-2] ** 0.5) @ v"),
+    "scale-one": ("torch", "self.scale = 1.0"),
+    "scale-without-root": ("torch", "self.scale = (float(self.d_k) ** -1.0)"),
+    "scores-transposed": ("einops", "out = torch.einsum('b j i, b j d -> b i d', sim, v)"),
+    "softmax-dropped": ("torch", "attn = (sim)"),
+    "softmax-in-half-precision": ("torch", "attn = F.softmax(sim.half(), dim=-1)"),
+    "softmax-logarithm": ("torch", "attn = F.log_softmax(sim, dim=-1)"),
+    "softmax-of-opposite": ("torch", "attn = F.softmax((-(sim)), dim=-1)"),
+    "softmax-over-axis-0": ("torch", "attn = F.softmax(sim, dim=0)"),
+    "softmax-over-axis-1": ("torch", "attn = F.softmax(sim, dim=1)"),
+    "softmax-over-flattened": ("torch", "attn = sim.flatten(-2).softmax(-1).reshape(sim.shape)"),
+    "softmax-over-queries": ("torch", "attn = F.softmax(sim, dim=-2)"),
+    "softmax-sigmoid": ("torch", "attn = (1 / (1 + 2.718281828459045 ** -(sim)))"),
+    "softmax-twice": ("torch", "attn = F.softmax((F.softmax(sim, dim=-1)), dim=-1)"),
+    "triangle-of-the-other-side": ("einops", "hidden = torch.tril(torch.ones(size, size), diagonal=-(1))"),
+}
+
+
+def changed(operator: str) -> list[tuple[str, str]]:
+    """Return the text and the changed line of each edit."""
+    where = EDITS[operator][0]
+    text, names, kind = SOURCES[where]
+    source = Source(text, names, kind)
+    found = []
+    for edit in OPERATORS[operator].edits(source):
+        new = source.replaced(edit)
+        lines = [line.strip() for line, old in zip(new.splitlines(), text.splitlines(), strict=False) if line != old]
+        found.append((new, lines[0] if lines else ""))
+    return found
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_an_operator_makes_its_edit_in_one_place(operator):
+    edits, wanted = changed(operator), EDITS[operator][1]
+    for new, _ in edits:
+        ast.parse(new)
+    assert len({new for new, _ in edits}) == len(edits)
+    assert wanted is None or wanted in [line for _, line in edits]
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_every_right_answer_is_in_the_bank(operator):
+    own = OPERATORS[operator].ids
+    source = Source(*SOURCES[EDITS[operator][0]])
+    edits = list(OPERATORS[operator].edits(source))
+    for edit in edits:
+        assert edit.ids or own
+        assert set(edit.ids or own) <= set(BANK)
+
+
+def test_an_edit_keeps_the_numbers_of_later_lines():
+    text = "def attend(q, k, v):\n    x = (\n        q @ k.T\n        / 2\n    )\n    return softmax(x) @ v\n"
+    source = Source(text, ["attend"])
+    first = next(source.walk(ast.Assign))
+    from kmha.verify.bank.zoo.operators import Edit
+
+    assert source.replaced(Edit(first, "x = q")).splitlines()[5] == "    return softmax(x) @ v"
+
+
+def test_code_that_the_entry_does_not_use_is_not_edited():
+    text = (
+        "def used(q, k, v):\n    return softmax(q @ k) @ v\n\n\ndef unused(q, k, v):\n    return softmax(q @ k) @ v\n"
+    )
+    edits = list(OPERATORS["softmax-dropped"].edits(Source(text, ["used"])))
+    assert [edit.line for edit in edits] == [2]
