@@ -18,7 +18,7 @@ NAMES = {
         MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
         create_padding_mask""",
     "kmha.show": "heads heatmap layers save terminal",
-    "kmha.verify": "Case Diagnosis Probes Report compare diagnose expect probe run",
+    "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {
     "": "--version",

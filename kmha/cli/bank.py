@@ -12,7 +12,7 @@ from rich.table import Table
 from kmha import atomic_files
 from kmha.cli import common
 
-CHAINS = ("attention", "encoder", "decoder", "embedding")
+CHAINS = ("attention", "encoder", "decoder", "embedding", "cache")
 ALONE, IN_PAIRS = 0.98, 0.9  # minimum shares of mistakes that must be named
 
 

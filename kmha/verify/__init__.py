@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from kmha.verify.comparing.cases import Case
     from kmha.verify.comparing.comparison import compare, expect, run
     from kmha.verify.comparing.report import Report
+    from kmha.verify.diagnosing.caches.decoding import Decoding
     from kmha.verify.diagnosing.diagnosis import Diagnosis, diagnose
     from kmha.verify.probing.probes import probe
     from kmha.verify.probing.report import Probes
 
-__all__ = ["Case", "Diagnosis", "Probes", "Report", "compare", "diagnose", "expect", "probe", "run"]
+__all__ = ["Case", "Decoding", "Diagnosis", "Probes", "Report", "compare", "diagnose", "expect", "probe", "run"]
 # Lazy, because `reference` must be importable without Keras.
 __getattr__, __dir__ = lazy.attributes(
     __name__,
     {
         "Case": "comparing.cases",
+        "Decoding": "diagnosing.caches.decoding",
         "Diagnosis": "diagnosing.diagnosis",
         "Probes": "probing.report",
         "Report": "comparing.report",

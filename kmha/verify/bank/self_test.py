@@ -11,9 +11,11 @@ import numpy as np
 
 from kmha.verify.bank import right_layers
 from kmha.verify.bank.indistinguishable import Configuration, expected, expected_in_block
+from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, Trial, run
-from kmha.verify.diagnosing import block_trials, matching
+from kmha.verify.diagnosing import block_trials, matching, trials
 from kmha.verify.diagnosing.block_trials import BlockAccepts
+from kmha.verify.diagnosing.caches.cache_candidate import draw_trials
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.matching import Answer, TrialResult
 from kmha.verify.diagnosing.pairs import find_pairs
@@ -116,11 +118,20 @@ def singles(seed: int, chain: str = "attention", progress: Callable[[str], None]
 
 def _draw(chain: str, seed: int) -> tuple[list[Trial], list[tuple[str, ...]]]:
     """Return the trials of a random candidate of a chain, and the groups of mistakes that are one function for it."""
+    if chain == caches.NAME:
+        return _draw_cache(np.random.default_rng(seed)), []
     if chain != "attention":
         accepts = BlockAccepts(chain)
         return block_trials.draw_block(seed, accepts), expected_in_block(accepts)
     configuration = random_configuration(seed)
     return configuration.draw(np.random.default_rng(seed)), list(expected(configuration))
+
+
+def _draw_cache(rng: np.random.Generator) -> list[Trial]:
+    """Return the trials of a cache of attention with random weights."""
+    weights = trials.draw_weights(rng, trials.Sizes(0, 0, 0, 2, 6, 6, 3, 6))
+    attend = caches.WeightsAttend(weights)
+    return list(draw_trials(rng, attend, lambda rng, batch, length: rng.normal(size=(batch, length, 6))))
 
 
 def _mistaken_for(results: Sequence[TrialResult], mistake: Mistake, chain: str) -> list[str]:

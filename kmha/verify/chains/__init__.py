@@ -1,6 +1,6 @@
-"""Attention, blocks and embeddings as chains of named steps. A mistake is a change of one or more steps."""
+"""Attention, blocks, embeddings and decoding with a cache as chains of named steps. A mistake changes steps."""
 
-from kmha.verify.chains import blocks, embedding  # noqa: F401 - each adds its chains to CHAINS
+from kmha.verify.chains import blocks, caches, embedding  # noqa: F401 - each adds its chains to CHAINS
 from kmha.verify.chains.attention import (
     CHAINS,
     Change,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kmha.verify.chains import caches
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing.calling import EMPTY
 
@@ -27,6 +28,8 @@ _BLOCK_FEATURES = ("masks", "causal masks", "padding", "large numbers")
 def tested(found: "Diagnosis") -> list[str]:
     """Return what the calls that ran have tested, as phrases."""
     answered = [result.trial for result in found.results if not result.answer.error]
+    if found.candidate.chain == caches.NAME:
+        return [trial.name for trial in answered]
     features = list(_FEATURES) if found.candidate.chain == "attention" else list(_BLOCK_FEATURES)
     return [name for name in features if any(_FEATURES[name](trial) for trial in answered)]
 
@@ -34,7 +37,7 @@ def tested(found: "Diagnosis") -> list[str]:
 def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     """Return what could not be tested, as phrases with the reason, and whether each is important."""
     candidate, covered = found.candidate, tested(found)
-    if candidate.chain == "embedding":
+    if candidate.chain in ("embedding", caches.NAME):
         return []
     gaps = []
     if not {"masks", "causal masks", "padding"} & {*covered}:

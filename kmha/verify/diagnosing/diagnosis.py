@@ -13,6 +13,7 @@
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,10 @@ import numpy as np
 from kmha.verify.diagnosing import evidence, matching, rendering, report
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import kind_of
+from kmha.verify.diagnosing.caches import cache_report
+from kmha.verify.diagnosing.caches.cache_diagnosis import examine
+from kmha.verify.diagnosing.caches.decoding import Decoding
+from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.convention_search import find_convention
@@ -63,6 +68,7 @@ class Diagnosis:
         line: Line of the candidate's code to look at, if the numbers support one.
         evidence: Sentences about evidence besides the numbers of known mistakes.
         advice: Sentences that say what would help to reach a verdict.
+        further: Further sentences for the report, such as on the cache of a layer that is right.
     """
 
     name: str
@@ -81,6 +87,7 @@ class Diagnosis:
     line: SourceLine | None = None
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -145,7 +152,9 @@ def diagnose(
 
     Args:
         candidate: Keras layer, torch module, or module of flax, Haiku or Equinox, as a class or an instance, or a
-            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments.
+            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments. If it has a
+            key/value cache, decoding with the cache is compared with decoding without it. A `Decoding` says how to
+            decode, if kmha cannot work it out.
         arguments: Arguments of the constructor or the function whose meaning does not follow from their names.
         mask: "attends" if True (or 1) in the candidate's mask means *attend*, "hides" if True means *hide*, "adds" if
             the mask is added to the logits, with 0 where attending is allowed. By default, the meaning with which the
@@ -164,7 +173,50 @@ def diagnose(
         ValueError: The candidate cannot be called, because kmha does not understand an argument or a weight.
     """
     tell = progress or (lambda _: None)
-    candidate = candidate_of(candidate, arguments or {}, mask, roles or {})
+    read = functools.partial(candidate_of, candidate, arguments or {}, mask, roles or {})
+    decoding = find_decoding(candidate, arguments or {})
+    if decoding is None:
+        return _diagnose(read, float16, seed, source, tell, on_call)
+    found = None
+    if decoding is not candidate and decoding.width:  # ids mean a whole model, which has no reference
+        try:
+            found = _diagnose(read, float16, seed, source, tell, on_call)
+        except CandidateError:
+            found = None
+    return _with_cache(found, name_of(candidate), decoding, seed, tell, on_call)
+
+
+def _with_cache(
+    found: Diagnosis | None,
+    name: str,
+    decoding: Decoding,
+    seed: int,
+    tell: Callable[[str], None],
+    on_call: Callable[[str], None] | None,
+) -> Diagnosis:
+    """Diagnose a cache. `found` is the diagnosis of the candidate without it, or `None` if kmha cannot call it so."""
+    is_right = decoding.weights is not None or (found is not None and found.right)
+    if found is not None and found.verdict == KNOWN and not is_right:
+        return found
+    cached = Diagnosis(**examine(decoding, name, seed, tell, on_call).fields(name, seed))
+    if found is not None and found.verdict == UNKNOWN and not is_right and cached.verdict != KNOWN:
+        return found
+    if found is None or not found.right or cached.verdict in (KNOWN, UNKNOWN):
+        judged = cache_report.RIGHT_ALONE if is_right else cache_report.ALONE
+        return dataclasses.replace(cached, further=(*cached.further, judged))
+    return dataclasses.replace(found, further=(cache_report.remark(cached), *cached.further))
+
+
+def _diagnose(
+    read: Callable[[], Candidate],
+    float16: bool,
+    seed: int,
+    source: str,
+    tell: Callable[[str], None],
+    on_call: Callable[[str], None] | None,
+) -> Diagnosis:
+    """Diagnose a candidate without a cache, which `read` makes."""
+    candidate = read()
     candidate.source, candidate.on_call = source, on_call
     tell("trying calling conventions")
     chosen = find_convention(candidate, seed)
@@ -181,6 +233,12 @@ def diagnose(
     if not found.right:
         return found
     return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
+
+
+def name_of(thing: Any) -> str:
+    """Return the name of a class, a function or an instance, for messages."""
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
+    return "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
 
 
 def candidate_of(
@@ -203,8 +261,7 @@ def candidate_of(
     fields = adapter_of(type(thing)).configured(thing) if is_module else None
     if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
         thing, arguments = type(thing), {**fields, **arguments}
-    name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
-    name = "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
+    name = name_of(thing)
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = None
         chain = kind_of(thing, arguments)

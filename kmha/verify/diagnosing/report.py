@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kmha.verify.chains import caches
 from kmha.verify.chains.blocks import EPSILON
 from kmha.verify.choices import CHOICES
 from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.conventions import BATCH, HEADS
 from kmha.verify.diagnosing.coverage import tested, untested
 from kmha.verify.diagnosing.difference import difference_map
@@ -105,6 +107,8 @@ def headline(found: "Diagnosis") -> str:
 
 def how_sure(found: "Diagnosis") -> str:
     """Return a sentence on the evidence for the verdict, which follows the headline."""
+    if found.candidate.chain == caches.NAME:
+        return cache_report.how_sure(found)
     answered = [result for result in found.results if not result.answer.error]
     raising = f" {_calls(len(found.errors))} raised an error." if found.errors else ""
     if found.verdict == RAISES:
@@ -166,6 +170,7 @@ def remarks(found: "Diagnosis") -> list[str]:
             lines.append(f"It also runs with inputs {found.wrong_layout}, and is wrong there: not taken as intended.")
     if found.in_float16:
         lines.append(_float16(found.in_float16))
+    lines += found.further
     return lines + (_errors(found) if found.verdict != RAISES else [])
 
 
@@ -178,6 +183,8 @@ def details(found: "Diagnosis") -> list[str]:
     lines += [f"Known from {mistake.source}." for mistake in found.mistakes]
     if found.verdict == RAISES:
         return lines + _errors(found)
+    if found.candidate.chain == caches.NAME:
+        lines += cache_report.details(found)
     if found.candidate.chain == "attention":
         lines.append(call_text(found))
         layer = found.candidate

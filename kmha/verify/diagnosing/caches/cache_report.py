@@ -1,0 +1,59 @@
+"""What a report says about a key/value cache, instead of what it says about a layer."""
+
+import math
+from typing import TYPE_CHECKING
+
+from kmha.verify.diagnosing.caches.decoding import Decoding
+from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED
+
+if TYPE_CHECKING:
+    from kmha.verify.diagnosing.diagnosis import Diagnosis
+
+ADVICE = (
+    "kmha may have called it wrongly. Say how it is decoded with and without its cache, in a kmha.verify.Decoding, and "
+    "diagnose that."
+)
+
+RIGHT_ALONE = "Without its cache it is right."
+ALONE = "Without its cache it is compared with nothing: kmha takes its numbers as right."
+
+
+def how_sure(found: "Diagnosis") -> str:
+    """Return a sentence on the evidence for the verdict on a cache."""
+    answered = [result for result in found.results if not result.answer.error]
+    count = f"{len(answered)} of {len(found.results)}" if found.errors else f"all {len(answered)}"
+    if found.verdict == RIGHT:
+        worst = max((result.distance for result in answered), default=0.0)
+        same = "decoding with its cache gives the numbers of decoding without it"
+        return f"{same} in {count} runs, to within {max(worst, 1e-16):.0e}."
+    if found.verdict == KNOWN and math.isnan(found.matches[0].distance):
+        return (
+            f"each decoded position depends on the tokens that it would depend on with this mistake, in {count} runs. "
+            "The numbers do not tell more."
+        )
+    if found.verdict == KNOWN:
+        others = f". So do {len(found.matches) - 1} others" if found.matches[1:] else ""
+        return (
+            f"this mistake in its cache gives the same numbers in {count} runs, to within "
+            f"{max(found.matches[0].distance, 1e-16):.0e}{others}."
+        )
+    if found.verdict == RAISES:
+        return f"{next(iter(found.errors.values()), 'every call raises an error').rstrip('.')}."
+    if found.verdict == UNJUDGED:
+        return "decoding with its cache and without it differs, and kmha does not know all arguments of its call."
+    return (
+        f"decoding with its cache differs from decoding without it in {len(found.wrong)} of {len(answered)} runs, and "
+        "no known mistake explains this."
+    )
+
+
+def remark(found: "Diagnosis") -> str:
+    """Return a sentence on a cache for the report of a layer that is right without it."""
+    judged = "Its cache is right" if found.verdict == RIGHT else "Its cache could not be judged"
+    return f"{judged}: {how_sure(found)}"
+
+
+def details(found: "Diagnosis") -> list[str]:
+    """Return how kmha called the cache."""
+    decoding: Decoding = found.candidate.decoding  # type: ignore[attr-defined] # a `CacheCandidate`
+    return [f"kmha decoded with {decoding.says}, in {decoding.dtype}."] if decoding.says else []
