@@ -2,8 +2,8 @@
 
 Left out, because their attention is not the standard one, or makes what the bank calls a mistake: relative positions in
 ESPnet's conformer; a normalization with the unbiased deviation (the transformer block of `bert-pytorch`); a mask of
--10,000 (GPT-2 in `pytorch-pretrained-bert`); other frequencies than the paper's (the sinusoids of `fair-esm`, which
-divide by the width minus 1). `speechbrain` imports `torchaudio`.
+-10,000 (GPT-2 in `pytorch-pretrained-bert`); other frequencies than the paper's (the sinusoids of `fair-esm`); local
+attention that is not causal, which attends to its own padding. `speechbrain` imports `torchaudio`.
 """
 
 from typing import Any
@@ -41,6 +41,14 @@ def _torchscale(found: Any) -> Any:
     from torchscale.architecture.config import EncoderConfig
 
     return found(EncoderConfig(), WIDTH, HEADS, self_attention=True)
+
+
+def _sockeye_positions(found: Any) -> Any:
+    import torch
+
+    positions = found("learned", WIDTH, LENGTH, scale_up_input=True, scale_down_positions=False)
+    torch.nn.init.normal_(positions.weight)  # its constructor leaves the weights to the model
+    return positions
 
 
 def _old_bert(name: str, kind: str, norm: str, mask: str) -> Entry:
@@ -136,14 +144,14 @@ ENTRIES = (
         "sockeye.layers:PositionalEmbeddings",
         "embedding",
         "torch",
-        args("learned", WIDTH, LENGTH, True, False),
+        _sockeye_positions,
     ),
     Entry(
         "local-attention",
         "local_attention.transformer:LocalMHA",
         "attention",
         "torch",
-        args(dim=WIDTH, window_size=LENGTH, dim_head=SIZE, heads=HEADS, use_rotary_pos_emb=False),
+        args(dim=WIDTH, window_size=LENGTH, dim_head=SIZE, heads=HEADS, causal=True, use_rotary_pos_emb=False),
         mask="attends",
     ),
 )
