@@ -108,12 +108,13 @@ def _trained(name: str, model: Any, given: ModelInputs) -> Contender:
 
 
 def _torch(row: ModelRow, given: ModelInputs, model: Any, parts: list[Any]) -> Contender:
-    from kmha.bench import torch_model
+    from kmha.bench import torch_weights
+    from kmha.bench.torch_process import TorchProcess
 
-    theirs = torch_model.TorchModel(row, model.embedding, *parts)
-    batch = torch_model.batch(*given[:3])
-    before = {"loss": np.array(theirs.evaluate(*batch))}
-    return Contender("torch", lambda: [theirs.step(*batch)], lambda first: before)
+    state = torch_weights.state_of(model.embedding, *parts)
+    theirs = TorchProcess(row, builtin_model.EPSILON, state, given[:3])
+    before = {"loss": np.array(theirs.evaluate())}
+    return Contender("torch", lambda: [theirs.step()], lambda first: before)
 
 
 def _silence(bias: Any) -> None:

@@ -9,8 +9,7 @@ from torch.nn import functional
 from kmha.bench import machine
 from kmha.bench.cases import AttentionRow
 from kmha.bench.contenders import Arrays, AttentionInputs, Contender, named, padding
-
-IN_PROJECTIONS = ("query", "key", "value")
+from kmha.bench.torch_weights import IN_PROJECTIONS, stacked
 
 
 def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
@@ -71,13 +70,6 @@ def _visible(row: AttentionRow) -> Any:
     """Return the causal mask (T, S), with the window if there is one. True means attend."""
     lower = torch.ones(row.length, row.length, dtype=torch.bool).tril()
     return lower.triu(1 - row.window) if row.kind == "windowed" else lower
-
-
-def stacked(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kernels (3·H·O, I) and the biases (3·H·O,) of query, key and value, as torch packs them."""
-    kernels = [weights[f"{role}/kernel"] for role in IN_PROJECTIONS]
-    matrices = [kernel.transpose(0, 2, 1).reshape(-1, kernel.shape[1]) for kernel in kernels]
-    return np.concatenate(matrices), np.concatenate([weights[f"{role}/bias"].reshape(-1) for role in IN_PROJECTIONS])
 
 
 def _canonical(row: AttentionRow, kernels: Any, biases: Any, out_kernel: Any, out_bias: Any) -> Arrays:

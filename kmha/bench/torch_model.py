@@ -1,5 +1,10 @@
-"""The model made of `torch.nn.TransformerEncoderLayer` and `TransformerDecoderLayer`, run eagerly."""
+"""The model made of `torch.nn.TransformerEncoderLayer` and `TransformerDecoderLayer`, run eagerly.
 
+It runs in a process of its own (`kmha.bench.torch_process`), because torch's optimizers import `triton`, which aborts a
+process that has imported TensorFlow. So this module imports neither Keras nor TensorFlow.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,34 +13,30 @@ from torch import nn
 from torch.nn import functional
 
 from kmha.bench import machine
-from kmha.bench.builtin_model import EPSILON, BlockLayers, TiedEmbedding
 from kmha.bench.cases import ModelRow
-from kmha.bench.torch_attention import stacked
-from kmha.core import positions
-from kmha.interchange import canonical
-from kmha.interchange import keras as keras_layout
 
 
 class TorchModel(nn.Module):
-    """The model made of torch's layers, with the weights of the model made of Keras' own layers."""
+    """The model made of torch's layers.
 
-    def __init__(
-        self, row: ModelRow, embedding: TiedEmbedding, encoder: list[BlockLayers], decoder: list[BlockLayers]
-    ) -> None:
+    Args:
+        row: Sizes of the model.
+        epsilon: Epsilon of all layer normalizations.
+        state: Arrays of the state of this module, keyed by name.
+    """
+
+    def __init__(self, row: ModelRow, epsilon: float, state: Mapping[str, np.ndarray]) -> None:
         super().__init__()
         torch.set_num_threads(machine.cores())
         self.smoothing, self.scale = row.smoothing, row.width**0.5
         sizes = row.width, row.heads, row.feed_forward, row.rate
-        options = {"layer_norm_eps": EPSILON, "batch_first": True}
-        self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(*sizes, **options) for _ in encoder)
-        self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(*sizes, **options) for _ in decoder)
-        table, bias = embedding.embedding.embeddings.numpy(), embedding.bias.numpy()
-        self.table, self.bias = (nn.Parameter(torch.tensor(array)) for array in (table, bias))
+        options = {"layer_norm_eps": epsilon, "batch_first": True}
+        self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(*sizes, **options) for _ in range(row.layers))
+        self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(*sizes, **options) for _ in range(row.layers))
+        self.table, self.bias = (nn.Parameter(torch.empty(state[name].shape)) for name in ("table", "bias"))
         self.dropout = nn.Dropout(row.rate)
-        encoding = np.asarray(positions.sinusoidal(max(row.source, row.length), row.width))
-        self.register_buffer("encoding", torch.tensor(encoding.astype("float32")))
-        for layer, block in zip((*self.encoder, *self.decoder), (*encoder, *decoder), strict=True):
-            _copy(layer, block)
+        self.register_buffer("encoding", torch.empty(state["encoding"].shape))
+        self.load_state_dict({name: torch.tensor(array.copy()) for name, array in state.items()})
         self.optimizer = torch.optim.Adam(self.parameters(), lr=1e-3, eps=1e-7)
 
     def forward(self, source: Any, target: Any) -> Any:
@@ -55,8 +56,8 @@ class TorchModel(nn.Module):
 
     def loss(self, source: Any, target: Any, following: Any) -> Any:
         """Return the mean loss per token, without padding."""
-        logits, options = self(source, target), {"ignore_index": 0, "label_smoothing": self.smoothing}
-        return functional.cross_entropy(logits.flatten(0, 1), following.flatten(), **options)
+        logits = self(source, target).flatten(0, 1)
+        return functional.cross_entropy(logits, following.flatten(), ignore_index=0, label_smoothing=self.smoothing)
 
     def step(self, *batch: Any) -> float:
         """Make one step of the optimizer on a batch, and return the loss."""
@@ -81,27 +82,3 @@ class TorchModel(nn.Module):
 def batch(*arrays: np.ndarray) -> list[Any]:
     """Return arrays of ids as torch tensors."""
     return [torch.tensor(array, dtype=torch.long) for array in arrays]
-
-
-def _copy(layer: Any, block: BlockLayers) -> None:
-    attentions = [layer.self_attn] + ([layer.multihead_attn] if len(block.attentions) > 1 else [])
-    for theirs, ours in zip(attentions, block.attentions, strict=True):
-        arrays = {name: variable.numpy() for name, variable in canonical.variables(ours).items()}
-        weights = keras_layout.from_builtin(arrays)
-        kernels, biases = stacked(weights)
-        out = weights["attention_output/kernel"]
-        _set(theirs.in_proj_weight, kernels)
-        _set(theirs.in_proj_bias, biases)
-        _set(theirs.out_proj.weight, out.reshape(-1, out.shape[-1]).T)
-        _set(theirs.out_proj.bias, weights["attention_output/bias"])
-    dense = zip((layer.linear1, layer.linear2), block.dense, strict=True)
-    norms = zip([getattr(layer, f"norm{n + 1}") for n in range(len(block.norms))], block.norms, strict=True)
-    for theirs, ours in (*dense, *norms):
-        weight, bias = ours.get_weights()
-        _set(theirs.weight, weight.T)
-        _set(theirs.bias, bias)
-
-
-def _set(parameter: Any, array: np.ndarray) -> None:
-    with torch.no_grad():
-        parameter.copy_(torch.tensor(array.copy()))

@@ -433,6 +433,15 @@ def test_only_the_candidates_own_framework_is_imported(tmp_path):
     assert json.loads((tmp_path / "found.json").read_text())["imported"] == ["numpy"]
 
 
+def test_the_command_itself_imports_no_framework():
+    program = "import sys; from kmha.cli import main; main(['diagnose', 'pupil:unscaled'], standalone_mode=False)"
+    names = "[name for name in ('keras', 'tensorflow', 'torch', 'jax', 'pupil') if name in sys.modules]"
+    code = f"import sys, atexit; atexit.register(lambda: print({names}, file=sys.stderr)); {program}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert "scale-missing: " in ran.stdout
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
 def test_a_torch_candidate_imports_no_tensorflow(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "torches.py").write_text(TORCH)
