@@ -11,13 +11,16 @@
 | `base` | 10000 |
 | `exponents` | 2i / d, the same for features 2i and 2i + 1, (d,) |
 | `angles` | position / base^exponent, (T, d) |
-| `encoded` | sines of the angles at even features, cosines at odd features, (T, d) |
+| `encoded` | sines of the angles at even features, cosines at odd features, (T, d), or rows of a trained table |
 | `added` | `embedded` + `encoded` |
 | `finished` | `added`, which is also stored under "output" |
 | `untouched` | whether the inputs are still as they were |
 
 A trial has the ids in `more["ids"]` and the id of padding in `more["pad_id"]`. Only the shape of its `query` matters,
-which is the output's shape. The only weight is "embedding/embeddings", (V, d).
+which is the output's shape. The only weight of the paper's embedding is "embedding/embeddings", (V, d). Trained
+positions are "positions/embeddings", (L, d) with L ≥ T, and a table of segments is "segments/embeddings".
+
+A positional encoding alone takes vectors, `more["vectors"]`, (B, T, d), in the place of `looked_up`, with the factor 1.
 """
 
 import math
@@ -33,6 +36,20 @@ def interleaved(angles: np.ndarray) -> np.ndarray:
     return np.where(even, np.sin(angles), np.cos(angles))
 
 
+def _looked_up(state: State) -> np.ndarray:
+    vectors = state["trial"].more.get("vectors")
+    return state["table"][state["ids"]] if vectors is None else vectors
+
+
+def _encoded(state: State) -> np.ndarray:
+    """Return the sines and cosines, or the rows of a trained table. The first segment's vector is added, if any."""
+    weights = state["trial"].weights
+    if "positions/embeddings" not in weights:
+        return interleaved(state["angles"])
+    encoded = weights["positions/embeddings"][: state["ids"].shape[-1]]
+    return encoded + weights["segments/embeddings"][0] if "segments/embeddings" in weights else encoded
+
+
 def _finished(state: State) -> np.ndarray:
     """Store "output" itself, as a block does, because changes of the attention's "output" must not apply here."""
     state["output"] = state["added"]
@@ -42,14 +59,14 @@ def _finished(state: State) -> np.ndarray:
 EMBEDDING: dict[str, Step] = {
     "ids": lambda state: np.asarray(state["trial"].more["ids"]),
     "table": lambda state: state["trial"].weights["embedding/embeddings"],
-    "looked_up": lambda state: state["table"][state["ids"]],
-    "factor": lambda state: math.sqrt(state["table"].shape[-1]),
+    "looked_up": _looked_up,
+    "factor": lambda state: 1.0 if "vectors" in state["trial"].more else math.sqrt(state["table"].shape[-1]),
     "embedded": lambda state: state["looked_up"] * state["factor"],
     "places": lambda state: np.arange(state["ids"].shape[-1], dtype=float),
     "base": lambda state: 10000.0,
     "exponents": lambda state: np.arange(state["table"].shape[-1]) // 2 * 2 / state["table"].shape[-1],
     "angles": lambda state: state["places"][..., None] / state["base"] ** state["exponents"],
-    "encoded": lambda state: interleaved(state["angles"]),
+    "encoded": _encoded,
     "added": lambda state: state["embedded"] + state["encoded"],
     "finished": _finished,
     "untouched": lambda state: True,

@@ -1,4 +1,4 @@
-"""An encoder layer, decoder layer or embedding as a candidate: a Keras or torch class, or a built layer.
+"""An encoder layer or decoder layer as a candidate: a Keras or torch class, or a built layer.
 
 The block's weights are set for each trial. `kmha.verify.diagnosing.block_weights` finds out which weights belong to
 which sublayer. A class is instantiated for each trial. A built layer keeps its sizes, and a copy of it is diagnosed.
@@ -15,9 +15,9 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import block_trials, frameworks, guessing, naming
+from kmha.verify.diagnosing import block_trials, guessing, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
-from kmha.verify.diagnosing.block_weights import PlainSlot, Sublayers, sublayers, width_of
+from kmha.verify.diagnosing.block_weights import Sublayers, sublayers, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import likely_combinations
@@ -40,7 +40,7 @@ Reading = dict[str, list[Any]]  # slots of each sublayer, keyed by the prefix of
 
 
 class BlockCandidate(LayerCandidate):
-    """An encoder layer, decoder layer or embedding as a candidate.
+    """An encoder layer or decoder layer as a candidate.
 
     Attributes:
         kept: Variables of a built layer that cannot be copied, with their values, which each call restores.
@@ -81,7 +81,6 @@ class BlockCandidate(LayerCandidate):
 
     def input_layouts(self) -> list[dict[str, Any]]:
         entries = [TIME, BATCH] if self._is_time_first() else [BATCH, TIME]
-        entries = [BATCH] if self.chain == "embedding" else entries
         return [{"entry": entry, "guessed": guessed} for entry in entries for guessed in self._call_guesses()]
 
     def _is_time_first(self) -> bool:
@@ -93,8 +92,6 @@ class BlockCandidate(LayerCandidate):
 
     def sizes(self, rng: np.random.Generator) -> Any:
         drawn = block_trials.draw_block_sizes(rng, self.block_accepts)
-        if self.chain == "embedding":
-            return drawn
         if self.built:
             return self._sizes_of(self.thing, drawn)
         trial = block_trials.draw_block(0, self.block_accepts, drawn)[0]
@@ -150,8 +147,10 @@ class BlockCandidate(LayerCandidate):
         if fixed or ("heads" in self.constructor_roles and not self.built):
             return int(fixed or drawn.heads)
         for part in (layer, *self.adapter.parts(layer)):
-            if heads := number_of_heads(part, self.given):
-                return heads
+            described = [each for each in vars(part).values() if hasattr(each, "__dict__") and not callable(each)]
+            for each in (part, *described):
+                if heads := number_of_heads(each, self.given):
+                    return heads
         raise CandidateError(
             f"{self.name}: nothing states its number of heads. Give it: arguments={{'num_heads': …}}, or "
             "--set num_heads=H."
@@ -169,8 +168,6 @@ class BlockCandidate(LayerCandidate):
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
-        if self.chain == "embedding":
-            return drawn
         more = {"epsilon": self._epsilon(drawn[0]), "unknown_epsilon": self.unknown_epsilon}
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
@@ -208,30 +205,23 @@ class BlockCandidate(LayerCandidate):
             yield dataclasses.replace(sizes, **changes)
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
-        if self.chain == "embedding":
-            vocabulary, width = trial.weights["embedding/embeddings"].shape
-            values = {"vocabulary": vocabulary, "width": width, "length": LENGTH, "dropout": 0.0}
-        else:
-            inner = trial.weights["ffn/dense1/kernel"].shape
-            query = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"]
-            values = {
-                "width": inner[0],
-                "inner": inner[1],
-                "heads": query.shape[0],
-                "size": query.shape[2],
-                "dropout": 0.0,
-                "epsilon": trial.more["epsilon"],
-                "batch_first": True,
-                "depth": 1,
-                "length": LENGTH,
-            }
+        inner = trial.weights["ffn/dense1/kernel"].shape
+        query = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"]
+        values = {
+            "width": inner[0],
+            "inner": inner[1],
+            "heads": query.shape[0],
+            "size": query.shape[2],
+            "dropout": 0.0,
+            "epsilon": trial.more["epsilon"],
+            "batch_first": True,
+            "depth": 1,
+            "length": LENGTH,
+        }
         sizes = {"T": LENGTH, "H": values.get("heads", 1), "I": values["width"], "O": values.get("size", 1)}
         return self.constructor_arguments(values, sizes)
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
-        if self.chain == "embedding":
-            name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
-            return {name: frameworks.to_tensor(trial.more["ids"], self.framework, "int64")}
         found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
         size = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"].shape[-1]
         sizes = {"T": trial.query.shape[1], "O": size, "I": trial.query.shape[2]}
@@ -322,8 +312,6 @@ class BlockCandidate(LayerCandidate):
             reading = self._made(trial)[1]
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return None
-        if self.chain == "embedding":
-            return None
         found = {f"{prefix}/{name}" for prefix, slots in reading.items() for slot in slots for name in slot.names}
         # A normalization that serves twice has weights for both places.
         prefixes = [prefix for prefix in NORMS[self.chain] if prefix]
@@ -331,8 +319,6 @@ class BlockCandidate(LayerCandidate):
         return frozenset(found | {f"{prefix}/{kind}" for prefix in prefixes for kind in kinds})
 
     def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
-        if self.chain == "embedding":
-            return super().likely_choices(trial)
         layer = self._made(trial)[0]
         return likely_combinations(self.chain, layer, self.adapter.parts(layer), trial)
 
@@ -348,7 +334,7 @@ class BlockCandidate(LayerCandidate):
 
     def _made(self, trial: Trial) -> tuple[Any, Any]:
         key = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
-        key = (key or trial.weights["embedding/embeddings"].shape, self.convention.dtype, self.convention.entry)
+        key = (key, self.convention.dtype, self.convention.entry)
         if key not in self.cache:
             layer = self._new(trial)
             try:
@@ -378,12 +364,6 @@ class BlockCandidate(LayerCandidate):
         ]
 
     def _first_readings(self, variables: list[Variable], trial: Trial) -> list[Reading]:
-        if self.chain == "embedding":
-            shape = trial.weights["embedding/embeddings"].shape
-            table = [variable for variable in variables if variable.shape == shape]
-            if len(table) != 1:
-                raise UnknownWeightsError(f"expected one embedding table {shape}. Received: {listed(variables)}.")
-            return [{"embedding": [PlainSlot(table[0], ("embeddings",))]}]
         width, inner = trial.weights["ffn/dense1/kernel"].shape
         return readings(self._sublayers(variables, width, inner), trial, self.chain)
 

@@ -16,7 +16,7 @@ from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, Convention
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, TIME, Convention
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.trials import Sizes
 
@@ -79,14 +79,16 @@ def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -
     if not all(framework == mine[1] for _, framework in before):
         return False
     entries = {each for each, _ in before}
-    return not entries or any(mine[0] in group and entries <= {*group} for group in ((HEADS, BATCH, MIDDLE), LISTS))
+    return not entries or any(
+        mine[0] in group and entries <= {*group} for group in ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)
+    )
 
 
 def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
     candidate.use_layout(**entry)
     sizes = candidate.sizes(np.random.default_rng(seed))
     drawn = tuple(candidate.draw(seed, sizes))
-    plain = [trial for trial in _usual(drawn) if not trial.masked][:3]
+    plain = [trial for trial in _usual(drawn) if _is_plain(trial)][:3]
     causal = (False, True) if candidate.may_be_causal else (False,)
     start = candidate.convention
     options = [
@@ -133,6 +135,12 @@ def _nearest_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> t
     """Return the likely design choices that come nearest to the answers."""
     likely = candidate.likely_choices(answered[0].trial)
     return min(likely, key=lambda ids: matching.judge(_with_choices(answered[:1], ids)).distance)
+
+
+def _is_plain(trial: Trial) -> bool:
+    """Return whether a trial has no masks besides the causal mask that every decoder layer has."""
+    padded = trial.key_mask is not None or trial.query_mask is not None
+    return not (padded or trial.mask is not None or (trial.causal and trial.chain != "decoder"))
 
 
 def _usual(drawn: Iterable[Trial]) -> list[Trial]:

@@ -27,10 +27,11 @@ from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
-from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.calling import CandidateError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.convention_search import find_convention
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
+from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, EncodingFunction, encoding_roles
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -270,8 +271,12 @@ def candidate_of(
             chain = chain_of(layer.constructor_roles, layer.roles)
         if layer is not None and chain == "attention":
             return layer
+        if chain == "embedding":
+            return EmbeddingCandidate(thing, name, arguments, mask, roles)
         return BlockCandidate(thing, name, arguments, mask, roles, chain)
     if callable(thing):
+        if encoding_roles(parameters(thing)):
+            return EncodingFunction(thing, name, arguments)
         return FunctionCandidate(thing, name, arguments, mask, roles)
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
 

@@ -59,6 +59,14 @@ def _imports(function: Any, seen: set[int]) -> set[str]:
     return found
 
 
+def source_of(thing: Any) -> str:
+    """Return the source code of a class or function, or "" if it cannot be read."""
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError):
+        return ""
+
+
 def _is_empty(cell: Any) -> bool:
     try:
         return cell.cell_contents is cell

@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, str] = {
     "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
     "attentionheads nattentionheads nattnheads attnheads encoderattentionheads numqueryheads numqheads numheadsq "
-    "headcount",
+    "headcount nqueryheads queryheads",
     "kv_heads": "numkvheads nkvheads numkeyvalueheads nquerygroups numquerygroups kvheads nkvhead numkvhead "
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
@@ -43,7 +43,8 @@ ARGUMENTS: dict[str, str] = {
     "inputfeatures",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
-    "ffndim ffwidth innerdim feedforwarddimension",
+    "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
+    "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
@@ -55,7 +56,8 @@ ARGUMENTS: dict[str, str] = {
     "returnattncoef outputattentions",
     "epsilon": "layernormeps epsilon eps layernormepsilon normeps",
     "norm_first": "normfirst prenorm normalizefirst",
-    "vocabulary": "vocabsize inputvocabsize vocabularysize targetvocabsize numembeddings",
+    "vocabulary": "vocabsize inputvocabsize vocabularysize targetvocabsize numembeddings nvocab vocab v ntoken ntokens "
+    "numtokens paddedvocabsize vocablen srcvocabsize numvocab vocabsz",
     "length": "maximumpositionencoding maxlen maxlength maximumpositions maxpositionalencoding maxpositions "
     "sequencelength contextlength blocksize maxseqlen maxpositionembeddings contextsize ctxlen nctx nctxlen "
     "maxsequencelength maxseqlength contextwindow seqlen seqlength",

@@ -1,0 +1,92 @@
+"""Design choices of embeddings and positional encodings."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chains.attention import Change, State, Step, Trial
+from kmha.verify.choices.entry import register
+
+
+def _takes_vectors(trial: Trial) -> bool:
+    return "vectors" in trial.more
+
+
+def _takes_ids(trial: Trial) -> bool:
+    return not _takes_vectors(trial)
+
+
+register("unscaled", "scale", "embeddings without a factor √d", _takes_ids, factor=lambda state, right: 1.0)
+register(
+    "scaled-vectors",
+    "scale",
+    "vectors multiplied by √d before the positions are added",
+    _takes_vectors,
+    factor=lambda state, right: math.sqrt(state["table"].shape[-1]),
+)
+
+
+def _has_sines(trial: Trial) -> bool:
+    return "positions/embeddings" not in trial.weights
+
+
+def _halves(of: Callable[[np.ndarray, int], np.ndarray]) -> Change:
+    """Return a change to sines before cosines, with exponents `of(i, d/2)` for the pairs i."""
+
+    def change(state: State, right: Step) -> Any:
+        half = state["table"].shape[-1] // 2
+        angles = state["places"][:, None] / state["base"] ** of(np.arange(half), half)
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+
+    return change
+
+
+register(
+    "sines-first",
+    "encoding",
+    "all sines before all cosines",
+    _has_sines,
+    encoded=_halves(lambda i, half: i / half),
+)
+register(
+    "sines-first-to-base",
+    "encoding",
+    "all sines before all cosines, with wavelengths up to 2π · 10000",
+    _has_sines,
+    encoded=_halves(lambda i, half: i / max(half - 1, 1)),
+)
+register(
+    "no-positions",
+    "sum",
+    "tokens alone, without positions",
+    lambda trial: _takes_ids(trial) and _has_sines(trial) and not trial.more.get("says_positions", True),
+    added=lambda state, right: state["embedded"],
+)
+register(
+    "positions-alone",
+    "sum",
+    "the positions alone",
+    _takes_vectors,
+    added=lambda state, right: np.broadcast_to(state["encoded"], state["looked_up"].shape),
+)
+
+
+def _normalized(epsilon: float) -> Change:
+    def change(state: State, right: Step) -> Any:
+        x, weights = right(state), state["trial"].weights
+        normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+        return normal * weights.get("extra1/gamma", 1.0) + weights.get("extra1/beta", 0.0)
+
+    return change
+
+
+for _epsilon in (1e-5, 1e-12, 1e-6, 1e-3):
+    register(
+        f"normalized-{_epsilon:.0e}".replace("e-0", "e-"),
+        "normalization of the sum",
+        f"a normalization of the sum, with an epsilon of {_epsilon:g}",
+        lambda trial: "extra1/gamma" in trial.weights,
+        added=_normalized(_epsilon),
+    )

@@ -1,0 +1,301 @@
+"""An embedding or a positional encoding as a candidate: a layer, or a function of a length and a width.
+
+An embedding takes token ids. A positional encoding takes vectors and adds positions to them, or returns the positions
+alone. The positions are sines and cosines, or a table that is trained.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.chains.attention import Trial
+from kmha.verify.chains.blocks import weights_of
+from kmha.verify.chains.embedding import NAME
+from kmha.verify.diagnosing import block_trials, frameworks, guessing, naming, reproduction
+from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
+from kmha.verify.diagnosing.block_weights import PlainSlot, squeezed
+from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, parameters, with_copies
+from kmha.verify.diagnosing.candidate import Candidate, quietly
+from kmha.verify.diagnosing.conventions import BATCH, TIME
+from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate
+from kmha.verify.diagnosing.matching import Answer
+from kmha.verify.diagnosing.weights import Variable
+
+POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
+SEGMENTS = re.compile(r"type|segment")
+WORDS = re.compile(r"posit|embed|sinus|pos_?enc|^pe$")  # in names of classes and functions that encode positions
+OTHERS = re.compile(r"patch|rotary|rope|relative|alibi|block|encoder|decoder|attention|time|label")
+LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
+WIDTH = 12  # width of an encoding that has no width of its own
+
+
+class EmbeddingCandidate(LayerCandidate):
+    """An embedding or a positional encoding as a candidate.
+
+    Attributes:
+        takes_ids: Whether the input are token ids. Otherwise, it is vectors.
+    """
+
+    chain = NAME
+
+    def __init__(
+        self,
+        thing: Any,
+        name: str,
+        given: Mapping[str, Any],
+        meaning: str | None = None,
+        said: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(thing, name, given, meaning, said)
+        self.built = not isinstance(thing, type)
+        tables = [
+            squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
+        ]
+        self.takes_ids = "vocabulary" in {**self.constructor_roles, **self.fixed} or bool(tables)
+
+    def _read(self, convention: int = 0) -> Any:
+        return None  # a copy of a built layer gets the weights of each trial
+
+    def _tables(self, variables: Sequence[Variable]) -> list[Variable]:
+        """Return the tables of tokens, which have two axes and no name that means positions."""
+        tables = [variable for variable in variables if len(squeezed(variable.shape)) == 2]
+        return [each for each in tables if not (POSITIONS.search(each.path.lower()) or SEGMENTS.search(each.path))]
+
+    def input_layouts(self) -> list[dict[str, Any]]:
+        return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in (BATCH, TIME)]
+
+    def sizes(self, rng: np.random.Generator) -> Any:
+        drawn = block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
+        if self.built:
+            return self._sizes_of(self.thing, drawn)
+        try:
+            with quietly():
+                return self._sizes_of(self._new(self._drawn(0, drawn)[0], "float32"), drawn)
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            return drawn
+
+    def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
+        variables = self.adapter.variables(layer)
+        tables = [squeezed(each.shape) for each in variables if len(squeezed(each.shape)) == 2]
+        if self.built:
+            width = tables[0][-1] if tables else self._stated_width(layer)
+            drawn = dataclasses.replace(drawn, width=width, heads=1, size=width)
+        if tokens := self._tables(variables):
+            drawn = dataclasses.replace(drawn, vocabulary=squeezed(tokens[0].shape)[0])
+        return drawn
+
+    def _stated_width(self, layer: Any) -> int:
+        """Return the width that an attribute states, or the last axis of an array that the layer keeps."""
+        for part in (layer, *self.adapter.parts(layer)):
+            for name, value in vars(part).items():
+                if naming.argument(name.strip("_")) == "width" and isinstance(value, int):
+                    return value
+            arrays = [*vars(part).values(), *(vars(part).get("_buffers") or {}).values()]
+            axes = [tuple(each.shape) for each in arrays if hasattr(each, "shape") and len(each.shape) > 1]
+            if axes:
+                return int(axes[0][-1])
+        return WIDTH
+
+    def draw(self, seed: int, sizes: Any) -> list[Trial]:
+        return self._drawn(seed, sizes)
+
+    def _drawn(self, seed: int, sizes: BlockSizes) -> list[Trial]:
+        """Draw the trials. Vectors take the places of ids if the candidate takes vectors."""
+        drawn = block_trials.draw_block(seed, BlockAccepts(NAME), sizes)
+        rng = np.random.default_rng(seed)
+        table = rng.normal(size=(LENGTH, sizes.width))
+        more = {"says_positions": self._says_positions()}
+        weights = {"positions/embeddings": table, "segments/embeddings": rng.normal(size=(2, sizes.width))}
+        weights |= {"extra1/gamma": rng.uniform(0.5, 2.0, sizes.width), "extra1/beta": rng.normal(size=sizes.width)}
+        drawn = [
+            dataclasses.replace(trial, weights={**trial.weights, **weights}, more={**trial.more, **more})
+            for trial in drawn
+        ]
+        return drawn if self.takes_ids else [_with_vectors(trial, rng) for trial in drawn]
+
+    def _says_positions(self) -> bool:
+        """Return whether the code is about positions, so that it must add some."""
+        return bool(re.search("pos", frameworks.source_of(self.layer_class).lower()))
+
+    def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
+        for batch, rows, width in ((1, 1, 2), (1, 2, 2), (2, 2, 2), (2, 3, 4)):
+            width = sizes.width if self.built else width
+            yield dataclasses.replace(sizes, batch=batch, rows=rows, columns=rows + 1, width=width, heads=1, size=width)
+
+    def _constructor(self, trial: Trial) -> dict[str, Any]:
+        vocabulary, width = trial.weights["embedding/embeddings"].shape
+        values = {"vocabulary": vocabulary, "width": width, "inputs": width, "length": LENGTH, "dropout": 0.0}
+        return self.constructor_arguments(values, {"T": LENGTH, "H": 1, "I": width, "O": width})
+
+    def _arguments(self, trial: Trial) -> dict[str, Any]:
+        array = trial.more["ids"] if self.takes_ids else trial.query
+        array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
+        name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
+        sizes = {"T": trial.query.shape[1], "O": trial.query.shape[2], "I": trial.query.shape[2]}
+        guessed = {
+            name: guessing.value_of(text, self.framework, sizes, self.dtype_of(trial))
+            for name, text in self.convention.guessed
+        }
+        dtype = "int64" if self.takes_ids else self.dtype_of(trial)
+        return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}
+
+    def _new(self, trial: Trial, dtype: str) -> Any:
+        layer = self.thing if self.built else self.adapter.new(self.layer_class, self._constructor(trial), dtype)
+        self.adapter.build(layer, self._arguments(trial), dtype)
+        return layer
+
+    def _made(self, trial: Trial) -> tuple[Any, Any]:
+        key = trial.weights["embedding/embeddings"].shape, self.convention
+        if key not in self.cache:
+            layer = self._new(trial, self.convention.dtype)
+            self.cache[key] = layer, self._slots(self.adapter.variables(layer))
+        return self.cache[key]
+
+    def _slots(self, variables: Sequence[Variable]) -> dict[str, list[PlainSlot]]:
+        """Return the slots of the tables of tokens, positions and segments, and of a normalization."""
+        tables = [variable for variable in variables if len(squeezed(variable.shape)) == 2]
+        tokens = self._tables(variables)[:1] if self.takes_ids else []
+        segments = [variable for variable in tables if SEGMENTS.search(variable.path)]
+        rest = [variable for variable in tables if variable not in (*tokens, *segments)]
+        found = {"embedding": tokens, "positions": rest[:1], "segments": segments[:1]}
+        slots = {
+            prefix: [TableSlot(variable, ("embeddings",)) for variable in mine]
+            for prefix, mine in found.items()
+            if mine
+        }
+        vectors = [variable for variable in variables if len(squeezed(variable.shape)) == 1]
+        if vectors and len(vectors) <= 2:
+            slots["extra1"] = [PlainSlot(each, (name,)) for each, name in zip(vectors, ("gamma", "beta"), strict=False)]
+        return slots
+
+    def make(self, trial: Trial) -> tuple[Any, list[Any]]:
+        layer, found = self._made(trial)
+        for prefix, slots in found.items():
+            for slot in slots:
+                slot.write(weights_of(trial.weights, prefix))
+        return layer, [slot for slots in found.values() for slot in slots]
+
+    def weights_present(self, trial: Trial) -> frozenset[str] | None:
+        try:
+            found = self._made(trial)[1]
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            found = {}
+        names = {f"{prefix}/{name}" for prefix, slots in found.items() for slot in slots for name in slot.names}
+        return frozenset({*names, "embedding/embeddings"})
+
+    def answer(self, trial: Trial) -> Answer:
+        return for_each_item(super().answer(trial), trial)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSlot(PlainSlot):
+    """A table of vectors. It may have more or fewer rows than the canonical table."""
+
+    def write(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Set the first rows of the variable from canonical weights."""
+        array = np.array(self.variable.read(), "float64")
+        rows = array.reshape(squeezed(self.variable.shape))
+        table = weights[self.parts[0]][: len(rows)]
+        rows[: len(table)] = table
+        self.variable.assign(rows.reshape(self.variable.shape))
+
+
+def _with_vectors(trial: Trial, rng: np.random.Generator) -> Trial:
+    """Return the trial with vectors as its input. Where the table is zero, the vectors are zero too."""
+    vectors = rng.normal(size=trial.query.shape)
+    if not trial.weights["embedding/embeddings"].any():
+        vectors = np.zeros_like(vectors)
+    more = {**trial.more, "ids": np.ones_like(trial.more["ids"]), "vectors": vectors}
+    name = trial.name.replace("ids", "vectors").replace("one id only", "another length").replace("table", "vectors")
+    return dataclasses.replace(trial, name=name, query=vectors, key=vectors, value=vectors, more=more)
+
+
+def for_each_item(answer: Answer, trial: Trial) -> Answer:
+    """Return the answer with the same encoding for each item, if it has no axis of items, or one item."""
+    if answer.output is None:
+        return answer
+    output = np.asarray(answer.output)
+    _, rows, width = trial.query.shape
+    if squeezed(output.shape) in ((rows, width), squeezed((rows, width))) and output.shape != trial.query.shape:
+        output = np.broadcast_to(output.reshape(1, rows, width), trial.query.shape)
+    return dataclasses.replace(answer, output=output)
+
+
+class EncodingFunction(Candidate):
+    """A function of a number of positions and of a width, which returns the positional encoding."""
+
+    chain = NAME
+
+    def __init__(self, function: Any, name: str, given: Mapping[str, Any]) -> None:
+        self.function, self.name, self.given = function, name, dict(given)
+        self.framework = frameworks.likely_frameworks(function)[0]
+        self.call_parameters = parameters(function)
+        check_given(f"{name}()", given, self.call_parameters)
+        self.roles = encoding_roles(self.call_parameters) or {}
+
+    def sizes(self, rng: np.random.Generator) -> Any:
+        return block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
+
+    def draw(self, seed: int, sizes: Any) -> list[Trial]:
+        rng = np.random.default_rng(seed)
+        drawn = [_with_vectors(trial, rng) for trial in block_trials.draw_block(seed, BlockAccepts(NAME), sizes)]
+        more = {"says_positions": True, "alone": True}
+        return [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
+
+    def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
+        for rows, width in ((1, 2), (2, 2), (3, 4)):
+            yield dataclasses.replace(sizes, batch=1, rows=rows, columns=rows + 1, width=width, heads=1, size=width)
+
+    def arguments(self, trial: Trial) -> dict[str, Any]:
+        """Return all arguments of the call, keyed by name."""
+        _, rows, width = trial.query.shape
+        return {self.roles["length"]: rows, self.roles["width"]: width, **self.given}
+
+    def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
+        arguments = self.arguments(trial)
+        return self.function(**arguments), with_copies(arguments)
+
+    def answer(self, trial: Trial) -> Answer:
+        return for_each_item(super().answer(trial), trial)
+
+    def code(self, trial: Trial) -> list[str]:
+        head = reproduction.imports(self.function, self.framework, self.source, self.name)
+        made = ", ".join(f"{name}={value!r}" for name, value in self.arguments(trial).items())
+        return [*head, f"result = {self.name}({made})"]
+
+
+def encoding_roles(found: Parameters) -> dict[str, str] | None:
+    """Return the arguments of a function of a length and a width, or `None` if it has other arguments.
+
+    >>> encoding_roles(parameters(lambda position, d_model: 0))
+    {'length': 'position', 'width': 'd_model'}
+    """
+    roles: dict[str, str] = {}
+    for name, each in found.items():
+        role = "length" if naming.plain(name) in LENGTHS else naming.argument(name)
+        if role in ("length", "width") and role not in roles:
+            roles[role] = name
+        elif each.default is EMPTY:
+            return None
+    return roles if len(roles) == 2 else None
+
+
+def is_embedding(name: str, made: Mapping[str, str], called: Mapping[str, str], variables: Sequence[Variable]) -> bool:
+    """Return whether a layer is an embedding or a positional encoding, judged by its names and weights.
+
+    Args:
+        name: Name of its class.
+        made: Names of the constructor's arguments, keyed by role.
+        called: Names of the call's arguments, keyed by role.
+        variables: Variables of a built layer.
+    """
+    spelled = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    if {"heads", "inner"} & made.keys() or {"memory", "key"} & called.keys():
+        return False
+    if any(len(squeezed(variable.shape)) > 2 for variable in variables):
+        return False
+    return "vocabulary" in made or bool(WORDS.search(spelled) and not OTHERS.search(spelled))
