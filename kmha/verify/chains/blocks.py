@@ -59,10 +59,15 @@ from kmha.verify.chains.attention import CHAINS, State, Step, Trial, matmul, run
 EPSILON = 1e-6  # the default epsilon of the normalizations
 NORMS = {"encoder": ("layernorm1", "", "layernorm2"), "decoder": ("layernorm1", "layernorm2", "layernorm3")}
 
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.fromiter(map(math.erf, x.ravel()), float, x.size).reshape(x.shape)
+
+
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "linear": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": lambda x: x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) / 2,
+    "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
     "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
     "silu": lambda x: x / (1 + np.exp(-x)),
     "quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),

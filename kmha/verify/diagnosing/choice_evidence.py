@@ -3,7 +3,6 @@
 The evidence only narrows a search. The numbers decide.
 """
 
-import inspect
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,6 +17,12 @@ from kmha.verify.diagnosing import frameworks
 PROBE = np.linspace(-3.0, 3.0, 13)
 CLOSE = 1e-4  # tells all activations apart, in float32 too
 ATTRIBUTES = re.compile(r"act|relu|elu|silu|swish|nonlin|^fn$|^f$")
+# Patterns that the source code of a layer with these choices contains.
+NEEDED = {
+    "unbiased-deviation": r"std\(|unbiased|correction",
+    "root-mean-square": r"(?i)rms|rsqrt|root_mean|mean\(.*(\*\*\s*2|square|pow)|norm\(",
+    "always-causal": r"(?i)tri[lu]|causal|band_part|look_?ahead|autoregress",
+}
 IN_SOURCE = (
     ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
     ("gelu", r"gelu|\berf\b"),
@@ -37,8 +42,16 @@ def likely_combinations(chain: str, layer: Any, parts: Sequence[Any], trial: Tri
     """
     found = activations(layer, parts, trial.more.get("activation", "relu"))
     ids = {f"activation-{name}" for name in found if name}
+    code = "".join(frameworks.source_of(kind) for kind in {type(part) for part in (layer, *parts)} if _is_own(kind))
+    excluded = {id for id, pattern in NEEDED.items() if not re.search(pattern, code)} if code else set()
     likely = [each for each in combinations(chain, trial) if _agrees(each, ids, bool(found))]
+    likely = [each for each in likely if not excluded & {*each}]
     return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [()]
+
+
+def _is_own(kind: type) -> bool:
+    """Return whether a class is not a framework's own."""
+    return kind.__module__.split(".")[0] not in ("torch", "keras", "flax", "haiku", "equinox", "jax")
 
 
 def _agrees(combination: Sequence[str], ids: set[str], known: bool) -> bool:
@@ -87,11 +100,8 @@ def activation_of(function: Any) -> str | None:
 def _of_source(part: Any) -> Iterator[str]:
     """Yield the activations that the source code of a layer's call names."""
     method = getattr(type(part), "forward", None) or getattr(type(part), "call", None)
-    if method is None or type(part).__module__.split(".")[0] in ("torch", "keras"):
+    if method is None or not _is_own(type(part)):
         return
-    try:
-        source = inspect.getsource(method)
-    except (OSError, TypeError):
-        return
+    source = frameworks.source_of(method)
     found = [name for name, pattern in IN_SOURCE if re.search(pattern, source)]
     yield from found[:1]

@@ -23,6 +23,10 @@ from kmha.verify.diagnosing.trials import Sizes
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
 
 
+LIKELY = 4  # number of combinations of choices that are tried with every mistake
+ARRANGEMENTS = 3  # number of conventions that are tried with every mistake and with choices
+
+
 class Fit(enum.IntEnum):
     """How well a convention suits a candidate, worst first."""
 
@@ -55,18 +59,18 @@ def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
     """Find the best convention, and set it on the candidate."""
     found: list[ChosenConvention] = []
     for entry in candidate.input_layouts():
-        if _worth_trying(entry, found):
+        if _worth_trying(candidate, entry, found):
             found.append(_try_layout(candidate, seed, entry))
     best = max(found, key=lambda one: one.fit)
     candidate.use_layout(**{name: getattr(best.convention, name) for name in LAYOUT})
     candidate.use_convention(best.convention)
-    _choose_mask_convention(candidate, best.drawn)
+    _choose_mask_convention(candidate, best.drawn, best.fit)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
     wrong_layout = explained[0] if explained else None
     return dataclasses.replace(best, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
-def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
+def _worth_trying(candidate: Candidate, entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
     """Return whether to try another input layout.
 
     A candidate is usually meant for a layout that it runs with. But code for other axes, or for another order in a
@@ -79,9 +83,10 @@ def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -
     if not all(framework == mine[1] for _, framework in before):
         return False
     entries = {each for each, _ in before}
-    return not entries or any(
-        mine[0] in group and entries <= {*group} for group in ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)
-    )
+    groups: tuple[Any, ...] = ((HEADS, BATCH, MIDDLE), LISTS)
+    if candidate.chain != "attention":  # a block runs with both layouts, and its plain calls tell them apart
+        groups += ((BATCH, TIME),)
+    return not entries or any(mine[0] in group and entries <= {*group} for group in groups)
 
 
 def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
@@ -125,7 +130,9 @@ def _with_choices(answered: Sequence[TrialResult], ids: Sequence[str]) -> list[T
 
 def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
     """Return the likely design choices with which one known mistake explains the answers, or `None`."""
-    for ids in candidate.likely_choices(answered[0].trial):
+    likely = candidate.likely_choices(answered[0].trial)
+    near = sorted(likely, key=lambda ids: matching.judge(_with_choices(answered[:1], ids)).distance)
+    for ids in near[:LIKELY]:
         if matching.singles(_with_choices(answered, ids), candidate.chain):
             return ids
     return None
@@ -148,9 +155,9 @@ def _usual(drawn: Iterable[Trial]) -> list[Trial]:
     return [trial for trial in drawn if not trial.rate and trial.dtype == "float64" and "large" not in trial.name]
 
 
-def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fit) -> None:
     if candidate.chain != "attention":
-        _choose_masks_of_block(candidate, drawn)
+        _choose_masks_of_block(candidate, drawn, fit == Fit.RAISES)
         return
     start, masked = candidate.convention, [trial for trial in _usual(drawn) if trial.masked]
     masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
@@ -170,8 +177,11 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial]) -> Non
         choose_convention(candidate, options, [padded[0], padded[-1]])
 
 
-def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial]) -> None:
-    """Choose shapes, dtypes and meanings of a block's masks together, because some calls need several masks."""
+def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose: bool) -> None:
+    """Choose shapes, dtypes and meanings of a block's masks together, because some calls need several masks.
+
+    `choose` looks for design choices too, which is needed if a block raises errors in all calls without masks.
+    """
     start = candidate.convention
     masked = [trial for trial in _usual(drawn) if trial.masked]
     names = [dict.fromkeys(candidate.meanings(role)) for role in ("mask", "padding")]
@@ -184,7 +194,7 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial]) -> None
         for shape in candidate.mask_shapes()
     ]
     if masked:
-        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]])
+        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose)
 
 
 def choose_convention(
@@ -212,7 +222,7 @@ def choose_convention(
             return Fit.RIGHT
         if not any(_same(answered, other) for _, other in running):
             running.append((option, answered))
-    for option, answered in running:
+    for option, answered in running[: ARRANGEMENTS if choose else 2 * ARRANGEMENTS]:
         ids = _explained_choices(candidate, answered) if choose else option.choices
         if ids is not None and (choose or matching.singles(answered, candidate.chain)):
             candidate.use_convention(dataclasses.replace(option, choices=ids))
