@@ -24,7 +24,7 @@ LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a co
 
 
 LIKELY = 4  # number of combinations of choices that are tried with every mistake
-ARRANGEMENTS = 3  # number of conventions that are tried with every mistake and with choices
+ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
 
 
 class Fit(enum.IntEnum):
@@ -222,7 +222,8 @@ def choose_convention(
             return Fit.RIGHT
         if not any(_same(answered, other) for _, other in running):
             running.append((option, answered))
-    for option, answered in running[: ARRANGEMENTS if choose else 2 * ARRANGEMENTS]:
+    most = len(running) if candidate.chain == "attention" else ARRANGEMENTS if choose else 2 * ARRANGEMENTS
+    for option, answered in running[:most]:
         ids = _explained_choices(candidate, answered) if choose else option.choices
         if ids is not None and (choose or matching.singles(answered, candidate.chain)):
             candidate.use_convention(dataclasses.replace(option, choices=ids))
