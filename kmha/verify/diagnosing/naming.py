@@ -56,7 +56,7 @@ ARGUMENTS: dict[str, str] = {
     "returnattncoef outputattentions",
     "epsilon": "layernormeps epsilon eps layernormepsilon normeps",
     "norm_first": "normfirst prenorm normalizefirst",
-    "vocabulary": "vocabsize inputvocabsize vocabularysize targetvocabsize numembeddings nvocab vocab v ntoken ntokens "
+    "vocabulary": "vocabsize inputvocabsize vocabularysize targetvocabsize numembeddings nvocab vocab ntoken ntokens "
     "numtokens paddedvocabsize vocablen srcvocabsize numvocab vocabsz",
     "length": "maximumpositionencoding maxlen maxlength maximumpositions maxpositionalencoding maxpositions "
     "sequencelength contextlength blocksize maxseqlen maxpositionembeddings contextsize ctxlen nctx nctxlen "
