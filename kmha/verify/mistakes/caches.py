@@ -21,6 +21,7 @@ PAPER = "Pope et al. 2022, section 2.1"
 OPERATORS = "DEFault++ (arXiv 2604.28118), cache operators"
 
 Entries = list[Entry]
+LONGEST = 500  # number of entries from which a cache is not doubled again
 
 
 def _stored(of: Callable[[Call, list[Call], Entries], Entries]) -> Change:
@@ -64,6 +65,12 @@ def _replaced(call: Call, earlier: list[Call], kept: Entries) -> Entries:
 def _written_early(call: Call, earlier: list[Call], kept: Entries) -> Entries:
     """Return what is left if every call after the first writes one slot too early."""
     return [entry for entry in kept if entry.position != earlier[0].stop - 1] if earlier else kept
+
+
+def _doubled(found: Entries) -> Entries:
+    if len(found) > LONGEST:
+        raise ImpossibleError("a cache that doubles in every call does not fit into memory")
+    return found + found
 
 
 def _each_call(of: Callable[[Entries], Entries]) -> Callable[[Call, list[Call], Entries], Entries]:
@@ -145,7 +152,7 @@ for _name, _says, _look, _source, _of in (
         "You appended the whole cache to itself in every call. Append only the new keys and values.",
         WRITE,
         PAPER,
-        _each_call(lambda found: found + found),
+        _each_call(_doubled),
     ),
     (
         "replaces-last",
