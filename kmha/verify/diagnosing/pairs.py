@@ -25,6 +25,7 @@ from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import COMMON
 
 EACH = 2  # number of trials of each kind that decide which pairs are compared on all trials
+BLOCKS = ("encoder", "decoder", "embedding")  # chains with so many mistakes that one of a pair must be common
 
 
 def find_pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:
@@ -74,7 +75,7 @@ def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tupl
     effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}
     useful = {mistake: found for mistake, found in effects.items() if found is not None and found.seen}
     for (first, left), (second, right) in itertools.combinations(useful.items(), 2):
-        if chain != "attention" and first.id not in COMMON and second.id not in COMMON:
+        if chain in BLOCKS and first.id not in COMMON and second.id not in COMMON:
             continue
         if not wrong <= left.seen | right.seen:
             continue

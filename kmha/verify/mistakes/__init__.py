@@ -25,6 +25,7 @@ A mistake whose numbers are random, or depend on the layer alone, is in `without
 from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
     batch,
     biases,
+    cache_reads,
     caches,
     causal,
     decoders,

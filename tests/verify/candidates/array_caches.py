@@ -36,6 +36,13 @@ def overwritten(query, key, value, past_kv=None):
     return _attend(query, key, value), now
 
 
+def two_mistakes(query, key, value, past_kv=None):
+    if past_kv is not None:
+        past = [np.roll(each[:, -4:], 1, axis=0) for each in past_kv]  # items exchanged, and truncated
+        key, value = np.concatenate([past[0], key], -2), np.concatenate([past[1], value], -2)
+    return _attend(query, key, value), (key, value)
+
+
 def upper_left(query, key, value, past_kv=None):
     if past_kv is not None:
         key, value = np.concatenate([past_kv[0], key], -2), np.concatenate([past_kv[1], value], -2)

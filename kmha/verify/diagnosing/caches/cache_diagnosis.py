@@ -14,6 +14,7 @@ from kmha.verify.diagnosing.caches.cache_candidate import SEVERAL, CacheCandidat
 from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.conventions import Convention
 from kmha.verify.diagnosing.matching import Match, TrialResult
+from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.unknown_mistakes import Clue
 from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
 from kmha.verify.mistakes import Mistake
@@ -108,7 +109,7 @@ def examine(
     fitting, nearest = matching.ranked(found.answered, NAME)
     if not fitting and decoding.weights is not None:  # calls of a candidate would take too long
         report("comparing with every pair of mistakes of a cache")
-        fitting = matching.pairs(found.answered, NAME)
+        fitting = find_pairs(found.answered, NAME)
     if fitting:
         return dataclasses.replace(found, matches=tuple(fitting), nearest=nearest)
     report("looking for what influences each position")

@@ -12,22 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.caches import WeightsAttend
-from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.caches import arrays, linen, words
-from kmha.verify.diagnosing.caches.arrays import INDICES, LAYOUTS, MASKS
-from kmha.verify.diagnosing.caches.calls import MEMORY, Callee
+from kmha.verify.diagnosing.caches.arrays import MASKS
+from kmha.verify.diagnosing.caches.calls import Callee
 from kmha.verify.diagnosing.caches.decoding import Decoding
+from kmha.verify.diagnosing.caches.uncached import EMPTY, Inputs, UncachedCalls
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.conventions import with_identity_kernels
-from kmha.verify.diagnosing.layer_adapters import adapter_of
-from kmha.verify.diagnosing.weights import weights_of_layer
 from kmha.verify.tolerance import is_close
 
 BUFFER, GROWING, NO_MASK = "buffer", "growing", "none"
 SINGLE = [1, 1, 1]
-EMPTY = inspect.Parameter.empty
-_IDS = "ids inputids idx tokens tokenids"
 
 
 def has_cache(thing: Any) -> bool:
@@ -59,31 +53,6 @@ def _names(function: Any) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Inputs:
-    """How the tokens, and a mask of the uncached call, are passed.
-
-    Attributes:
-        names: Arguments that take the tokens.
-        width: Number of features, or 0 for ids.
-        vocabulary: Number of ids.
-        layout: Layout of features, a key of `LAYOUTS`.
-        mask: Argument that takes a mask, or "".
-        mask_form: Form of the mask, a key of `MASKS`.
-        causal: Argument that makes the uncached call causal, or "".
-        memory: Argument that takes the output of an encoder, or "".
-    """
-
-    names: tuple[str, ...]
-    width: int
-    vocabulary: int = 0
-    layout: str = "(B, P, I)"
-    mask: str = ""
-    mask_form: str = ""
-    causal: str = ""
-    memory: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class Way:
     """How a cached call is made.
 
@@ -100,120 +69,20 @@ class Way:
     columns: str
 
 
-class Protocol:
-    """The search for the ways of one candidate."""
-
-    def __init__(self, callee: Callee) -> None:
-        self.callee = callee
-        self.roles = words.roles(callee.found)
-        if isinstance(callee.found.get(self.roles.get("cache", "")), inspect.Parameter):
-            default = callee.found[self.roles["cache"]].default
-            if isinstance(default, bool):  # `cache=False` is a flag
-                self.roles["flag"] = self.roles.pop("cache")
-        mine = set(self.roles.values())
-        self.arguments = {role: n for role, n in naming.roles_of(callee.found).items() if n not in mine}
-        self.rng, self.dtype = np.random.default_rng(0), callee.dtype
-        self.memory = self.rng.normal(size=(8, MEMORY, 1))
+class Protocol(UncachedCalls):
+    """The search for the way in which one candidate is called with a cache."""
 
     def find(self) -> Decoding | None:
         """Return the candidate's decoding, or `None` if no way runs."""
         bidirectional = []
         for inputs in self.inputs():
-            causal = self._is_causal(inputs)
+            causal = self.is_causal(inputs)
             found = self._with_cache(inputs, True) if causal else None
             if found is not None:
                 return found
             if causal is False and not inputs.mask and not inputs.causal:
                 bidirectional.append(inputs)
         return next((found for each in bidirectional if (found := self._with_cache(each, False))), None)
-
-    def inputs(self) -> Iterator[Inputs]:
-        """Yield all usual ways to pass tokens and a causal mask."""
-        callee, mine = self.callee, set(self.roles.values())
-        three = tuple(self.arguments[role] for role in ("query", "key", "value") if role in self.arguments)
-        rest = [n for n, p in callee.found.items() if n not in mine and n not in callee.call_given]
-        names = three if len(three) > 1 else tuple(rest[:1])
-        mask = self.arguments.get("look_ahead") or self.arguments.get("mask", "")
-        masks: list[dict[str, Any]] = [{}]
-        masks += [{"causal": self.arguments["causal"]}] if "causal" in self.arguments else []
-        masks += [{"mask": mask, "mask_form": form} for form in MASKS] if mask else []
-        likely_ids = words.is_one_of(names[0], _IDS) if names else False
-        options: list[dict[str, Any]] = [{"width": width} for width in callee.sizes("width")]
-        ids = [{"width": 0, "vocabulary": number} for number in callee.sizes("vocabulary")]
-        for option in ids + options if likely_ids else options + ids[:2]:
-            layouts = list(LAYOUTS)[: 2 if callee.is_layer else None] if option["width"] else list(LAYOUTS)[:1]
-            for layout in layouts:
-                for each, memory in itertools.product(masks, self._memories(names, option["width"])):
-                    yield Inputs(names, layout=layout, memory=memory, **option, **each)
-
-    def _memories(self, names: tuple[str, ...], width: int) -> list[str]:
-        """Return the argument for an encoder's output, or "" to leave it out."""
-        name = self.arguments.get("memory", "")
-        if not name or name in names or not width:
-            return [""]
-        return [name] if self.callee.found[name].default is EMPTY else ["", name]
-
-    def _is_causal(self, inputs: Inputs) -> bool | None:
-        """Return whether the uncached call is causal, or `None` if it does not run, or not with these axes."""
-        try:
-            with quietly():
-                tokens = self._probe(inputs, 2, 5)
-                whole, part = self.full(inputs, tokens), self.full(inputs, tokens[:, :3])
-                other = self.full(inputs, self._with_another_first(inputs, tokens))
-        except (Exception, SystemExit):  # untrusted code may raise anything
-            return None
-        if whole.ndim != 3 or whole.shape[:2] != tokens.shape[:2] or not np.isfinite(whole).all():
-            return None
-        if is_close(other[0, -1], whole[0, -1], "float32") or not is_close(other[1], whole[1], "float32"):
-            return None  # the last position depends on the first one of its own item, and of no other item
-        return is_close(whole[:, :3], part, "float32")
-
-    def _with_another_first(self, inputs: Inputs, tokens: np.ndarray) -> np.ndarray:
-        """Return the tokens with another first token in item 0."""
-        changed = tokens.copy()
-        changed[0, 0] = changed[0, 0] + 1 if inputs.width else changed[0, 0] % (inputs.vocabulary - 1) + 1
-        return changed
-
-    def _probe(self, inputs: Inputs, batch: int, length: int) -> np.ndarray:
-        if inputs.width:
-            return self.rng.normal(size=(batch, length, inputs.width))
-        return self.rng.integers(1, inputs.vocabulary, size=(batch, length))
-
-    def _tokens(self, inputs: Inputs, tokens: np.ndarray) -> dict[str, Any]:
-        turned = LAYOUTS[inputs.layout][0](tokens) if inputs.width else tokens
-        found: dict[str, Any] = dict.fromkeys(inputs.names, turned)
-        if inputs.memory:
-            found[inputs.memory] = np.repeat(self.memory[: len(tokens)], inputs.width, 2)
-        for role, value in (("training", False), ("deterministic", True)):
-            if role in self.arguments:
-                found[self.arguments[role]] = value
-        return found
-
-    def full(self, inputs: Inputs, tokens: np.ndarray) -> np.ndarray:
-        """Return the candidate's output (B, T, E) without a cache."""
-        callee = self.callee
-        if not callee.is_layer or not {"cache", "key_cache"} & self.roles.keys():  # it may keep its cache itself
-            callee.reset()
-        length = tokens.shape[1]
-        arguments = self._tokens(inputs, tokens)
-        if inputs.mask:
-            arguments[inputs.mask] = MASKS[inputs.mask_form](arrays.causal_rows(0, length, length), len(tokens))
-        if inputs.causal:
-            arguments[inputs.causal] = True
-        for role, name in self.roles.items():
-            if role == "flag":
-                arguments[name] = False
-            elif callee.found[name].default is EMPTY:
-                arguments[name] = None if role != "index" else self._index(arrays.index_forms(name)[0], 0, tokens)
-        return self._output(inputs, callee.call(arguments))
-
-    def _output(self, inputs: Inputs, result: Any) -> np.ndarray:
-        array = frameworks.numeric_array(arrays.output_of(result))
-        self.dtype = str(array.dtype) if str(array.dtype) in ("float16", "float32", "bfloat16") else "float64"
-        return LAYOUTS[inputs.layout][1](np.asarray(array, "float64"))
-
-    def _index(self, form: str, start: int, tokens: np.ndarray) -> Any:
-        return INDICES[form](start, tokens.shape[1], len(tokens))
 
     def _with_cache(self, inputs: Inputs, causal: bool) -> Decoding | None:
         fallback: tuple[int, Decoding] | None = None
@@ -335,7 +204,7 @@ class Protocol:
 
         def step(tokens: np.ndarray, cache: Any, position: int) -> tuple[Any, Any]:
             result = self.callee.call(self._cached(inputs, way, tokens, cache, position, room["capacity"]))
-            return self._output(inputs, result), arrays.cache_of(result, cache, count)
+            return self.output(inputs, result), arrays.cache_of(result, cache, count)
 
         given = f", positions as {way.index}" if way.index else ""
         mask = f", and a mask {inputs.mask_form}" if inputs.mask else ""
@@ -346,7 +215,7 @@ class Protocol:
             inputs.width,
             inputs.vocabulary,
             causal,
-            weights=self._weights(inputs) if causal else None,
+            weights=self.weights(inputs) if causal else None,
             dtype=self.dtype,
             guessed=self._is_guessed(inputs),
             capacity=0 if way.made.endswith("()") else self._capacity(),
@@ -374,7 +243,7 @@ class Protocol:
         self, inputs: Inputs, way: Way, tokens: np.ndarray, cache: Any, position: int, capacity: int
     ) -> dict[str, Any]:
         """Return the arguments of a cached call."""
-        arguments = self._tokens(inputs, tokens)
+        arguments = self.tokens(inputs, tokens)
         stop = position + tokens.shape[1]
         if "cache" in self.roles:
             arguments[self.roles["cache"]] = cache
@@ -383,42 +252,13 @@ class Protocol:
         if "flag" in self.roles:
             arguments[self.roles["flag"]] = True
         if way.index:
-            arguments[self.roles["index"]] = self._index(way.index, position, tokens)
+            arguments[self.roles["index"]] = self.index(way.index, position, tokens)
         if inputs.mask and way.columns != NO_MASK:
             columns = capacity if way.columns == BUFFER else stop
             arguments[inputs.mask] = MASKS[inputs.mask_form](arrays.causal_rows(position, stop, columns), len(tokens))
         if inputs.causal and position == 0:
             arguments[inputs.causal] = True
         return arguments
-
-    def _weights(self, inputs: Inputs) -> Mapping[str, np.ndarray] | None:
-        """Return the canonical weights with which a single attention gives the uncached output, if there are any."""
-        tokens = self._probe(inputs, 2, 5)
-        right = self.full(inputs, tokens)
-        for weights in self._readings(inputs):
-            try:
-                if is_close(WeightsAttend(weights).whole(tokens), right, "float32"):
-                    return weights
-            except ValueError:
-                continue
-        return None
-
-    def _readings(self, inputs: Inputs) -> Iterator[dict[str, np.ndarray]]:
-        if not inputs.width:
-            return
-        if not self.callee.shapes():
-            for heads in (1, arrays.HEADS) if inputs.width % arrays.HEADS == 0 else (1,):
-                yield with_identity_kernels({}, heads, inputs.width // heads)
-            return
-        layer, convention, count = self.callee.original, 0, 1
-        while convention < count:
-            try:
-                variables = adapter_of(type(layer)).variables(layer)
-                weights, count = weights_of_layer("", layer, variables, self.callee.given, convention)
-            except ValueError:
-                return
-            yield weights
-            convention += 1
 
 
 def _dynamic_cache() -> Any:

@@ -62,6 +62,11 @@ def test_functions(candidate, name, ids):
     assert (found.ids, found.verdict) == (ids, "known" if ids else "right")
 
 
+def test_two_mistakes(candidate):
+    found = diagnose(candidate("array_caches", "two_mistakes"))
+    assert sorted(found.ids) == ["cache-of-earlier-items", "cache-truncated-to-4"]
+
+
 def test_the_report_says_how_sure_it_is_and_what_to_do(candidate):
     text = str(diagnose(candidate("array_caches", "overwritten")))
     assert "overwritten is wrong: this mistake in its cache gives the same numbers in all 7 runs" in text.replace(
