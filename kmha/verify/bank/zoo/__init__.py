@@ -6,5 +6,8 @@
 | `manifest` | all entries, by package, and which packages are not installed |
 | `operators` | edits of source code, each with the mistakes that it makes |
 | `mutants` | apply an operator to an entry's source, in memory |
-| `measure` | diagnose entries and mutants, and count |
+| `replay` | repeat the calls of a diagnosis with a mutant, to see whether it computes something else |
+| `diagnoses` | diagnose entries and mutants, in a worker process |
+| `workers` | worker processes, which may crash or hang |
+| `measure` | draw mutants, collect results that resume, and count |
 """

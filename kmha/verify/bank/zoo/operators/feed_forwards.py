@@ -10,7 +10,7 @@ from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of,
 
 FUNCTIONS = {"relu", "gelu", "silu", "swish", "activation", "act", "activation_fn", "act_fn", "_activation"}
 LAYERS = {"ReLU", "GELU", "SiLU", "Swish", "QuickGELU", "ReLu"}
-PARTS = {"norm", "ln", "dropout", "drop", "intermediate", "output", "in", "out", "up", "down", "layer"}
+PARTS = {"norm", "ln", "layernorm", "dropout", "drop", "intermediate", "output", "in", "out", "up", "down", "layer"}
 LINEAR = {"linear", "dense", "fc", "w", "lin", "proj", "conv", "c", "out"}
 
 

@@ -59,8 +59,9 @@ def shared(source: Source) -> Iterator[Edit]:
     for calls in by_function.values():
         for call in calls:
             for other in {each.func.attr: each for each in calls}.values():  # type: ignore[attr-defined]
-                if other.func.attr != call.func.attr:  # type: ignore[attr-defined]
-                    yield Edit(call.func, source.code(other.func), _shared_ids(source, call, other))
+                found = _shared_ids(source, call, other)
+                if other.func.attr != call.func.attr and found:  # type: ignore[attr-defined]
+                    yield Edit(call.func, source.code(other.func), found)
 
 
 def _shared_ids(source: Source, call: ast.Call, other: ast.Call) -> tuple[str, ...]:

@@ -23,7 +23,29 @@ FEED_FORWARD = {
 }
 ATTENTION = {"attn", "attention", "sa", "mha", "msa", "att", "multihead", "slf", "atten"}
 CROSS = {"cross", "src", "enc", "encoder", "memory", "context", "ca", "xattn", "encdec", "inter", "source"}
-OTHER_SUMS = {"pos", "position", "positional", "pe", "bias", "mask", "embedding", "emb", "embeddings", "eps", "epsilon"}
+OTHER_SUMS = {
+    "scores",
+    "score",
+    "logits",
+    "dots",
+    "sim",
+    "dim",
+    "prev",
+    "len",
+    "length",
+    "seq",
+    "pos",
+    "position",
+    "positional",
+    "pe",
+    "bias",
+    "mask",
+    "embedding",
+    "emb",
+    "embeddings",
+    "eps",
+    "epsilon",
+}
 NORMS = {"norm", "ln", "layernorm", "norms", "layer_norm", "prenorm", "rmsnorm"}
 BLOCKS = ("encoder", "decoder")
 
@@ -31,6 +53,9 @@ BLOCKS = ("encoder", "decoder")
 def sublayers(source: Source, node: ast.AST) -> tuple[str, ...]:
     """Return the sublayers that an expression may belong to, by the names in it and in the statements before it."""
     statement = source.statement(node)
+    own = _sublayers_of(source, set(words(getattr(source.home(node), "name", ""))))
+    if len(own) == 1:  # a class that is one sublayer, with its residual connection
+        return own
     for text in _before(source, statement, node):
         found = _sublayers_of(source, set(words(text.replace("self.", ""))))
         if found:

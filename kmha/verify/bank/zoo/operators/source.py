@@ -53,14 +53,17 @@ class Source:
     Attributes:
         text: The whole text.
         kind: Kind of the entry, one of `kmha.verify.bank.zoo.entry.KINDS`.
+        lines: The lines of the text, as bytes, because the syntax tree counts columns in bytes.
         tree: The syntax tree.
     """
 
     def __init__(self, text: str, names: Iterable[str], kind: str = "attention") -> None:
         self.text, self.kind = text, kind
+        self.lines = text.encode().splitlines(keepends=True)
         self.tree = ast.parse(text)
         self.definitions = _definitions(self.tree)
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        self._attending: dict[ast.AST, bool] = {}
         self.used = _closure(self.definitions, names)
 
     @functools.cached_property
@@ -68,10 +71,14 @@ class Source:
         """The outermost functions of all used definitions, with the methods of classes."""
         return [found for name in self.used for found in _outermost_functions(self.definitions[name])]
 
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The nodes in the bodies of all used functions, in the order of the text."""
+        return [node for function in self.functions for node in _nodes(function.body)]
+
     def walk(self, *types: type) -> Iterator[Any]:
-        """Yield the nodes of these types in the bodies of all used functions, in the order of the text."""
-        for function in self.functions:
-            yield from _nodes(function.body, types)
+        """Return an iterator over the nodes of these types, in the order of the text."""
+        return (node for node in self.nodes if isinstance(node, types))
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Yield the calls of functions or methods with these names, whatever object or module they are called on."""
@@ -79,7 +86,11 @@ class Source:
 
     def code(self, node: ast.AST) -> str:
         """Return the text of a node."""
-        return ast.get_source_segment(self.text, node) or ""
+        place: Any = node
+        lines = self.lines[place.lineno - 1 : place.end_lineno]
+        lines[-1] = lines[-1][: place.end_col_offset]
+        lines[0] = lines[0][place.col_offset :]
+        return b"".join(lines).decode()
 
     def part(self, node: ast.AST) -> str:
         """Return the text of an expression so that it can be a part of any other expression."""
@@ -107,17 +118,19 @@ class Source:
 
     def attends(self, node: ast.AST) -> bool:
         """Return whether the class or function around a node computes attention from a query and a key."""
-        found = {role(each) for each in ast.walk(self.home(node)) if isinstance(each, ast.Name | ast.Attribute)}
-        return {"query", "key"} <= found or any(map(_is_softmax, ast.walk(self.home(node))))
+        home = self.home(node)
+        if home not in self._attending:
+            names = {role(each) for each in ast.walk(home) if isinstance(each, ast.Name | ast.Attribute)}
+            self._attending[home] = {"query", "key"} <= names or any(map(_is_softmax, ast.walk(home)))
+        return self._attending[home]
 
     def replaced(self, edit: Edit) -> str:
         """Return the text with an edit. Empty lines take the place of lost lines, so later lines keep their numbers."""
         last: Any = edit.last or edit.node
         node: Any = edit.node
-        lines = self.text.encode().splitlines(keepends=True)
-        start = sum(len(line) for line in lines[: node.lineno - 1]) + node.col_offset
-        end = sum(len(line) for line in lines[: last.end_lineno - 1]) + last.end_col_offset
-        raw, text = b"".join(lines), edit.text
+        start = sum(len(line) for line in self.lines[: node.lineno - 1]) + node.col_offset
+        end = sum(len(line) for line in self.lines[: last.end_lineno - 1]) + last.end_col_offset
+        raw, text = b"".join(self.lines), edit.text
         lost = "\n" * (raw[start:end].count(b"\n") - text.count("\n"))
         if lost:
             text = f"{text}{lost}" if isinstance(edit.node, ast.stmt) else f"({text}{lost})"
@@ -170,19 +183,18 @@ def _outermost_functions(node: ast.AST) -> Iterator[ast.FunctionDef]:
         yield from _outermost_functions(child)
 
 
-def _nodes(body: Iterable[ast.AST], types: tuple[type, ...]) -> Iterator[Any]:
-    """Yield nodes of these types, without docstrings, annotations, assertions, errors and formatted strings."""
+def _nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes and the nodes in them, without docstrings, annotations, assertions, errors and formatted strings."""
     for node in body:
         if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.arg):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        if isinstance(node, types):
-            yield node
+        yield node
         fields = ((name, value) for name, value in ast.iter_fields(node) if name not in ("annotation", "returns"))
         for _, value in fields:
             inner = value if isinstance(value, list) else [value]
-            yield from _nodes([each for each in inner if isinstance(each, ast.AST)], types)
+            yield from _nodes([each for each in inner if isinstance(each, ast.AST)])
 
 
 def called(node: ast.AST) -> str:
