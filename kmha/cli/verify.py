@@ -84,7 +84,7 @@ def compare(**options: Any) -> None:
     show_default=True,
     help="With --zoo: half of the packages.",
 )
-@integer("--mutants", "With --zoo: number of edits to draw at random. [default: all]", least=0)
+@integer("--mutants", "With --zoo: maximum number of edits to draw at random.", least=0, default=2000)
 @integer("--seeds", "With --zoo: number of seeds for each right entry.", default=5)
 @click.option("--list", "list_tuned", is_flag=True, help="With --zoo: list what went wrong in the tuned half.")
 @click.option("--list-held-out", is_flag=True, help="With --zoo: list what went wrong in the other half.")

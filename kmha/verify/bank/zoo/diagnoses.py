@@ -22,6 +22,8 @@ from kmha.verify.bank.zoo.entry import Entry
 
 RIGHT, ACCUSED, UNJUDGED, REFUSED = "right", "accused", "unjudged", "refused"
 NAMED, WRONG_ID, UNKNOWN, SLOW, CRASHED = "named", "wrong id", "unknown", "too slow", "crashed"
+STATED = "stated"  # right if True means the opposite, which the diagnosis says
+OPPOSITE = {"attends": "hides", "hides": "attends"}
 
 
 class TooSlowError(BaseException):
@@ -82,6 +84,9 @@ def _diagnosed_mutant(
     if result["outcome"] == ACCUSED:
         ids = result["ids"]
         result["outcome"] = UNKNOWN if not ids else NAMED if set(ids) <= set(mutant.ids) else WRONG_ID
+    opposite = OPPOSITE.get(mutant.entry.mask)
+    if result["outcome"] == RIGHT and "mask-inverted" in mutant.ids and opposite in result.get("meanings", ()):
+        result["outcome"] = STATED
     return {"kept": True, **result}
 
 
@@ -113,6 +118,7 @@ def _diagnosed(make: Any, entry: Entry, seed: int, limit: float, answers: list[A
             replay.seed_everything(0)
             found = diagnose(make(), seed=seed, **entry.options)
         result |= {"outcome": _outcome(found.verdict), "ids": list(found.ids), "rivals": _rivals(found)}
+        result["meanings"] = [found.convention.mask_meaning, found.convention.padding_meaning]
         result["says"] = next(iter(found.errors.values()), "")[:200]
         for each in found.results if answers is not None else ():
             arrays = [each.answer.output] if each.answer.scores is None else [each.answer.output, each.answer.scores]
