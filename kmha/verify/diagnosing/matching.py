@@ -76,6 +76,11 @@ class TrialResult:
         return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, 0.1)
 
     @functools.cached_property
+    def has_nan(self) -> bool:
+        """Whether the answer has NaN."""
+        return any(array is not None and np.isnan(array).any() for array in (self.answer.output, self.answer.scores))
+
+    @functools.cached_property
     def distance(self) -> float:
         """The distance from the right answer."""
         return _distance(self, ())
@@ -125,9 +130,9 @@ def distance_from_state(result: TrialResult, state: State) -> float:
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
     empty = result.trial.empty_rows()
-    blind = _blind_rows(state, empty)
-    if result.trial.dtype != "float16":
-        blind |= empty
+    blind = np.zeros_like(empty)
+    if result.has_nan:
+        blind = _blind_rows(state, empty) | (empty & (result.trial.dtype != "float16"))
     far = relative_difference(_with_nan(result.answer.output, state["output"], blind), state["output"], empty)
     if result.answer.scores is not None and "returned" in state:
         scores = _with_nan(result.answer.scores, state["returned"], blind)
