@@ -212,7 +212,7 @@ class BlockCandidate(LayerCandidate):
             "inner": inner[1],
             "heads": query.shape[0],
             "size": query.shape[2],
-            "dropout": 0.0,
+            "dropout": trial.rate,
             "epsilon": trial.more["epsilon"],
             "batch_first": True,
             "depth": 1,
@@ -245,7 +245,7 @@ class BlockCandidate(LayerCandidate):
             elif self.call_parameters[name].default is EMPTY:
                 arguments[name] = None
         if "training" in self.roles:
-            arguments[self.roles["training"]] = False
+            arguments[self.roles["training"]] = trial.training
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
             arguments[self.roles["causal"]] = trial.causal
         return arguments
@@ -334,7 +334,7 @@ class BlockCandidate(LayerCandidate):
 
     def _made(self, trial: Trial) -> tuple[Any, Any]:
         key = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
-        key = (key, self.convention.dtype, self.convention.entry)
+        key = (key, self.convention.dtype, self.convention.entry, trial.rate)
         if key not in self.cache:
             layer = self._new(trial)
             try:

@@ -297,7 +297,10 @@ def _judge(
         return Diagnosis(verdict=RAISES, matches=(), **found)
     right = matching.judge(answered)
     if right.trials == len(answered):
-        found["evidence"] = tuple(finding.says for finding in evidence.of_right(answered))
+        findings = evidence.of_right(candidate, answered)
+        found["evidence"] = tuple(finding.says for finding in findings)
+        if wrong := evidence.named(findings, answered):
+            return Diagnosis(verdict=KNOWN, matches=tuple(wrong), **found)
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     tell("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)

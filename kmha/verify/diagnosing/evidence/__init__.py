@@ -8,7 +8,16 @@ not depend on its inputs. Other findings are sentences for the report.
 from collections.abc import Sequence
 
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence import effects, empty_rows, nearest, precision, randomness, reach, some_calls
+from kmha.verify.diagnosing.evidence import (
+    dropout,
+    effects,
+    empty_rows,
+    nearest,
+    precision,
+    randomness,
+    reach,
+    some_calls,
+)
 from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
@@ -32,10 +41,10 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
     return [finding for finding in (*found, *unused, *reach.find(candidate, results)) if finding is not None]
 
 
-def of_right(results: Sequence[TrialResult]) -> list[Finding]:
-    """Return evidence about a candidate that is right."""
-    found = empty_rows.find(results)
-    return [] if found is None else [found]
+def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
+    """Return evidence about a candidate whose numbers are right."""
+    found = (dropout.find(candidate, results), empty_rows.find(results))
+    return [finding for finding in found if finding is not None]
 
 
 def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[Match]:
