@@ -13,6 +13,7 @@ from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.reproduction import SEED
+from kmha.verify.diagnosing.shared_variables import with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 
@@ -84,7 +85,7 @@ class KerasAdapter:
         """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
         variable_type = getattr(self.keras, "Variable", None) or importlib.import_module("tensorflow").Variable
         paths = {id(variable): path for path, variable in walk(layer, self.keras.layers.Layer, variable_type)}
-        return [
+        found = [
             Variable(
                 paths.get(id(variable)) or getattr(variable, "path", variable.name),
                 tuple(variable.shape),
@@ -94,6 +95,7 @@ class KerasAdapter:
             )
             for variable in layer.weights
         ]
+        return with_shared(layer, found)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the sublayers of a layer."""
@@ -173,7 +175,7 @@ class TorchAdapter:
     def variables(self, layer: Any) -> list[Variable]:
         # The `weight` of torch's own layers is (out, in). Other parameters may be (out, in) or (in, out).
         own = {name for name, part in layer.named_modules() if type(part).__module__.startswith("torch.nn")}
-        return [
+        found = [
             Variable(
                 name,
                 tuple(parameter.shape),
@@ -183,6 +185,7 @@ class TorchAdapter:
             )
             for name, parameter in layer.named_parameters()
         ]
+        return with_shared(layer, found)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the submodules of a module."""
