@@ -318,6 +318,7 @@ def _judge(
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
+        fitting = evidence.fitting_text_first(candidate, fitting)
         line = evidence.line_of(candidate, fitting[0].mistakes[0])
         return Diagnosis(verdict=KNOWN, matches=tuple(fitting), line=line, **found)
     tell("describing the difference")

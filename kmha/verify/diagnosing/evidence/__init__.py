@@ -19,6 +19,7 @@ from kmha.verify.diagnosing.evidence import (
     some_calls,
 )
 from kmha.verify.diagnosing.evidence.finding import Finding
+from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
 from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.mistakes import BANK
@@ -56,4 +57,4 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["Finding", "after_pairs", "before_pairs", "line_of", "named", "of_right"]
+__all__ = ["Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right"]

@@ -108,11 +108,11 @@ def _fused(functions: Sequence[SourceFunction]) -> list[Line]:
 
 
 def _product(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
-    return _fused(functions) + [(function, product) for function, product, _, _ in _core(functions)]
+    return _fused(functions) + product_lines(functions, "logits")
 
 
 def _mix(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
-    return _fused(functions) + [(function, mix) for function, _, _, mix in _core(functions)]
+    return _fused(functions) + product_lines(functions, "mix")
 
 
 def _scale(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
@@ -168,12 +168,28 @@ def _split(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
         last = core.get(id(function), 10**6 if "split" in function.name or "transpose_for" in function.name else 0)
         lines = {line for line in _calls(function, MOVES) if line < last}
         if role and len(lines) > 1:
-            lines = {line for line in lines if _target_role(function, line) == role[0]}
+            lines = {line for line in lines if target_role(function, line) == role[0]}
         found += [(function, line) for line in lines]
     return found
 
 
-def _target_role(function: SourceFunction, number: int) -> str | None:
+def product_lines(functions: Sequence[SourceFunction], step: str) -> list[Line]:
+    """Return the lines with the product of query and key (step "logits"), or of scores and value (step "mix")."""
+    return [(function, product if step == "logits" else mix) for function, product, _, mix in _core(functions)]
+
+
+def projection_lines(functions: Sequence[SourceFunction], role: str) -> list[Line]:
+    """Return the lines that call a role's projection."""
+    found = []
+    for function in functions:
+        calls = [node for node in _nodes(function, ast.Call) if function.name != "__init__" and called(node)]
+        named = [node for node in calls if called(node) not in (*PRODUCTS, *MOVES)]
+        found += [(function, node.lineno) for node in named if naming.weight(called(node))[0] == role]
+    return found
+
+
+def target_role(function: SourceFunction, number: int) -> str | None:
+    """Return the role of the variable that a line assigns, or `None` if its name stands for none."""
     target = re.match(r"\s*(?:self\.)?(\w+)\s*=", function.lines[number - 1])
     return naming.weight(target[1])[0] or naming.argument(target[1]) if target else None
 
@@ -185,32 +201,17 @@ def _merge(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
     return found
 
 
-def _projection(role: str) -> Finder:
-    def find(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
-        found = []
-        for function in functions:
-            if function.name == "__init__":
-                continue
-            for node in _nodes(function, ast.Call):
-                name = called(node)
-                if name and naming.weight(name)[0] == role and name not in (*PRODUCTS, *MOVES):
-                    found.append((function, node.lineno))
-        return found
-
-    return find
-
-
 def _of_role(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
     """Return the line of the projection whose input, kernel or bias is wrong."""
     words = re.findall(f"{ROLES}|output|all", mistake.id)
     if mistake.id.endswith("swapped") or not words or words[-1] == "all" or len(words) > 2:
         return []
     role = words[-1] if mistake.id.startswith(("kernels", "projection-", "kernel-", "bias")) else words[0]
-    return _projection({"output": "attention_output"}.get(role, role))(functions, mistake)
+    return projection_lines(functions, {"output": "attention_output"}.get(role, role))
 
 
 def _output(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
-    return _projection("attention_output")(functions, mistake)
+    return projection_lines(functions, "attention_output")
 
 
 def _dropout(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
