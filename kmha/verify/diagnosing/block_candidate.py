@@ -333,8 +333,8 @@ class BlockCandidate(LayerCandidate):
         return layer, slots
 
     def _made(self, trial: Trial) -> tuple[Any, Any]:
-        key = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
-        key = (key, self.convention.dtype, self.convention.entry, trial.rate)
+        shapes = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
+        key = shapes, self.convention.dtype, self.convention.entry, trial.rate
         if key not in self.cache:
             layer = self._new(trial)
             try:

@@ -30,9 +30,9 @@ def showing_scores(candidate: Candidate, trial: Trial) -> Trial | None:
                 weights[f"{role}/bias"] = np.zeros_like(weights[f"{role}/bias"])
     value = np.zeros_like(trial.value[..., :columns, :])
     value[..., :, :columns] = np.eye(columns)
-    masks = {"mask": None, "key_mask": None, "query_mask": None, "causal": trial.causal}
     key = trial.key[..., :columns, :]
-    return dataclasses.replace(trial, key=key, value=value, weights=weights, **masks)
+    unmasked = dataclasses.replace(trial, mask=None, key_mask=None, query_mask=None)
+    return dataclasses.replace(unmasked, key=key, value=value, weights=weights)
 
 
 def scores_of(trial: Trial, answer: Answer) -> np.ndarray | None:

@@ -62,13 +62,10 @@ def _text(function: SourceFunction, pattern: re.Pattern[str]) -> set[int]:
 
 def _is_text(function: SourceFunction, number: int) -> bool:
     """Return whether a line is inside a docstring or in the signature."""
-    for node in ast.walk(function.tree):
-        if isinstance(node, ast.FunctionDef) and node.lineno <= number < node.body[0].lineno:
-            return True
-        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if text and node.lineno <= number <= (node.end_lineno or node.lineno):
-            return True
-    return False
+    if any(node.lineno <= number < node.body[0].lineno for node in _nodes(function, ast.FunctionDef)):
+        return True
+    texts = [node for node in _nodes(function, ast.Expr) if isinstance(node.value, ast.Constant)]
+    return any(node.lineno <= number <= (node.end_lineno or node.lineno) for node in texts)
 
 
 def _softmaxes(function: SourceFunction) -> set[int]:

@@ -103,4 +103,4 @@ def _differs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def _rows(differs: np.ndarray) -> np.ndarray:
     """Return the rows (B, T) that differ."""
-    return differs.any(-1) if differs.ndim == 3 else differs.any(axis=(1, -1))
+    return np.asarray(differs.any(-1) if differs.ndim == 3 else differs.any(axis=(1, -1)))
