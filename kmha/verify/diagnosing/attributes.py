@@ -38,3 +38,22 @@ def walk(owner: Any, layer: type, wanted: type, path: str = "", seen: Any = None
             if isinstance(value, layer | wanted | list | tuple | dict) and not name.startswith("_self_"):
                 inner = name.strip("_")
                 yield from walk(value, layer, wanted, f"{path}.{inner}" if path else inner, seen)
+
+
+def inside(owner: Any, layer: type) -> list[Any]:
+    """Return all layers inside a layer, through attributes, lists, tuples and dicts, each once."""
+    found: dict[int, Any] = {}
+    waiting = [owner]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, layer) and one is not owner:
+            if id(one) in found:
+                continue
+            found[id(one)] = one
+        if isinstance(one, list | tuple):
+            waiting += one
+        elif isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, layer):
+            waiting += vars(one).values()
+    return list(found.values())

@@ -10,7 +10,7 @@ from typing import Any
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
 from kmha.verify.diagnosing.block_weights import FORWARD, squeezed
-from kmha.verify.diagnosing.calling import constructor, parameters
+from kmha.verify.diagnosing.calling import Parameters, constructor, parameters
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.weights import Variable
@@ -25,12 +25,18 @@ def kind_of(thing: Any, given: Mapping[str, Any]) -> str:
     """
     layer_class = thing if isinstance(thing, type) else type(thing)
     adapter = adapter_of(layer_class)
-    called = naming.roles_of(parameters(getattr(layer_class, adapter.method), skip=1))
-    made = naming.roles_of(constructor(layer_class))
-    variables = [] if isinstance(thing, type) else adapter.variables(thing)
+    called = naming.roles_of(_open(adapter, parameters(getattr(layer_class, adapter.method), skip=1)))
+    made = naming.roles_of(_open(adapter, constructor(layer_class)))
+    variables = [] if isinstance(thing, type) else adapter.variables(adapter.working_copy(thing))
     if is_embedding(layer_class.__name__, made if isinstance(thing, type) else {}, called, variables):
         return "embedding"
     return chain_of_weights(variables, called) if variables else chain_of(made, called)
+
+
+def _open(adapter: Any, found: Parameters) -> list[str]:
+    """Return the names of the parameters for which the adapter has no values."""
+    supplied = adapter.supplied(found)
+    return [name for name in found if name not in supplied]
 
 
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from kmha.verify.diagnosing.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES
 
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
+RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
 FRAMEWORK_PACKAGES = ("keras", "tf_keras", "keras_core", "torch", "flax", "haiku", "equinox", "builtins")
 SIZES = ("heads", "size", "width", "output", "inputs")
 
@@ -86,6 +87,18 @@ def _named(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Name):
         return scope.get(node.id)
     return getattr(_named(node.value, scope), node.attr, None) if isinstance(node, ast.Attribute) else None
+
+
+def random_names(found: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the parameters that take a key of random numbers.
+
+    `key` is such a key in `(x, key)`, and the key of attention in `(query, key, value)`.
+    """
+    roles = {naming.argument(name) for name in found if name != "key"}
+    is_attention = "key" not in roles and ("value" in roles or ("query" in roles and "memory" not in roles))
+    return frozenset(
+        name for name in found if (not is_attention if name == "key" else naming.plain(name.strip("_")) in RANDOM)
+    )
 
 
 def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, Any]) -> None:

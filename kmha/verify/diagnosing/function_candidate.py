@@ -17,6 +17,7 @@ from kmha.verify.diagnosing import frameworks, guessing, naming, reproduction, t
 from kmha.verify.diagnosing.calling import (
     EMPTY,
     CandidateError,
+    Parameters,
     call_roles,
     check_given,
     check_roles,
@@ -25,6 +26,7 @@ from kmha.verify.diagnosing.calling import (
     input_arguments,
     mask_arguments,
     parameters,
+    random_names,
     roles_by_place,
     with_copies,
 )
@@ -49,7 +51,7 @@ class FunctionCandidate(Candidate):
         self.said = dict(said)
         self.frameworks = frameworks.likely_frameworks(function)
         self.framework = self.frameworks[0]
-        self.call_parameters = parameters(function)
+        self.call_parameters = _without_random_keys(parameters(function), given)
         check_given(f"{name}()", given, self.call_parameters)
         check_roles(f"{name}()", said, self.call_parameters)
         self.roles = {role: name for role, name in call_roles(self.call_parameters, said).items() if name not in given}
@@ -213,6 +215,12 @@ class FunctionCandidate(Candidate):
         places = [called.pop(name).partition("=")[2] for name in places if name in called]
         head = reproduction.imports(self.function, self.framework, self.source, self.name)
         return [*head, *lines, f"result = {self.name}({', '.join([*places, *called.values()])})"]
+
+
+def _without_random_keys(found: Parameters, given: Mapping[str, Any]) -> Parameters:
+    """Leave out parameters with a default that take a key of random numbers, as functions of JAX arrays have."""
+    keys = {name for name in random_names(found) if found[name].default is not found[name].empty and name not in given}
+    return {name: parameter for name, parameter in found.items() if name not in keys}
 
 
 def _parts(role: str | None) -> tuple[str, ...]:

@@ -8,17 +8,17 @@ import copy
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import frameworks, naming
-from kmha.verify.diagnosing.attributes import walk
-from kmha.verify.diagnosing.calling import constructor, parameters
+from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.attributes import inside, walk
+from kmha.verify.diagnosing.calling import constructor, parameters, random_names
 from kmha.verify.diagnosing.weights import Slot, Variable
 
-RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
 OUT_IN, IN_OUT = ("weight",), ("kernel", "w")  # names of matrices (out, in) in Equinox, and (in, out) elsewhere
 
 
@@ -30,7 +30,7 @@ class Held:
         vars(self).update({name: value for name, value in _attributes(module).items() if isinstance(value, int)})
         self.module, self.arrays = module, dict(arrays or {})
         self.rest: dict[str, Any] = {}  # variables that are no parameters
-        self.norms: list[Any] = []  # normalizations of the package that the module calls
+        self.inner: list[Any] = []  # modules inside the module
         self.unused: set[str] = set()  # paths of sublayers that the module never calls
 
     def set(self, path: tuple[str, ...], array: np.ndarray) -> None:
@@ -99,8 +99,8 @@ class JaxAdapter:
         ]
 
     def parts(self, layer: Held) -> list[Any]:
-        """Return the package's own normalizations in the module."""
-        return list(layer.norms)
+        """Return the modules inside a module."""
+        return list(layer.inner)
 
 
 class LinenAdapter(JaxAdapter):
@@ -140,7 +140,7 @@ class LinenAdapter(JaxAdapter):
 
         with nn.intercept_methods(remember):
             made = layer.module.init(self._random(), method=run)
-        layer.norms = [module for module in called.values() if isinstance(module, nn.LayerNorm)]
+        layer.inner = list(called.values())
         layer.arrays = dict(_flat(made.get("params", {})))
         layer.rest = {name: value for name, value in made.items() if name != "params"}
         layer.cast(dtype)
@@ -190,8 +190,7 @@ class HaikuAdapter(JaxAdapter):
         import haiku as hk
 
         def remember(following: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
-            if isinstance(context.module, hk.LayerNorm):
-                layer.norms.append(context.module)
+            layer.inner.append(context.module)
             return following(*args, **kwargs)
 
         with hk.intercept_methods(remember):
@@ -220,7 +219,7 @@ class HaikuAdapter(JaxAdapter):
 
 
 class EquinoxAdapter(JaxAdapter):
-    """Adapter of an `equinox.Module`, which is called without a batch axis."""
+    """Adapter of an `equinox.Module`, which takes one item at a time, and is mapped over a batch."""
 
     transposed = True
     epsilon = 1e-5
@@ -242,7 +241,7 @@ class EquinoxAdapter(JaxAdapter):
         leaves = jax.tree_util.tree_flatten_with_path(module)[0]
         arrays = {_names(path): leaf for path, leaf in leaves if equinox.is_inexact_array(leaf)}
         layer = Held(module, arrays)
-        layer.norms = [norm for _, norm in walk(module, equinox.Module, equinox.nn.LayerNorm)]
+        layer.inner = inside(module, equinox.Module)
         return layer
 
     def build(self, layer: Held, arguments: Mapping[str, Any], dtype: str) -> None:
@@ -256,8 +255,12 @@ class EquinoxAdapter(JaxAdapter):
 
         module = jax.tree_util.tree_map_with_path(lambda path, leaf: layer.arrays.get(_names(path), leaf), layer.module)
         module = equinox.nn.inference_mode(module, value=not training)
-        found = random_names(parameters(type(module).__call__))
-        return module(**arguments, **{name: self.random_key() for name in found})
+        keys = {name: self.random_key() for name in random_names(parameters(type(module).__call__))}
+        arrays = {name: value for name, value in arguments.items() if hasattr(value, "shape")}
+        rest = {name: value for name, value in arguments.items() if name not in arrays}
+        if not _has_batch(arrays):
+            return module(**arguments, **keys)
+        return jax.vmap(lambda items: module(**items, **rest, **keys))(arrays)
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""
@@ -270,6 +273,7 @@ class EquinoxAdapter(JaxAdapter):
             "layer = equinox.tree_at(weights, equinox.nn.inference_mode(layer), [",
             *arrays,
             "])",
+            *_mapped(call),
         ]
 
 
@@ -332,25 +336,14 @@ class NnxAdapter(JaxAdapter):
     def parts(self, layer: Any) -> list[Any]:
         from flax import nnx
 
-        return [norm for _, norm in walk(layer, nnx.Pytree, nnx.LayerNorm)]
+        """Return the modules inside a module."""
+        return inside(layer, nnx.Pytree)
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""
         places = [_attribute_code("layer", slot.variable.path) for slot in slots]
         lines = [f"{place}.set_value(jax.numpy.asarray({array}))" for place, array in zip(places, weights, strict=True)]
         return ["from flax import nnx", f"layer = {_with(made, 'rngs=nnx.Rngs(0)')}", "layer.eval()", *lines]
-
-
-def random_names(found: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the parameters that take a key of random numbers.
-
-    `key` is such a key in `(x, key)`, and the key of attention in `(query, key, value)`.
-    """
-    roles = {naming.argument(name) for name in found if name != "key"}
-    is_attention = "key" not in roles and ("value" in roles or ("query" in roles and "memory" not in roles))
-    return frozenset(
-        name for name in found if (not is_attention if name == "key" else naming.plain(name.strip("_")) in RANDOM)
-    )
 
 
 def required_keys(function: Any, key: Callable[[], Any]) -> dict[str, Any]:
@@ -379,6 +372,18 @@ def _jnp() -> Any:
 def _cast(array: Any, dtype: str) -> Any:
     jnp = _jnp()
     return jnp.asarray(array, dtype) if jnp.issubdtype(array.dtype, jnp.floating) else array
+
+
+def _has_batch(arrays: Mapping[str, Any]) -> bool:
+    """Return whether the first array has a batch axis, as inputs (B, P, I) and ids (B, P) have."""
+    first = next(iter(arrays.values()), None)
+    return first is not None and first.ndim == (2 if first.dtype.kind in "iu" else 3)
+
+
+def _mapped(call: str) -> list[str]:
+    """Return a line that maps a layer over the batch axis, if the input of its call has this axis."""
+    name = re.match(r"layer\((\w+)=", call)
+    return [f"layer = jax.vmap(layer) if {name[1]}.ndim == 3 else layer"] if name else []
 
 
 def _read(layer: Held, path: tuple[str, ...]) -> np.ndarray:

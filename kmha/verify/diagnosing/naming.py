@@ -37,7 +37,7 @@ ARGUMENTS: dict[str, str] = {
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
     "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
-    "attentiondim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims",
+    "attentiondim projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",

@@ -54,3 +54,27 @@ class Matrices(eqx.Module):
         q, k, v = (jnp.reshape(x @ w, (len(x), self.heads, -1)).swapaxes(0, 1) for w in self.weights[:3])
         scores = jax.nn.softmax(q @ k.swapaxes(1, 2) / q.shape[-1] ** 0.5, axis=-1)
         return (scores @ v).swapaxes(0, 1).reshape(len(x), -1) @ self.weights[3]
+
+
+class Encoder(eqx.Module):
+    """An encoder layer with the package's own attention, which needs a mapped normalization."""
+
+    attention: eqx.nn.MultiheadAttention
+    dense_in: eqx.nn.Linear
+    dense_out: eqx.nn.Linear
+    norm1: eqx.nn.LayerNorm
+    norm2: eqx.nn.LayerNorm
+    wrong: str = eqx.field(static=True)
+
+    def __init__(self, embed_dim, num_heads, ff_dim, wrong="", *, key):
+        first, second, third = jax.random.split(key, 3)
+        self.attention = eqx.nn.MultiheadAttention(num_heads, embed_dim, key=first)
+        self.dense_in = eqx.nn.Linear(embed_dim, ff_dim, key=second)
+        self.dense_out = eqx.nn.Linear(ff_dim, embed_dim, key=third)
+        self.norm1, self.norm2, self.wrong = eqx.nn.LayerNorm(embed_dim), eqx.nn.LayerNorm(embed_dim), wrong
+
+    def __call__(self, x):
+        attended = self.attention(x, x, x)
+        x = jax.vmap(self.norm1)(attended if self.wrong == "no residual" else x + attended)
+        hidden = jax.nn.relu(jax.vmap(self.dense_in)(x))
+        return jax.vmap(self.norm2)(x + jax.vmap(self.dense_out)(hidden))

@@ -35,7 +35,18 @@ ENTRIES: tuple[Entry, ...] = (
 
 # Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their
 # requirements. The extra `zoo` lists what they import.
-WITHOUT_REQUIREMENTS = ("espnet", "joeynmt", "labml-nn", "litgpt", "recbole", "rtdl", "sockeye", "torchscale", "tsai")
+WITHOUT_REQUIREMENTS = (
+    "espnet",
+    "joeynmt",
+    "labml-nn",
+    "litgpt",
+    "recbole",
+    "rtdl",
+    "sockeye",
+    "tf-models-official",
+    "torchscale",
+    "tsai",
+)
 
 PACKAGES: tuple[str, ...] = tuple(dict.fromkeys(entry.package for entry in ENTRIES))
 

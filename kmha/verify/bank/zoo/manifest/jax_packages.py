@@ -54,5 +54,6 @@ ENTRIES = (
     _jax("equinox", "equinox.nn:RotaryPositionalEmbedding", "embedding", mask=""),
     _jax("equimo", "equimo.layers.attention:Attention", "attention"),
     _jax("equimo", "equimo.layers.attention:Attention", "attention", with_key(WIDTH, HEADS, qkv_bias=False)),
-    _jax("equimo", "equimo.layers.attention:AttentionBlock", "encoder", norm="pre"),
+    _jax("equimo", "equimo.layers.attention:AttentionBlock", "encoder", mask="", norm="pre"),
+    _jax("equimo", "equimo.layers.attention:AttentionBlock", "encoder", with_key(WIDTH, HEADS), mask="", norm="pre"),
 )

@@ -2,8 +2,9 @@
 
 Left out, because they are not the standard attention, or make what the bank calls a mistake: Luong's attention, which
 does not scale, and additive attention (`keras.layers`, `attention`); masks that multiply the logits (`Attention` and
-`SelfAttention` of `tfts`); blocks that project their input before the residual connection (`bayesflow`). `OpenNMT-tf`,
-`tensor2tensor` and `keras-cv-attention-models` need Keras 2 instead of Keras 3, and `keras-nlp` is `keras-hub`.
+`SelfAttention` of `tfts`), or that add -10,000 (`keras-self-attention`, `keras-multi-head`); blocks that project their
+input before the residual connection (`bayesflow`). `OpenNMT-tf`, `tensor2tensor` and `keras-cv-attention-models` need
+Keras 2 instead of Keras 3, and `keras-nlp` is `keras-hub`.
 """
 
 from collections.abc import Callable
@@ -84,24 +85,6 @@ ENTRIES = (
         norm="pre",
     ),
     Entry("keras-cv", "keras_cv.layers:SegFormerMultiheadAttention", "attention", "keras", built(WIDTH, HEADS, 1)),
-    Entry(
-        "keras-multi-head",
-        "keras_multi_head:MultiHeadAttention",
-        "attention",
-        "keras",
-        options={"arguments": {"activation": None}},
-    ),
-    Entry(
-        "keras-multi-head", "keras_multi_head:MultiHeadAttention", "attention", "keras", built(HEADS, activation=None)
-    ),
-    Entry("keras-self-attention", "keras_self_attention:ScaledDotProductAttention", "attention", "keras"),
-    Entry(
-        "keras-self-attention",
-        "keras_self_attention:ScaledDotProductAttention",
-        "attention",
-        "keras",
-        options={"arguments": {"history_only": True}},
-    ),
     Entry("keras-pos-embd", "keras_pos_embd:TrigPosEmbedding", "embedding", "keras"),
     Entry("kimm", "kimm._src.layers.attention:Attention", "attention", "keras"),
     Entry("kimm", "kimm._src.layers.attention:Attention", "attention", "keras", built(WIDTH, HEADS)),
