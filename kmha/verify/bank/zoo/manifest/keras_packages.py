@@ -2,9 +2,10 @@
 
 Left out, because they are not the standard attention, or make what the bank calls a mistake: Luong's attention, which
 does not scale, and additive attention (`keras.layers`, `attention`); masks that multiply the logits (`Attention` and
-`SelfAttention` of `tfts`), or that add -10,000 (`keras-self-attention`, `keras-multi-head`); blocks that project their
-input before the residual connection (`bayesflow`). `OpenNMT-tf`, `tensor2tensor` and `keras-cv-attention-models` need
-Keras 2 instead of Keras 3, and `keras-nlp` is `keras-hub`.
+`SelfAttention` of `tfts`), that add -10,000 (`keras-self-attention`, `keras-multi-head`) or that have no effect
+(`kimm`); blocks that project their input before the residual connection (`bayesflow`), or that normalize the residual
+path before attention (`post_norm` in `tabtransformertf`). `OpenNMT-tf`, `tensor2tensor` and
+`keras-cv-attention-models` need Keras 2 instead of Keras 3, and `keras-nlp` is `keras-hub`.
 """
 
 from collections.abc import Callable
@@ -86,8 +87,6 @@ ENTRIES = (
     ),
     Entry("keras-cv", "keras_cv.layers:SegFormerMultiheadAttention", "attention", "keras", built(WIDTH, HEADS, 1)),
     Entry("keras-pos-embd", "keras_pos_embd:TrigPosEmbedding", "embedding", "keras"),
-    Entry("kimm", "kimm._src.layers.attention:Attention", "attention", "keras"),
-    Entry("kimm", "kimm._src.layers.attention:Attention", "attention", "keras", built(WIDTH, HEADS)),
     Entry("tfts", "tfts.models.transformer:CausalAttention", "attention", "keras"),
     Entry("tfts", "tfts.models.transformer:DecoderLayer", "decoder", "keras", norm="post"),
     Entry("tfts", "tfts.models.transformer:TransformerBlock", "encoder", "keras", norm="post"),
@@ -101,6 +100,11 @@ ENTRIES = (
         norm="pre",
     ),
     Entry(
-        "tabtransformertf", "tabtransformertf.models.tabtransformer:TransformerBlock", "encoder", "keras", norm="post"
+        "tabtransformertf",
+        "tabtransformertf.models.tabtransformer:TransformerBlock",
+        "encoder",
+        "keras",
+        built(WIDTH, HEADS, INNER, post_norm=False),
+        norm="pre",
     ),
 )
