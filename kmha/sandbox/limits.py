@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | memory, processor time, size and number of files | `setrlimit` | POSIX |
 | no new processes, network, signals to other processes, or changes of a file's mode, owner or times | seccomp | Linux |
-| reading only Python and its packages, writing only the scratch folder | Landlock | Linux 5.13 or later |
+| reading only what the task may read, writing only the scratch folder | Landlock | Linux 5.13 or later |
 
 `missing` lists the limits that are not available here.
 """

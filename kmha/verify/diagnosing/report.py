@@ -253,7 +253,17 @@ def _errors(found: "Diagnosis") -> list[str]:
     by_error: dict[str, list[str]] = {}
     for name, error in found.errors.items():
         by_error.setdefault(error, []).append(name)
-    return [f"It raises an error ({error}) in these calls: {'; '.join(names)}." for error, names in by_error.items()]
+    return [f"It raises an error ({error}) in these calls: {_listed(names)}." for error, names in by_error.items()]
+
+
+def _listed(names: list[str]) -> str:
+    """Return the first names, and the number of those left out.
+
+    >>> _listed(["mask", "causal"]), _listed(list("abcdefgh"))
+    ('mask; causal', 'a; b; c; d; e; f; and 2 more')
+    """
+    more = [f"and {len(names) - MANY} more"] if len(names) > MANY else []
+    return "; ".join([*names[:MANY], *more])
 
 
 def _float16(half: "Diagnosis") -> str:
