@@ -40,8 +40,8 @@ COMMANDS = {
     "course verify": "EXERCISES --jobs --seed --notebooks --write-readme --json",
     "course watch": "--seed",
     "diagnose": """
-        CANDIDATE --set --mask --role --float16 --seed --backend --bank --deform --configurations --pairs --rights
-        --time-limit --details --json""",
+        CANDIDATE --set --mask --role --expect --float16 --seed --backend --bank --deform --configurations --pairs
+        --rights --time-limit --details --json""",
     "evaluate": """
         FOLDER --data --source --target --test --beam --greedy --length-penalty --sample --temperature --top-k --top-p
         --seed --step --json --output""",

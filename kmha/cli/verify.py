@@ -69,6 +69,12 @@ def compare(**options: Any) -> None:
     help="What an argument is, such as query=entree or mask=hides:masque. Can be repeated.",
 )
 @click.option(
+    "--expect",
+    multiple=True,
+    metavar="CHOICE",
+    help="A design choice that a block must make, such as post-norm or activation-gelu. Can be repeated.",
+)
+@click.option(
     "--float16", is_flag=True, help="Require float16 to be right too. [default: only report what is wrong there]"
 )
 @integer("--seed", "Seed of sizes, weights, inputs.", least=0, default=0)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kmha.verify.chains import Change, Trial, chains_with
@@ -50,12 +50,31 @@ def register(
     CHOICES[id] = new
 
 
-def combinations(chain: str, trial: Trial | None = None) -> Iterator[tuple[str, ...]]:
+def checked(ids: Sequence[str], chain: str) -> tuple[str, ...]:
+    """Return the ids of choices, after a check that a chain has them.
+
+    Raises:
+        ValueError: There is no such choice.
+
+    >>> checked(["post-norm"], "encoder")
+    ('post-norm',)
+    """
+    known = [choice.id for choice in CHOICES.values() if chain in choice.chains()]
+    for id in ids:
+        if id not in known:
+            raise ValueError(
+                f"expected the id of a design choice: {', '.join(known) or 'none here'}. Received: {id!r}."
+            )
+    return tuple(ids)
+
+
+def combinations(chain: str, trial: Trial | None = None, expected: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the ids of all combinations of a chain's choices, with at most one of each group, the fewest choices first.
 
     Args:
         chain: Name of the chain.
         trial: Trial that the choices must suit. By default, all choices are combined.
+        expected: Ids of choices that must be made. A choice that the reference makes anyway needs no id.
 
     >>> from kmha.verify.choices import combinations
     >>> next(combinations("encoder"))
@@ -65,5 +84,8 @@ def combinations(chain: str, trial: Trial | None = None) -> Iterator[tuple[str, 
     for choice in CHOICES.values():
         if chain in choice.chains() and (trial is None or choice.suits(trial)):
             groups.setdefault(choice.group, [None]).append(choice.id)
+    for id in expected:
+        suits = trial is None or CHOICES[id].suits(trial)
+        groups[CHOICES[id].group] = [id if suits else None]
     made = (tuple(id for id in ids if id is not None) for ids in itertools.product(*groups.values()))
     yield from sorted(made, key=len)

@@ -320,7 +320,7 @@ class BlockCandidate(LayerCandidate):
 
     def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
         layer = self._made(trial)[0]
-        return likely_combinations(self.chain, layer, self.adapter.parts(layer), trial)
+        return likely_combinations(self.chain, layer, self.adapter.parts(layer), trial, self.expected)
 
     def make(self, trial: Trial) -> tuple[Any, list[Any]]:
         layer, reading = self._made(trial)

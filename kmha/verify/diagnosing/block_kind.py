@@ -41,11 +41,15 @@ def _open(adapter: Any, found: Parameters) -> list[str]:
 
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:
     """Return the chain that layers with these weights compute."""
-    queries = [v for v in variables if len(squeezed(v.shape)) > 1 and _is_query(v.path)]
-    forward = [v for v in variables if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
-    if len(forward) < 2 or not queries:
+    matrices = [v for v in variables if len(squeezed(v.shape)) > 1]
+    forward = [v for v in matrices if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
+    queries = [v for v in matrices if _is_query(v.path)]
+    # Four matrices without known names may be an attention too, if their path says so.
+    unnamed = {v.path.split(".")[0] for v in matrices if re.search("attn|attention|mha", v.path.lower())}
+    count = len(queries) or len(unnamed)
+    if len(forward) < 2 or not count:
         return "attention"
-    return "decoder" if len(queries) > 1 and {"memory", "key"} & called.keys() else "encoder"
+    return "decoder" if count > 1 and {"memory", "key"} & called.keys() else "encoder"
 
 
 def _is_query(path: str) -> bool:

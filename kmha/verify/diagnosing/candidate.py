@@ -57,6 +57,7 @@ class Candidate:
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
         convention: Calling convention that is being tried, or was found.
+        expected: Ids of the design choices that the candidate must make.
         on_call: Function that is told the name of each call when the call begins, and "" when it ends.
     """
 
@@ -72,6 +73,7 @@ class Candidate:
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
     convention = Convention()
+    expected: tuple[str, ...] = ()
     on_call: Callable[[str], None] | None = None
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
@@ -124,7 +126,7 @@ class Candidate:
 
     def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
         """Return the combinations of design choices that the candidate likely makes, the likeliest first."""
-        return list(combinations(self.chain, trial))
+        return list(combinations(self.chain, trial, self.expected))
 
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         """Return the names of the canonical weights that the candidate has, or `None` if it has all."""

@@ -31,7 +31,9 @@ IN_SOURCE = (
 )
 
 
-def likely_combinations(chain: str, layer: Any, parts: Sequence[Any], trial: Trial) -> list[tuple[str, ...]]:
+def likely_combinations(
+    chain: str, layer: Any, parts: Sequence[Any], trial: Trial, expected: Sequence[str] = ()
+) -> list[tuple[str, ...]]:
     """Return the combinations of choices that the layer likely makes, the fewest choices first.
 
     Args:
@@ -39,14 +41,17 @@ def likely_combinations(chain: str, layer: Any, parts: Sequence[Any], trial: Tri
         layer: Layer.
         parts: Layers inside the layer.
         trial: Trial with the layer's weights.
+        expected: Ids of the choices that the layer must make.
     """
     found = activations(layer, parts, trial.more.get("activation", "relu"))
     ids = {f"activation-{name}" for name in found if name}
     code = "".join(frameworks.source_of(kind) for kind in {type(part) for part in (layer, *parts)} if _is_own(kind))
     excluded = {id for id, pattern in NEEDED.items() if not re.search(pattern, code)} if code else set()
-    likely = [each for each in combinations(chain, trial) if _agrees(each, ids, bool(found))]
+    if any(CHOICES[id].group == "activation" for id in expected):
+        found = set()
+    likely = [each for each in combinations(chain, trial, expected) if _agrees(each, ids, bool(found))]
     likely = [each for each in likely if not excluded & {*each}]
-    return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [()]
+    return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [tuple(expected)]
 
 
 def _is_own(kind: type) -> bool:

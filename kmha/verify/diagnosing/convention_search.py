@@ -116,7 +116,7 @@ def _fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> t
 
     The candidate's answers do not depend on the choices, so each trial is called once.
     """
-    for ids in combinations(candidate.chain, answered[0].trial):
+    for ids in combinations(candidate.chain, answered[0].trial, candidate.expected):
         if matching.explains(_with_choices(answered, ids)):
             return ids
     return None
@@ -132,7 +132,7 @@ def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) ->
     """Return the likely design choices with which one known mistake explains the answers, or `None`."""
     likely = candidate.likely_choices(answered[0].trial)
     near = sorted(likely, key=lambda ids: matching.judge(_with_choices(answered[:1], ids)).distance)
-    for ids in near[:LIKELY]:
+    for ids in dict.fromkeys([*near[:LIKELY], likely[0]]):
         if matching.singles(_with_choices(answered, ids), candidate.chain):
             return ids
     return None

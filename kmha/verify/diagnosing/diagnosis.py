@@ -13,13 +13,13 @@
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from kmha.verify.choices import checked
 from kmha.verify.diagnosing import evidence, matching, rendering, report
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import kind_of
@@ -143,6 +143,7 @@ def diagnose(
     arguments: Mapping[str, Any] | None = None,
     mask: str | None = None,
     roles: Mapping[str, str] | None = None,
+    expect: Sequence[str] = (),
     float16: bool = False,
     seed: int = 0,
     source: str = "",
@@ -162,6 +163,8 @@ def diagnose(
             candidate is right, or else the custom of the mask's name.
         roles: Names of arguments that kmha does not know, keyed by role, such as {"query": "entree"}. For a mask, the
             meaning of True may come first: {"mask": "hides:masque"}.
+        expect: Ids of the design choices in `kmha.verify.choices` that a block must make, such as "post-norm". Another
+            choice in their places is then a mistake.
         float16: Whether the candidate must be right in float16 too. If not, mistakes in float16 are reported
             separately, as `in_float16`, because code that is right in other dtypes easily overflows in float16.
         seed: Seed of the sizes, weights and inputs.
@@ -174,7 +177,12 @@ def diagnose(
         ValueError: The candidate cannot be called, because kmha does not understand an argument or a weight.
     """
     tell = progress or (lambda _: None)
-    read = functools.partial(candidate_of, candidate, arguments or {}, mask, roles or {})
+
+    def read() -> Candidate:
+        found = candidate_of(candidate, arguments or {}, mask, roles or {})
+        found.expected = checked(expect, found.chain)
+        return found
+
     decoding = find_decoding(candidate, arguments or {})
     if decoding is None:
         return _diagnose(read, float16, seed, source, tell, on_call)

@@ -1,0 +1,59 @@
+"""Embeddings and positional encodings alone."""
+
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+
+
+def positional_encoding(position, d_model):
+    """Return the encoding (1, P, d)."""
+    angles = np.arange(position)[:, None] / 10000 ** (np.arange(d_model) // 2 * 2 / d_model)
+    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))[None]
+
+
+def sines_then_cosines(length, d_model):
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(d_model // 2) * 2 / d_model)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+
+
+def base_of_a_thousand(position, d_model):
+    angles = np.arange(position)[:, None] / 1000 ** (np.arange(d_model) // 2 * 2 / d_model)
+    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+def test_functions_of_a_length_and_a_width():
+    assert diagnose(positional_encoding).right
+    assert diagnose(sines_then_cosines).convention.choices == ("sines-first", "positions-alone")
+    assert diagnose(base_of_a_thousand).ids == ("positions-base-1000",)
+
+
+def test_layers_with_trained_positions():
+    torch = pytest.importorskip("torch")
+
+    class TokenAndPosition(torch.nn.Module):
+        def __init__(self, maxlen, vocab_size, embed_dim):
+            super().__init__()
+            self.token_emb = torch.nn.Embedding(vocab_size, embed_dim)
+            self.pos_emb = torch.nn.Embedding(maxlen, embed_dim)
+
+        def forward(self, x):
+            return self.token_emb(x) + self.pos_emb(torch.arange(x.shape[1]))
+
+    class PositionalEncoding(torch.nn.Module):
+        def __init__(self, d_model, max_len=100):
+            super().__init__()
+            self.register_buffer("pe", torch.tensor(positional_encoding(max_len, d_model)))
+
+        def forward(self, x):
+            return x + self.pe[:, : x.shape[1]]
+
+    class SubtractedPositions(PositionalEncoding):
+        def forward(self, x):
+            return x - self.pe[:, : x.shape[1]]
+
+    assert diagnose(TokenAndPosition).convention.choices == ("unscaled",)
+    assert diagnose(TokenAndPosition(64, 11, 6)).right
+    assert diagnose(PositionalEncoding).right
+    assert diagnose(PositionalEncoding(8)).right
+    assert diagnose(SubtractedPositions).ids == ("positions-subtracted",)
