@@ -313,7 +313,7 @@ class LayerCandidate(Candidate):
             "inputs": sizes["I query"],
             "use_bias": True,
             "batch_first": True,
-            "dropout": rate if self.accepts.training else 0.0,
+            "dropout": rate,
         }
         letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}
         return self.constructor_arguments(values, letter)

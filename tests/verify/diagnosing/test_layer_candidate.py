@@ -266,3 +266,8 @@ def test_the_sizes_of_weights():
     assert (held.heads, held.features, held.key_features, held.size, held.width) == (3, 13, 11, 5, 17)
     assert len({held.batch, held.rows, held.columns, held.heads, held.size}) == 5
     assert held.use_bias
+
+
+def test_a_given_number_of_heads_does_not_hide_the_dropout():
+    found = diagnose(keras.layers.MultiHeadAttention, arguments={"num_heads": 2})
+    assert found.right, found.ids
