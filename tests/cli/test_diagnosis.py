@@ -227,7 +227,7 @@ def test_printed_script_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_two_mistakes():
-    result = _run("pupil:two")
+    result = _run("pupil:two", "--mask", "attends")
     assert result.exit_code == 1
     text = _words(result)
     assert "two is wrong: these mistakes give the same numbers in all " in text

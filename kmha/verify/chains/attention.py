@@ -111,7 +111,8 @@ class Trial:
         if self.mask is not None:
             allowed &= self.mask
         if self.causal:
-            allowed &= causal(rows, columns)
+            at_the_end = self.more.get("corner") == "bottom right"
+            allowed &= causal(rows, columns, columns - rows if at_the_end else 0)
         if self.key_mask is not None:
             allowed &= self.key_mask[:, None, :]
         return allowed
@@ -132,14 +133,14 @@ def allowed_without(state: State, *names: str) -> np.ndarray:
     return allowed_with(state, **{name: False if name == "causal" else None for name in names})
 
 
-def causal(rows: int, columns: int) -> np.ndarray:
-    """Return a boolean mask (T, S), True where s ≤ t.
+def causal(rows: int, columns: int, offset: int = 0) -> np.ndarray:
+    """Return a boolean mask (T, S), True where s ≤ t + offset.
 
     >>> causal(2, 3).astype(int)
     array([[1, 0, 0],
            [1, 1, 0]])
     """
-    return np.tril(np.ones((rows, columns), bool))
+    return np.tril(np.ones((rows, columns), bool), offset)
 
 
 def softmax(logits: np.ndarray, axis: Any = -1) -> np.ndarray:

@@ -12,7 +12,7 @@ To add a choice, write an entry into the module of its chain, such as
 ('encoder', 'decoder')
 """
 
-from kmha.verify.choices import blocks, embeddings  # noqa: F401 - each adds its choices
+from kmha.verify.choices import attention, blocks, embeddings  # noqa: F401 - each adds its choices
 from kmha.verify.choices.entry import CHOICES, Choice, checked, combinations, register
 
 __all__ = ["CHOICES", "Choice", "checked", "combinations", "register"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from kmha.verify.chains import Change, Trial, chains_with
@@ -68,24 +68,32 @@ def checked(ids: Sequence[str], chain: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def combinations(chain: str, trial: Trial | None = None, expected: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+def combinations(
+    chain: str, trial: Trial | None = None, expected: Sequence[str] = (), groups: Container[str] | None = None
+) -> Iterator[tuple[str, ...]]:
     """Yield the ids of all combinations of a chain's choices, with at most one of each group, the fewest choices first.
+
+    A block makes its own choices only, and not those of attention.
 
     Args:
         chain: Name of the chain.
         trial: Trial that the choices must suit. By default, all choices are combined.
         expected: Ids of choices that must be made. A choice that the reference makes anyway needs no id.
+        groups: Groups whose choices are combined. By default, all groups.
 
     >>> from kmha.verify.choices import combinations
     >>> next(combinations("encoder"))
     ()
     """
-    groups: dict[str, list[str | None]] = {}
+    made: dict[str, list[str | None]] = {}
     for choice in CHOICES.values():
-        if chain in choice.chains() and (trial is None or choice.suits(trial)):
-            groups.setdefault(choice.group, [None]).append(choice.id)
+        own = chain == "attention" or "attention" not in choice.chains()
+        if groups is not None and choice.group not in groups:
+            continue
+        if chain in choice.chains() and own and (trial is None or choice.suits(trial)):
+            made.setdefault(choice.group, [None]).append(choice.id)
     for id in expected:
         suits = trial is None or CHOICES[id].suits(trial)
-        groups[CHOICES[id].group] = [id if suits else None]
-    made = (tuple(id for id in ids if id is not None) for ids in itertools.product(*groups.values()))
-    yield from sorted(made, key=len)
+        made[CHOICES[id].group] = [id if suits else None]
+    combined = (tuple(id for id in ids if id is not None) for ids in itertools.product(*made.values()))
+    yield from sorted(combined, key=len)

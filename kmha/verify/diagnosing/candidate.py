@@ -128,6 +128,10 @@ class Candidate:
         """Return the combinations of design choices that the candidate likely makes, the likeliest first."""
         return list(combinations(self.chain, trial, self.expected))
 
+    def epsilons(self) -> tuple[float, ...]:
+        """Return the epsilons that a normalization may add to the variance."""
+        return (1e-5, 1e-6)
+
     def weights_present(self, trial: Trial) -> frozenset[str] | None:
         """Return the names of the canonical weights that the candidate has, or `None` if it has all."""
         return None
@@ -135,10 +139,14 @@ class Candidate:
     def evaluate(self, trial: Trial) -> TrialResult:
         """Adapt a trial to the candidate, and call the candidate with it."""
         with self._reported(trial.name):
-            with quietly():
-                present = self.weights_present(trial)
-            trial = adapt(trial, self.convention, present)
+            trial = self.adapted(trial)
             return TrialResult(trial, self.answer(trial))
+
+    def adapted(self, trial: Trial) -> Trial:
+        """Return the trial as the candidate can run it."""
+        with quietly():
+            present = self.weights_present(trial)
+        return adapt(trial, self.convention, present)
 
     @contextlib.contextmanager
     def _reported(self, name: str) -> Iterator[None]:
@@ -239,7 +247,10 @@ class Candidate:
             scores = scores[..., None, :, :]
         if single and scores.ndim == 3:
             scores = scores[None]
-        return np.asarray(scores, "float64") if scores.ndim == 4 else None
+        batch, rows, columns = len(trial.query), trial.query.shape[-2], trial.key.shape[-2]
+        likely = sorted(scores.shape) == sorted((batch, heads, rows, columns)) or (scores.ndim == 4 and self.core)
+        averaged = scores.shape == (batch, rows, columns)
+        return np.asarray(scores, "float64") if likely or averaged else None  # else a cache, or something else
 
     def tensor(self, array: Any, trial: Trial) -> Any:
         """Convert an array to a tensor of the candidate's framework."""

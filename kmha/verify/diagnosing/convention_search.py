@@ -7,24 +7,30 @@ right layer is not accused because it expects a mask of another shape.
 
 import dataclasses
 import enum
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
-from kmha.verify.choices import CHOICES, combinations
+from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, TIME, Convention
+from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, with_choices
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
-from kmha.verify.diagnosing.trials import Sizes
+from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
 
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
 
 
+ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one may run with inputs of another
+MOST = 0.5  # share of calls that must run
 LIKELY = 4  # number of combinations of choices that are tried with every mistake
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
+NEAREST = 2  # number of combinations of design choices that are compared with every mistake
+MAX_OPTIONS = 6  # maximum number of arrangements of weights for which to look for design choices
 
 
 class Fit(enum.IntEnum):
@@ -46,6 +52,7 @@ class ChosenConvention:
         drawn: Trials to run with the convention.
         convention: Calling convention of the candidate.
         wrong_layout: Another input layout that the candidate runs with, making a known mistake.
+        share: Share of the plain calls that run.
     """
 
     fit: Fit
@@ -53,40 +60,73 @@ class ChosenConvention:
     drawn: tuple[Trial, ...]
     convention: Convention
     wrong_layout: str | None = None
+    share: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tried:
+    """A convention with the results of all calls, or without results if no call gives an output of the right rank."""
+
+    option: Convention
+    results: tuple[TrialResult, ...]
+    error: str
+
+    @property
+    def answered(self) -> list[TrialResult]:
+        return [result for result in self.results if not result.answer.error]
+
+
+Memory = dict[tuple[Convention, int], TrialResult]  # results by convention and id of the trial
 
 
 def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
     """Find the best convention, and set it on the candidate."""
     found: list[ChosenConvention] = []
-    for entry in candidate.input_layouts():
-        if _worth_trying(candidate, entry, found):
-            found.append(_try_layout(candidate, seed, entry))
-    best = max(found, key=lambda one: one.fit)
-    candidate.use_layout(**{name: getattr(best.convention, name) for name in LAYOUT})
-    candidate.use_convention(best.convention)
+    for kind in SIZE_KINDS if candidate.chain == "attention" else SIZE_KINDS[:1]:
+        layouts = candidate.input_layouts()
+        if kind != SIZE_KINDS[0] and not candidate.core:  # building layers takes time
+            layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], TIME, SINGLE)]
+        for entry in layouts:
+            if _worth_trying(entry, [one for one in found if one.convention.sizes == kind]):
+                found.append(_try_layout(candidate, seed, {**entry, "sizes": kind}))
+        # A layout in which all calls run comes before one in which a mistake explains the few that do.
+        best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
+        runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0]
+        if (best.fit >= Fit.EXPLAINED and best.share > MOST) or runs_oddly:
+            break
+    _use(candidate, best)
     _choose_mask_convention(candidate, best.drawn, best.fit)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
-    wrong_layout = explained[0] if explained else None
-    return dataclasses.replace(best, convention=candidate.convention, wrong_layout=wrong_layout)
+    same_kind = [entry for entry in explained if entry != best.convention.entry]
+    wrong_layout = same_kind[0] if same_kind else None
+    drawn = best.drawn
+    if candidate.convention.choices:  # dropout is found by trying all masks, which further steps would hide
+        drawn = tuple(trial for trial in drawn if not trial.rate)
+    return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
-def _worth_trying(candidate: Candidate, entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
+def _use(candidate: Candidate, chosen: ChosenConvention) -> None:
+    candidate.use_layout(**{name: getattr(chosen.convention, name) for name in LAYOUT})
+    if candidate.chain == "attention":
+        candidate.sizes(np.random.default_rng(0))  # a layer's sizes decide which trials it accepts
+    candidate.use_convention(chosen.convention)
+
+
+def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -> bool:
     """Return whether to try another input layout.
 
     A candidate is usually meant for a layout that it runs with. But code for other axes, or for another order in a
     list, may run too and compute something else.
     """
-    if any(one.fit == Fit.RIGHT for one in found):
+    if any(one.fit == Fit.RIGHT and one.share == 1 for one in found):
         return False
+    running = [one for one in found if one.fit > Fit.RAISES and one.share > MOST]
     mine = entry["entry"], entry.get("framework", "")
-    before = {(one.convention.entry, one.convention.framework) for one in found if one.fit > Fit.RAISES} - {mine}
+    before = {(one.convention.entry, one.convention.framework) for one in running} - {mine}
     if not all(framework == mine[1] for _, framework in before):
         return False
     entries = {each for each, _ in before}
-    groups: tuple[Any, ...] = ((HEADS, BATCH, MIDDLE), LISTS)
-    if candidate.chain != "attention":  # a block runs with both layouts, and its plain calls tell them apart
-        groups += ((BATCH, TIME),)
-    return not entries or any(mine[0] in group and entries <= {*group} for group in groups)
+    return not entries or any(mine[0] in group and entries <= {*group} for group in ALIKE)
 
 
 def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConvention:
@@ -102,38 +142,37 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         for each in causal
         for weights in candidate.weight_conventions()
     ]
-    fit = choose_convention(candidate, options, plain, choose=True)
+    memory: Memory = {}
+    of_block = candidate.chain != "attention"
+    fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
     # The possible arrangements of a layer's weights are only known after the layer has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
         more = candidate.weight_conventions()[1:]
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
-        fit = choose_convention(candidate, [candidate.convention, *again], plain, choose=True)
-    return ChosenConvention(fit, sizes, drawn, candidate.convention)
+        options = [*options, *again]
+        fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
+    if fit == Fit.RUNS and not of_block:
+        fit, share = _find_choices(candidate, options, plain, memory)
+    return ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)
 
 
 def _fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
-    """Return the design choices that make the answers right, the fewest choices first, or `None`.
+    """Return the design choices that make the answers of a block right, the fewest choices first, or `None`.
 
     The candidate's answers do not depend on the choices, so each trial is called once.
     """
     for ids in combinations(candidate.chain, answered[0].trial, candidate.expected):
-        if matching.explains(_with_choices(answered, ids)):
+        if matching.explains(with_choices(answered, ids)):
             return ids
     return None
-
-
-def _with_choices(answered: Sequence[TrialResult], ids: Sequence[str]) -> list[TrialResult]:
-    """Return the same answers, compared with the reference that makes these choices."""
-    changes = tuple(CHOICES[id].changes for id in ids)
-    return [TrialResult(dataclasses.replace(each.trial, choices=changes), each.answer) for each in answered]
 
 
 def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
     """Return the likely design choices with which one known mistake explains the answers, or `None`."""
     likely = candidate.likely_choices(answered[0].trial)
-    near = sorted(likely, key=lambda ids: matching.judge(_with_choices(answered[:1], ids)).distance)
+    near = sorted(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
     for ids in dict.fromkeys([*near[:LIKELY], likely[0]]):
-        if matching.singles(_with_choices(answered, ids), candidate.chain):
+        if matching.singles(with_choices(answered, ids), candidate.chain):
             return ids
     return None
 
@@ -141,7 +180,39 @@ def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) ->
 def _nearest_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...]:
     """Return the likely design choices that come nearest to the answers."""
     likely = candidate.likely_choices(answered[0].trial)
-    return min(likely, key=lambda ids: matching.judge(_with_choices(answered[:1], ids)).distance)
+    return min(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
+
+
+def _find_choices(
+    candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial], memory: Memory
+) -> tuple[Fit, float]:
+    """Look for design choices that make attention right, or else for a known mistake without or with such choices.
+
+    The candidate's answers do not depend on the choices, so each trial is called once for each option.
+    """
+    dtype, first = candidate.convention.dtype, candidate.convention
+    nearest: list[tuple[float, Convention, list[TrialResult]]] = []
+    for option in [option for option in options if option.dtype == dtype][:MAX_OPTIONS]:
+        candidate.use_convention(option)
+        results = [_remembered(candidate, trial, memory) for trial in drawn]
+        answered = [result for result in results if not result.answer.error]
+        for ids, epsilon in attention_choices(candidate, answered) if answered else ():
+            far = distance_with(answered, ids, epsilon)
+            chosen = dataclasses.replace(option, choices=ids, norm_epsilon=epsilon)
+            if far is None:
+                candidate.use_convention(chosen)
+                return Fit.RIGHT, len(answered) / len(drawn)
+            if ids:
+                nearest.append((far, chosen, answered))
+    candidate.use_convention(first)
+    fit, share = choose_convention(candidate, options, drawn, memory)
+    for _, chosen, answered in sorted(nearest, key=lambda each: each[0])[:NEAREST] if fit < Fit.EXPLAINED else ():
+        candidate.use_convention(chosen)
+        with_ids = with_choices(answered, chosen.choices, chosen.norm_epsilon)
+        if matching.singles(with_ids, candidate.chain):
+            return Fit.EXPLAINED, len(answered) / len(drawn)
+        candidate.use_convention(first)
+    return fit, share
 
 
 def _is_plain(trial: Trial) -> bool:
@@ -156,25 +227,30 @@ def _usual(drawn: Iterable[Trial]) -> list[Trial]:
 
 
 def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fit) -> None:
+    """Choose the shape, dtype and meaning of masks, and then of padding masks."""
     if candidate.chain != "attention":
         _choose_masks_of_block(candidate, drawn, fit == Fit.RAISES)
         return
     start, masked = candidate.convention, [trial for trial in _usual(drawn) if trial.masked]
-    masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None][:2]
-    shapes = [(dtype, shape) for dtype in MASK_DTYPES for shape in candidate.mask_shapes()]
+    masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None]
+    masked = [trial for trial in masked if not trial.causal][:2] or masked[:2]
     if masked:
-        options = [
-            dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape, dtype=computed)
-            for computed in dict.fromkeys((start.dtype, "float32"))  # the candidate may cast the mask
-            for dtype, shape in shapes
+        base = [dataclasses.replace(start, dtype=dtype) for dtype in dict.fromkeys((start.dtype, "float32"))]
+        if start.causal:
+            base.append(dataclasses.replace(start, choices=(*start.choices, "causal-without-mask")))
+        shapes = [
+            {"mask_dtype": dtype, "mask_shape": shape} for dtype in MASK_DTYPES for shape in candidate.mask_shapes()
         ]
-        choose_convention(candidate, options, [masked[0], masked[-1]])
+        _choose_meaning(candidate, "mask", [masked[0], masked[-1]], base, shapes)
     start, padded = candidate.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
+    padded = [trial for trial in padded if trial.mask is None and not trial.causal][:2] or padded[:2]
     if padded:
         dtypes = (start.mask_dtype,) if masked else MASK_DTYPES
-        shapes = [(dtype, shape) for dtype in dtypes for shape in candidate.padding_shapes()]
-        options = [dataclasses.replace(start, mask_dtype=dtype, padding_shape=shape) for dtype, shape in shapes]
-        choose_convention(candidate, options, [padded[0], padded[-1]])
+        shapes = [
+            {"mask_dtype": dtype, "padding_shape": shape} for dtype in dtypes for shape in candidate.padding_shapes()
+        ]
+        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], [start], shapes)
+    _choose_corner(candidate, drawn)
 
 
 def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose: bool) -> None:
@@ -194,45 +270,142 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose:
         for shape in candidate.mask_shapes()
     ]
     if masked:
-        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose)
+        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose=choose)
+
+
+def _choose_meaning(
+    candidate: Candidate, role: str, drawn: Sequence[Trial], base: Sequence[Convention], shapes: Sequence[Mapping]
+) -> None:
+    """Set the first meaning of True with which the candidate is right, or else the meaning that suits it best."""
+    memory: Memory = {}
+    runs: list[Convention] = []
+    for meaning in candidate.meanings(role):
+        fitting = [each for each in shapes if meaning != "adds" or each["mask_dtype"] == "float"]
+        named: dict[str, Any] = {f"{role}_meaning": meaning}
+        options = [dataclasses.replace(each, **shape, **named) for each in base for shape in fitting]
+        found = _tried(candidate, options, drawn, memory)
+        right = [one for one in found if one.results and matching.explains(one.answered)]
+        if right:
+            candidate.use_convention(max(right, key=lambda one: len(one.answered)).option)
+            return
+        runs += [one.option for one in found if one.results]
+    usual = candidate.meanings(role)[0]
+    first = [option for option in runs if getattr(option, f"{role}_meaning") == usual]
+    choose_convention(candidate, first or runs or options, drawn, memory)
+
+
+def _choose_corner(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+    """Take a causal mask that is aligned at the bottom right as intended, if that makes the candidate right."""
+    causal = [trial for trial in _usual(drawn) if trial.causal or candidate.convention.causal]
+    causal = [trial for trial in causal if trial.query.shape[-2] < trial.key.shape[-2]][:2]
+    start = candidate.convention
+    corner = dataclasses.replace(start, choices=(*start.choices, "causal-bottom-right"))
+    if causal and "causal-bottom-right" not in start.choices:
+        choose_convention(candidate, [start, corner], causal)
+        if not _all_right(candidate, causal):
+            candidate.use_convention(start)
+
+
+def _all_right(candidate: Candidate, drawn: Sequence[Trial]) -> bool:
+    answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
+    return bool(answered) and matching.explains(answered)
 
 
 def choose_convention(
-    candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial], choose: bool = False
-) -> Fit:
-    """Set the best option on the candidate, the first if several are equally good. Return how well it suits.
+    candidate: Candidate,
+    options: Sequence[Convention],
+    drawn: Sequence[Trial],
+    memory: Memory | None = None,
+    choose: bool = False,
+    explain: bool = True,
+) -> tuple[Fit, float]:
+    """Set the option with which most calls run and agree, the first if several are equally good.
 
     Args:
         candidate: Candidate.
         options: Conventions to try.
         drawn: Trials to run.
-        choose: Whether to look for the candidate's design choices too. Otherwise, the options' choices are kept.
+        memory: Results of earlier calls, to which the results of these calls are added.
+        choose: Whether to look for a block's design choices too. Otherwise, the options' choices are kept.
+        explain: Whether to look for an option that one known mistake explains.
+
+    Returns:
+        How well the option suits, and the share of calls that run.
     """
-    running: list[tuple[Convention, list[TrialResult]]] = []
+    memory = {} if memory is None else memory
+    tried = _tried(candidate, options, drawn, memory)
+    running: list[Tried] = []
+    for one in tried:
+        if one.results and not any(_same(one.answered, other.answered) for other in running):
+            running.append(one)
+    if choose:
+        return _choose_with_choices(candidate, running, tried, len(drawn))
+    right = [one for one in running if matching.explains(one.answered)]
+    explained: list[Tried] = []
+    if explain and not right:
+        likely = running if candidate.chain == "attention" else running[: 2 * ARRANGEMENTS]
+        explained = next(([one] for one in likely if matching.singles(one.answered, candidate.chain)), [])
+    for fit, among in ((Fit.RIGHT, right), (Fit.EXPLAINED, explained), (Fit.RUNS, running)):
+        if among:
+            best = max(among, key=lambda one: len(one.answered))
+            candidate.use_convention(best.option)
+            return fit, len(best.answered) / len(drawn)
+    candidate.use_convention(_most_telling(tried) or options[0])
+    return Fit.RAISES, 0.0
+
+
+def _choose_with_choices(
+    candidate: Candidate, running: Sequence[Tried], tried: Sequence[Tried], count: int
+) -> tuple[Fit, float]:
+    """Set the option and the design choices of a block that suit it best."""
+    for fit, found in (
+        (Fit.RIGHT, _fitting_choices),
+        (Fit.EXPLAINED, _explained_choices),
+        (Fit.RUNS, _nearest_choices),
+    ):
+        for one in running if fit == Fit.RIGHT else running[:ARRANGEMENTS]:
+            ids = found(candidate, one.answered)
+            if ids is not None:
+                candidate.use_convention(dataclasses.replace(one.option, choices=ids))
+                return fit, len(one.answered) / count
+    candidate.use_convention(_most_telling(tried) or tried[0].option)
+    return Fit.RAISES, 0.0
+
+
+def _tried(candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial], memory: Memory) -> list[Tried]:
+    """Call the candidate with each option, until one makes all calls right."""
+    found: list[Tried] = []
+    runs_in = ""  # float32 is only for candidates that cannot compute in float64
     for option in options:
-        if running and running[0][0].dtype != option.dtype:
-            continue  # float32 is only for candidates that cannot compute in float64
-        candidate.use_convention(option)
-        answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
-        if not answered or not _has_right_rank(answered):
+        if runs_in and option.dtype != runs_in:
             continue
-        ids = _fitting_choices(candidate, answered) if choose else option.choices
-        if ids is not None and (choose or matching.explains(answered)):
-            candidate.use_convention(dataclasses.replace(option, choices=ids))
-            return Fit.RIGHT
-        if not any(_same(answered, other) for _, other in running):
-            running.append((option, answered))
-    most = len(running) if candidate.chain == "attention" else ARRANGEMENTS if choose else 2 * ARRANGEMENTS
-    for option, answered in running[:most]:
-        ids = _explained_choices(candidate, answered) if choose else option.choices
-        if ids is not None and (choose or matching.singles(answered, candidate.chain)):
-            candidate.use_convention(dataclasses.replace(option, choices=ids))
-            return Fit.EXPLAINED
-    candidate.use_convention(running[0][0] if running else options[0])
-    if running and choose:
-        nearest = _nearest_choices(candidate, running[0][1])
-        candidate.use_convention(dataclasses.replace(running[0][0], choices=nearest))
-    return Fit.RUNS if running else Fit.RAISES
+        candidate.use_convention(option)
+        results = [_remembered(candidate, trial, memory) for trial in drawn]
+        answered = [result for result in results if not result.answer.error]
+        error = next((each.answer.error for each in results if each.answer.error), "")
+        if not answered or not _has_right_rank(answered):
+            found.append(Tried(option, (), error))
+            continue
+        runs_in = option.dtype
+        found.append(Tried(option, tuple(results), error))
+        if len(answered) == len(drawn) and matching.explains(answered):
+            break
+    return found
+
+
+def _remembered(candidate: Candidate, trial: Trial, memory: Memory) -> TrialResult:
+    """Evaluate a trial, or take the answer from `memory`. Answers do not depend on what the reference does."""
+    plain = dataclasses.replace(candidate.convention, causal=False, choices=(), norm_epsilon=0.0)
+    if (plain, id(trial)) not in memory:
+        memory[plain, id(trial)] = candidate.evaluate(trial)
+        return memory[plain, id(trial)]
+    return TrialResult(candidate.adapted(trial), memory[plain, id(trial)].answer)
+
+
+def _most_telling(tried: Sequence[Tried]) -> Convention | None:
+    """Return the first option whose error is not about dtypes, such as "expected Float but found Double"."""
+    telling = [one.option for one in tried if not re.search("dtype|double|float", one.error.lower())]
+    return telling[0] if telling else tried[0].option if tried else None
 
 
 def _has_right_rank(results: Sequence[TrialResult]) -> bool:
@@ -244,7 +417,7 @@ def _has_right_rank(results: Sequence[TrialResult]) -> bool:
 def _same(results: Sequence[TrialResult], other: Sequence[TrialResult]) -> bool:
     """Return whether two options give the same answers to the same calls, so that one option can be skipped."""
     return len(results) == len(other) and all(
-        one.trial.causal == another.trial.causal
+        (one.trial.causal, one.trial.choices) == (another.trial.causal, another.trial.choices)
         and same_weights(one.trial, another.trial)
         and np.array_equal(one.answer.output, another.answer.output, equal_nan=True)
         for one, another in zip(results, other, strict=True)

@@ -65,6 +65,7 @@ class Convention:
         mask_meaning: Meaning of True (or 1) in a mask, one of `MASK_MEANINGS`.
         padding_meaning: Meaning of True (or 1) in a padding mask.
         guessed: Required arguments that no role explains, each with its value as `guessing` names it.
+        norm_epsilon: Epsilon of normalizations inside attention.
         sizes: Kind of sizes, one of `trials.SIZE_KINDS`.
     """
 
@@ -81,6 +82,7 @@ class Convention:
     mask_meaning: str = "attends"
     padding_meaning: str = "attends"
     guessed: tuple[tuple[str, str], ...] = ()
+    norm_epsilon: float = 1e-5
     sizes: str = "different"
 
 
@@ -99,6 +101,8 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
         changes["causal"] = True
     if convention.choices:
         changes["choices"] = tuple(CHOICES[id].changes for id in convention.choices)
+    if "causal-bottom-right" in convention.choices:
+        changes["more"] = {**trial.more, "corner": "bottom right"}
     if present is not None and not trial.core:
         changes["weights"] = _weights(trial, present)
     trial = dataclasses.replace(trial, **changes) if changes else trial

@@ -122,13 +122,18 @@ def numeric_array(result: Any) -> np.ndarray:
         TypeError: The result is not numeric.
     """
     try:
-        array = to_numpy(result)
+        array = np.asarray(None) if _holds_arrays(result) else to_numpy(result)
     except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "biufV":  # V: bfloat16
         received = repr(result) if len(repr(result)) < 60 else type(result).__name__
         raise TypeError(f"expected an array, or a tuple (output, scores). Received: {received}.")
     return array
+
+
+def _holds_arrays(result: Any) -> bool:
+    """Return whether a result is a tuple or list of arrays, which NumPy would stack if their shapes are the same."""
+    return isinstance(result, tuple | list) and any(hasattr(each, "shape") and each.shape for each in result)
 
 
 def output_and_scores(result: Any) -> tuple[Any, Any]:

@@ -67,7 +67,7 @@ class FunctionCandidate(Candidate):
         self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
         self.accepts = self._accepts()
         self._check_inputs()
-        meanings = {"mask_meaning": self.meanings("mask")[0], "padding_meaning": self.meanings("padding")[0]}
+        meanings: dict[str, Any] = {f"{role}_meaning": self.meanings(role)[0] for role in ("mask", "padding")}
         self.convention = dataclasses.replace(Convention(weights=self.weight_conventions()[0]), **meanings)
 
     def _dropout_is_optional(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Trial
+from kmha.verify.choices.attention import Extra
 from kmha.verify.diagnosing import config_objects, guessing, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
     EMPTY,
@@ -33,7 +34,6 @@ from kmha.verify.diagnosing.calling import (
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
-from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import (
@@ -41,11 +41,18 @@ from kmha.verify.diagnosing.weights import (
     UnknownWeightsError,
     Variable,
     arrangements,
+    extras_of,
     number_of_heads,
+    possible_sizes,
     weights_of_layer,
+    without_extras,
     write_weights,
 )
 
+# Roles of constructor arguments for which every trial has a value.
+VALUED = ("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs")
+VALUED += ("use_bias", "batch_first", "dropout", "epsilon")
+EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
 LENGTH = 64  # a number of positions that no trial exceeds
 
 
@@ -69,6 +76,7 @@ class LayerCandidate(Candidate):
         self.call_parameters = self._open(parameters(getattr(self.layer_class, self.adapter.method), skip=1))
         self.written_parameters = self._open(constructor(self.layer_class))
         self.made_guesses: dict[str, str] = {}
+        self.found_extras: dict[int, tuple[Extra, ...]] = {}  # of each layer, keyed by its id
         self.constructor_parameters = self._constructor_parameters() if is_class else self.written_parameters
         self.given = {self._full_name(n): value for n, value in self.given.items()}
         self.call_given = {
@@ -92,7 +100,7 @@ class LayerCandidate(Candidate):
         self.convention = Convention(
             0, mask_meaning=self.meanings("mask")[0], padding_meaning=self.meanings("padding")[0]
         )
-        if not is_class:
+        if not is_class and (self.framework != "torch" or self.adapter.variables(self.thing)):
             self.weights = self._read()
 
     def _open(self, found: Parameters) -> Parameters:
@@ -130,7 +138,7 @@ class LayerCandidate(Candidate):
         Raises:
             CandidateError: No value that kmha tries works.
         """
-        known = {*self.constructor_roles.values(), *self.given}
+        known = {name for role, name in self.constructor_roles.items() if role in VALUED} | {*self.given}
         unknown = {
             n: each for n, each in self.constructor_parameters.items() if each.default is EMPTY and n not in known
         }
@@ -202,10 +210,41 @@ class LayerCandidate(Candidate):
             self.weights = self._read(convention.weights)
         super().use_convention(convention)
 
-    def evaluate(self, trial: Trial) -> TrialResult:
+    def adapted(self, trial: Trial) -> Trial:
         if self.weights is not None:  # how weights are read depends on the convention
             trial = dataclasses.replace(trial, weights=self.weights)
-        return super().evaluate(trial)
+        extras = self.extras(trial)
+        if extras:
+            more = {**trial.more, "extras": extras, "norm_epsilon": self.convention.norm_epsilon}
+            trial = dataclasses.replace(trial, more=more)
+        return super().adapted(trial)
+
+    def extras(self, trial: Trial) -> tuple[Extra, ...]:
+        """Return the weights that are none of attention's kernels and biases."""
+        try:
+            with quietly():
+                layer, _ = self._made(trial)
+        except (Exception, SystemExit):  # untrusted code may raise anything, and the call reports the error
+            return ()
+        return self.found_extras.get(id(layer), ())
+
+    def matrix_paths(self) -> list[str]:
+        """Return the paths of the matrices among the weights."""
+        layers = [each[0] for each in self.cache.values() if isinstance(each, tuple)]
+        variables = self.adapter.variables(layers[0] if layers else self.thing)
+        return [each.path for each in variables if len(each.shape) > 1]
+
+    def epsilons(self) -> tuple[float, ...]:
+        """Return the epsilons that a normalization may add: those that a sublayer states, or else the usual ones."""
+        layers = [each[0] for each in self.cache.values() if isinstance(each, tuple)]
+        stated = {
+            float(value)
+            for layer in layers[:1]
+            for part in _parts(layer)
+            for name, value in vars(part).items()
+            if naming.plain(name) in ("eps", "epsilon", "varianceepsilon") and isinstance(value, int | float)
+        }
+        return tuple(dict.fromkeys((*sorted(stated), *EPSILONS)))
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
         if self.weights is not None:
@@ -216,7 +255,33 @@ class LayerCandidate(Candidate):
         )
         if heads != 1 and "heads" not in self.constructor_roles:
             self.accepts = dataclasses.replace(self.accepts, training=False)
-        return fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
+        has_output = "output" in self.constructor_roles
+        return self._adjusted(fixed_sizes(drawn, heads, self.fixed, self.accepts.wide, has_output, self.name))
+
+    def _adjusted(self, sizes: Sizes) -> Sizes:
+        """Return the sizes, or the sizes of the weights that the constructor makes if these do not depend on them."""
+        inner = {f"I {role}": sizes.features for role in ("query", "key", "value")}
+        letter = {"H": sizes.heads, "O": sizes.size, "E": sizes.width, **inner}
+        variables: list[Variable] = []
+        try:
+            with quietly():
+                layer = self.adapter.new(self.layer_class, self._made_with(letter, 0.0), "float32")
+                variables = without_extras(self.adapter.variables(layer))[0]
+                if not variables:
+                    self._build(layer, next(self.iter_trials(0, sizes)), "float32")
+                    variables = without_extras(self.adapter.variables(layer))[0]
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            pass
+        try:
+            if not variables or arrangements(variables, letter):
+                return sizes
+        except UnknownWeightsError:
+            pass
+        found = possible_sizes(variables, number_of_heads(layer, self.given) or sizes.heads)
+        if found is None:
+            return sizes
+        features: dict[str, Any] = {"features": found["I query"], "key_features": found["I key"]}
+        return dataclasses.replace(sizes, heads=found["H"], size=found["O"], width=found["E"], **features)
 
     def _own_heads(self, drawn: Sizes) -> int:
         """Return the layer's number of heads if the constructor does not take a number of heads, else 1."""
@@ -261,11 +326,15 @@ class LayerCandidate(Candidate):
             if self.weights is None:
                 layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
             self._build(layer, trial, dtype)
+            variables = self._oriented(layer, trial, dtype)
             try:
-                found = self._arranged(self._oriented(layer, trial, dtype), sizes)
+                found = self._arranged(variables, sizes)
             except UnknownWeightsError as error:
                 self.weights_error = error
                 raise
+            used = {slot.variable.path for slot in found[0]}
+            rest = [each for each in variables if each.path not in used]
+            self.found_extras[id(layer)] = extras_of(rest, free=self.weights is None)
             self.cache[key] = layer, found
             self.count = max(self.count, len(found))
         layer, found = self.cache[key]
@@ -283,6 +352,15 @@ class LayerCandidate(Candidate):
 
     def _arranged(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
         """Return the possible slots of the variables, as in the first layer, whose sizes tell its axes apart."""
+        try:
+            return self._arranged_like_the_first(variables, sizes)
+        except UnknownWeightsError:
+            rest, extras = without_extras(variables)
+            if not extras or not rest:
+                raise
+            return self._arranged_like_the_first(rest, sizes)
+
+    def _arranged_like_the_first(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
         by_path = {variable.path: variable for variable in variables}
         first = self.cache.setdefault("first", None) or arrangements(variables, sizes)
         if {slot.variable.path for slot in first[0]} != by_path.keys():
@@ -313,10 +391,20 @@ class LayerCandidate(Candidate):
             "inputs": sizes["I query"],
             "use_bias": True,
             "batch_first": True,
+            **({"epsilon": 1e-5} if self._is_required("epsilon") else {}),
             "dropout": rate,
         }
         letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}
         return self.constructor_arguments(values, letter)
+
+    def _is_required(self, role: str) -> bool:
+        name = self.constructor_roles.get(role)
+        return name is not None and self.constructor_parameters[name].default is EMPTY
+
+    def constructor_of(self, heads: int, size: int) -> dict[str, Any]:
+        """Return the constructor's arguments for H heads of O features, and as many input features."""
+        inputs = {f"I {role}": heads * size for role in ("query", "key", "value")}
+        return self._made_with({"H": heads, "O": size, "E": heads * size, **inputs}, 0.0)
 
     def constructor_arguments(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
         """Return all arguments of the constructor, keyed by name.
@@ -346,6 +434,11 @@ class LayerCandidate(Candidate):
         copies = with_copies(arguments)
         return self.adapter.call(layer, arguments, trial.training), copies
 
+    @property
+    def heads_are_guessed(self) -> bool:
+        """True for a built layer of which nothing states the number of heads."""
+        return self.weights is not None and number_of_heads(self.thing, self.given) is None
+
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
         variables = self.adapter.variables(self.thing)
@@ -371,6 +464,13 @@ class LayerCandidate(Candidate):
         head = reproduction.imports(self.thing, self.framework, self.source, self.name)
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         return [*head, *lines, *make_layer(f"{self.name}({made})", call), f"result = {call}"]
+
+
+def _parts(layer: Any) -> list[Any]:
+    """Return the sublayers of a torch module or Keras layer."""
+    if hasattr(layer, "modules"):
+        return list(layer.modules())
+    return list(layer._flatten_layers()) if hasattr(layer, "_flatten_layers") else []
 
 
 def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:

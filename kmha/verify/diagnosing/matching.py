@@ -182,6 +182,8 @@ def relative_difference(actual: np.ndarray | None, expected: np.ndarray, empty: 
 
 def _rows(empty: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Broadcast `empty` (B, T) to (B, T, E) or (B, H, T, ·). If a mistake gives other axes, no row is empty."""
+    if len(shape) == 4 and (shape[0], shape[-2]) != empty.shape == (shape[1], shape[-2]):
+        return np.broadcast_to(empty[None, :, :, None], shape)  # scores with the heads first
     if (shape[0], shape[-2]) != empty.shape:
         return np.zeros(shape, bool)
     return np.broadcast_to(empty[:, :, None] if len(shape) == 3 else empty[:, None, :, None], shape)

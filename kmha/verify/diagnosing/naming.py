@@ -13,8 +13,8 @@ ARGUMENTS: dict[str, str] = {
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
-    "memory": "encoutput encoderoutput encoderoutputs memory context kv inputskv encout source enc keyvalue "
-    "encoderhiddenstates encodersequence memoryinput encx encodings",
+    "memory": "xkv kvinput inputkv encoutput encoderoutput encoderoutputs memory context kv inputskv encout source enc "
+    "keyvalue encoderhiddenstates encodersequence memoryinput encx encodings",
     "mask": "mask attentionmask attnmask msk m srcmask",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
@@ -69,9 +69,9 @@ HIDDEN = ("hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
 
 _ROLES = {
-    "query": "queries|query|que|q",
-    "key": "keys|key|k",
-    "value": "values|value|val|v",
+    "query": "queries|query|que|qs|q",
+    "key": "keys|key|ks|k",
+    "value": "values|value|val|vs|v",
     "attention_output": "attentionoutput|attnoutput|outputs|output|out|o|merge|final|combineheads|combine|concat|cproj",
     "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
     "key_value": "kv|keyvalue",

@@ -161,6 +161,8 @@ def remarks(found: "Diagnosis") -> list[str]:
             lines.append(f"{said[0].upper()}{said[1:]}: taken as intended.")
         guessed = {**getattr(found.candidate, "made_guesses", {}), **dict(found.convention.guessed)}
         lines += [f"kmha does not know the argument `{name}`, and passed {text}." for name, text in guessed.items()]
+        lines += _polarity(found)
+        lines += [mistake.says for mistake in found.mistakes] if found.verdict == RIGHT else []
         if found.convention.causal:
             lines.append("It is causal without being asked: taken as intended.")
         epsilon = found.results[0].trial.more.get("epsilon", EPSILON) if found.results else EPSILON
@@ -271,6 +273,19 @@ def _float16(half: "Diagnosis") -> str:
         mistakes = "; ".join(f"{mistake.id}: {mistake.says}" for mistake in half.mistakes)
         return f"In float16 it is wrong, with {mistakes}"
     return f"In float16 it is wrong in these calls: {'; '.join(half.wrong)}."
+
+
+def _polarity(found: "Diagnosis") -> list[str]:
+    """Return a question about each mask that is right only with another meaning of True than the usual one."""
+    if found.verdict != RIGHT or found.candidate.said_meaning is not None:
+        return []
+    lines = []
+    for role, meaning in (("mask", found.convention.mask_meaning), ("padding", found.convention.padding_meaning)):
+        name = found.candidate.roles.get(role, "")
+        if name and meaning != found.candidate.meanings(role)[0]:
+            says = {"attends": "True attends", "hides": "True hides", "adds": "it is added to the logits"}[meaning]
+            lines.append(f"Right, if {says} in `{name}`. Is that meant? Then say so: --mask {meaning}.")
+    return lines
 
 
 def _from_here(path: str) -> str:

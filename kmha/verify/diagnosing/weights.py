@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES
+from kmha.verify.choices.attention import Extra
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
@@ -33,6 +34,8 @@ PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
 PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
 ORDERS = ("3HO", "H3O", "HO3")
 PACKED_ROLES = ("packed", "attention_output")
+MOST_HEADS = 8  # number of numbers of heads to try
+READINGS = 300  # maximum number of sizes to try
 _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I key"}
 
 
@@ -172,6 +175,50 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
     return found or [[]]
 
 
+EXTRAS = re.compile(
+    r"norm|(^|[._])ln(?![a-z])|gamma|beta|null|scale|bias_[kv]$|mem_[kv]$|rel_|relative|pos_|alpha|temp|table"
+)
+NEUTRAL = re.compile(r"rel_|relative|pos_|table")  # weights that change nothing if they are zero
+
+
+def without_extras(variables: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
+    """Split the variables into kernels and biases, and extras: norms, learned keys, tables of relative positions.
+
+    An extra has a telling name, or is a vector in a sublayer without a matrix.
+    """
+    owners = {each.path.rpartition(".")[0] for each in variables if len(each.shape) > 1}
+    found: list[Variable] = []
+    for each in variables:
+        owner = each.path.rpartition(".")[0]
+        vector = len(each.shape) < 2 and owner and owner not in owners and not naming.weight(each.path)[0]
+        named = EXTRAS.search(each.path.lower()) and not _is_matrix_of_a_projection(each)
+        if named or vector or not each.shape:
+            found.append(each)
+    paths = {each.path for each in found}
+    return [each for each in variables if each.path not in paths], found
+
+
+def _is_matrix_of_a_projection(variable: Variable) -> bool:
+    role = naming.weight(variable.path.rpartition(".")[2] or variable.path)[0]
+    return role is not None and len(variable.shape) > 1
+
+
+def extras_of(variables: Sequence[Variable], free: bool) -> tuple[Extra, ...]:
+    """Return the numbers of extras. If they are `free`, draw numbers that show where a normalization uses them."""
+    found = []
+    for number, variable in enumerate(variables):
+        array = np.asarray(variable.read(), "float64")
+        start = float(array.flat[0]) if array.size and np.all(array == array.flat[0]) else None
+        if free and NEUTRAL.search(variable.path.lower()):
+            array = np.zeros_like(array)
+        elif free and start in (0.0, 1.0) and array.size > 1:
+            array = start + 0.3 * np.random.default_rng(number).normal(size=array.shape)
+        if free:
+            variable.assign(array)
+        found.append(Extra(variable.path, array, start))
+    return tuple(found)
+
+
 def listed(variables: Sequence[Variable]) -> str:
     """Return the paths and shapes of variables as text."""
     return ", ".join(f"{variable.path} {variable.shape}" for variable in variables) or "none"
@@ -271,15 +318,12 @@ def weights_of_layer(
             "makes the weights."
         )
     heads = number_of_heads(layer, given)
-    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
-    readings = [heads] if heads else _likely_heads(layer, variables)
-    for sizes in itertools.chain.from_iterable(_possible_sizes(kernels, each) for each in readings):
-        try:
-            found = arrangements(variables, sizes)
-        except UnknownWeightsError:
-            continue
-        read = read_weights(found[min(convention, len(found) - 1)], sizes)
-        return with_identity_kernels(read, sizes["H"], sizes["O"]), len(found)
+    variables = fitting_variables(variables, heads)
+    readings = [heads] if heads else _likely_heads(layer, variables) or _divisors(variables)
+    found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
+    if found:
+        sizes, slots = found[min(convention, len(found) - 1)]
+        return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
     given_heads = f" with {heads} heads" if heads else ""
     remedy = "" if heads else " Give the number of heads: arguments={'num_heads': …}, or --set num_heads=H."
     raise CandidateError(
@@ -288,12 +332,78 @@ def weights_of_layer(
     )
 
 
+def fitting_variables(variables: Sequence[Variable], heads: int | None) -> list[Variable]:
+    """Return the variables without extras, unless all of them fit attention."""
+    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
+    rest, extras = without_extras(variables)
+    if not extras or not rest:
+        return list(variables)
+    for sizes in itertools.islice(_possible_sizes(kernels, heads or 1), READINGS):
+        try:
+            arrangements(variables, sizes)
+        except UnknownWeightsError:
+            continue
+        return list(variables)
+    return rest
+
+
+def possible_sizes(variables: Sequence[Variable], heads: int) -> dict[str, int] | None:
+    """Return sizes with which variables fit attention with `heads` heads, or `None` if there are none."""
+    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
+    found: dict[str, int] | None = None
+    for sizes in itertools.islice(_possible_sizes(kernels, heads), READINGS):
+        try:
+            slots = arrangements(variables, sizes)[0]
+        except UnknownWeightsError:
+            continue
+        if all(_as_it_stands(slot) for slot in slots):
+            return sizes
+        found = found or sizes
+    return found
+
+
+def _as_it_stands(slot: Slot) -> bool:
+    """Return whether a matrix has the orientation that its layer says, if it says one."""
+    variable = slot.variable
+    return variable.transposed is None or len(variable.shape) != 2 or is_transposed(slot.form) == variable.transposed
+
+
+def _first_fitting(variables: Sequence[Variable], heads: int) -> list[tuple[dict[str, int], list[Slot]]]:
+    """Return the arrangements of the variables with the first sizes that they fit, each with the sizes."""
+    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
+    for sizes in _possible_sizes(kernels, heads):
+        try:
+            return [(sizes, slots) for slots in arrangements(variables, sizes)]
+        except UnknownWeightsError:
+            continue
+    return []
+
+
+def _divisors(variables: Sequence[Variable]) -> list[int]:
+    """Return the numbers of heads to try if nothing states the number: those that divide the smallest axis."""
+    smallest = min(number for variable in variables if len(variable.shape) > 1 for number in variable.shape)
+    return [number for number in range(1, smallest + 1) if smallest % number == 0][:MOST_HEADS]
+
+
 def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
-    """Return the number of heads that was given, or that an attribute of the layer states."""
-    for name, value in [*given.items(), *vars(layer).items()]:
+    """Return the number of heads that was given, or that an attribute of the layer or of a part of it states."""
+    parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
+    inside = [value for part in parts for value in vars(part).values() if _is_plain_object(value)]
+    stated = [item for owner in (*parts, *inside) for item in vars(owner).items()]
+    for name, value in [*given.items(), *stated]:
         if naming.argument(name.strip("_")) == "heads" and isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
+
+
+def _is_plain_object(value: Any) -> bool:
+    """Return whether an attribute is an object such as a configuration, rather than a number, array or sublayer."""
+    return (
+        hasattr(value, "__dict__")
+        and not isinstance(value, type)
+        and not hasattr(value, "shape")
+        and not callable(value)
+    )
 
 
 def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:

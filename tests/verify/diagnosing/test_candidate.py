@@ -50,7 +50,8 @@ def test_the_axes_of_an_answer(entry, core, shape):
     [
         (BATCH, 2, (4, 2, 5, 7), (4, 2, 5, 7)),
         (SINGLE, 2, (2, 5, 7), (1, 2, 5, 7)),
-        (BATCH, 2, (4, 5, 7), None),  # such as their mean over the heads
+        (BATCH, 2, (4, 5, 7), (4, 5, 7)),  # their mean over the heads
+        (BATCH, 2, (4, 2, 5, 3), None),  # such as a cache
         (BATCH, 1, (4, 5, 7), (4, 1, 5, 7)),
         (SINGLE, 1, (5, 7), (1, 1, 5, 7)),
     ],

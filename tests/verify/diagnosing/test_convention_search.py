@@ -132,5 +132,5 @@ def test_the_first_of_equals_is_chosen():
     options = [
         dataclasses.replace(candidate.convention, mask_dtype=dtype, mask_shape="B,1,T,S") for dtype in ("int32", "bool")
     ]
-    assert choose_convention(candidate, options, drawn) == Fit.RIGHT
+    assert choose_convention(candidate, options, drawn) == (Fit.RIGHT, 1.0)
     assert candidate.convention == options[0]

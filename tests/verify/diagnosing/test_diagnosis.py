@@ -73,7 +73,8 @@ class _OwnValue(keras.layers.Layer):
 def test_one_head_has_no_mistake_of_heads(layer):
     """These layers give what a softmax over a single head, or a swap of its axis, would."""
     found = diagnose(layer)
-    assert (found.verdict, found.sizes.heads) == ("unknown", 1)
+    assert found.verdict in ("unknown", "unjudged")
+    assert found.sizes.heads == 1
     notes = report.notes(found)
     assert ("It returns its input unchanged, so it does no attention." in notes) == (layer is _Unchanged)
     unweighted = "It has no weights, so kmha compared it with attention without projections."
@@ -119,7 +120,7 @@ def test_script_runs(candidate, module, name, arguments):
     ],
 )
 def test_script_of_a_layer_runs(candidate, name, arguments):
-    _assert_shown(diagnose(candidate("keras_layers", name), arguments=arguments))
+    _assert_shown(diagnose(candidate("keras_layers", name), arguments=arguments, mask="attends"))
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def test_a_right_module_is_not_accused(candidate, name):
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_mistake_of_a_module_is_named(candidate, wrong):
-    found = diagnose(candidate("torch_modules", "Linears"), arguments={"wrong": wrong})
+    found = diagnose(candidate("torch_modules", "Linears"), arguments={"wrong": wrong}, mask="attends")
     assert sorted(found.ids) == WRONG[wrong].split()
 
 

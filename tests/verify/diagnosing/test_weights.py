@@ -220,7 +220,7 @@ def test_without_a_number_there_is_one_head():
         (types.SimpleNamespace(), {}, "has no weights yet"),
         (
             types.SimpleNamespace(parts=3),
-            BUILT,
+            {"wq": (13, 15), "wk": (14, 7)},
             r"do not fit multi-head.*Give the number of heads: arguments=",
         ),
         (types.SimpleNamespace(heads=4), BUILT, r"do not fit multi-head attention with 4 heads.*wq \(13, 15\)"),

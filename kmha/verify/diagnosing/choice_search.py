@@ -1,0 +1,58 @@
+"""Find the design choices of attention: compare the candidate's answers with a reference that makes them."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kmha.verify.chains.attention import ImpossibleError
+from kmha.verify.choices import CHOICES, combinations
+from kmha.verify.choices.attention import NORMS, NULL
+from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.matching import TrialResult
+
+GROUPS = ("rotary positions", "own residual connection")  # decisions that need no further weights
+
+
+def with_choices(
+    answered: Sequence[TrialResult], ids: Sequence[str], epsilon: float | None = None
+) -> list[TrialResult]:
+    """Return the same answers, compared with the reference that makes these choices."""
+    changes = tuple(CHOICES[id].changes for id in ids)
+    more = {} if epsilon is None else {"norm_epsilon": epsilon}
+    return [
+        TrialResult(dataclasses.replace(each.trial, choices=changes, more={**each.trial.more, **more}), each.answer)
+        for each in answered
+    ]
+
+
+def distance_with(answered: Sequence[TrialResult], ids: Sequence[str], epsilon: float) -> float | None:
+    """Return the distance of the first answer that the choices do not make right, or `None` if they make all right."""
+    try:
+        wrong = next((each for each in with_choices(answered, ids, epsilon) if each.wrong), None)
+        return None if wrong is None else wrong.distance
+    except ImpossibleError:  # the sizes do not allow the choices
+        return float("inf")
+
+
+def _has_heads_first(result: TrialResult) -> bool:
+    scores, right = result.answer.scores, np.shape(result.right["returned"])
+    return scores is not None and scores.ndim == 4 and scores.shape == (right[1], right[0], *right[2:]) != right
+
+
+def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield the combinations of choices that attention may make, each with an epsilon of its normalizations."""
+    extras = [extra for extra in answered[0].trial.more.get("extras", ()) if extra.array.size > 1]
+    null = [extra for extra in extras if NULL.search(extra.path.lower())]
+    averaged = any(result.answer.scores is not None and result.answer.scores.ndim == 3 for result in answered)
+    swapped = any(_has_heads_first(result) for result in answered)
+    groups = {*GROUPS}
+    groups |= {"null key"} if null else set()
+    groups |= {*NORMS} if len(extras) > len(null) else set()
+    groups |= {"returned scores"} if averaged or swapped else set()
+    for ids in combinations("attention", groups=groups):
+        if (averaged and "scores-averaged" not in ids) or (swapped and "scores-heads-first" not in ids):
+            continue
+        normalizes = any(CHOICES[id].group in NORMS for id in ids)
+        for epsilon in candidate.epsilons() if normalizes else (candidate.convention.norm_epsilon,):
+            yield ids, epsilon

@@ -1,0 +1,143 @@
+"""Tests of the design choices of attention, and of how the diagnosis recognises them."""
+
+import keras
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.chains.attention import Trial, run
+from kmha.verify.choices import CHOICES
+from kmha.verify.choices.attention import Extra, normalized, place_of, rotated
+from kmha.verify.diagnosing import report
+
+RNG = np.random.default_rng(0)
+
+
+def _softmax(x):
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _trial(rows=3, columns=5, **options):
+    return Trial("t", *(RNG.normal(size=(2, 4, size, 6)) for size in (rows, columns, columns)), **options)
+
+
+def test_rotation_depends_on_the_distance_alone():
+    q, k = (np.broadcast_to(RNG.normal(size=6), (1, 1, 7, 6)) for _ in range(2))
+    for interleaved in (False, True):
+        logits = rotated(q, interleaved)[0, 0] @ rotated(k, interleaved)[0, 0].T
+        assert np.allclose(np.diag(logits, 1), logits[0, 1])
+        assert not np.allclose(logits[0, 1], logits[0, 2])
+
+
+@pytest.mark.parametrize("rms", [False, True])
+def test_normalization(rms):
+    array = RNG.normal(size=(2, 3, 5))
+    scale, shift = RNG.normal(size=(2, 5))
+    found = normalized({"trial": _trial()}, array, [Extra("a_2", scale, 1.0), Extra("b_2", shift, 0.0)], rms)
+    centred = array if rms else array - array.mean(-1, keepdims=True)
+    assert np.allclose(found, scale * centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) + shift)
+
+
+def test_a_scale_around_zero():
+    array = RNG.normal(size=(2, 3, 5))
+    scale = RNG.normal(size=5)
+    found = normalized({"trial": _trial()}, array, [Extra("norm.weight", scale, 0.0)], True)
+    assert np.allclose(found, (1 + scale) * array / np.sqrt((array**2).mean(-1, keepdims=True) + 1e-5))
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [("norm.weight", ""), ("q_norm.scale", "query"), ("norm_k.weight", "key"), ("to_out.1.gamma", "output")],
+)
+def test_the_place_of_a_normalization(path, place):
+    assert place_of(path) == place
+
+
+def test_a_causal_mask_aligned_at_the_bottom_right():
+    trial = _trial(causal=True)
+    allowed = run(trial, [CHOICES["causal-bottom-right"].changes])["allowed"]
+    assert np.array_equal(allowed[0, 0], np.tril(np.ones((3, 5), bool), 2))
+
+
+class _Attention(keras.layers.Layer):
+    """Self-attention with a choice of design."""
+
+    kind = ""
+
+    def __init__(self, num_heads, d_model):
+        super().__init__()
+        self.heads, self.width = num_heads, d_model
+        self.wq, self.wk, self.wv, self.wo = (keras.layers.Dense(d_model) for _ in range(4))
+        self.norm = keras.layers.LayerNormalization() if "norm" in self.kind else None
+
+    def _split(self, x):
+        batch, rows, _ = x.shape
+        return keras.ops.transpose(
+            keras.ops.reshape(x, (batch, rows, self.heads, self.width // self.heads)), (0, 2, 1, 3)
+        )
+
+    def call(self, x):
+        given = x
+        x = self.norm(x) if self.kind == "norm first" else x
+        q, k, v = self._split(self.wq(x)), self._split(self.wk(x)), self._split(self.wv(x))
+        if self.kind == "rotary":
+            q, k = _rotate(q), _rotate(k)
+        scores = keras.ops.softmax(q @ keras.ops.swapaxes(k, -1, -2) / (self.width // self.heads) ** 0.5)
+        mixed = keras.ops.transpose(scores @ v, (0, 2, 1, 3))
+        output = self.wo(keras.ops.reshape(mixed, x.shape))
+        if self.kind == "averaged":
+            return output, keras.ops.mean(scores, axis=1)
+        if self.kind == "residual, norm":
+            return self.norm(given + output)
+        return output
+
+
+def _rotate(x):
+    half = x.shape[-1] // 2
+    angles = np.arange(x.shape[2])[:, None] / 10_000.0 ** (np.arange(half) / half)
+    cosine, sine = (np.concatenate([each, each], -1) for each in (np.cos(angles), np.sin(angles)))
+    turned = keras.ops.concatenate([-x[..., half:], x[..., :half]], axis=-1)
+    return x * keras.ops.cast(cosine, x.dtype) + turned * keras.ops.cast(sine, x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("kind", "choices", "says"),
+    [
+        ("rotary", ("rotary-half",), "Rotary positions"),
+        ("norm first", ("layer-norm-of-input",), "LayerNorm of the query's input"),
+        ("residual, norm", ("adds-its-input", "layer-norm-of-output"), "A residual connection of its own"),
+        ("averaged", ("scores-averaged",), "Scores averaged over the heads"),
+    ],
+)
+def test_choices_are_recognised_and_stated(kind, choices, says):
+    layer = type("Attention", (_Attention,), {"kind": kind})
+    found = diagnose(layer)
+    assert (found.verdict, found.convention.choices) == ("right", choices)
+    assert any(line.startswith(says) and "taken as intended" in line for line in report.remarks(found))
+
+
+def test_a_mistake_beside_a_choice_is_named():
+    class Attention(_Attention):
+        kind = "rotary"
+
+        def call(self, x):
+            q, k, v = self._split(self.wq(x)), self._split(self.wk(x)), self._split(self.wv(x))
+            scores = keras.ops.softmax(_rotate(q) @ keras.ops.swapaxes(_rotate(k), -1, -2))
+            return self.wo(keras.ops.reshape(keras.ops.transpose(scores @ v, (0, 2, 1, 3)), x.shape))
+
+    found = diagnose(Attention)
+    assert found.convention.choices == ("rotary-half",)
+    assert found.ids == ("scale-missing",)
+
+
+def test_bottom_right_causal_is_a_choice():
+    def attention(q, k, v, causal=False):
+        logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+        if causal:
+            rows, columns = logits.shape[-2:]
+            logits = np.where(np.tril(np.ones((rows, columns), bool), columns - rows), logits, -1e9)
+        return _softmax(logits) @ v
+
+    found = diagnose(attention)
+    assert (found.verdict, found.convention.choices) == ("right", ("causal-bottom-right",))
