@@ -244,8 +244,8 @@ class BlockCandidate(LayerCandidate):
                 arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, meaning), trial)
             elif self.call_parameters[name].default is EMPTY:
                 arguments[name] = None
-        if "training" in self.roles:
-            arguments[self.roles["training"]] = trial.training
+        flags = {"training": trial.training, "deterministic": not trial.training}
+        arguments |= {self.roles[role]: flag for role, flag in flags.items() if role in self.roles}
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
             arguments[self.roles["causal"]] = trial.causal
         return arguments
