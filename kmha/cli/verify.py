@@ -154,5 +154,5 @@ def diagnose(candidate: str | None, bank: bool, deform: bool, zoo: bool, **optio
         shared = {name: options[name] for name in ("seed", "time_limit", "json_file")}
         raise SystemExit(measuring.run(**plan, **shared))
     if candidate is None:
-        raise click.UsageError("expected MODULE:NAME of a layer or function to diagnose, --bank or --zoo.")
+        raise click.UsageError("expected MODULE:NAME of a layer or function to diagnose, --bank, --zoo or --deform.")
     raise SystemExit(diagnosis.run(candidate, **options))

@@ -1,11 +1,9 @@
 import importlib.util
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 
 import click
 import pytest
@@ -319,7 +317,7 @@ def test_function_inside_a_class():
         (["nowhere:right"], 3, "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
         (["pupil_layers:Attention", "--set", "units=0.5"], 3, "expected `units` to be a whole number of at least 1."),
         (["pupil_layers:Attention", "--set", "scale=text"], 1, "Attention cannot be run: "),
-        ([], 2, "expected MODULE:NAME of a layer or function to diagnose, or --bank"),
+        ([], 2, "expected MODULE:NAME of a layer or function to diagnose, --bank, --zoo or"),
     ],
 )
 def test_errors_teach(arguments, status, message):
@@ -340,15 +338,17 @@ def test_missing_backend(monkeypatch):
 def test_ctrl_c(tmp_path):
     program = "from kmha.cli import main; main()"
     command = [sys.executable, "-c", program, "diagnose", "pupil:slow_with_masks"]
-    before = set(pathlib.Path(tempfile.gettempdir()).glob("kmha-sandbox-*"))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    scratch = tmp_path / "scratch"  # other tests make sandboxes at the same time
+    scratch.mkdir()
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert "still running" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     printed, errors = process.communicate(timeout=20)
     assert process.returncode == common.INTERRUPTED, errors
     assert printed == ""
     assert "Traceback" not in errors
-    assert set(pathlib.Path(tempfile.gettempdir()).glob("kmha-sandbox-*")) <= before
+    assert list(scratch.glob("kmha-sandbox-*")) == []
 
 
 def test_a_call_that_takes_too_long(tmp_path, monkeypatch):

@@ -197,7 +197,7 @@ class BlockCandidate(LayerCandidate):
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         """Yield a few small sizes, for the smallest failing case."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
-            changes = {"batch": batch, "rows": rows, "columns": rows + 1}
+            changes: dict[str, Any] = {"batch": batch, "rows": rows, "columns": rows + 1}
             if not self.built:
                 width = heads * size
                 inner = 5 if "inner" in self.constructor_roles else sizes.inner * width // sizes.width

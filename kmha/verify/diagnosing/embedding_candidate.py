@@ -162,7 +162,7 @@ class EmbeddingCandidate(LayerCandidate):
         segments = [variable for variable in tables if SEGMENTS.search(variable.path)]
         rest = [variable for variable in tables if variable not in (*tokens, *segments)]
         found = {"embedding": tokens, "positions": rest[:1], "segments": segments[:1]}
-        slots = {
+        slots: dict[str, list[PlainSlot]] = {
             prefix: [TableSlot(variable, ("embeddings",)) for variable in mine]
             for prefix, mine in found.items()
             if mine

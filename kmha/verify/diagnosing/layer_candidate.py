@@ -50,8 +50,10 @@ from kmha.verify.diagnosing.weights import (
 )
 
 # Roles of constructor arguments for which every trial has a value.
-VALUED = ("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs")
-VALUED += ("use_bias", "batch_first", "dropout", "epsilon")
+VALUED = (
+    *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs"),
+    *("use_bias", "batch_first", "dropout", "epsilon"),
+)
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
 LENGTH = 64  # a number of positions that no trial exceeds
 

@@ -55,7 +55,7 @@ def _parts(candidate: Candidate) -> list[type]:
     """Return the classes of the sublayers of the layers that the diagnosis has made."""
     found: list[type] = []
     for made in getattr(candidate, "cache", {}).values():
-        layer = made[0] if isinstance(made, tuple) else None
+        layer: Any = made[0] if isinstance(made, tuple) else None
         modules = layer.modules() if hasattr(layer, "modules") else getattr(layer, "_flatten_layers", list)()
         found += [type(part) for part in modules]
     return list(dict.fromkeys(found))

@@ -46,7 +46,7 @@ def _model(where: str, kind: str, make: Callable[[Any], Any] | None = None, norm
     return Entry("keras-hub", f"keras_hub.src.models.{where}", kind, "keras", make, norm=norm, mask=mask)
 
 
-PRE = {"normalize_first": True, "activation": "gelu"}
+PRE: dict[str, Any] = {"normalize_first": True, "activation": "gelu"}
 
 ENTRIES = (
     _keras("layers:MultiHeadAttention"),
