@@ -59,7 +59,7 @@ def checked(ids: Sequence[str], chain: str) -> tuple[str, ...]:
     >>> checked(["post-norm"], "encoder")
     ('post-norm',)
     """
-    known = [choice.id for choice in CHOICES.values() if chain in choice.chains()]
+    known = [choice.id for choice in CHOICES.values() if _is_own(choice, chain)]
     for id in ids:
         if id not in known:
             raise ValueError(
@@ -87,13 +87,17 @@ def combinations(
     """
     made: dict[str, list[str | None]] = {}
     for choice in CHOICES.values():
-        own = chain == "attention" or "attention" not in choice.chains()
         if groups is not None and choice.group not in groups:
             continue
-        if chain in choice.chains() and own and (trial is None or choice.suits(trial)):
+        if _is_own(choice, chain) and (trial is None or choice.suits(trial)):
             made.setdefault(choice.group, [None]).append(choice.id)
     for id in expected:
         suits = trial is None or CHOICES[id].suits(trial)
         made[CHOICES[id].group] = [id if suits else None]
     combined = (tuple(id for id in ids if id is not None) for ids in itertools.product(*made.values()))
     yield from sorted(combined, key=len)
+
+
+def _is_own(choice: Choice, chain: str) -> bool:
+    """Return whether a chain can make a choice. A block does not make the choices of the attention inside it."""
+    return chain in choice.chains() and (chain == "attention" or "attention" not in choice.chains())
