@@ -41,7 +41,7 @@ COMMANDS = {
     "course watch": "--seed",
     "diagnose": """
         CANDIDATE --set --mask --role --expect --float16 --seed --backend --bank --deform --configurations --pairs
-        --rights --time-limit --details --json""",
+        --rights --time-limit --details --json --zoo --package --half --mutants --seeds --list --list-held-out""",
     "evaluate": """
         FOLDER --data --source --target --test --beam --greedy --length-penalty --sample --temperature --top-k --top-p
         --seed --step --json --output""",

@@ -278,12 +278,7 @@ def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping
                 state[name] = step(state)
             except ImpossibleError:
                 raise
-            except (
-                ValueError,
-                IndexError,
-                KeyError,
-                ArithmeticError,
-            ) as error:  # no such shape or weight
+            except (ValueError, IndexError, KeyError) as error:  # no such shape or weight
                 raise ImpossibleError(str(error)) from None
     return state
 

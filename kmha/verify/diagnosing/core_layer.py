@@ -57,7 +57,11 @@ def _call_of(layer: LayerCandidate, candidate: FunctionCandidate) -> Callable[..
 
 def is_core(layer: LayerCandidate) -> bool:
     """Return whether a layer with separate query and key has no weights."""
-    if not {"query", "key"} <= layer.roles.keys() or "heads" in {**layer.constructor_roles, **layer.roles}:
+    if not {"query", "key"} <= layer.roles.keys() or "heads" in {
+        **layer.constructor_roles,
+        **layer.roles,
+        **layer.fixed,
+    }:
         return False
     try:
         with quietly():

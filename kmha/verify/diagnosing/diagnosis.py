@@ -242,7 +242,15 @@ def _diagnose(
     sizes = chosen.sizes
     if chosen.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
-    found = _judge(candidate, sizes, results, seed, tell)
+    known: dict[str, Any] = {
+        "name": candidate.name,
+        "seed": seed,
+        "results": results,
+        "sizes": sizes,
+        "convention": candidate.convention,
+        "candidate": candidate,
+    }
+    found = _judge(known, tell)
     if found.verdict in (KNOWN, UNKNOWN):
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts) if doubts else found
@@ -296,18 +304,10 @@ def candidate_of(
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
 
 
-def _judge(
-    candidate: Candidate, sizes: Sizes, results: tuple[TrialResult, ...], seed: int, tell: Callable[[str], None]
-) -> Diagnosis:
-    answered = [result for result in results if not result.answer.error]
-    found: dict[str, Any] = {
-        "name": candidate.name,
-        "seed": seed,
-        "results": results,
-        "sizes": sizes,
-        "convention": candidate.convention,
-        "candidate": candidate,
-    }
+def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
+    """Return the verdict. `found` has what is known before the answers are judged, keyed by attribute."""
+    candidate, sizes = found["candidate"], found["sizes"]
+    answered = [result for result in found["results"] if not result.answer.error]
     if not answered:
         return Diagnosis(verdict=RAISES, matches=(), **found)
     right = matching.judge(answered)

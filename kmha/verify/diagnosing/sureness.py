@@ -25,7 +25,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         return ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         lines += _weights(found)
-    if found.verdict == UNKNOWN and all(result.trial.masked for result in found.results if result.wrong):
+    only_masked = all(result.trial.masked for result in found.results if result.wrong)
+    if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
         lines.append("Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds.")
     return (*lines, *_remedies(found)) if lines else ()
 

@@ -134,7 +134,7 @@ def test_script_of_a_layer_runs(candidate, name, arguments):
     ],
 )
 def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, sentence):
-    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": how})
+    found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": how}, mask="attends")
     assert found.verdict == "unknown", found.ids
     assert found.nearest.trials < len(found.results)
     assert any(sentence in each for each in found.clue.pattern), found.clue.pattern

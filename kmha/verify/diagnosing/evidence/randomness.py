@@ -56,7 +56,9 @@ def _located(candidate: Candidate, result: TrialResult) -> Finding:
         return Finding(f"{start}: it makes new weights in each call.", ("weights-made-in-call",), conclusive=True)
     if result.trial.rate or mentions(candidate, "dropout"):
         return Finding(f"{start}, and it has dropout.", (DROPOUT,), conclusive=True)
-    return Finding(f"{start}, so something in it is random.", ("random-at-inference",), conclusive=True)
+    return Finding(
+        f"{start}, so something in it is random or changes with each call.", ("random-at-inference",), conclusive=True
+    )
 
 
 def _dropped_place(candidate: Candidate, result: TrialResult) -> tuple[str, float]:

@@ -151,9 +151,17 @@ def makes_weights_in_call(candidate: Candidate) -> bool:
     for each in functions_of(candidate):
         if each.name in RUNS or not hasattr(candidate, "layer_class"):
             calls = [node for node in ast.walk(each.tree) if isinstance(node, ast.Call)]
-            if any(called(node) in (*CONSTRUCTORS, *DRAWS) for node in calls):
+            if any(called(node) in CONSTRUCTORS or _draws_matrix(node) for node in calls):
                 return True
     return False
+
+
+def _draws_matrix(node: ast.Call) -> bool:
+    """Return whether a call draws a random array of a shape with several sizes. The shape of an input means noise."""
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return called(node) in DRAWS and (
+        len(node.args) > 1 or any(isinstance(each, ast.Tuple | ast.List) for each in given)
+    )
 
 
 def called(node: ast.Call) -> str:

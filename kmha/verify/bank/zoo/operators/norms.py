@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from kmha.verify.bank.zoo.operators.operator import operator
 from kmha.verify.bank.zoo.operators.residuals import BLOCKS, is_helper, is_norm, sublayers
@@ -29,8 +30,8 @@ def _sublayers(source: Source, call: ast.Call) -> tuple[str, ...]:
 
 def _numbered(source: Source, call: ast.Call) -> tuple[str, ...]:
     """Return the sublayer of a normalization with a number, such as `self.norm2`, counted in its class."""
-    name = call.func.attr  # type: ignore[attr-defined]
-    called_norms = {each.func.attr for each in ast.walk(source.home(call)) if is_norm(each)}  # type: ignore[attr-defined]
+    name = call.func.attr
+    called_norms = {each.func.attr for each in ast.walk(source.home(call)) if is_norm(each)}
     alike = sorted(each for each in called_norms if each.rstrip("0123456789") == name.rstrip("0123456789"))
     order = ("attention", "cross", "feed-forward") if len(alike) == 3 else ("attention", "feed-forward")
     return (order[alike.index(name)],) if len(alike) == len(order) and name in alike else ()
@@ -58,9 +59,9 @@ def shared(source: Source) -> Iterator[Edit]:
         by_function.setdefault(source.around(call, *FUNCTIONS), []).append(call)
     for calls in by_function.values():
         for call in calls:
-            for other in {each.func.attr: each for each in calls}.values():  # type: ignore[attr-defined]
+            for other in {each.func.attr: each for each in calls}.values():
                 found = _shared_ids(source, call, other)
-                if other.func.attr != call.func.attr and found:  # type: ignore[attr-defined]
+                if other.func.attr != call.func.attr and found:
                     yield Edit(call.func, source.code(other.func), found)
 
 
@@ -69,7 +70,7 @@ def _shared_ids(source: Source, call: ast.Call, other: ast.Call) -> tuple[str, .
     return tuple(f"norm-shared-{one}-{two}" for one, two in pairs if one != two)
 
 
-def _in_norm(source: Source, *types: type) -> Iterator[ast.AST]:
+def _in_norm(source: Source, *types: type) -> Iterator[Any]:
     """Yield the nodes inside classes and functions that are normalizations by their name."""
     for node in source.walk(*types):
         home = source.home(node)
@@ -82,9 +83,9 @@ def _in_norm(source: Source, *types: type) -> Iterator[ast.AST]:
 def epsilon_outside(source: Source) -> Iterator[Edit]:
     """Add epsilon to the standard deviation: `sqrt(var + eps)` becomes `sqrt(var) + eps`."""
     for call in _in_norm(source, ast.Call):
-        inner = call.args[0] if called(call) == "sqrt" and call.args else None  # type: ignore[attr-defined]
+        inner = call.args[0] if called(call) == "sqrt" and call.args else None
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add) and "eps" in source.code(inner.right):
-            func = source.code(call.func)  # type: ignore[attr-defined]
+            func = source.code(call.func)
             yield Edit(call, f"({func}({source.code(inner.left)}) + {source.code(inner.right)})")
 
 
@@ -93,10 +94,10 @@ def unbiased(source: Source) -> Iterator[Edit]:
     """Divide the sum of squares by n - 1."""
     for call in _in_norm(source, ast.Call):
         if called(call) in ("var", "std", "var_mean"):
-            flag = keyword(call, "unbiased")  # type: ignore[arg-type]
+            flag = keyword(call, "unbiased")
             if flag is not None and source.code(flag) == "False":
                 yield Edit(flag, "True")
-            correction = keyword(call, "correction")  # type: ignore[arg-type]
+            correction = keyword(call, "correction")
             if correction is not None and source.code(correction) == "0":
                 yield Edit(correction, "1")
 
@@ -105,7 +106,6 @@ def unbiased(source: Source) -> Iterator[Edit]:
 def not_centred(source: Source) -> Iterator[Edit]:
     """Do not subtract the mean."""
     for node in _in_norm(source, ast.BinOp):
-        assert isinstance(node, ast.BinOp)
         if isinstance(node.op, ast.Sub) and {"mean", "mu", "u"} & set(words(source.code(node.right))):
             yield Edit(node, f"({source.code(node.left)})")
 
@@ -114,7 +114,6 @@ def not_centred(source: Source) -> Iterator[Edit]:
 def gain_dropped(source: Source) -> Iterator[Edit]:
     """Do not multiply by the gain."""
     for node in _in_norm(source, ast.BinOp):
-        assert isinstance(node, ast.BinOp)
         for gain, other in ((node.left, node.right), (node.right, node.left)):
             own = isinstance(gain, ast.Attribute) and name_of(gain.value) == "self" and GAINS & set(words(gain.attr))
             if isinstance(node.op, ast.Mult) and own:
@@ -125,7 +124,6 @@ def gain_dropped(source: Source) -> Iterator[Edit]:
 def bias_dropped(source: Source) -> Iterator[Edit]:
     """Do not add the bias."""
     for node in _in_norm(source, ast.BinOp):
-        assert isinstance(node, ast.BinOp)
         right = node.right
         own = isinstance(right, ast.Attribute) and name_of(right.value) == "self" and BIASES & set(words(right.attr))
         if isinstance(node.op, ast.Add) and own:
@@ -136,5 +134,5 @@ def bias_dropped(source: Source) -> Iterator[Edit]:
 def without_root(source: Source) -> Iterator[Edit]:
     """Divide by the variance: `sqrt(var + eps)` becomes `(var + eps)`."""
     for call in _in_norm(source, ast.Call):
-        if called(call) == "sqrt" and call.args:  # type: ignore[attr-defined]
-            yield Edit(call, f"({source.code(call.args[0])})")  # type: ignore[attr-defined]
+        if called(call) == "sqrt" and call.args:
+            yield Edit(call, f"({source.code(call.args[0])})")
