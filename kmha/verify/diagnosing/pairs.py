@@ -58,19 +58,24 @@ class _Effect:
     """The effect of a single mistake on the trials.
 
     Attributes:
-        seen: Indices of the trials that the mistake changes.
+        seen: Indices of the trials whose answer the mistake makes wrong.
         explained: Indices of the trials in `seen` that the mistake alone explains.
+        touched: Indices of the trials in which the mistake changes any number, also in rows that see nothing. With
+            another mistake, such numbers may reach other rows.
     """
 
     seen: frozenset[int]
     explained: frozenset[int]
+    touched: frozenset[int]
 
 
 def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """Yield the pairs of mistakes that together may explain all wrong answers.
 
-    If only one of the two mistakes changes a trial, this mistake alone must explain the trial's answer.
+    If only one of the two mistakes changes the numbers of a trial, this mistake alone must explain the trial's answer. A right answer
+    is also possible if both change the same step, because the other mistake may replace what this mistake did.
     """
+    right_answers = {index for index, result in enumerate(results) if not result.wrong}
     wrong = {index for index, result in enumerate(results) if result.wrong}
     effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}
     useful = {mistake: found for mistake, found in effects.items() if found is not None and found.seen}
@@ -79,16 +84,17 @@ def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tupl
             continue
         if not wrong <= left.seen | right.seen:
             continue
-        if not (left.seen - right.seen <= left.explained and right.seen - left.seen <= right.explained):
-            continue
-        yield first, second
-        if first.changes.keys() & second.changes.keys():
-            yield second, first
+        shared = first.changes.keys() & second.changes.keys()
+        more = right_answers if shared else set()
+        if left.seen - right.touched <= left.explained | more and right.seen - left.touched <= right.explained | more:
+            yield first, second
+            if shared:
+                yield second, first
 
 
 def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
     """Return the effect of a mistake, or `None` if it is impossible in a trial that has an answer."""
-    seen, explained, large = set(), set(), set()
+    seen, explained, touched, large = set(), set(), set(), set()
     for index, result in enumerate(results):
         trial = with_some_dropped(result.trial) if result.trial.rate else result.trial
         try:
@@ -98,6 +104,8 @@ def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
         right = run(trial) if result.trial.rate else result.right
         same = Answer(right["output"], right.get("returned") if result.answer.scores is not None else None)
         shows = distance_from_state(TrialResult(trial, same), wrong) > result.limit
+        if shows or not np.array_equal(wrong["output"], right["output"], equal_nan=True):
+            touched.add(index)
         if not shows and result.limit > LOOSE:
             large.add(index)
         if shows:
@@ -108,7 +116,8 @@ def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
     if seen:  # large logits may hide a mistake that shows in a pair
         seen |= large
         explained |= large
-    return _Effect(frozenset(seen), frozenset(explained))
+        touched |= large
+    return _Effect(frozenset(seen), frozenset(explained), frozenset(touched))
 
 
 def with_some_dropped(trial: Trial) -> Trial:
