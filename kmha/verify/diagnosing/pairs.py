@@ -72,8 +72,8 @@ class _Effect:
 def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tuple[Mistake, Mistake]]:
     """Yield the pairs of mistakes that together may explain all wrong answers.
 
-    If only one of the two mistakes changes the numbers of a trial, this mistake alone must explain the trial's answer. A right answer
-    is also possible if both change the same step, because the other mistake may replace what this mistake did.
+    If only one of the two mistakes changes the numbers of a trial, this mistake alone must explain the answer. A right
+    answer is also possible if both change the same step, because one mistake may replace what the other did.
     """
     right_answers = {index for index, result in enumerate(results) if not result.wrong}
     wrong = {index for index, result in enumerate(results) if result.wrong}

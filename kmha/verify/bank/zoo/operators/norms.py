@@ -54,7 +54,7 @@ def dropped(source: Source) -> Iterator[Edit]:
 @operator("norm-of-other-sublayer")
 def shared(source: Source) -> Iterator[Edit]:
     """Use the normalization of another sublayer: `self.norm2(x)` becomes `self.norm1(x)`."""
-    by_function: dict[ast.AST, list[ast.Call]] = {}
+    by_function: dict[ast.AST, list[Any]] = {}
     for call in norms(source):
         by_function.setdefault(source.around(call, *FUNCTIONS), []).append(call)
     for calls in by_function.values():
