@@ -28,10 +28,11 @@ def _sublayers(source: Source, call: ast.Call) -> tuple[str, ...]:
     return own or sublayers_around(source, call)
 
 
-def _numbered(source: Source, call: ast.Call) -> tuple[str, ...]:
+def _numbered(source: Source, call: Any) -> tuple[str, ...]:
     """Return the sublayer of a normalization with a number, such as `self.norm2`, counted in its class."""
     name = call.func.attr
-    called_norms = {each.func.attr for each in ast.walk(source.home(call)) if is_norm(each)}
+    nodes: Iterator[Any] = ast.walk(source.home(call))
+    called_norms = {each.func.attr for each in nodes if is_norm(each)}
     alike = sorted(each for each in called_norms if each.rstrip("0123456789") == name.rstrip("0123456789"))
     order = ("attention", "cross", "feed-forward") if len(alike) == 3 else ("attention", "feed-forward")
     return (order[alike.index(name)],) if len(alike) == len(order) and name in alike else ()
