@@ -10,6 +10,7 @@ A task is a dictionary of plain data, and so is every result.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import signal
 import time
@@ -22,8 +23,6 @@ from kmha.verify.bank.zoo.entry import Entry
 
 RIGHT, ACCUSED, UNJUDGED, REFUSED = "right", "accused", "unjudged", "refused"
 NAMED, WRONG_ID, UNKNOWN, SLOW, CRASHED = "named", "wrong id", "unknown", "too slow", "crashed"
-STATED = "stated"  # right if True means the opposite, which the diagnosis says
-OPPOSITE = {"attends": "hides", "hides": "attends"}
 
 
 class TooSlowError(BaseException):
@@ -78,15 +77,15 @@ def _diagnosed_mutant(
         return {"kept": False, "reason": found}
     with contextlib.ExitStack() as stack:
         answers: list[Any] = []
-        result = _diagnosed(lambda: stack.enter_context(mutant.made()), mutant.entry, seed, limit, answers)
+        entry = mutant.entry
+        if entry.mask and "mask-inverted" in mutant.ids:  # otherwise, it is right, if True means the opposite
+            entry = dataclasses.replace(entry, options={"mask": entry.mask, **entry.options})
+        result = _diagnosed(lambda: stack.enter_context(mutant.made()), entry, seed, limit, answers)
     if not calls and answers and _same(answers, expected):
         return {"kept": False, "reason": replay.SAME}
     if result["outcome"] == ACCUSED:
         ids = result["ids"]
         result["outcome"] = UNKNOWN if not ids else NAMED if set(ids) <= set(mutant.ids) else WRONG_ID
-    opposite = OPPOSITE.get(mutant.entry.mask)
-    if result["outcome"] == RIGHT and "mask-inverted" in mutant.ids and opposite in result.get("meanings", ()):
-        result["outcome"] = STATED
     return {"kept": True, **result}
 
 
@@ -118,7 +117,6 @@ def _diagnosed(make: Any, entry: Entry, seed: int, limit: float, answers: list[A
             replay.seed_everything(0)
             found = diagnose(make(), seed=seed, **entry.options)
         result |= {"outcome": _outcome(found.verdict), "ids": list(found.ids), "rivals": _rivals(found)}
-        result["meanings"] = [found.convention.mask_meaning, found.convention.padding_meaning]
         result["says"] = next(iter(found.errors.values()), "")[:200]
         for each in found.results if answers is not None else ():
             arrays = [each.answer.output] if each.answer.scores is None else [each.answer.output, each.answer.scores]

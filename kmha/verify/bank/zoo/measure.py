@@ -226,7 +226,6 @@ def measures(results: Sequence[Mapping[str, Any]], half: str | None = None) -> l
         Measure("mutants named with a right id", mutants[diagnoses.NAMED], made, 0.85),
         Measure("mutants named with a wrong id", mutants[diagnoses.WRONG_ID], made, 0.01, most=True),
         Measure('mutants called "right"', mutants[diagnoses.RIGHT], made, 0.02, most=True),
-        Measure("mutants right if True means the opposite, as stated", mutants[diagnoses.STATED], made, 1.0, most=True),
         Measure("mutants found wrong, but not named", mutants[diagnoses.UNKNOWN], made, 1.0, most=True),
         Measure(
             "mutants refused, not judged, too slow",
