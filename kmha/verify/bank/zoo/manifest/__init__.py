@@ -2,9 +2,6 @@
 
 Each file lists the entries of a few related packages. No module here imports any of the packages: `Entry.load` and
 `Entry.make` import them when they run.
-
->>> [entry.where for entry in of_package("conformer")]
-['conformer.conformer:Attention']
 """
 
 import importlib.metadata
@@ -49,11 +46,6 @@ WITHOUT_REQUIREMENTS = (
 )
 
 PACKAGES: tuple[str, ...] = tuple(dict.fromkeys(entry.package for entry in ENTRIES))
-
-
-def of_package(package: str) -> tuple[Entry, ...]:
-    """Return the entries of a package."""
-    return tuple(entry for entry in ENTRIES if entry.package == package)
 
 
 def missing(packages: Iterable[str] = PACKAGES) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, WIDTH, with_arguments
+from kmha.verify.bank.zoo.manifest.making import HEADS, WIDTH, of, with_arguments
 
 
 def with_key(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
@@ -32,28 +32,26 @@ def _with_rngs(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
     return make
 
 
-def _jax(
-    package: str, where: str, kind: str, make: Callable[[Any], Any] | None = None, mask: str = "attends", norm: str = ""
-) -> Entry:
-    return Entry(package, where, kind, "jax", make, norm=norm, mask=mask)
-
+_flax = of("flax", "flax.", "jax")
+_equinox = of("equinox", "equinox.", "jax")
+_equimo = of("equimo", "equimo.layers.attention:", "jax")
 
 ENTRIES = (
-    _jax("jax", "jax.nn:dot_product_attention", "attention"),
-    _jax("flax", "flax.linen:dot_product_attention", "attention"),
-    _jax("flax", "flax.nnx:dot_product_attention", "attention"),
-    _jax("flax", "flax.linen:MultiHeadDotProductAttention", "attention"),
-    _jax("flax", "flax.linen:MultiHeadDotProductAttention", "attention", with_arguments(HEADS, use_bias=False)),
-    _jax("flax", "flax.linen:SelfAttention", "attention"),
-    _jax("flax", "flax.nnx:MultiHeadAttention", "attention"),
-    _jax("flax", "flax.nnx:MultiHeadAttention", "attention", _with_rngs(HEADS, WIDTH, decode=False)),
-    _jax("dm-haiku", "haiku:MultiHeadAttention", "attention"),
-    _jax("equinox", "equinox.nn:MultiheadAttention", "attention"),
-    _jax("equinox", "equinox.nn:MultiheadAttention", "attention", with_key(HEADS, WIDTH, use_query_bias=True)),
-    _jax("equinox", "equinox.nn._attention:dot_product_attention", "attention"),
-    _jax("equinox", "equinox.nn:RotaryPositionalEmbedding", "embedding", mask=""),
-    _jax("equimo", "equimo.layers.attention:Attention", "attention"),
-    _jax("equimo", "equimo.layers.attention:Attention", "attention", with_key(WIDTH, HEADS, qkv_bias=False)),
-    _jax("equimo", "equimo.layers.attention:AttentionBlock", "encoder", mask="", norm="pre"),
-    _jax("equimo", "equimo.layers.attention:AttentionBlock", "encoder", with_key(WIDTH, HEADS), mask="", norm="pre"),
+    Entry("jax", "jax.nn:dot_product_attention", "attention", "jax", mask="attends"),
+    _flax("linen:dot_product_attention", "attention", mask="attends"),
+    _flax("nnx:dot_product_attention", "attention", mask="attends"),
+    _flax("linen:MultiHeadDotProductAttention", "attention", mask="attends"),
+    _flax("linen:MultiHeadDotProductAttention", "attention", with_arguments(HEADS, use_bias=False), mask="attends"),
+    _flax("linen:SelfAttention", "attention", mask="attends"),
+    _flax("nnx:MultiHeadAttention", "attention", mask="attends"),
+    _flax("nnx:MultiHeadAttention", "attention", _with_rngs(HEADS, WIDTH, decode=False), mask="attends"),
+    Entry("dm-haiku", "haiku:MultiHeadAttention", "attention", "jax", mask="attends"),
+    _equinox("nn:MultiheadAttention", "attention", mask="attends"),
+    _equinox("nn:MultiheadAttention", "attention", with_key(HEADS, WIDTH, use_query_bias=True), mask="attends"),
+    _equinox("nn._attention:dot_product_attention", "attention", mask="attends"),
+    _equinox("nn:RotaryPositionalEmbedding", "embedding"),
+    _equimo("Attention", "attention", mask="attends"),
+    _equimo("Attention", "attention", with_key(WIDTH, HEADS, qkv_bias=False), mask="attends"),
+    _equimo("AttentionBlock", "encoder", norm="pre"),
+    _equimo("AttentionBlock", "encoder", with_key(WIDTH, HEADS), norm="pre"),
 )

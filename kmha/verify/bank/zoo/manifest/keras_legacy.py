@@ -4,11 +4,10 @@ from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.bank.zoo.manifest.keras_packages import built
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of
 
 NAMES = {"tf-keras": "tf_keras.layers", "keras-core": "keras_core.layers"}
 ENCODER: dict[str, Any] = {"num_attention_heads": HEADS, "inner_dim": INNER}
-FIRST = "official.legacy.transformer.attention_layer"
 DECODER: dict[str, Any] = {"num_attention_heads": HEADS, "intermediate_size": INNER}
 
 
@@ -33,10 +32,8 @@ def _first_implementation(found: Any) -> Any:
     return layer
 
 
-def _official(name: str, kind: str, make: Any = None, norm: str = "", mask: str = "") -> Entry:
-    where = name if ":" in name else f"official.nlp.modeling.layers:{name}"
-    return Entry("tf-models-official", where, kind, "keras", make, norm=norm, mask=mask)
-
+_layer = of("tf-models-official", "official.nlp.modeling.layers:", "keras")
+_first = of("tf-models-official", "official.legacy.transformer.attention_layer:", "keras")
 
 ENTRIES = (
     *(
@@ -44,21 +41,21 @@ ENTRIES = (
         for package, module in NAMES.items()
         for make in (None, built(HEADS, SIZE, inputs=2), built(HEADS, SIZE, use_bias=False, inputs=2))
     ),
-    _official("CachedAttention", "attention", mask="attends"),
-    _official("CachedAttention", "attention", built(HEADS, SIZE, inputs=2), mask="attends"),
-    _official("ReuseMultiHeadAttention", "attention", mask="attends"),
-    _official("ReuseMultiHeadAttention", "attention", built(HEADS, SIZE, inputs=2), mask="attends"),
-    _official(f"{FIRST}:Attention", "attention", _first_implementation, mask="adds"),
-    _official(f"{FIRST}:SelfAttention", "attention", _first_implementation, mask="adds"),
-    _official("PositionEmbedding", "embedding"),
-    _official("Transformer", "encoder", built(HEADS, INNER, "gelu"), "post", "attends"),
-    _official("TransformerEncoderBlock", "encoder", built(**ENCODER, inner_activation="relu"), "post", "attends"),
-    _official(
+    _layer("CachedAttention", "attention", mask="attends"),
+    _layer("CachedAttention", "attention", built(HEADS, SIZE, inputs=2), mask="attends"),
+    _layer("ReuseMultiHeadAttention", "attention", mask="attends"),
+    _layer("ReuseMultiHeadAttention", "attention", built(HEADS, SIZE, inputs=2), mask="attends"),
+    _first("Attention", "attention", _first_implementation, mask="adds"),
+    _first("SelfAttention", "attention", _first_implementation, mask="adds"),
+    _layer("PositionEmbedding", "embedding"),
+    _layer("Transformer", "encoder", built(HEADS, INNER, "gelu"), "post", "attends"),
+    _layer("TransformerEncoderBlock", "encoder", built(**ENCODER, inner_activation="relu"), "post", "attends"),
+    _layer(
         "TransformerEncoderBlock",
         "encoder",
         built(**ENCODER, inner_activation="gelu", norm_first=True),
         "pre",
         "attends",
     ),
-    _official("TransformerDecoderBlock", "decoder", _decoder_layer, "post", "attends"),
+    _layer("TransformerDecoderBlock", "decoder", _decoder_layer, "post", "attends"),
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of
 
 
 def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]:
@@ -38,15 +38,13 @@ def _keras(name: str, make: Callable[[Any], Any] | None = None, **options: Any) 
     return Entry("keras", f"keras.{name}", "attention", "keras", make, mask="attends", options=options)
 
 
-def _hub(name: str, kind: str, make: Callable[[Any], Any] | None = None, norm: str = "", mask: str = "") -> Entry:
-    return Entry("keras-hub", f"keras_hub.layers:{name}", kind, "keras", make, norm=norm, mask=mask)
-
-
-def _model(where: str, kind: str, make: Callable[[Any], Any] | None = None, norm: str = "", mask: str = "") -> Entry:
-    return Entry("keras-hub", f"keras_hub.src.models.{where}", kind, "keras", make, norm=norm, mask=mask)
-
-
 PRE: dict[str, Any] = {"normalize_first": True, "activation": "gelu"}
+
+_hub = of("keras-hub", "keras_hub.layers:", "keras")
+_model = of("keras-hub", "keras_hub.src.models.", "keras")
+_keras_cv = of("keras-cv", "keras_cv.layers:", "keras")
+_tfts = of("tfts", "tfts.models.transformer:", "keras")
+_vit_keras = of("vit-keras", "vit_keras.layers:", "keras")
 
 ENTRIES = (
     _keras("layers:MultiHeadAttention"),
@@ -78,27 +76,14 @@ ENTRIES = (
         mask="attends",
     ),
     _model("llama.llama_attention:LlamaAttention", "attention", built(HEADS, HEADS), mask="attends"),
-    Entry(
-        "keras-cv",
-        "keras_cv.layers:TransformerEncoder",
-        "encoder",
-        "keras",
-        norm="pre",
-    ),
-    Entry("keras-cv", "keras_cv.layers:SegFormerMultiheadAttention", "attention", "keras", built(WIDTH, HEADS, 1)),
+    _keras_cv("TransformerEncoder", "encoder", norm="pre"),
+    _keras_cv("SegFormerMultiheadAttention", "attention", built(WIDTH, HEADS, 1)),
     Entry("keras-pos-embd", "keras_pos_embd:TrigPosEmbedding", "embedding", "keras"),
-    Entry("tfts", "tfts.models.transformer:CausalAttention", "attention", "keras"),
-    Entry("tfts", "tfts.models.transformer:DecoderLayer", "decoder", "keras", norm="post"),
-    Entry("tfts", "tfts.models.transformer:TransformerBlock", "encoder", "keras", norm="post"),
-    Entry("vit-keras", "vit_keras.layers:MultiHeadSelfAttention", "attention", "keras", built(num_heads=HEADS)),
-    Entry(
-        "vit-keras",
-        "vit_keras.layers:TransformerBlock",
-        "encoder",
-        "keras",
-        built(num_heads=HEADS, mlp_dim=INNER, dropout=0.0),
-        norm="pre",
-    ),
+    _tfts("CausalAttention", "attention"),
+    _tfts("DecoderLayer", "decoder", norm="post"),
+    _tfts("TransformerBlock", "encoder", norm="post"),
+    _vit_keras("MultiHeadSelfAttention", "attention", built(num_heads=HEADS)),
+    _vit_keras("TransformerBlock", "encoder", built(num_heads=HEADS, mlp_dim=INNER, dropout=0.0), norm="pre"),
     Entry(
         "tabtransformertf",
         "tabtransformertf.models.tabtransformer:TransformerBlock",

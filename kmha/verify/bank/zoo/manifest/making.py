@@ -7,8 +7,21 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from kmha.verify.bank.zoo.entry import Entry
+
 WIDTH, HEADS, SIZE, INNER = 12, 3, 4, 20  # features, heads, features of each head, features of the feed-forward network
 VOCABULARY, LENGTH = 17, 64  # tokens, maximum number of positions
+
+
+def of(package: str, start: str, framework: str = "torch") -> Callable[..., Entry]:
+    """Return a function that makes entries of a package. `start` is the part that all names have in common."""
+
+    def entry(
+        name: str, kind: str, make: Callable[[Any], Any] | None = None, norm: str = "", mask: str = "", **more: Any
+    ) -> Entry:
+        return Entry(package, start + name, kind, framework, make, norm, mask, **more)
+
+    return entry
 
 
 def with_arguments(*arguments: Any, **more: Any) -> Callable[[Any], Any]:

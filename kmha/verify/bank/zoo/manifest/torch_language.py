@@ -10,7 +10,7 @@ positions with biases in the logits (`enformer-pytorch`); sines first, then cosi
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, called, config
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, called, config, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 LITGPT: dict[str, Any] = {
@@ -34,7 +34,7 @@ def _labml_layer(found: Any) -> Any:
     return found(d_model=WIDTH, self_attn=attention, feed_forward=network, dropout_prob=0.0)
 
 
-def _litgpt(settings: dict[str, Any]) -> Any:
+def _litgpt_layer(settings: dict[str, Any]) -> Any:
     """Return a function that makes a layer of litgpt, and gives it the rotary angles of its model."""
 
     def make(found: Any) -> Any:
@@ -141,98 +141,57 @@ def _torchtune_layer(prefix: str) -> Any:
     return make
 
 
+_x_transformers = of("x-transformers", "x_transformers")
+_labml_nn = of("labml-nn", "labml_nn.transformers.")
+_curated = of("curated-transformers", "curated_transformers.layers:")
+_litgpt = of("litgpt", "litgpt.model:")
+_torchtune = of("torchtune", "torchtune.modules:")
+
 ENTRIES = (
-    Entry("x-transformers", "x_transformers.x_transformers:Attention", "attention", "torch", mask="attends"),
-    Entry(
-        "x-transformers",
-        "x_transformers:Encoder",
+    _x_transformers(".x_transformers:Attention", "attention", mask="attends"),
+    _x_transformers(
+        ":Encoder",
         "encoder",
-        "torch",
         args(dim=WIDTH, depth=1, heads=HEADS, attn_dim_head=SIZE, pre_norm=False),
         norm="post",
         mask="attends",
     ),
-    Entry(
-        "x-transformers",
-        "x_transformers:Decoder",
+    _x_transformers(
+        ":Decoder",
         "decoder",
-        "torch",
         args(dim=WIDTH, depth=1, heads=HEADS, attn_dim_head=SIZE, cross_attend=True, pre_norm_has_final_norm=False),
         norm="pre",
         mask="attends",
     ),
-    Entry("x-transformers", "x_transformers.x_transformers:AbsolutePositionalEmbedding", "embedding", "torch"),
-    Entry("labml-nn", "labml_nn.transformers.mha:MultiHeadAttention", "attention", "torch", mask="attends"),
-    Entry(
-        "labml-nn",
-        "labml_nn.transformers.models:TransformerLayer",
+    _x_transformers(".x_transformers:AbsolutePositionalEmbedding", "embedding"),
+    _labml_nn("mha:MultiHeadAttention", "attention", mask="attends"),
+    _labml_nn("models:TransformerLayer", "encoder", _labml_layer, norm="pre", mask="attends"),
+    _labml_nn("positional_encoding:PositionalEncoding", "embedding"),
+    _labml_nn("positional_encoding:get_positional_encoding", "embedding"),
+    _labml_nn("models:EmbeddingsWithPositionalEncoding", "embedding"),
+    _labml_nn("models:EmbeddingsWithLearnedPositionalEncoding", "embedding"),
+    _curated("SelfAttention", "attention", lambda found: _with_mask_object(_curated_attention(found)), mask="attends"),
+    _curated(
+        "EncoderLayer",
         "encoder",
-        "torch",
-        _labml_layer,
-        norm="pre",
-        mask="attends",
-    ),
-    Entry("labml-nn", "labml_nn.transformers.positional_encoding:PositionalEncoding", "embedding", "torch"),
-    Entry("labml-nn", "labml_nn.transformers.positional_encoding:get_positional_encoding", "embedding", "torch"),
-    Entry("labml-nn", "labml_nn.transformers.models:EmbeddingsWithPositionalEncoding", "embedding", "torch"),
-    Entry("labml-nn", "labml_nn.transformers.models:EmbeddingsWithLearnedPositionalEncoding", "embedding", "torch"),
-    Entry(
-        "curated-transformers",
-        "curated_transformers.layers:SelfAttention",
-        "attention",
-        "torch",
-        lambda found: _with_mask_object(_curated_attention(found)),
-        mask="attends",
-    ),
-    Entry(
-        "curated-transformers",
-        "curated_transformers.layers:EncoderLayer",
-        "encoder",
-        "torch",
         _curated_layer("attn_residual_layer_norm", "ffn_residual_layer_norm"),
         norm="post",
         mask="attends",
     ),
-    Entry(
-        "curated-transformers",
-        "curated_transformers.layers:DecoderLayer",
+    _curated(
+        "DecoderLayer",
         "encoder",
-        "torch",
         _curated_layer("attn_input_layer_norm", "ffn_input_layer_norm"),
         norm="pre",
         mask="attends",
     ),
-    Entry(
-        "curated-transformers",
-        "curated_transformers.layers:TransformerEmbeddings",
-        "embedding",
-        "torch",
-        _curated_embedding,
-    ),
-    Entry("litgpt", "litgpt.model:CausalSelfAttention", "attention", "torch", _litgpt(PYTHIA), mask="attends"),
-    Entry("litgpt", "litgpt.model:Block", "encoder", "torch", _litgpt(PYTHIA), norm="pre", mask="attends"),
-    Entry("litgpt", "litgpt.model:Block", "encoder", "torch", _litgpt(LLAMA), norm="pre", mask="attends"),
-    Entry(
-        "torchtune", "torchtune.modules:MultiHeadAttention", "attention", "torch", _torchtune_attention, mask="attends"
-    ),
-    Entry(
-        "torchtune",
-        "torchtune.modules:TransformerSelfAttentionLayer",
-        "encoder",
-        "torch",
-        _torchtune_layer("sa"),
-        norm="pre",
-        mask="attends",
-    ),
-    Entry(
-        "torchtune",
-        "torchtune.modules:TransformerCrossAttentionLayer",
-        "encoder",
-        "torch",
-        _torchtune_layer("ca"),
-        norm="pre",
-        mask="attends",
-    ),
+    _curated("TransformerEmbeddings", "embedding", _curated_embedding),
+    _litgpt("CausalSelfAttention", "attention", _litgpt_layer(PYTHIA), mask="attends"),
+    _litgpt("Block", "encoder", _litgpt_layer(PYTHIA), norm="pre", mask="attends"),
+    _litgpt("Block", "encoder", _litgpt_layer(LLAMA), norm="pre", mask="attends"),
+    _torchtune("MultiHeadAttention", "attention", _torchtune_attention, mask="attends"),
+    _torchtune("TransformerSelfAttentionLayer", "encoder", _torchtune_layer("sa"), norm="pre", mask="attends"),
+    _torchtune("TransformerCrossAttentionLayer", "encoder", _torchtune_layer("ca"), norm="pre", mask="attends"),
     Entry("palm-rlhf-pytorch", "palm_rlhf_pytorch.attention:Attention", "attention", "torch", mask="attends"),
     Entry(
         "memorizing-transformers-pytorch",

@@ -9,7 +9,7 @@ attends.
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 # The mask of these packages is an object of theirs.
@@ -38,112 +38,49 @@ def _forecasting(found: Any) -> Any:
     return found(FullAttention(mask_flag=False, attention_dropout=0.0), WIDTH, HEADS)
 
 
+_neuralforecast = of("neuralforecast", "neuralforecast.")
+_pytorch_forecasting = of("pytorch-forecasting", "pytorch_forecasting.")
+_darts = of("darts", "darts.models.")
+_tsai = of("tsai", "tsai.models.TabTransformer:")
+_tab_transformer = of("tab-transformer-pytorch", "tab_transformer_pytorch.")
+_tabpfn = of("tabpfn", "tabpfn.architectures.")
+_recbole = of("recbole", "recbole.model.layers:")
+
 ENTRIES = (
-    Entry(
-        "neuralforecast",
-        "neuralforecast.common._modules:AttentionLayer",
-        "attention",
-        "torch",
-        _nixtla,
-        options=NO_MASK,
+    _neuralforecast("common._modules:AttentionLayer", "attention", _nixtla, options=NO_MASK),
+    _neuralforecast("common._modules:TransEncoderLayer", "encoder", _nixtla_encoder, norm="post", options=NO_MASK),
+    _neuralforecast(
+        "common._modules:TransDecoderLayer", "decoder", _nixtla_decoder, norm="post", options=NO_BLOCK_MASK
     ),
-    Entry(
-        "neuralforecast",
-        "neuralforecast.common._modules:TransEncoderLayer",
+    _neuralforecast("common._modules:PositionalEmbedding", "embedding"),
+    _neuralforecast(
+        "models.patchtst:_MultiheadAttention", "attention", args(WIDTH, HEADS, res_attention=True), mask="hides"
+    ),
+    _neuralforecast(
+        "models.patchtst:TSTEncoderLayer",
         "encoder",
-        "torch",
-        _nixtla_encoder,
-        norm="post",
-        options=NO_MASK,
-    ),
-    Entry(
-        "neuralforecast",
-        "neuralforecast.common._modules:TransDecoderLayer",
-        "decoder",
-        "torch",
-        _nixtla_decoder,
-        norm="post",
-        options=NO_BLOCK_MASK,
-    ),
-    Entry("neuralforecast", "neuralforecast.common._modules:PositionalEmbedding", "embedding", "torch"),
-    Entry(
-        "neuralforecast",
-        "neuralforecast.models.patchtst:_MultiheadAttention",
-        "attention",
-        "torch",
-        args(WIDTH, HEADS, res_attention=True),
-        mask="hides",
-    ),
-    Entry(
-        "neuralforecast",
-        "neuralforecast.models.patchtst:TSTEncoderLayer",
-        "encoder",
-        "torch",
         args(None, WIDTH, HEADS, linear_hidden_size=INNER, norm="LayerNorm", res_attention=True),
         norm="post",
         mask="hides",
     ),
-    Entry(
-        "pytorch-forecasting",
-        "pytorch_forecasting.layers:AttentionLayer",
-        "attention",
-        "torch",
-        _forecasting,
-        options=NO_MASK,
+    _pytorch_forecasting("layers:AttentionLayer", "attention", _forecasting, options=NO_MASK),
+    _pytorch_forecasting(
+        "layers:FullAttention", "attention", args(mask_flag=False, attention_dropout=0.0), options=NO_MASK
     ),
-    Entry(
-        "pytorch-forecasting",
-        "pytorch_forecasting.layers:FullAttention",
-        "attention",
-        "torch",
-        args(mask_flag=False, attention_dropout=0.0),
-        options=NO_MASK,
+    _pytorch_forecasting(
+        "models.temporal_fusion_transformer.sub_modules:ScaledDotProductAttention", "attention", mask="hides"
     ),
-    Entry(
-        "pytorch-forecasting",
-        "pytorch_forecasting.models.temporal_fusion_transformer.sub_modules:ScaledDotProductAttention",
-        "attention",
-        "torch",
-        mask="hides",
+    _pytorch_forecasting("layers:PositionalEmbedding", "embedding"),
+    _darts("components.tft_submodels:_ScaledDotProductAttention", "attention", mask="hides"),
+    _darts("forecasting.transformer_model:_PositionalEncoding", "embedding"),
+    _darts("components.patchtst_fm_submodels:_Attention", "attention", mask="attends"),
+    _darts(
+        "components.patchtst_fm_submodels:_TransformerBlock", "encoder", args(WIDTH, HEADS), norm="pre", mask="attends"
     ),
-    Entry("pytorch-forecasting", "pytorch_forecasting.layers:PositionalEmbedding", "embedding", "torch"),
-    Entry(
-        "darts",
-        "darts.models.components.tft_submodels:_ScaledDotProductAttention",
-        "attention",
-        "torch",
-        mask="hides",
-    ),
-    Entry("darts", "darts.models.forecasting.transformer_model:_PositionalEncoding", "embedding", "torch"),
-    Entry("darts", "darts.models.components.patchtst_fm_submodels:_Attention", "attention", "torch", mask="attends"),
-    Entry(
-        "darts",
-        "darts.models.components.patchtst_fm_submodels:_TransformerBlock",
-        "encoder",
-        "torch",
-        args(WIDTH, HEADS),
-        norm="pre",
-        mask="attends",
-    ),
-    Entry("tsai", "tsai.models.TabTransformer:_MultiheadAttention", "attention", "torch", mask="hides"),
-    Entry(
-        "tsai",
-        "tsai.models.TabTransformer:_TabEncoderLayer",
-        "encoder",
-        "torch",
-        args(None, WIDTH, HEADS, d_ff=INNER),
-        norm="post",
-        mask="hides",
-    ),
-    Entry("tab-transformer-pytorch", "tab_transformer_pytorch.tab_transformer_pytorch:Attention", "attention", "torch"),
-    Entry(
-        "tab-transformer-pytorch",
-        "tab_transformer_pytorch.ft_transformer:Attention",
-        "attention",
-        "torch",
-        args(WIDTH, HEADS, SIZE),
-        norm="pre",
-    ),
+    _tsai("_MultiheadAttention", "attention", mask="hides"),
+    _tsai("_TabEncoderLayer", "encoder", args(None, WIDTH, HEADS, d_ff=INNER), norm="post", mask="hides"),
+    _tab_transformer("tab_transformer_pytorch:Attention", "attention"),
+    _tab_transformer("ft_transformer:Attention", "attention", args(WIDTH, HEADS, SIZE), norm="pre"),
     Entry(
         "rtdl",
         "rtdl.modules:MultiheadAttention",
@@ -153,8 +90,8 @@ ENTRIES = (
         options={"arguments": {"key_compression": None, "value_compression": None}},
     ),
     Entry("rtdl-revisiting-models", "rtdl_revisiting_models:MultiheadAttention", "attention", "torch"),
-    Entry("tabpfn", "tabpfn.architectures.tabpfn_v2:AlongRowAttention", "attention", "torch"),
-    Entry("tabpfn", "tabpfn.architectures.tabpfn_v3:CrossAttention", "attention", "torch"),
-    Entry("recbole", "recbole.model.layers:MultiHeadAttention", "attention", "torch", norm="post", mask="adds"),
-    Entry("recbole", "recbole.model.layers:TransformerLayer", "encoder", "torch", norm="post", mask="adds"),
+    _tabpfn("tabpfn_v2:AlongRowAttention", "attention"),
+    _tabpfn("tabpfn_v3:CrossAttention", "attention"),
+    _recbole("MultiHeadAttention", "attention", norm="post", mask="adds"),
+    _recbole("TransformerLayer", "encoder", norm="post", mask="adds"),
 )

@@ -9,7 +9,7 @@ attention that is not causal, which attends to its own padding. `speechbrain` im
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, with_config
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, of, with_config
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 BERT = {
@@ -23,7 +23,7 @@ JOEY = {"size": WIDTH, "ff_size": INNER, "num_heads": HEADS, "dropout": 0.0}
 TRANSFORMER = "espnet.nets.pytorch_backend.transformer"
 
 
-def _espnet(attentions: int, pre_norm: bool) -> Any:
+def _espnet_layer(attentions: int, pre_norm: bool) -> Any:
     """Return a function that makes a layer of ESPnet with this number of attentions."""
 
     def make(found: Any) -> Any:
@@ -56,76 +56,30 @@ def _old_bert(name: str, kind: str, norm: str, mask: str) -> Entry:
     return Entry("pytorch-pretrained-bert", f"pytorch_pretrained_bert.modeling:{name}", kind, "torch", make, norm, mask)
 
 
+_espnet = of("espnet", f"{TRANSFORMER}.")
+_joeynmt = of("joeynmt", "joeynmt.transformer_layers:")
+_fair_esm = of("fair-esm", "esm.")
+_bert = of("bert-pytorch", "bert_pytorch.model.")
+_sockeye = of("sockeye", "sockeye.layers:")
+
 ENTRIES = (
     Entry("conformer", "conformer.conformer:Attention", "attention", "torch", mask="attends"),
-    Entry("espnet", f"{TRANSFORMER}.attention:MultiHeadedAttention", "attention", "torch", mask="attends"),
-    Entry(
-        "espnet",
-        f"{TRANSFORMER}.encoder_layer:EncoderLayer",
-        "encoder",
-        "torch",
-        _espnet(1, True),
-        "pre",
-        mask="attends",
+    _espnet("attention:MultiHeadedAttention", "attention", mask="attends"),
+    _espnet("encoder_layer:EncoderLayer", "encoder", _espnet_layer(1, True), "pre", mask="attends"),
+    _espnet("encoder_layer:EncoderLayer", "encoder", _espnet_layer(1, False), "post", mask="attends"),
+    _espnet("decoder_layer:DecoderLayer", "decoder", _espnet_layer(2, True), "pre", mask="attends"),
+    _espnet("embedding:PositionalEncoding", "embedding"),
+    _joeynmt("MultiHeadedAttention", "attention", mask="attends"),
+    _joeynmt("TransformerEncoderLayer", "encoder", args(**JOEY), norm="post", mask="attends"),
+    _joeynmt("TransformerDecoderLayer", "decoder", args(**JOEY, layer_norm="pre"), norm="pre", mask="attends"),
+    _joeynmt("PositionalEncoding", "embedding"),
+    _fair_esm("multihead_attention:MultiheadAttention", "attention", mask="hides"),
+    _fair_esm(
+        "modules:TransformerLayer", "encoder", args(WIDTH, INNER, HEADS, add_bias_kv=False), norm="pre", mask="hides"
     ),
-    Entry(
-        "espnet",
-        f"{TRANSFORMER}.encoder_layer:EncoderLayer",
-        "encoder",
-        "torch",
-        _espnet(1, False),
-        "post",
-        mask="attends",
-    ),
-    Entry(
-        "espnet",
-        f"{TRANSFORMER}.decoder_layer:DecoderLayer",
-        "decoder",
-        "torch",
-        _espnet(2, True),
-        "pre",
-        mask="attends",
-    ),
-    Entry("espnet", f"{TRANSFORMER}.embedding:PositionalEncoding", "embedding", "torch"),
-    Entry("joeynmt", "joeynmt.transformer_layers:MultiHeadedAttention", "attention", "torch", mask="attends"),
-    Entry(
-        "joeynmt",
-        "joeynmt.transformer_layers:TransformerEncoderLayer",
-        "encoder",
-        "torch",
-        args(**JOEY),
-        norm="post",
-        mask="attends",
-    ),
-    Entry(
-        "joeynmt",
-        "joeynmt.transformer_layers:TransformerDecoderLayer",
-        "decoder",
-        "torch",
-        args(**JOEY, layer_norm="pre"),
-        norm="pre",
-        mask="attends",
-    ),
-    Entry("joeynmt", "joeynmt.transformer_layers:PositionalEncoding", "embedding", "torch"),
-    Entry("fair-esm", "esm.multihead_attention:MultiheadAttention", "attention", "torch", mask="hides"),
-    Entry(
-        "fair-esm",
-        "esm.modules:TransformerLayer",
-        "encoder",
-        "torch",
-        args(WIDTH, INNER, HEADS, add_bias_kv=False),
-        norm="pre",
-        mask="hides",
-    ),
-    Entry("bert-pytorch", "bert_pytorch.model.attention.single:Attention", "attention", "torch", mask="attends"),
-    Entry(
-        "bert-pytorch",
-        "bert_pytorch.model.attention.multi_head:MultiHeadedAttention",
-        "attention",
-        "torch",
-        mask="attends",
-    ),
-    Entry("bert-pytorch", "bert_pytorch.model.embedding.position:PositionalEmbedding", "embedding", "torch"),
+    _bert("attention.single:Attention", "attention", mask="attends"),
+    _bert("attention.multi_head:MultiHeadedAttention", "attention", mask="attends"),
+    _bert("embedding.position:PositionalEmbedding", "embedding"),
     _old_bert("BertEmbeddings", "embedding", "post", ""),
     _old_bert("BertSelfAttention", "attention", "", "adds"),
     _old_bert("BertLayer", "encoder", "post", "adds"),
@@ -137,15 +91,9 @@ ENTRIES = (
         _torchscale,
         mask="hides",
     ),
-    Entry("sockeye", "sockeye.layers:MultiHeadAttention", "attention", "torch", mask="hides"),
-    Entry("sockeye", "sockeye.layers:MultiHeadSelfAttention", "attention", "torch", mask="hides"),
-    Entry(
-        "sockeye",
-        "sockeye.layers:PositionalEmbeddings",
-        "embedding",
-        "torch",
-        _sockeye_positions,
-    ),
+    _sockeye("MultiHeadAttention", "attention", mask="hides"),
+    _sockeye("MultiHeadSelfAttention", "attention", mask="hides"),
+    _sockeye("PositionalEmbeddings", "embedding", _sockeye_positions),
     Entry(
         "local-attention",
         "local_attention.transformer:LocalMHA",

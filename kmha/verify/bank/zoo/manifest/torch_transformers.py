@@ -9,7 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, VOCABULARY, WIDTH, called, config, with_config
+from kmha.verify.bank.zoo.manifest.making import (
+    HEADS,
+    INNER,
+    LENGTH,
+    VOCABULARY,
+    WIDTH,
+    called,
+    config,
+    of,
+    with_config,
+)
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 BERT = {
@@ -88,25 +98,23 @@ def _entry(where: str, kind: str, make: Callable[[Any], Any] | None, norm: str =
     )
 
 
+_torch = of("torch", "torch.")
+
 ENTRIES = (
-    Entry("torch", "torch.nn.functional:scaled_dot_product_attention", "attention", "torch", mask="attends"),
-    Entry("torch", "torch.nn:MultiheadAttention", "attention", "torch", mask="hides"),
-    Entry("torch", "torch.nn:TransformerEncoderLayer", "encoder", "torch", norm="post", mask="hides"),
-    Entry(
-        "torch",
-        "torch.nn:TransformerEncoderLayer",
+    _torch("nn.functional:scaled_dot_product_attention", "attention", mask="attends"),
+    _torch("nn:MultiheadAttention", "attention", mask="hides"),
+    _torch("nn:TransformerEncoderLayer", "encoder", norm="post", mask="hides"),
+    _torch(
+        "nn:TransformerEncoderLayer",
         "encoder",
-        "torch",
         args(WIDTH, HEADS, INNER, activation="gelu", batch_first=True, norm_first=True),
         norm="pre",
         mask="hides",
     ),
-    Entry("torch", "torch.nn:TransformerDecoderLayer", "decoder", "torch", norm="post", mask="hides"),
-    Entry(
-        "torch",
-        "torch.nn:TransformerDecoderLayer",
+    _torch("nn:TransformerDecoderLayer", "decoder", norm="post", mask="hides"),
+    _torch(
+        "nn:TransformerDecoderLayer",
         "decoder",
-        "torch",
         args(WIDTH, HEADS, INNER, batch_first=True, norm_first=True),
         norm="pre",
         mask="hides",

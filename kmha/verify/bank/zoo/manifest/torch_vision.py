@@ -9,14 +9,10 @@ Left out, because their attention is not the standard one by design: CaiT and De
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, with_config
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of, with_config
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
-BERT = {
-    "hidden_size": WIDTH,
-    "num_attention_heads": HEADS,
-    "attention_probs_dropout_prob": 0.0,
-}
+BERT = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "attention_probs_dropout_prob": 0.0}
 
 
 def _without_fused_kernel(found: Any) -> Any:
@@ -26,59 +22,35 @@ def _without_fused_kernel(found: Any) -> Any:
     return found(WIDTH, heads=HEADS, dim_head=SIZE, processor=AttnProcessor())
 
 
+_vit = of("vit-pytorch", "vit_pytorch.")
+_perceiver = of("perceiver-pytorch", "perceiver_pytorch.")
+_monai = of("monai", "monai.networks.")
+_diffusers = of("diffusers", "diffusers.models.")
+
 ENTRIES = (
-    Entry("vit-pytorch", "vit_pytorch.vit:Attention", "attention", "torch"),
-    Entry(
-        "vit-pytorch",
-        "vit_pytorch.vit:Transformer",
-        "encoder",
-        "torch",
-        args(WIDTH, 1, HEADS, SIZE, INNER),
-        norm="pre",
-    ),
-    Entry("vit-pytorch", "vit_pytorch.cross_vit:Attention", "attention", "torch"),
-    Entry("vit-pytorch", "vit_pytorch.pit:Attention", "attention", "torch"),
-    Entry("vit-pytorch", "vit_pytorch.local_vit:Attention", "attention", "torch"),
-    Entry("perceiver-pytorch", "perceiver_pytorch.perceiver_pytorch:Attention", "attention", "torch", mask="attends"),
-    Entry("perceiver-pytorch", "perceiver_pytorch.perceiver_io:Attention", "attention", "torch", mask="attends"),
-    Entry("monai", "monai.networks.blocks.selfattention:SABlock", "attention", "torch", mask="attends"),
-    Entry("monai", "monai.networks.blocks.crossattention:CrossAttentionBlock", "attention", "torch"),
-    Entry(
-        "monai",
-        "monai.networks.blocks.transformerblock:TransformerBlock",
-        "encoder",
-        "torch",
-        norm="pre",
-        mask="attends",
-    ),
-    Entry(
-        "monai",
-        "monai.networks.nets.transchex:BertAttention",
-        "attention",
-        "torch",
-        with_config("types:SimpleNamespace", **BERT),
-    ),
-    Entry("monai", "monai.networks.nets.vista3d:Attention", "attention", "torch"),
-    Entry("monai", "monai.networks.nets.transformer:AbsolutePositionalEmbedding", "embedding", "torch"),
+    _vit("vit:Attention", "attention"),
+    _vit("vit:Transformer", "encoder", args(WIDTH, 1, HEADS, SIZE, INNER), norm="pre"),
+    _vit("cross_vit:Attention", "attention"),
+    _vit("pit:Attention", "attention"),
+    _vit("local_vit:Attention", "attention"),
+    _perceiver("perceiver_pytorch:Attention", "attention", mask="attends"),
+    _perceiver("perceiver_io:Attention", "attention", mask="attends"),
+    _monai("blocks.selfattention:SABlock", "attention", mask="attends"),
+    _monai("blocks.crossattention:CrossAttentionBlock", "attention"),
+    _monai("blocks.transformerblock:TransformerBlock", "encoder", norm="pre", mask="attends"),
+    _monai("nets.transchex:BertAttention", "attention", with_config("types:SimpleNamespace", **BERT)),
+    _monai("nets.vista3d:Attention", "attention"),
+    _monai("nets.transformer:AbsolutePositionalEmbedding", "embedding"),
     Entry("axial-attention", "axial_attention.axial_attention:SelfAttention", "attention", "torch"),
-    Entry(
-        "diffusers",
-        "diffusers.models.attention_processor:Attention",
-        "attention",
-        "torch",
-        _without_fused_kernel,
-        mask="adds",
-    ),
-    Entry(
-        "diffusers",
-        "diffusers.models.attention:BasicTransformerBlock",
+    _diffusers("attention_processor:Attention", "attention", _without_fused_kernel, mask="adds"),
+    _diffusers(
+        "attention:BasicTransformerBlock",
         "encoder",
-        "torch",
         args(WIDTH, HEADS, SIZE, activation_fn="gelu", ff_inner_dim=INNER),
         norm="pre",
         mask="adds",
     ),
-    Entry("diffusers", "diffusers.models.embeddings:SinusoidalPositionalEmbedding", "embedding", "torch"),
+    _diffusers("embeddings:SinusoidalPositionalEmbedding", "embedding"),
     Entry("x-clip", "x_clip.x_clip:Attention", "attention", "torch", mask="attends"),
     Entry(
         "coca-pytorch",
