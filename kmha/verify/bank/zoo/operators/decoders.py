@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
 from kmha.verify.bank.zoo.operators.residuals import ATTENTION, CROSS
-from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, words
+from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, of_self, words
 
 MEMORY = {"memory", "enc", "encoder", "context", "src", "source", "cross"}
 
@@ -52,8 +52,7 @@ def attention_shared(source: Source) -> Iterator[Edit]:
     by_function: dict[ast.AST, dict[str, ast.Call]] = {}
     for call in source.walk(ast.Call):
         name = set(words(called(call)))
-        own = isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self"
-        if own and name & ATTENTION and not name & {"norm", "ln", "dropout", "drop", "block"}:
+        if of_self(call.func) and name & ATTENTION and not name & {"norm", "ln", "dropout", "drop", "block"}:
             place = "cross" if name & CROSS or name & {"multihead"} else "self" if name & {"self", "sa", "slf"} else ""
             by_function.setdefault(source.around(call, *FUNCTIONS), {}).setdefault(place, call)
     found = [calls for calls in by_function.values() if {"self", "cross"} <= calls.keys()]

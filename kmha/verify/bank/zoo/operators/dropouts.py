@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator
+from kmha.verify.bank.zoo.operators.operator import operator, operators
 from kmha.verify.bank.zoo.operators.softmaxes import softmaxes
-from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, words
+from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, of_self, words
 
 
 def _scores(source: Source) -> Iterator[tuple[ast.AST, str, ast.expr]]:
@@ -33,7 +33,7 @@ def at_inference(source: Source) -> Iterator[Edit]:
         flag = keyword(call, "training", "deterministic")
         if flag is not None:
             yield Edit(flag, "False" if keyword(call, "deterministic") is not None else "True")
-        elif isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self" and "torch" in source.text:
+        elif of_self(call.func) and "torch" in source.text:
             module = source.code(call.func)
             yield Edit(call, f"torch.nn.functional.dropout({source.code(scores)}, {module}.p)")
 
@@ -91,16 +91,15 @@ def returned_logits(source: Source) -> Iterator[Edit]:
             yield Edit(scores, source.code(logits))
 
 
-@operator("returned-averaged", "returned-averaged")
-def returned_averaged(source: Source) -> Iterator[Edit]:
-    """Return the average of the heads' scores."""
+def _returned_as(source: Source, change: str) -> Iterator[Edit]:
     for scores, _ in _returned(source):
-        yield Edit(scores, f"{scores.id}.mean(1)")
+        yield Edit(scores, f"{scores.id}.{change or source.transposition}")
 
 
-@operator("returned-transposed", "returned-transposed")
-def returned_transposed(source: Source) -> Iterator[Edit]:
-    """Return the scores as (B, H, S, T)."""
-    for scores, _ in _returned(source):
-        text = "transpose(-2, -1)" if "torch" in source.text else "swapaxes(-2, -1)"
-        yield Edit(scores, f"{scores.id}.{text}")
+operators(
+    _returned_as,
+    {
+        "returned-averaged": ("mean(1)", "returned-averaged"),
+        "returned-transposed": ("", "returned-transposed"),  # (B, H, S, T)
+    },
+)

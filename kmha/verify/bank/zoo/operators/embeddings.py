@@ -1,10 +1,9 @@
 """Operators that change an embedding: its scale, and its positions."""
 
 import ast
-import re
 from collections.abc import Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator
+from kmha.verify.bank.zoo.operators.operator import operator, operators
 from kmha.verify.bank.zoo.operators.scales import is_scale
 from kmha.verify.bank.zoo.operators.source import Edit, Source, called, words
 
@@ -20,25 +19,19 @@ def _scaled(source: Source) -> Iterator[tuple[ast.BinOp, ast.expr, ast.expr]]:
                     yield node, array, scale
 
 
-@operator("embedding-scale-dropped", "embedding-unscaled")
-def scale_dropped(source: Source) -> Iterator[Edit]:
-    """Do not scale the embedding."""
-    for node, array, _ in _scaled(source):
-        yield Edit(node, f"({source.code(array)})")
-
-
-@operator("embedding-divided", "embedding-divided")
-def divided(source: Source) -> Iterator[Edit]:
-    """Divide the embedding by its scale."""
+def _rescaled(source: Source, change: str) -> Iterator[Edit]:
     for node, array, scale in _scaled(source):
-        yield Edit(node, f"({source.part(array)} / {source.part(scale)})")
+        yield Edit(node, change.format(x=source.part(array), s=source.part(scale)))
 
 
-@operator("embedding-scaled-by-width", "embedding-scaled-by-width")
-def by_width(source: Source) -> Iterator[Edit]:
-    """Multiply the embedding by its width, without the root."""
-    for node, array, scale in _scaled(source):
-        yield Edit(node, f"({source.part(array)} * {source.part(scale)} * {source.part(scale)})")
+operators(
+    _rescaled,
+    {  # the text in place of the embedding x times its scale s
+        "embedding-scale-dropped": ("({x})", "embedding-unscaled"),
+        "embedding-divided": ("({x} / {s})", "embedding-divided"),
+        "embedding-scaled-by-width": ("({x} * {s} * {s})", "embedding-scaled-by-width"),
+    },
+)
 
 
 def _sums(source: Source) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
@@ -55,40 +48,22 @@ def _sums(source: Source) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
             yield node, parts[1], parts[0]
 
 
-def _changed(source: Source, form: str) -> Iterator[Edit]:
+def _changed(source: Source, change: str) -> Iterator[Edit]:
     for node, tokens, positions in _sums(source):
-        text = form.format(x=source.part(tokens), p=source.part(positions))
+        text = change.format(x=source.part(tokens), p=source.part(positions))
         yield Edit(node, f"{source.code(tokens)} = {text}" if isinstance(node, ast.AugAssign) else f"({text})")
 
 
-@operator("positions-dropped", "positions-missing")
-def positions_dropped(source: Source) -> Iterator[Edit]:
-    """Do not add the positions."""
-    yield from _changed(source, "{x}")
-
-
-@operator("positions-twice", "positions-twice")
-def positions_twice(source: Source) -> Iterator[Edit]:
-    """Add the positions twice."""
-    yield from _changed(source, "{x} + {p} + {p}")
-
-
-@operator("positions-subtracted", "positions-subtracted")
-def positions_subtracted(source: Source) -> Iterator[Edit]:
-    """Subtract the positions."""
-    yield from _changed(source, "{x} - {p}")
-
-
-@operator("positions-multiplied", "positions-multiplied")
-def positions_multiplied(source: Source) -> Iterator[Edit]:
-    """Multiply by the positions."""
-    yield from _changed(source, "{x} * {p}")
-
-
-@operator("positions-alone", "positions-alone")
-def positions_alone(source: Source) -> Iterator[Edit]:
-    """Return the positions alone."""
-    yield from _changed(source, "{p} + 0.0 * {x}")
+operators(
+    _changed,
+    {  # the text in place of the embedding x plus the positions p
+        "positions-dropped": ("{x}", "positions-missing"),
+        "positions-twice": ("{x} + {p} + {p}", "positions-twice"),
+        "positions-subtracted": ("{x} - {p}", "positions-subtracted"),
+        "positions-multiplied": ("{x} * {p}", "positions-multiplied"),
+        "positions-alone": ("{p} + 0.0 * {x}", "positions-alone"),
+    },
+)
 
 
 @operator("positions-from-one", "positions-from-one")
@@ -101,41 +76,35 @@ def from_one(source: Source) -> Iterator[Edit]:
             yield Edit(call, f"({source.code(call)} + 1)")
 
 
-def _function_changed(source: Source, old: str, new: str) -> Iterator[Edit]:
+def _function_changed(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
+    old, new = change
     for call in source.calls(old) if source.kind == "embedding" else ():
-        yield Edit(call.func, re.sub(rf"{old}$", new, source.code(call.func)))
+        yield source.renamed(call, new)
 
 
-@operator("positions-sines-only", "positions-sines-only")
-def sines_only(source: Source) -> Iterator[Edit]:
-    """Use sines for all features."""
-    yield from _function_changed(source, "cos", "sin")
+operators(
+    _function_changed,
+    {
+        "positions-sines-only": (("cos", "sin"), "positions-sines-only"),
+        "positions-cosines-only": (("sin", "cos"), "positions-cosines-only"),
+    },
+)
 
 
-@operator("positions-cosines-only", "positions-cosines-only")
-def cosines_only(source: Source) -> Iterator[Edit]:
-    """Use cosines for all features."""
-    yield from _function_changed(source, "sin", "cos")
-
-
-def _bases(source: Source) -> Iterator[ast.Constant]:
+def _base_changed(source: Source, change: str) -> Iterator[Edit]:
     for node in source.walk(ast.Constant) if source.kind == "embedding" else ():
         if node.value in (10000, 10000.0) and not isinstance(node.value, bool):
-            yield node
+            yield Edit(node, change)
 
 
-@operator("positions-base-1000", "positions-base-1000")
-def base_1000(source: Source) -> Iterator[Edit]:
-    """Use 1,000 as the base of the angles."""
-    for node in _bases(source):
-        yield Edit(node, "1000.0")
-
-
-@operator("positions-base-100000", "positions-base-100000")
-def base_100000(source: Source) -> Iterator[Edit]:
-    """Use 100,000 as the base of the angles."""
-    for node in _bases(source):
-        yield Edit(node, "100000.0")
+operators(
+    _base_changed,
+    {
+        "positions-base-1000": ("1000.0", "positions-base-1000"),
+        "positions-base-100000": ("100000.0", "positions-base-100000"),
+        "positions-exponent-halved": ("100.0", "positions-exponent-halved"),  # as if the exponent were i/d
+    },
+)
 
 
 @operator("positions-exponent-positive", "positions-exponent-positive")
@@ -144,10 +113,3 @@ def exponent_positive(source: Source) -> Iterator[Edit]:
     for node in source.walk(ast.UnaryOp) if source.kind == "embedding" else ():
         if isinstance(node.op, ast.USub) and "10000" in source.code(node) and called(node.operand) == "log":
             yield Edit(node, source.code(node.operand))
-
-
-@operator("positions-exponent-halved", "positions-exponent-halved")
-def exponent_halved(source: Source) -> Iterator[Edit]:
-    """Use 100 as the base, as if the exponent were i/d."""
-    for node in _bases(source):
-        yield Edit(node, "100.0")

@@ -3,10 +3,9 @@
 import ast
 from collections.abc import Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.products import equation_of
+from kmha.verify.bank.zoo.operators.operator import operator, operators
 from kmha.verify.bank.zoo.operators.residuals import ATTENTION, BLOCKS, FEED_FORWARD
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of, words
+from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of, of_self, text_of, words
 
 FUNCTIONS = {"relu", "gelu", "silu", "swish", "activation", "act", "activation_fn", "act_fn", "_activation"}
 LAYERS = {"ReLU", "GELU", "SiLU", "Swish", "QuickGELU", "ReLu"}
@@ -36,13 +35,9 @@ def _named(source: Source) -> Iterator[ast.keyword]:
     if source.kind in BLOCKS:
         for call in source.walk(ast.Call):
             for each in call.keywords:
-                given = equation_of(each.value) in ("relu", "gelu", "swish", "silu")
+                given = text_of(each.value) in ("relu", "gelu", "swish", "silu")
                 if each.arg == "activation" and (given or (name_of(each.value) and "Dense" in called(call))):
                     yield each
-
-
-def _layer(source: Source, call: ast.Call, name: str) -> str:
-    return source.code(call.func)[: -len(called(call))] + name
 
 
 @operator("activation-dropped", "feed-forward-activation-missing")
@@ -51,33 +46,28 @@ def activation_dropped(source: Source) -> Iterator[Edit]:
     for call in _activations(source):
         yield Edit(call, f"({source.code(call.args[0])})")
     for call in _made(source):
-        yield Edit(call, f"{_layer(source, call, 'Identity')}()")
+        yield Edit(call, f"{source.renamed(call, 'Identity').text}()")
     for each in _named(source):
         yield Edit(each.value, "None")
 
 
-@operator("activation-tanh", "feed-forward-activation-tanh")
-def activation_tanh(source: Source) -> Iterator[Edit]:
-    """Use tanh, which no usual block uses."""
+def _activated(source: Source, change: str) -> Iterator[Edit]:
     for call in _made(source):
-        yield Edit(call, f"{_layer(source, call, 'Tanh')}()")
+        yield Edit(call, f"{source.renamed(call, change.capitalize()).text}()")
     for each in _named(source):
-        yield Edit(each.value, "'tanh'")
+        yield Edit(each.value, f"'{change}'")
     for call in _activations(source):
         if called(call) in ("relu", "gelu", "silu"):
-            yield Edit(call.func, _layer(source, call, "tanh"))
+            yield source.renamed(call, change)
 
 
-@operator("activation-sigmoid", "feed-forward-activation-sigmoid")
-def activation_sigmoid(source: Source) -> Iterator[Edit]:
-    """Use a sigmoid, which no usual block uses."""
-    for call in _made(source):
-        yield Edit(call, f"{_layer(source, call, 'Sigmoid')}()")
-    for each in _named(source):
-        yield Edit(each.value, "'sigmoid'")
-    for call in _activations(source):
-        if called(call) in ("relu", "gelu", "silu"):
-            yield Edit(call.func, _layer(source, call, "sigmoid"))
+operators(
+    _activated,
+    {  # No usual block uses these functions.
+        "activation-tanh": ("tanh", "feed-forward-activation-tanh"),
+        "activation-sigmoid": ("sigmoid", "feed-forward-activation-sigmoid"),
+    },
+)
 
 
 @operator("activation-after-second", "feed-forward-activation-after-second")
@@ -99,7 +89,7 @@ def twice(source: Source) -> Iterator[Edit]:
     if source.kind not in BLOCKS:
         return
     for call in source.walk(ast.Call):
-        own = isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self" and len(call.args) == 1
+        own = of_self(call.func) and len(call.args) == 1
         name = set(words(called(call)))
         if own and name & {"ff", "ffn", "mlp", "feed", "feedforward"} and not name & PARTS:
             yield Edit(call, f"{source.code(call.func)}({source.code(call)})")

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.products import equation_of
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of, role_of_name
+from kmha.verify.bank.zoo.operators.source import Edit, Source, called, is_module, name_of, pattern_of, role_of_name
 
 RESHAPES = ("view", "reshape", "unflatten")
 TRANSPOSES = ("transpose", "swapaxes", "permute")
@@ -28,18 +27,14 @@ def _keywords(call: ast.AST) -> list[ast.keyword]:
 
 def _inner(call: ast.Call) -> ast.expr | None:
     """Return the array that a transpose, as a method or a function, is called with."""
-    if isinstance(call.func, ast.Attribute) and not _is_module(call.func.value):
+    if isinstance(call.func, ast.Attribute) and not is_module(call.func.value):
         return call.func.value
     return call.args[0] if call.args else None
 
 
-def _is_module(node: ast.AST) -> bool:
-    return name_of(node) in ("np", "jnp", "tf", "torch", "ops", "K", "keras", "numpy", "mx", "F")
-
-
 def _sizes(call: ast.Call) -> list[ast.expr]:
     """Return the sizes that a reshape is called with."""
-    sizes = call.args if isinstance(call.func, ast.Attribute) and not _is_module(call.func.value) else call.args[1:]
+    sizes = call.args if isinstance(call.func, ast.Attribute) and not is_module(call.func.value) else call.args[1:]
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
         return list(sizes[0].elts)
     return list(sizes)
@@ -73,8 +68,8 @@ def reshaped(source: Source) -> Iterator[Edit]:
     for call, inner, sizes in _splits(source):
         order = [sizes[0], sizes[2], sizes[1], sizes[3]]
         yield Edit(call, _reshape(source, inner, order), _reshaped_ids(source, call))
-    for call, pattern in _patterns(source):
-        left, _, right = pattern.partition("->")
+    for call, _, text in _patterns(source):
+        left, _, right = text.partition("->")
         found = re.match(r"^\s*(\w+) (\w+) \((\w+) (\w+)\)\s*$", left)
         if found and re.sub(r"\s+", " ", right).strip() == "{} {} {} {}".format(*(found[i] for i in (1, 3, 2, 4))):
             heads = next((source.code(each.value) for each in call.keywords if each.arg == found[3]), None)
@@ -86,35 +81,30 @@ def reshaped(source: Source) -> Iterator[Edit]:
 
 def _reshape(source: Source, call: ast.Call, sizes: list[str]) -> str:
     """Return the text of a reshape with other sizes."""
-    if isinstance(call.func, ast.Attribute) and not _is_module(call.func.value):
+    if isinstance(call.func, ast.Attribute) and not is_module(call.func.value):
         listed = len(call.args) == 1
         return f"{source.code(call.func)}({'(' if listed else ''}{', '.join(sizes)}{')' if listed else ''})"
     return f"{source.code(call.func)}({source.code(call.args[0])}, ({', '.join(sizes)}))"
 
 
-def _patterns(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """Yield each rearrangement of axes, with its pattern."""
+def _patterns(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]:
+    """Yield each rearrangement of axes, with its pattern as a node and as text."""
     for call in source.calls("rearrange", "Rearrange"):
-        for each in call.args:
-            pattern = equation_of(each)
-            if pattern and "->" in pattern:
-                yield call, pattern
-
-
-def _pattern_node(call: ast.Call) -> ast.expr:
-    return next(each for each in call.args if equation_of(each) is not None)
+        pattern, text = pattern_of(call)
+        if pattern is not None and "->" in text:
+            yield call, pattern, text
 
 
 @operator("heads-size-first", "heads-size-first")
 def size_first(source: Source) -> Iterator[Edit]:
     """Split the features as (O, H) instead of (H, O)."""
-    for call, pattern in _patterns(source):
-        left, _, right = pattern.partition("->")
+    for call, pattern, text in _patterns(source):
+        left, _, right = text.partition("->")
         found = re.search(r"\((\w+) (\w+)\)", left)
         merges = re.search(r"\(\w+ \w+\)\s*$", right)
         if found and len(left.split()) <= 5 and not merges and not _roles(source, call):
             new = left.replace(found[0], f"({found[2]} {found[1]})")
-            yield Edit(_pattern_node(call), repr(f"{new}->{right}"))
+            yield Edit(pattern, repr(f"{new}->{right}"))
     for call, inner, sizes in _splits(source):
         if not _roles(source, call) and "torch" in source.text:
             order = [sizes[0], sizes[1], sizes[3], sizes[2]]
@@ -158,8 +148,8 @@ def merge_not_transposed(source: Source) -> Iterator[Edit]:
 
 def _merge_patterns(source: Source) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
     """Yield each rearrangement "b h n d -> b n (h d)", with the names of the axes before it."""
-    for call, pattern in _patterns(source):
-        left, _, right = pattern.partition("->")
+    for call, _, text in _patterns(source):
+        left, _, right = text.partition("->")
         found = re.match(r"^\s*(\w+|\.\.\.) (\w+) \((\w+) (\w+)\)\s*$", right)
         names = tuple(left.split())
         if found and len(call.args) == 2 and names == (found[1], found[3], found[2], found[4]):
@@ -169,12 +159,12 @@ def _merge_patterns(source: Source) -> Iterator[tuple[ast.Call, tuple[str, ...]]
 @operator("merge-size-first", "merge-size-first")
 def merge_size_first(source: Source) -> Iterator[Edit]:
     """Interleave the heads by merging them as (O, H)."""
-    for call, pattern in _patterns(source):
-        left, _, right = pattern.partition("->")
+    for _, pattern, text in _patterns(source):
+        left, _, right = text.partition("->")
         found = re.search(r"\((\w+) (\w+)\)\s*$", right)
         if found and found[1] in left and found[2] in left.split() and "(" not in left:
             new = right.replace(found[0], f"({found[2]} {found[1]})")
-            yield Edit(_pattern_node(call), repr(f"{left}->{new}"))
+            yield Edit(pattern, repr(f"{left}->{new}"))
     for _, transposition, array in _merges(source):
         if "torch" in source.text:
             yield Edit(transposition, f"{source.part(array)}.permute(0, 2, 3, 1)")
@@ -183,12 +173,12 @@ def merge_size_first(source: Source) -> Iterator[Edit]:
 @operator("merge-batch-exchanged", "merge-batch-exchanged")
 def merge_batch_exchanged(source: Source) -> Iterator[Edit]:
     """Read (B·H, T, O) as (H·B, T, O) when merging."""
-    for call, pattern in _patterns(source):
-        left, _, right = pattern.partition("->")
+    for _, pattern, text in _patterns(source):
+        left, _, right = text.partition("->")
         found = re.match(r"^\s*\((\w+) (\w+)\) (\w+) (\w+)\s*$", left)
         if found and re.search(r"\(\w+ \w+\)\s*$", right):
             new = left.replace(f"({found[1]} {found[2]})", f"({found[2]} {found[1]})")
-            yield Edit(_pattern_node(call), repr(f"{new}->{right}"), ("merge-batch-exchanged",))
+            yield Edit(pattern, repr(f"{new}->{right}"), ("merge-batch-exchanged",))
 
 
 @operator("heads-averaged", "merge-averaged")

@@ -5,32 +5,33 @@ import re
 from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.source import FUNCTIONS, ROLES, Edit, Source, called, name_of, role_of_name, words
+from kmha.verify.bank.zoo.operators.source import (
+    FUNCTIONS,
+    ROLES,
+    Edit,
+    Source,
+    called,
+    name_of,
+    of_self,
+    role_of_name,
+    words,
+)
 
 # Names of output projections, in code that computes attention.
 OUTPUTS = {"to_out", "out_proj", "proj", "fc_out", "o_proj", "wo", "w_o", "output", "dense", "c_proj", "out", "fc"}
 OUTPUTS |= {"_output_dense", "output_dense", "out_projection", "proj_out", "o", "output_projection", "out_lin", "Wo"}
-OUTPUTS |= {
-    "linear_out",
-    "output_linear",
-    "to_o",
-    "attn_out",
-    "out_linear",
-    "combine_heads",
-    "W_o",
-    "unifyheads",
-    "dense_out",
-}
+OUTPUTS |= {"linear_out", "output_linear", "to_o", "attn_out", "out_linear", "combine_heads", "W_o", "unifyheads"}
+OUTPUTS |= {"dense_out"}
 
 
 def projections(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Yield each call of a projection of one role, such as `self.to_q(x)`, with the role."""
     for call in source.walk(ast.Call):
-        if isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self" and call.args:
-            role = role_of_name(call.func.attr)
+        if of_self(call.func) and call.args:
+            role = role_of_name(called(call))
             method = source.home(call)
             methods = {each.name for each in getattr(method, "body", ()) if isinstance(each, FUNCTIONS)}
-            if role and call.func.attr not in methods and not {"cache", "mask"} & set(words(call.func.attr)):
+            if role and called(call) not in methods and not {"cache", "mask"} & set(words(called(call))):
                 yield call, role
 
 
@@ -165,7 +166,7 @@ def projection_dropped(source: Source) -> Iterator[Edit]:
 def outputs(source: Source) -> Iterator[ast.Call]:
     """Yield each call of an output projection in code that computes attention."""
     for call in source.walk(ast.Call):
-        own = isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self" and len(call.args) == 1
+        own = of_self(call.func) and len(call.args) == 1
         if own and called(call) in OUTPUTS and _attends_itself(source, call):
             yield call
 

@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.masks import is_mask
-from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.products import equation_of
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, keyword, name_of, words
+from kmha.verify.bank.zoo.operators.operator import operator, operators
+from kmha.verify.bank.zoo.operators.source import Edit, Source, called, is_module, keyword, pattern_of, words
 
 TRIANGLES = ("triu", "tril")
 
@@ -16,37 +15,27 @@ def _triangles(source: Source) -> Iterator[tuple[ast.Call, ast.expr | None]]:
     """Yield each call that makes a triangle, with the expression for its diagonal."""
     for call in source.calls(*TRIANGLES):
         diagonal = keyword(call, "diagonal", "k")
-        method = isinstance(call.func, ast.Attribute) and name_of(call.func.value) not in (
-            "torch",
-            "np",
-            "jnp",
-            "ops",
-            "tf",
-        )
-        place = 0 if method else 1
+        place = 0 if isinstance(call.func, ast.Attribute) and not is_module(call.func.value) else 1
         if diagonal is None and len(call.args) > place:
             diagonal = call.args[place]
         yield call, diagonal
 
 
-def _moved(source: Source, steps: int) -> Iterator[Edit]:
+def _moved(source: Source, change: int) -> Iterator[Edit]:
     for call, diagonal in _triangles(source):
         if diagonal is not None:
-            yield Edit(diagonal, f"({source.code(diagonal)} {steps:+d})")
+            yield Edit(diagonal, f"({source.code(diagonal)} {change:+d})")
         elif call.args or isinstance(call.func, ast.Attribute):
-            yield Edit(call, f"{source.code(call)[:-1].rstrip().rstrip(',')}{', ' if call.args else ''}{steps})")
+            yield Edit(call, f"{source.code(call)[:-1].rstrip().rstrip(',')}{', ' if call.args else ''}{change})")
 
 
-@operator("diagonal-one-more", "causal-one-ahead")
-def one_more(source: Source) -> Iterator[Edit]:
-    """Move the diagonal of a causal mask by one, so that each position sees the next one."""
-    yield from _moved(source, 1)
-
-
-@operator("diagonal-one-less", "causal-strict")
-def one_less(source: Source) -> Iterator[Edit]:
-    """Move the diagonal of a causal mask by one, so that no position sees itself."""
-    yield from _moved(source, -1)
+operators(
+    _moved,
+    {
+        "diagonal-one-more": (1, "causal-one-ahead"),  # each position sees the next one
+        "diagonal-one-less": (-1, "causal-strict"),  # no position sees itself
+    },
+)
 
 
 @operator("triangle-of-the-other-side", "causal-reversed", "causal-inverted")
@@ -79,8 +68,7 @@ def comparison_strict(source: Source) -> Iterator[Edit]:
                 sign = ">" if isinstance(node.ops[0], ast.GtE) else "<"
                 yield Edit(node, f"({source.code(node.left)} {sign} {source.code(node.comparators[0])})")
     for call in source.calls(*FUNCTIONS):
-        func = source.code(call.func)
-        yield Edit(call.func, func[: -len(called(call))] + FUNCTIONS[called(call)])
+        yield source.renamed(call, FUNCTIONS[called(call)])
 
 
 @operator("padding-on-queries", "padding-on-queries")
@@ -97,8 +85,8 @@ def on_queries(source: Source) -> Iterator[Edit]:
             if axes == ("1", "2"):
                 yield Edit(call.args[0], "3")
     for call in source.calls("rearrange"):
-        pattern = next((each for each in call.args if equation_of(each)), None)
-        text = re.sub(r"\s+", " ", equation_of(pattern) or "").strip() if pattern is not None else ""
+        pattern, text = pattern_of(call)
+        text = re.sub(r"\s+", " ", text).strip()
         found = re.match(r"^(\w+) (\w+) -> \1 ((?:\(\) |1 )+)\2$", text)
         if found and pattern is not None and len(found[3].split()) == 2:
             one = found[3].split()[0]
@@ -129,8 +117,7 @@ def either(source: Source) -> Iterator[Edit]:
     other = {"logical_and": "logical_or", "logical_or": "logical_and", "minimum": "maximum"}
     for call in source.calls(*other):
         if len(call.args) == 2 and all(map(is_mask, call.args)):
-            func = source.code(call.func)
-            yield Edit(call.func, func[: -len(called(call))] + other[called(call)])
+            yield source.renamed(call, other[called(call)])
     for node in source.walk(ast.AugAssign):
         if isinstance(node.op, ast.BitAnd | ast.BitOr) and is_mask(node.target) and is_mask(node.value):
             sign = "|" if isinstance(node.op, ast.BitAnd) else "&"
@@ -141,10 +128,9 @@ def either(source: Source) -> Iterator[Edit]:
 def tiled(source: Source) -> Iterator[Edit]:
     """Tile a mask over (B·H) in place of repeating each item's mask."""
     for call in source.calls("repeat"):
-        pattern = next((each for each in call.args if equation_of(each)), None)
-        found = re.search(r"->\s*\((\w+) (\w+)\)", equation_of(pattern) or "") if pattern is not None else None
+        pattern, text = pattern_of(call)
+        found = re.search(r"->\s*\((\w+) (\w+)\)", text)
         if found and pattern is not None and is_mask(call.args[0]):
-            text = equation_of(pattern) or ""
             yield Edit(pattern, repr(text.replace(f"({found[1]} {found[2]})", f"({found[2]} {found[1]})")))
     for call in source.calls("repeat_interleave"):
         if is_mask(call.func) and len(call.args) == 2 and isinstance(call.func, ast.Attribute):

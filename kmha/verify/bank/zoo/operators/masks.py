@@ -15,8 +15,6 @@ FUSED = ("scaled_dot_product_attention", "dot_product_attention")
 LARGE = re.compile(
     r"-\s*(inf|math\.inf|torch\.inf|np\.inf|1e\+?\d{2}\b|1e9|1e4|1\.0e9|10000|1e5|1e6|1e8|float)|finfo|-inf|NEG|neg|min\b"
 )
-
-
 LOGITS = {"logits", "scores", "score", "attn", "att", "attention", "dots", "sim", "weights", "qk", "energy", "weight"}
 LOGITS |= {"a", "w", "matmul", "e", "similarity", "affinity", "attentions", "product"}
 
@@ -37,13 +35,12 @@ def fills(source: Source) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, ast.ex
     """Yield each call that fills in hidden logits, with the logits, the mask and the number."""
     for call in source.calls(*FILLS):
         arguments = call.args
-        if isinstance(call.func, ast.Attribute) and len(arguments) == 2:
-            if _is_large(source, arguments[1]) or isinstance(arguments[1], ast.Name | ast.Attribute | ast.UnaryOp):
-                yield call, call.func.value, arguments[0], arguments[1]
-        elif isinstance(call.func, ast.Attribute) and len(arguments) == 1 and keyword(call, "value") is not None:
-            value = keyword(call, "value")
-            if value is not None:
-                yield call, call.func.value, arguments[0], value
+        value = arguments[1] if len(arguments) == 2 else keyword(call, "value")
+        named = len(arguments) == 1 or isinstance(value, ast.Name | ast.Attribute | ast.UnaryOp)
+        if not isinstance(call.func, ast.Attribute) or len(arguments) not in (1, 2) or value is None:
+            continue
+        if named or _is_large(source, value):
+            yield call, call.func.value, arguments[0], value
     for call in source.calls(*WHERE):
         if len(call.args) == 3 and _is_large(source, call.args[2]):
             yield call, call.args[1], call.args[0], call.args[2]
@@ -64,33 +61,16 @@ def additions(source: Source) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
 
 def _is_logits(node: ast.AST) -> bool:
     """Return whether an expression may be logits: a product, or a variable with a name for logits."""
-    names = {
-        "logits",
-        "scores",
-        "score",
-        "attn",
-        "att",
-        "attention",
-        "dots",
-        "sim",
-        "weights",
-        "qk",
-        "energy",
-        "weight",
-    }
-    names |= {"a", "w", "matmul", "e", "similarity", "affinity", "attentions", "product"}
     return any(
-        names & set(words(name_of(each))) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)
+        LOGITS & set(words(name_of(each))) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)
     )
 
 
 def ids_for(source: Source, mask: ast.AST, what: str) -> tuple[str, ...]:
     """Return the ids of a mistake with one mask, by the kinds of mask that its name may stand for."""
     names = set(words(source.code(mask)))
-    causal, padding = (
-        names & {"causal", "tril", "triu", "subsequent", "lookahead", "future"},
-        names & {"pad", "padding"},
-    )
+    causal = names & {"causal", "tril", "triu", "subsequent", "lookahead", "future"}
+    padding = names & {"pad", "padding"}
     every = {
         "missing": ("mask-missing", "mask-argument-ignored", "padding-ignored", "causal-missing"),
         "inverted": ("mask-inverted", "padding-inverted", "causal-inverted"),

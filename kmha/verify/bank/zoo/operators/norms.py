@@ -6,7 +6,7 @@ from typing import Any
 
 from kmha.verify.bank.zoo.operators.operator import operator
 from kmha.verify.bank.zoo.operators.residuals import BLOCKS, is_helper, is_norm, sublayers
-from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, words
+from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, of_self, words
 
 GAINS = {"gamma", "weight", "a", "g", "scale", "gain", "alpha"}
 BIASES = {"beta", "bias", "b", "shift", "offset"}
@@ -24,8 +24,7 @@ def norms(source: Source) -> Iterator[ast.Call]:
 
 def _sublayers(source: Source, call: ast.Call) -> tuple[str, ...]:
     """Return the sublayers that a normalization may belong to: those in its statement, or in the next ones."""
-    own = _numbered(source, call)
-    return own or sublayers_around(source, call)
+    return _numbered(source, call) or sublayers(source, call.func)
 
 
 def _numbered(source: Source, call: Any) -> tuple[str, ...]:
@@ -36,11 +35,6 @@ def _numbered(source: Source, call: Any) -> tuple[str, ...]:
     alike = sorted(each for each in called_norms if each.rstrip("0123456789") == name.rstrip("0123456789"))
     order = ("attention", "cross", "feed-forward") if len(alike) == 3 else ("attention", "feed-forward")
     return (order[alike.index(name)],) if len(alike) == len(order) and name in alike else ()
-
-
-def sublayers_around(source: Source, call: ast.Call) -> tuple[str, ...]:
-    """Return the sublayers of a call by its own name, or else by the statements around it."""
-    return sublayers(source, call.func)
 
 
 @operator("norm-dropped")
@@ -116,7 +110,7 @@ def gain_dropped(source: Source) -> Iterator[Edit]:
     """Do not multiply by the gain."""
     for node in _in_norm(source, ast.BinOp):
         for gain, other in ((node.left, node.right), (node.right, node.left)):
-            own = isinstance(gain, ast.Attribute) and name_of(gain.value) == "self" and GAINS & set(words(gain.attr))
+            own = of_self(gain) and GAINS & set(words(name_of(gain)))
             if isinstance(node.op, ast.Mult) and own:
                 yield Edit(node, f"({source.code(other)})")
 
@@ -125,8 +119,7 @@ def gain_dropped(source: Source) -> Iterator[Edit]:
 def bias_dropped(source: Source) -> Iterator[Edit]:
     """Do not add the bias."""
     for node in _in_norm(source, ast.BinOp):
-        right = node.right
-        own = isinstance(right, ast.Attribute) and name_of(right.value) == "self" and BIASES & set(words(right.attr))
+        own = of_self(node.right) and BIASES & set(words(name_of(node.right)))
         if isinstance(node.op, ast.Add) and own:
             yield Edit(node, f"({source.code(node.left)})")
 

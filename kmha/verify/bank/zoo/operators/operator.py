@@ -1,7 +1,9 @@
 """An operator: a named edit of source code, with the mistakes that are right answers where it was applied."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from kmha.verify.bank.zoo.operators.source import Edit, Source
 
@@ -42,3 +44,14 @@ def operator(name: str, *ids: str, training: bool = False) -> Callable[[Edits], 
         return edits
 
     return register
+
+
+def operators(edits: Callable[..., Iterator[Edit]], changes: Mapping[str, tuple[Any, ...]]) -> None:
+    """Register one operator for each change that `edits` can make.
+
+    Args:
+        edits: Function of (source, change) that yields all edits.
+        changes: Each change followed by its mistakes, keyed by the operator's name.
+    """
+    for name, (change, *ids) in changes.items():
+        operator(name, *ids)(functools.partial(edits, change=change))

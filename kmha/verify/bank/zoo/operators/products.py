@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.source import PASSING, Edit, Source, called, name_of, role
+from kmha.verify.bank.zoo.operators.operator import operator, operators
+from kmha.verify.bank.zoo.operators.source import PASSING, Edit, Source, called, name_of, pattern_of, role, text_of
 
 MATMUL = ("matmul", "bmm", "batch_dot", "dot", "baddbmm", "dot_general", "mm")
 FUSED = ("scaled_dot_product_attention", "dot_product_attention", "flash_attn_func", "memory_efficient_attention")
@@ -22,14 +22,9 @@ def products(source: Source) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
                 arrays = [node.func.value, *arrays]
             yield node, arrays[-2:]
         elif called(node) == "einsum":
-            arrays = [each for each in node.args if equation_of(each) is None]
+            arrays = [each for each in node.args if not text_of(each)]
             if len(arrays) == 2:
                 yield node, arrays
-
-
-def equation_of(node: ast.AST) -> str | None:
-    """Return the text of a constant string, or `None`."""
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def logits(source: Source) -> Iterator[tuple[ast.expr, dict[str, ast.expr]]]:
@@ -68,8 +63,9 @@ def variable(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def _exchanged(source: Source, wrong: str, other: str) -> Iterator[Edit]:
-    """Use the array of the role `other` in place of the role `wrong` in the product of query and key."""
+def _exchanged(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
+    """Use the array of the second role in place of the first in the product of query and key."""
+    wrong, other = change
     for node, found in logits(source):
         values = [array for _, _, array in mixes(source) if source.home(array) is source.home(node)]
         if isinstance(node, ast.Call) and called(node) in FUSED:
@@ -80,22 +76,14 @@ def _exchanged(source: Source, wrong: str, other: str) -> Iterator[Edit]:
             yield Edit(old, source.code(new))
 
 
-@operator("logits-query-query", "logits-query-query")
-def query_query(source: Source) -> Iterator[Edit]:
-    """Multiply query by query."""
-    yield from _exchanged(source, "key", "query")
-
-
-@operator("logits-key-key", "logits-key-key")
-def key_key(source: Source) -> Iterator[Edit]:
-    """Multiply key by key."""
-    yield from _exchanged(source, "query", "key")
-
-
-@operator("logits-query-value", "logits-query-value")
-def query_value(source: Source) -> Iterator[Edit]:
-    """Multiply query by value."""
-    yield from _exchanged(source, "key", "value")
+operators(
+    _exchanged,
+    {
+        "logits-query-query": (("key", "query"), "logits-query-query"),
+        "logits-key-key": (("query", "key"), "logits-key-key"),
+        "logits-query-value": (("key", "value"), "logits-query-value"),
+    },
+)
 
 
 @operator("mix-key", "mix-key")
@@ -124,8 +112,8 @@ def _einsum(source: Source, wanted: str) -> Iterator[tuple[ast.Constant, list[st
     for node, scores in sites:
         if called(node) != "einsum":
             continue
-        place = next((each for each in node.args if equation_of(each) is not None), None)  # type: ignore[attr-defined]
-        left, arrow, right = (equation_of(place) or "").partition("->") if place is not None else ("", "", "")
+        place, equation = pattern_of(node)  # type: ignore[arg-type]
+        left, arrow, right = equation.partition("->")
         if arrow:
             arrays = [each for each in node.args if each is not place]  # type: ignore[attr-defined]
             yield place, left.split(","), right, arrays.index(scores) if scores in arrays else 0  # type: ignore[misc]
@@ -167,8 +155,4 @@ def scores_transposed(source: Source) -> Iterator[Edit]:
             yield Edit(place, repr(f"{','.join(both)}->{result}"))
     for node, scores, _ in mixes(source):
         if isinstance(node, ast.BinOp) or called(node) in ("matmul", "bmm"):
-            yield Edit(scores, f"{source.part(scores)}.{_transposition(source)}")
-
-
-def _transposition(source: Source) -> str:
-    return "transpose(-2, -1)" if "torch" in source.text else "swapaxes(-2, -1)"
+            yield Edit(scores, f"{source.part(scores)}.{source.transposition}")

@@ -3,49 +3,16 @@
 import ast
 from collections.abc import Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, words
+from kmha.verify.bank.zoo.operators.operator import operator, operators
+from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, of_self, words
 
 RESIDUALS = {"residual", "shortcut", "identity", "skip", "inputs", "input", "res", "src", "original", "resid"}
-FEED_FORWARD = {
-    "ff",
-    "ffn",
-    "feed",
-    "feedforward",
-    "mlp",
-    "fc",
-    "linear",
-    "intermediate",
-    "dense",
-    "pwff",
-    "ffw",
-    "fn2",
-}
+FEED_FORWARD = {"ff", "ffn", "feed", "feedforward", "mlp", "fc", "linear", "intermediate", "dense", "pwff", "ffw"}
+FEED_FORWARD |= {"fn2"}
 ATTENTION = {"attn", "attention", "sa", "mha", "msa", "att", "multihead", "slf", "atten"}
 CROSS = {"cross", "src", "enc", "encoder", "memory", "context", "ca", "xattn", "encdec", "inter", "source"}
-OTHER_SUMS = {
-    "scores",
-    "score",
-    "logits",
-    "dots",
-    "sim",
-    "dim",
-    "prev",
-    "len",
-    "length",
-    "seq",
-    "pos",
-    "position",
-    "positional",
-    "pe",
-    "bias",
-    "mask",
-    "embedding",
-    "emb",
-    "embeddings",
-    "eps",
-    "epsilon",
-}
+OTHER_SUMS = {"scores", "score", "logits", "dots", "sim", "dim", "prev", "len", "length", "seq", "pos", "position"}
+OTHER_SUMS |= {"positional", "pe", "bias", "mask", "embedding", "emb", "embeddings", "eps", "epsilon"}
 NORMS = {"norm", "ln", "layernorm", "norms", "layer_norm", "prenorm", "rmsnorm"}
 BLOCKS = ("encoder", "decoder")
 
@@ -132,40 +99,23 @@ def _is_residual(source: Source, node: ast.AST, part: ast.expr) -> bool:
     return isinstance(other, ast.Call) or name_of(target or node) == part.id
 
 
-def _replaced(source: Source, node: ast.AST, residual: ast.expr, text: str) -> str:
-    return f"{source.code(residual)} = {text}" if isinstance(node, ast.AugAssign) else f"({text})"
-
-
-@operator("residual-dropped")
-def dropped(source: Source) -> Iterator[Edit]:
-    """Leave out a residual connection."""
+def _resummed(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
+    form, mistake = change
     for node, residual, output in sums(source):
-        text = _replaced(source, node, residual, source.code(output))
-        yield Edit(node, text, ids(source, node, "residual-missing"))
+        text = form.format(x=source.code(residual), f=source.part(output))
+        text = f"{source.code(residual)} = {text}" if isinstance(node, ast.AugAssign) else f"({text})"
+        yield Edit(node, text, ids(source, node, mistake))
 
 
-@operator("residual-doubled")
-def doubled(source: Source) -> Iterator[Edit]:
-    """Add the input of a sublayer twice."""
-    for node, residual, output in sums(source):
-        text = f"{source.code(residual)} + {source.code(residual)} + {source.part(output)}"
-        yield Edit(node, _replaced(source, node, residual, text), ids(source, node, "residual-doubled"))
-
-
-@operator("residual-sublayer-doubled")
-def sublayer_doubled(source: Source) -> Iterator[Edit]:
-    """Add the output of a sublayer twice."""
-    for node, residual, output in sums(source):
-        text = f"{source.code(residual)} + 2.0 * {source.part(output)}"
-        yield Edit(node, _replaced(source, node, residual, text), ids(source, node, "residual-sublayer-doubled"))
-
-
-@operator("residual-output-doubled")
-def output_doubled(source: Source) -> Iterator[Edit]:
-    """Add the output of a sublayer to itself."""
-    for node, residual, output in sums(source):
-        text = f"2.0 * {source.part(output)}"
-        yield Edit(node, _replaced(source, node, residual, text), ids(source, node, "residual-output-doubled"))
+operators(
+    _resummed,
+    {  # the text in place of the residual x plus the output f of the sublayer
+        "residual-dropped": (("{f}", "residual-missing"),),
+        "residual-doubled": (("{x} + {x} + {f}", "residual-doubled"),),
+        "residual-sublayer-doubled": (("{x} + 2.0 * {f}", "residual-sublayer-doubled"),),
+        "residual-output-doubled": (("2.0 * {f}", "residual-output-doubled"),),
+    },
+)
 
 
 @operator("residual-unused")
@@ -206,6 +156,4 @@ def _normed(source: Source, node: ast.AST, name: str, output: ast.expr) -> str:
 
 def is_norm(node: ast.AST) -> bool:
     """Return whether a node calls a normalization that is an attribute, such as `self.norm1(x)`."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
-        return False
-    return name_of(node.func.value) == "self" and bool(NORMS & set(words(node.func.attr)))
+    return isinstance(node, ast.Call) and of_self(node.func) and bool(node.args and NORMS & set(words(called(node))))

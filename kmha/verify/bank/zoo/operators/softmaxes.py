@@ -3,11 +3,9 @@
 import ast
 from collections.abc import Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, keyword, name_of
+from kmha.verify.bank.zoo.operators.operator import operator, operators
+from kmha.verify.bank.zoo.operators.source import Edit, Source, called, keyword, name_of, of_self
 
-LAST = ("-1", "len(x.shape) - 1")
-SOFTMAX = ("softmax", "Softmax", "softmax_one", "_softmax", "softmax_fn", "masked_softmax", "_masked_softmax")
 # Names of attributes that hold a softmax.
 ATTRIBUTES = ("softmax", "_softmax", "attend", "sm", "attn_fn", "softmax_fn", "attend_fn")
 
@@ -46,35 +44,25 @@ def logits_of(call: ast.Call) -> ast.expr | None:
 def softmaxes(source: Source) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Yield each call of a softmax with the logits that it gets."""
     for call in source.walk(ast.Call):
-        if called(call) in ("softmax", "softmax_fn") or (called(call) in ATTRIBUTES and _of_self(call)):
+        if called(call) in ("softmax", "softmax_fn") or (called(call) in ATTRIBUTES and of_self(call.func)):
             logits = logits_of(call)
             if logits is not None:
                 yield call, logits
 
 
-def _of_self(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self"
-
-
-@operator("softmax-over-queries", "softmax-over-queries")
-def over_queries(source: Source) -> Iterator[Edit]:
-    """Take the softmax over the last axis but one."""
+def _over(source: Source, change: str) -> Iterator[Edit]:
     for axis in _axes(source):
-        yield Edit(axis, "-2")
+        yield Edit(axis, change)
 
 
-@operator("softmax-over-axis-1", "softmax-over-heads", "softmax-over-queries")
-def over_axis_1(source: Source) -> Iterator[Edit]:
-    """Take the softmax over axis 1: the heads, or the queries of logits (B·H, T, S)."""
-    for axis in _axes(source):
-        yield Edit(axis, "1")
-
-
-@operator("softmax-over-axis-0", "softmax-over-batch", "softmax-over-heads-and-batch")
-def over_axis_0(source: Source) -> Iterator[Edit]:
-    """Take the softmax over axis 0: the batch, or heads and batch of logits (B·H, T, S)."""
-    for axis in _axes(source):
-        yield Edit(axis, "0")
+operators(
+    _over,
+    {  # The logits are (B, H, T, S), or (B·H, T, S).
+        "softmax-over-queries": ("-2", "softmax-over-queries"),
+        "softmax-over-axis-1": ("1", "softmax-over-heads", "softmax-over-queries"),
+        "softmax-over-axis-0": ("0", "softmax-over-batch", "softmax-over-heads-and-batch"),
+    },
+)
 
 
 @operator("softmax-dropped", "softmax-missing")
@@ -88,15 +76,8 @@ def dropped(source: Source) -> Iterator[Edit]:
 def twice(source: Source) -> Iterator[Edit]:
     """Take the softmax of the softmax."""
     for call, logits in softmaxes(source):
-        before, after = _around(source, call, logits)
-        yield Edit(call, f"{before}{source.code(call)}{after}")
-
-
-def _around(source: Source, call: ast.Call, part: ast.expr) -> tuple[str, str]:
-    """Return the text of a call before and after one of its parts, in parentheses."""
-    whole, inner = source.code(call), source.code(part)
-    before, _, after = whole.partition(inner)
-    return f"{before}(", f"){after}"
+        before, _, after = source.code(call).partition(source.code(logits))
+        yield Edit(call, f"{before}({source.code(call)}){after}")
 
 
 @operator("softmax-of-opposite", "softmax-of-opposite")
@@ -110,9 +91,7 @@ def of_opposite(source: Source) -> Iterator[Edit]:
 def logarithm(source: Source) -> Iterator[Edit]:
     """Use the logarithm of the softmax."""
     for call in source.calls("softmax", "Softmax"):
-        new = "LogSoftmax" if called(call) == "Softmax" else "log_softmax"
-        text = source.code(call.func)
-        yield Edit(call.func, text[: -len(called(call))] + new)
+        yield source.renamed(call, "LogSoftmax" if called(call) == "Softmax" else "log_softmax")
 
 
 @operator("softmax-sigmoid", "softmax-sigmoid")

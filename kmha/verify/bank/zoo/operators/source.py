@@ -66,6 +66,11 @@ class Source:
         self._attending: dict[ast.AST, bool] = {}
         self.used = _closure(self.definitions, names)
 
+    @property
+    def transposition(self) -> str:
+        """The call that exchanges the last two axes of an array."""
+        return "transpose(-2, -1)" if "torch" in self.text else "swapaxes(-2, -1)"
+
     @functools.cached_property
     def functions(self) -> list[ast.FunctionDef]:
         """The outermost functions of all used definitions, with the methods of classes."""
@@ -96,6 +101,10 @@ class Source:
         """Return the text of an expression so that it can be a part of any other expression."""
         simple = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
         return self.code(node) if isinstance(node, simple) else f"({self.code(node)})"
+
+    def renamed(self, call: ast.Call, name: str) -> Edit:
+        """Return the edit that calls another function or method in the same place: `np.sin(x)` becomes `np.cos(x)`."""
+        return Edit(call.func, self.code(call.func)[: -len(called(call))] + name)
 
     def around(self, node: ast.AST, *types: type) -> Any:
         """Return the innermost node of these types around a node, or `None`."""
@@ -218,6 +227,27 @@ def words(name: str) -> list[str]:
     (['query', 'dense'], ['to', 'qkv'])
     """
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def of_self(node: ast.AST) -> bool:
+    """Return whether an expression is an attribute of `self`, such as `self.norm1`."""
+    return isinstance(node, ast.Attribute) and name_of(node.value) == "self"
+
+
+def is_module(node: ast.AST) -> bool:
+    """Return whether an expression is a module of functions, such as `np` or `torch`, by its usual name."""
+    return name_of(node) in ("np", "jnp", "tf", "torch", "ops", "K", "keras", "numpy", "mx", "F")
+
+
+def pattern_of(call: ast.Call) -> tuple[ast.expr | None, str]:
+    """Return the first argument of a call that is a constant string, with the string, or `None` and ""."""
+    found = next((each for each in call.args if text_of(each)), None)
+    return found, "" if found is None else text_of(found)
+
+
+def text_of(node: ast.AST) -> str:
+    """Return the text of a constant string, or ""."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def role_of_name(name: str) -> str:
