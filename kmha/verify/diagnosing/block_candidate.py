@@ -8,7 +8,6 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,16 +49,8 @@ class BlockCandidate(LayerCandidate):
     kept: Sequence[tuple[Variable, np.ndarray]] = ()
     unknown_epsilon = False
 
-    def __init__(
-        self,
-        thing: Any,
-        name: str,
-        given: Mapping[str, Any],
-        meaning: str | None = None,
-        said: Mapping[str, str] = MappingProxyType({}),
-        chain: str = "",
-    ) -> None:
-        super().__init__(thing, name, given, meaning, said)
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any, chain: str = "") -> None:
+        super().__init__(thing, name, given, *said)
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
             self.roles = naming.roles_of(self.call_parameters)

@@ -40,14 +40,10 @@ from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
-from kmha.verify.diagnosing.source_line import SourceLine
 from kmha.verify.diagnosing.trials import Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
-from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
+from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
 from kmha.verify.mistakes import Mistake
-
-# What a row with nothing to attend to should give is a matter of taste, so NaN there alone is stated, not accused.
-NAN_ROWS = ("mask-empty-row-nan",)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -296,7 +292,7 @@ def candidate_of(
             return CoreLayerCandidate(layer) if is_core(layer) else layer
         if chain == "embedding":
             return EmbeddingCandidate(thing, name, arguments, mask, roles)
-        return BlockCandidate(thing, name, arguments, mask, roles, chain)
+        return BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
     if callable(thing):
         if encoding_roles(parameters(thing)):
             return EncodingFunction(thing, name, arguments)
@@ -330,7 +326,7 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
         findings += evidence.after_pairs(candidate, answered, found["nearest"])
         fitting = _plausible(evidence.named(findings, answered), sizes, answered)
     found["evidence"] = tuple(finding.says for finding in findings)
-    if fitting and fitting[0].ids == NAN_ROWS:
+    if fitting and fitting[0].ids == evidence.NAN_ROWS:
         return Diagnosis(verdict=RIGHT, matches=tuple(fitting), **found)
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)

@@ -7,7 +7,6 @@ alone. The positions are sines and cosines, or a table that is trained.
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,15 +41,8 @@ class EmbeddingCandidate(LayerCandidate):
 
     chain = NAME
 
-    def __init__(
-        self,
-        thing: Any,
-        name: str,
-        given: Mapping[str, Any],
-        meaning: str | None = None,
-        said: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        super().__init__(thing, name, given, meaning, said)
+    def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
+        super().__init__(thing, name, given, *said)
         self.built = not isinstance(thing, type)
         tables = [
             squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])

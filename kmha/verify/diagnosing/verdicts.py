@@ -1,4 +1,4 @@
-"""The verdicts of a diagnosis.
+"""What a diagnosis says: its verdict, the evidence for it, and the line of code that it points to.
 
 | verdict | meaning |
 | --- | --- |
@@ -9,4 +9,36 @@
 | `UNJUDGED` | the calls that ran do not suffice for a verdict |
 """
 
+import dataclasses
+
 RIGHT, KNOWN, UNKNOWN, RAISES, UNJUDGED = "right", "known", "unknown", "raises", "unjudged"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A piece of evidence.
+
+    Attributes:
+        says: Evidence as a sentence of the report.
+        ids: Ids of the mistakes that it names, or an empty tuple if it names none.
+        conclusive: Whether it names the mistakes whatever the numbers are.
+    """
+
+    says: str
+    ids: tuple[str, ...] = ()
+    conclusive: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceLine:
+    """A line of the candidate's code.
+
+    Attributes:
+        path: File that contains the line.
+        number: Number of the line, counted from 1.
+        text: Text of the line, without indentation.
+    """
+
+    path: str
+    number: int
+    text: str

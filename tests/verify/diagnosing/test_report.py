@@ -8,7 +8,7 @@ import pytest
 from kmha.verify import diagnose
 from kmha.verify.diagnosing import rendering, report
 from kmha.verify.diagnosing.difference import difference_map
-from kmha.verify.diagnosing.source_line import SourceLine
+from kmha.verify.diagnosing.verdicts import SourceLine
 
 
 @pytest.fixture

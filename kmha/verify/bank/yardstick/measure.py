@@ -62,7 +62,7 @@ def operators() -> dict[str, Any]:
 
 def cases(progress: Callable[[str], None] = lambda _: None) -> Iterator[Case]:
     """Inject and diagnose each fault in each model that it is meant for, and yield the cases."""
-    for name, (_, scope) in models.MODELS.items():
+    for name, (_, _, scope, _) in models.MODELS.items():
         clean = models.built(name)
         for operator in operators().values():
             if operator.scope in ("both", scope):
@@ -74,7 +74,7 @@ def cases(progress: Callable[[str], None] = lambda _: None) -> Iterator[Case]:
 def _case(name: str, clean: Any, operator: Any, parameter: Any) -> Case:
     true = operator.component.value, operator.root_cause
     case = Case(operator.op_id, "" if parameter is None else str(parameter), name, true)
-    is_decoder = models.MODELS[name][1] == "decoder"
+    is_decoder = models.MODELS[name][2] == "decoder"
     try:
         with _injected(clean, operator, parameter) as model:
             changes = _changes(model, clean, is_decoder)

@@ -2,72 +2,32 @@
 
 import importlib
 import re
-from collections.abc import Callable
 from typing import Any
 
 # Some faults show only after 64 positions.
 HEADS, LAYERS, LENGTH, VOCABULARY = 3, 2, 70, 97
 
 
-def _bert() -> Any:
-    transformers: Any = importlib.import_module("transformers")
-
-    return transformers.BertForSequenceClassification(
-        transformers.BertConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=24,
-            num_attention_heads=HEADS,
-            intermediate_size=37,
-            num_hidden_layers=LAYERS,
-            max_position_embeddings=300,
-            num_labels=5,
-            attn_implementation="eager",
-        )
-    )
-
-
-def _opt() -> Any:
-    transformers: Any = importlib.import_module("transformers")
-
-    return transformers.OPTForCausalLM(
-        transformers.OPTConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=24,
-            word_embed_proj_dim=24,
-            num_attention_heads=HEADS,
-            ffn_dim=37,
-            num_hidden_layers=LAYERS,
-            max_position_embeddings=300,
-            tie_word_embeddings=False,
-            attn_implementation="eager",
-        )
-    )
-
-
-def _gpt2() -> Any:
-    transformers: Any = importlib.import_module("transformers")
-
-    return transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(
-            vocab_size=VOCABULARY,
-            n_embd=24,
-            n_head=HEADS,
-            n_inner=37,
-            n_layer=LAYERS,
-            n_positions=300,
-            tie_word_embeddings=False,
-            bos_token_id=0,
-            eos_token_id=0,
-            attn_implementation="eager",
-        )
-    )
-
-
-# The models by name: a function that builds the model, and the scope of the faults that DEForm means for it.
-MODELS: dict[str, tuple[Callable[[], Any], str]] = {
-    "BERT": (_bert, "encoder"),
-    "OPT": (_opt, "decoder"),
-    "GPT-2": (_gpt2, "decoder"),
+# The models by name: the configuration, the class, the scope of the faults that DEForm means for it, and settings.
+MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "BERT": (
+        "BertConfig",
+        "BertForSequenceClassification",
+        "encoder",
+        {"hidden_size": 24, "intermediate_size": 37, "max_position_embeddings": 300, "num_labels": 5},
+    ),
+    "OPT": (
+        "OPTConfig",
+        "OPTForCausalLM",
+        "decoder",
+        {"hidden_size": 24, "word_embed_proj_dim": 24, "ffn_dim": 37, "max_position_embeddings": 300},
+    ),
+    "GPT-2": (
+        "GPT2Config",
+        "GPT2LMHeadModel",
+        "decoder",
+        {"n_embd": 24, "n_inner": 37, "n_positions": 300, "bos_token_id": 0, "eos_token_id": 0},
+    ),
 }
 
 # The component of a module, by the first pattern that its path matches.
@@ -98,9 +58,13 @@ def built(name: str) -> Any:
     """Return a model with random weights, whose activations are modules, ready for inference."""
     import torch
 
-    make, _ = MODELS[name]
+    transformers: Any = importlib.import_module("transformers")
+    config, model_class, scope, settings = MODELS[name]
+    settings = {**settings, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "vocab_size": VOCABULARY}
+    settings |= {"tie_word_embeddings": False} if scope == "decoder" else {}
     torch.manual_seed(0)
-    model = make().eval()
+    made = getattr(transformers, config)(**settings, attn_implementation="eager")
+    model = getattr(transformers, model_class)(made).eval()
     with torch.no_grad():
         for parameter in model.parameters():  # no weight is zero or one, so that each fault shows
             parameter.add_(torch.randn_like(parameter) * 0.2)

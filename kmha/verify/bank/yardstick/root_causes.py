@@ -14,8 +14,6 @@ Cause = tuple[str, str]  # category and root cause
 Finding = tuple[str, str]  # path and effect
 UNKNOWN: Cause = ("unknown", "unknown")
 
-TAXONOMY = ("masking", "qkv", "score", "positional", "kernel", "variant", "kv_cache")
-
 # What only training, or the choice of a kernel, shows. The calls of a layer give the same numbers.
 OUTSIDE: dict[str, str] = {
     "dynamic_parameter_registration": "weights that get no gradient compute the same; `probe` checks gradients",

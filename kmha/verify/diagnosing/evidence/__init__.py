@@ -12,16 +12,16 @@ from kmha.verify.diagnosing.evidence import (
     dropout,
     effects,
     empty_rows,
-    nearest,
     precision,
     randomness,
     reach,
     some_calls,
 )
-from kmha.verify.diagnosing.evidence.finding import Finding
+from kmha.verify.diagnosing.evidence.empty_rows import NAN_ROWS
 from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
 from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
+from kmha.verify.diagnosing.verdicts import Finding
 from kmha.verify.mistakes import BANK
 
 
@@ -37,7 +37,7 @@ def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[F
 
 def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: Match | None) -> list[Finding]:
     """Return evidence about a candidate that no mistake or pair of mistakes explains."""
-    found = [effects.ignored_inputs(candidate, results), nearest.find(results, closest)]
+    found = [effects.ignored_inputs(candidate, results), some_calls.nearest(results, closest)]
     unused = effects.unused_weights(candidate, results)
     return [finding for finding in (*found, *unused, *reach.find(candidate, results)) if finding is not None]
 
@@ -57,4 +57,4 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right"]
+__all__ = ["NAN_ROWS", "Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right"]

@@ -10,10 +10,10 @@ from typing import Any
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.matching import TrialResult, relative_difference
 from kmha.verify.diagnosing.trials import RATE
 from kmha.verify.diagnosing.unknown_mistakes import plainness
+from kmha.verify.diagnosing.verdicts import Finding
 
 SAME = 1e-6  # relative: results that are closer are the same
 

@@ -12,9 +12,9 @@ import numpy as np
 from kmha.verify.chains.attention import ROLES, Trial, run
 from kmha.verify.chains.blocks import NORMS
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.matching import Answer, TrialResult, relative_difference
 from kmha.verify.diagnosing.unknown_mistakes import plainness
+from kmha.verify.diagnosing.verdicts import Finding
 
 NOTHING = 1e-9  # an answer that changes by less does not depend on what changed
 PROJECTIONS = {

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.matching import TrialResult
+from kmha.verify.diagnosing.verdicts import Finding
+
+NAN_ROWS = ("mask-empty-row-nan",)  # the mistake of the bank that is none if it explains all calls alone
 
 
 def find(results: Sequence[TrialResult]) -> Finding | None:

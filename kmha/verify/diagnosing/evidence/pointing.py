@@ -13,7 +13,7 @@ from typing import Any
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence.source_text import RUNS, SourceFunction, called, functions_of
-from kmha.verify.diagnosing.source_line import SourceLine
+from kmha.verify.diagnosing.verdicts import SourceLine
 from kmha.verify.mistakes import Mistake
 
 PRODUCTS = ("matmul", "bmm", "einsum", "dot", "batch_dot", "baddbmm", "tensordot", "dot_general")

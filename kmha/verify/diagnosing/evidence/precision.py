@@ -9,9 +9,9 @@ import numpy as np
 
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence.crafted_calls import scores_of, showing_scores
-from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.unknown_mistakes import plainness
+from kmha.verify.diagnosing.verdicts import Finding
 
 ROUNDING = 2e-2  # relative: the most that half precision changes in ordinary calls
 

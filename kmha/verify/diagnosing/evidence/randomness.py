@@ -12,10 +12,10 @@ import numpy as np
 from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence.crafted_calls import scores_of, showing_scores
-from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.evidence.source_text import makes_weights_in_call, mentions
 from kmha.verify.diagnosing.matching import TrialResult, relative_difference
 from kmha.verify.diagnosing.unknown_mistakes import plainness
+from kmha.verify.diagnosing.verdicts import Finding
 
 CLOSE = 1e-4  # relative, because some candidates compute in float32
 SMALL = 1e-3  # a right number below this share of the largest number gives no reliable quotient

@@ -12,9 +12,9 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial, run
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence.finding import Finding
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.unknown_mistakes import plainness
+from kmha.verify.diagnosing.verdicts import Finding
 
 CHANGED = 1e-7  # relative: a number that changes by less does not depend on what changed
 SIZE = 0.5  # size of the change of an input

@@ -1,19 +1,20 @@
-"""Name a mistake that a candidate makes in some calls only, because it computes attention in two ways.
+"""Name a mistake that explains only some of the calls.
 
-A layer may take a faster way if nobody asks for scores, for example. A mistake in one of the two ways explains all
-wrong calls, while the other calls are right.
+A candidate may compute attention in two ways, for example a faster one if nobody asks for scores. A mistake in one of
+the two explains all wrong calls, while the other calls are right. If no mistake does, the nearest one is described.
 """
 
 from collections.abc import Sequence
 
 from kmha.verify.diagnosing import matching
-from kmha.verify.diagnosing.evidence.finding import Finding
-from kmha.verify.diagnosing.matching import LOOSE, TrialResult
+from kmha.verify.diagnosing.matching import LOOSE, Match, TrialResult
+from kmha.verify.diagnosing.verdicts import Finding
 from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import rank
 
 MOST = 3  # if more mistakes than these explain the wrong calls, the calls do not tell mistakes apart
 NAMES = 4  # maximum number of calls to list
+SHARE = 0.5  # smallest share of the wrong calls that the nearest mistake must explain to be described
 
 
 def find(results: Sequence[TrialResult], chain: str) -> Finding | None:
@@ -26,8 +27,7 @@ def find(results: Sequence[TrialResult], chain: str) -> Finding | None:
     if not 0 < len(fitting) <= MOST:
         return None
     best = min(fitting, key=lambda mistake: (len(_contradicting(results, mistake)), rank(mistake)))
-    names = [result.trial.name for result in wrong]
-    shown = "; ".join(names[:NAMES]) + ("; …" if len(names) > NAMES else "")
+    shown = _listed([result.trial.name for result in wrong])
     return Finding(
         f"It explains all {len(wrong)} wrong calls ({shown}), and the other {len(results) - len(wrong)} are right, so "
         "the candidate computes attention in two ways, one of which is wrong.",
@@ -38,3 +38,27 @@ def find(results: Sequence[TrialResult], chain: str) -> Finding | None:
 
 def _contradicting(results: Sequence[TrialResult], mistake: Mistake) -> list[TrialResult]:
     return [result for result in results if matching.distance(result, [mistake]) > result.limit]
+
+
+def nearest(results: Sequence[TrialResult], closest: Match | None) -> Finding | None:
+    """Return how many of the wrong calls the nearest mistake explains, and which calls contradict it.
+
+    `None` if it explains less than half of the wrong calls.
+    """
+    if closest is None or not closest.mistakes:
+        return None
+    fits = {result.trial.name: matching.distance(result, closest.mistakes) <= result.limit for result in results}
+    wrong = [result.trial.name for result in results if result.wrong]
+    explained = sum(fits[name] for name in wrong)
+    if not explained or explained < SHARE * len(wrong):
+        return None
+    against = [name for name, fit in fits.items() if not fit]
+    ids, total = " and ".join(closest.ids), sum(fits.values())
+    return Finding(
+        f"The nearest known mistake, {ids}, explains {total} of {len(results)} calls, {explained} of the {len(wrong)} "
+        f"wrong ones. These contradict it: {_listed(against)}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "; ".join(names[:NAMES]) + ("; …" if len(names) > NAMES else "")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.evidence import nearest, reach
+from kmha.verify.diagnosing.evidence import reach, some_calls
 from kmha.verify.diagnosing.matching import judge, ranked
 from kmha.verify.mistakes import BANK
 
@@ -52,7 +52,7 @@ def test_nearest(evaluated, scores, named):
         return scores(query * np.sqrt(query.shape[-1]), key) @ value * (1 + (not named or np.abs(query).max() > 50))
 
     candidate, results = evaluated(attention)
-    found = nearest.find(results, ranked(results, candidate.chain)[1])
+    found = some_calls.nearest(results, ranked(results, candidate.chain)[1])
     if not named:
         assert found is None
         return
@@ -60,5 +60,5 @@ def test_nearest(evaluated, scores, named):
         "The nearest known mistake, scale-missing, explains 3 of 4 calls, 3 of the 4 wrong ones. "
         "These contradict it: large numbers."
     )
-    assert nearest.find(results, judge(results, [BANK["scale-keys"]])) is None
-    assert nearest.find(results, judge(results)) is None
+    assert some_calls.nearest(results, judge(results, [BANK["scale-keys"]])) is None
+    assert some_calls.nearest(results, judge(results)) is None
