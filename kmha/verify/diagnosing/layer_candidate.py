@@ -479,7 +479,9 @@ def letters(weights: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Return the sizes of canonical weights, keyed by letter."""
     heads, _, size = weights["query/kernel"].shape
     inner = {f"I {role}": weights[f"{role}/kernel"].shape[1] for role in ("query", "key", "value")}
-    return {"H": heads, "O": size, "E": weights["attention_output/kernel"].shape[2], **inner}
+    value_size, width = weights["attention_output/kernel"].shape[1:]
+    other = {} if value_size == size else {"O value": value_size}
+    return {"H": heads, "O": size, **other, "E": width, **inner}
 
 
 def held_sizes(weights: Mapping[str, np.ndarray]) -> Sizes:

@@ -268,7 +268,7 @@ def _fitted(
     """
     slots = []
     for variable, (role, is_bias, head) in zip(variables, roles, strict=True):
-        mine = {**sizes, "I": sizes[_INPUT.get(role, f"I {role}")]}
+        mine = _own_sizes(role, sizes)
         if head is not None and role != "attention_output":
             mine["H"] = 1
         mine["P"] = 0 if mine["I"] % mine["H"] else mine["I"] // mine["H"]
@@ -285,6 +285,12 @@ def _fitted(
     return slots
 
 
+def _own_sizes(role: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes by letter, with the I and the O of one projection."""
+    size = sizes.get("O value", sizes["O"]) if role in ("value", "attention_output") else sizes["O"]
+    return {**sizes, "I": sizes[_INPUT.get(role, f"I {role}")], "O": size}
+
+
 def write_weights(slots: Sequence[Slot], weights: Mapping[str, np.ndarray]) -> None:
     """Set all variables from canonical weights."""
     for slot in slots:
@@ -295,7 +301,7 @@ def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, n
     """Return all weights in the canonical layout."""
     weights: dict[str, Any] = {}
     for slot in slots:
-        mine = {**sizes, "I": sizes[_INPUT.get(slot.role, f"I {slot.role}")]}
+        mine = _own_sizes(slot.role, sizes)
         if slot.head is None:
             weights |= slot.read(mine)
             continue
@@ -425,7 +431,10 @@ def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
 
 
 def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict[str, int]]:
-    """Yield all possible sizes (features, heads and head size) that the kernels' shapes allow."""
+    """Yield all possible sizes (features, heads and head size) that the kernels' shapes allow.
+
+    Kernels with three axes may have values of another head size, "O value".
+    """
     numbers = sorted({number for shape in kernels for number in shape})
     inner = set(numbers) | {number // heads for number in numbers if number % heads == 0}
     # The likeliest readings come first: H·O is one of the numbers, and O is as large as possible.
@@ -434,6 +443,18 @@ def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict
             yield {
                 "H": heads,
                 "O": size,
+                "E": width,
+                "I query": features,
+                "I key": key_features,
+                "I value": key_features,
+            }
+    cubes = sorted({shape for shape in kernels if len(shape) == 3})
+    for features, key_features, size, value_size, width in itertools.product(numbers, repeat=5) if cubes else ():
+        if value_size != size and (heads, value_size, width) in cubes:
+            yield {
+                "H": heads,
+                "O": size,
+                "O value": value_size,
                 "E": width,
                 "I query": features,
                 "I key": key_features,
