@@ -5,6 +5,7 @@ The search takes the first way in which decoding with and without the cache agre
 """
 
 import dataclasses
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,8 @@ from kmha.verify.tolerance import is_close
 
 BUFFER, GROWING, NO_MASK = "buffer", "growing", "none"
 SINGLE = [1, 1, 1]
+BUFFERS = ("B, 2, S, H, O", "2, B, S, H, O")  # forms of one array for keys and values
+PAIRS = ("B, S, HO", "B, H, S, O", "B, S, H, O")  # forms of two arrays, one for keys and one for values
 
 
 def has_cache(thing: Any) -> bool:
@@ -146,18 +149,18 @@ class Protocol(UncachedCalls):
         if words.plain(self.roles["cache"]).startswith("pastkeyvalue"):
             found.insert(0, ("DynamicCache()", lambda *_: _dynamic_cache()))
         if heads and (size or inputs.width % heads == 0):
-            shape = (heads, size or inputs.width // heads)
-            found += [
-                (
-                    "zeros (B, 2, S, H, O)",
-                    lambda batch, capacity: callee.tensor(np.zeros((batch, 2, capacity, *shape))),
-                ),
-                (
-                    "zeros (2, B, S, H, O)",
-                    lambda batch, capacity: callee.tensor(np.zeros((2, batch, capacity, *shape))),
-                ),
-            ]
+            sizes = {"H": heads, "O": size or inputs.width // heads}
+            sizes["HO"] = sizes["H"] * sizes["O"]
+            found += [(f"zeros ({form})", functools.partial(self._zeros, form, sizes)) for form in BUFFERS]
+            found += [(f"two zeros ({form})", functools.partial(self._pair, form, sizes)) for form in PAIRS]
         return [*found, ("{}", lambda *_: {}), ("[]", lambda *_: []), ("()", lambda *_: ())]
+
+    def _zeros(self, form: str, sizes: Mapping[str, int], batch: int, capacity: int) -> Any:
+        letters = {**sizes, "B": batch, "S": capacity, "2": 2}
+        return self.callee.tensor(np.zeros([letters[axis] for axis in form.split(", ")]))
+
+    def _pair(self, form: str, sizes: Mapping[str, int], batch: int, capacity: int) -> Any:
+        return self._zeros(form, sizes, batch, capacity), self._zeros(form, sizes, batch, capacity)
 
     def _emptied(self) -> None:
         for method in words.methods(self.callee.thing, words.RESETS):
