@@ -140,7 +140,9 @@ def rotated(array: np.ndarray, interleaved: bool) -> np.ndarray:
     return np.stack(turned, -1).reshape(array.shape) if interleaved else np.concatenate(turned, -1)
 
 
-def _rotary(interleaved: bool) -> Any:
+def rotary(interleaved: bool) -> Any:
+    """Return a change that turns queries and keys by their positions, unless their head size is odd."""
+
     def change(state: State, right: Step) -> Any:
         heads = right(state)
         if heads["query"].shape[-1] % 2:
@@ -205,8 +207,8 @@ for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm
         f"{_says} of queries and keys",
         heads=_of_heads(_rms),
     )
-register("rotary-half", "rotary positions", "rotary positions (in halves)", heads=_rotary(False))
-register("rotary-interleaved", "rotary positions", "rotary positions (in pairs)", heads=_rotary(True))
+register("rotary-half", "rotary positions", "rotary positions (in halves)", heads=rotary(False))
+register("rotary-interleaved", "rotary positions", "rotary positions (in pairs)", heads=rotary(True))
 register("null-key", "null key", "a learned key and value", heads=_with_null, allowed=_allowed_with_null)
 register(
     "adds-its-input",

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, Step, Trial
+from kmha.verify.chains.attention import Change, State, Step, Trial, run
 from kmha.verify.chains.blocks import ACTIVATIONS, norm_of
+from kmha.verify.choices.attention import rotary
 from kmha.verify.choices.entry import register
 
 
@@ -133,4 +134,31 @@ def _causal(state: State, right: Step) -> Any:
     return dataclasses.replace(right(state), causal=True)
 
 
+def _rotates(trial: Trial) -> bool:
+    sizes = (array.shape[-1] for name, array in trial.weights.items() if name.endswith("query/kernel"))
+    return bool(trial.more.get("rotates")) and all(size % 2 == 0 for size in sizes)
+
+
+def _rotary(interleaved: bool) -> Any:
+    change = {"heads": rotary(interleaved)}
+    return lambda state, right: run(state["call1"], (*state["changes"], change))
+
+
+for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
+    register(
+        f"rotary-{'interleaved' if _interleaved else 'half'}-in-block",
+        "rotary positions in a block",
+        f"rotary positions ({_says}) in its self-attention",
+        _rotates,
+        inside1=_rotary(_interleaved),
+    )
+
+
+def _causal_alone(state: State, right: Step) -> Any:
+    trial = state["trial"]
+    masked = trial.mask is not None or trial.key_mask is not None
+    return right(state) if masked else _causal(state, right)
+
+
 register("always-causal", "causal", "causal without being asked", _is_encoder, call1=_causal)
+register("causal-unless-masked", "causal", "causal only if there is no mask", _is_encoder, call1=_causal_alone)

@@ -7,6 +7,7 @@ which sublayer. A class is instantiated for each trial. A built layer keeps its 
 import copy
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import Sublayers, sublayers, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.choice_evidence import likely_combinations
+from kmha.verify.diagnosing.choice_evidence import likely_combinations, rotates
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
 from kmha.verify.diagnosing.weights import (
@@ -32,6 +33,7 @@ from kmha.verify.diagnosing.weights import (
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
+OF_MEMORY = re.compile("encoder|memory|cross|context")
 EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
 MAX_READINGS = 12  # maximum number of arrangements of the weights to try
 
@@ -54,6 +56,9 @@ class BlockCandidate(LayerCandidate):
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
             self.roles = naming.roles_of(self.call_parameters)
+        elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
+            memory = naming.roles_of(name for name in self.call_parameters if not OF_MEMORY.search(name.lower()))
+            self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         self.block_accepts = BlockAccepts(
@@ -159,14 +164,25 @@ class BlockCandidate(LayerCandidate):
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
-        more = {"epsilon": self._epsilon(drawn[0]), "unknown_epsilon": self.unknown_epsilon}
+        epsilon, rotates = self._seen_in(drawn[0])
+        more = {"epsilon": epsilon, "unknown_epsilon": self.unknown_epsilon, "rotates": rotates}
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
         # A decoder layer is always causal, with or without a mask.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 
-    def _epsilon(self, trial: Trial) -> float:
+    def _seen_in(self, trial: Trial) -> tuple[float, bool]:
+        """Return the right epsilon, and whether the code of the layer rotates queries and keys."""
+        try:
+            with quietly():
+                layer = self.make(trial)[0]
+                parts = self.adapter.parts(layer)
+                return self._epsilon(trial, parts), rotates(layer, parts)
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            return self._epsilon(trial, ()), False
+
+    def _epsilon(self, trial: Trial, parts: Sequence[Any]) -> float:
         """Return the right epsilon: the constructor's argument, or the one that the normalizations have."""
         usual: float = trial.more["epsilon"]
         stated = values_by_role(self.given).get("epsilon")
@@ -174,15 +190,10 @@ class BlockCandidate(LayerCandidate):
             return stated
         if "epsilon" in self.constructor_roles and not self.built:
             return usual
-        try:
-            with quietly():
-                parts = self.adapter.parts(self.make(trial)[0])
-        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
-            return usual
         found = {epsilon for part in parts if (epsilon := epsilon_of(part)) is not None}
         if len(found) == 1 and found <= {*EPSILONS, self.adapter.epsilon}:
             return found.pop()
-        self.unknown_epsilon = not found
+        self.unknown_epsilon = bool(parts) and not found
         return usual
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:

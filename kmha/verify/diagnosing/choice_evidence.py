@@ -21,8 +21,9 @@ ATTRIBUTES = re.compile(r"act|relu|elu|silu|swish|nonlin|^fn$|^f$")
 NEEDED = {
     "unbiased-deviation": r"std\(|unbiased|correction",
     "root-mean-square": r"(?i)rms|rsqrt|root_mean|mean\(.*(\*\*\s*2|square|pow)|norm\(",
-    "always-causal": r"(?i)tri[lu]|causal|band_part|look_?ahead|autoregress",
+    **dict.fromkeys(("always-causal", "causal-unless-masked"), r"(?i)tri[lu]|causal|band_part|look_?ahead|autoregress"),
 }
+ROTATION = re.compile(r"(?i)rotary|rotate|rope|\bcos\b|freqs_cis|\bangles?\b")
 IN_SOURCE = (
     ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
     ("gelu", r"gelu|\berf\b"),
@@ -45,13 +46,23 @@ def likely_combinations(
     """
     found = activations(layer, parts, trial.more.get("activation", "relu"))
     ids = {f"activation-{name}" for name in found if name}
-    code = "".join(frameworks.source_of(kind) for kind in {type(part) for part in (layer, *parts)} if _is_own(kind))
+    code = code_of(layer, parts)
     excluded = {id for id, pattern in NEEDED.items() if not re.search(pattern, code)} if code else set()
     if any(CHOICES[id].group == "activation" for id in expected):
         found = set()
     likely = [each for each in combinations(chain, trial, expected) if _agrees(each, ids, bool(found))]
     likely = [each for each in likely if not excluded & {*each}]
     return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [tuple(expected)]
+
+
+def code_of(layer: Any, parts: Sequence[Any]) -> str:
+    """Return the source code of a layer and of the layers inside it, without those of frameworks."""
+    return "".join(frameworks.source_of(kind) for kind in {type(part) for part in (layer, *parts)} if _is_own(kind))
+
+
+def rotates(layer: Any, parts: Sequence[Any]) -> bool:
+    """Return whether the code of a layer mentions rotary positions."""
+    return bool(ROTATION.search(code_of(layer, parts)))
 
 
 def _is_own(kind: type) -> bool:

@@ -263,8 +263,10 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose:
     names = [dict.fromkeys(candidate.meanings(role)) for role in ("mask", "padding")]
     usual = (next(iter(names[0])), next(iter(names[1])))
     meanings = dict.fromkeys([usual, *((each, each) for each in names[0] if each in names[1])])
+    unless = tuple("causal-unless-masked" if id == "always-causal" else id for id in start.choices)
     options = [
-        dataclasses.replace(start, mask_dtype=dtype, mask_shape=shape, mask_meaning=mask, padding_meaning=padding)
+        dataclasses.replace(base, mask_dtype=dtype, mask_shape=shape, mask_meaning=mask, padding_meaning=padding)
+        for base in dict.fromkeys([start, dataclasses.replace(start, choices=unless)])
         for mask, padding in meanings
         for dtype in (MASK_DTYPES if (mask, padding) != ("adds", "adds") else ("float",))
         for shape in candidate.mask_shapes()

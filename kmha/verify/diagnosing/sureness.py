@@ -22,7 +22,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         error = next(iter(found.errors.values()))
         return (f"Most calls raise an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
     if found.candidate.chain != "attention":
-        return ()
+        lines += _untold(found.candidate) if found.verdict == UNKNOWN else ()
+        return (*lines, *_remedies(found)) if lines else ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         lines += _weights(found)
     only_masked = all(result.trial.masked for result in found.results if result.wrong)
