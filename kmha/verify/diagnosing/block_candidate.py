@@ -55,7 +55,8 @@ class BlockCandidate(LayerCandidate):
         super().__init__(thing, name, given, *said)
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
-            self.roles = naming.roles_of(self.call_parameters)
+            open_names = [name for name in self.call_parameters if name not in self.call_given]
+            self.roles = naming.roles_of(open_names, said)
         elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
             memory = naming.roles_of(name for name in self.call_parameters if not OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
@@ -169,6 +170,8 @@ class BlockCandidate(LayerCandidate):
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
+        if any("mask" in name and value is None for name, value in self.call_given.items()):
+            return [trial for trial in drawn if not trial.causal]  # the user said that it gets no mask
         # A decoder layer is always causal, with or without a mask.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 
@@ -211,6 +214,8 @@ class BlockCandidate(LayerCandidate):
         query = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"]
         values = {
             "width": inner[0],
+            "output": inner[0],
+            "inputs": inner[0],
             "inner": inner[1],
             "heads": query.shape[0],
             "size": query.shape[2],
@@ -245,12 +250,20 @@ class BlockCandidate(LayerCandidate):
                 meaning = self.convention.padding_meaning if role in paddings else self.convention.mask_meaning
                 arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, meaning), trial)
             elif self.call_parameters[name].default is EMPTY:
-                arguments[name] = None
+                arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
         flags = {"training": trial.training, "deterministic": not trial.training}
         arguments |= {self.roles[role]: flag for role, flag in flags.items() if role in self.roles}
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
             arguments[self.roles["causal"]] = trial.causal
         return arguments
+
+    def _neutral(self, role: str, trial: Trial) -> Any:
+        """Return a mask that hides nothing."""
+        items, rows = trial.query.shape[:2]
+        every = dataclasses.replace(trial, mask=None, causal=False, key_mask=np.ones((items, trial.key.shape[1]), bool))
+        mask = self._masks(dataclasses.replace(every, query_mask=np.ones((items, rows), bool)))[role]
+        mask = self._square(np.ones((items, rows, rows), bool)) if mask is None else mask
+        return self.tensor(to_candidate_mask(self, mask, trial, ""), trial)
 
     def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
         """Return the masks of each role, in the shapes that are being tried."""

@@ -11,8 +11,10 @@ from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
 from kmha.verify.diagnosing.block_weights import FORWARD, squeezed
 from kmha.verify.diagnosing.calling import Parameters, constructor, parameters
+from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of
+from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.weights import Variable
 
 
@@ -31,6 +33,18 @@ def kind_of(thing: Any, given: Mapping[str, Any]) -> str:
     if is_embedding(layer_class.__name__, made if isinstance(thing, type) else {}, called, variables):
         return "embedding"
     return chain_of_weights(variables, called) if variables else chain_of(made, called)
+
+
+def chain_of_made(layer: LayerCandidate) -> str:
+    """Return the chain that a layer computes, judged by the weights of an instance if a class makes them at once."""
+    if not isinstance(layer.thing, type):
+        return "attention"
+    try:
+        with quietly():
+            made = layer.adapter.new(layer.layer_class, layer.constructor_of(2, 4), "float32")
+            return chain_of_weights(layer.adapter.variables(made), layer.roles)
+    except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+        return "attention"
 
 
 def _open(adapter: Any, found: Parameters) -> list[str]:

@@ -114,7 +114,7 @@ def sublayers(variables: Sequence[Variable], width: int, inner: int | None = Non
     """
     norms, scales = _norms(variables, width)
     used = {variable.path for variable in itertools.chain(scales, *norms)}
-    rest = [variable for variable in variables if variable.path not in used]
+    rest = [variable for variable in variables if variable.path not in used and variable.shape]
     forward = _feed_forward(rest, width, inner, attentions)
     used = {slot.variable.path for slots in forward for slot in slots}
     rest = [variable for variable in rest if variable.path not in used]

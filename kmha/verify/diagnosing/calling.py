@@ -1,6 +1,7 @@
 """Read a candidate's signature, and build the arguments of its call."""
 
 import ast
+import dataclasses
 import inspect
 import textwrap
 from collections.abc import Container, Mapping
@@ -243,8 +244,21 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
             found[roles[role]] = flag
     for role in ("mask", "look_ahead", "padding", "query_padding", "lengths"):
         if role in roles and roles[role] not in found and _default(parameters_found, roles[role]) is EMPTY:
-            found[roles[role]] = None
+            found[roles[role]] = _neutral(candidate, role, trial) if candidate.neutral_masks else None
     return found
+
+
+def _neutral(candidate: Any, role: str, trial: Trial) -> Any:
+    """Return a mask that hides nothing."""
+    items, rows, columns = len(trial.query), trial.query.shape[-2], trial.key.shape[-2]
+    if role == "lengths":
+        return candidate.tensor(np.full(items, columns), trial)
+    if role in ("mask", "look_ahead"):
+        return candidate.tensor(
+            mask_of(candidate, dataclasses.replace(trial, mask=np.ones((items, rows, columns), bool))), trial
+        )
+    length = columns if role == "padding" else rows
+    return candidate.tensor(padding_of(candidate, np.ones((items, length), bool), trial), trial)
 
 
 def guessed_arguments(candidate: Any, trial: Trial) -> dict[str, Any]:

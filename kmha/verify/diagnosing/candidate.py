@@ -57,6 +57,8 @@ class Candidate:
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
         convention: Calling convention that is being tried, or was found.
+        neutral_masks: Whether a required mask that a trial does not have is passed as a mask that hides nothing. Some
+            candidates cannot run with `None`.
         expected: Ids of the design choices that the candidate must make.
         on_call: Function that is told the name of each call when the call begins, and "" when it ends.
     """
@@ -73,6 +75,7 @@ class Candidate:
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
     convention = Convention()
+    neutral_masks = False
     expected: tuple[str, ...] = ()
     on_call: Callable[[str], None] | None = None
 

@@ -151,6 +151,11 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
         options = [*options, *again]
         fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
+    if fit == Fit.RAISES and not candidate.neutral_masks:
+        candidate.neutral_masks = True
+        again = _try_layout(candidate, seed, entry)
+        candidate.neutral_masks = again.fit > Fit.RAISES
+        return again
     if fit == Fit.RUNS and not of_block:
         fit, share = _find_choices(candidate, options, plain, memory)
     return ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)

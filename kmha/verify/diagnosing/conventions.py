@@ -117,7 +117,11 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
 
 def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
     if trial.chain != "attention":
-        return {name: array for name, array in trial.weights.items() if name in present}
+        found = {name: array for name, array in trial.weights.items() if name in present}
+        for name, array in trial.weights.items():
+            if name.endswith("attention_output/kernel") and name not in found:  # the heads joined are its output
+                found[name] = np.eye(array.shape[0] * array.shape[1]).reshape(*array.shape[:2], -1)
+        return found
     heads, _, size = trial.weights["query/kernel"].shape
     return with_identity_kernels({name: array for name, array in trial.weights.items() if name in present}, heads, size)
 

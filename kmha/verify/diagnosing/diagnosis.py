@@ -22,7 +22,7 @@ import numpy as np
 from kmha.verify.choices import checked
 from kmha.verify.diagnosing import evidence, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
-from kmha.verify.diagnosing.block_kind import kind_of
+from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
@@ -288,6 +288,7 @@ def candidate_of(
         if chain == "attention":
             layer = LayerCandidate(thing, name, arguments, mask, roles)
             chain = chain_of(layer.constructor_roles, layer.roles)
+            chain = chain_of_made(layer) if chain == "attention" else chain
         if layer is not None and chain == "attention":
             return CoreLayerCandidate(layer) if is_core(layer) else layer
         if chain == "embedding":

@@ -37,7 +37,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("maxlen|maxseq|seqlen|contextlen|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
     ("eps", ("1e-05",)),
-    ("activation|actlayer|actfn", ("'gelu'", IDENTITY)),
+    ("activation|actlayer|actfn|act$", ("'gelu'", "'relu'", IDENTITY)),
     ("norm", ("None", IDENTITY)),
     ("layers|depth|blocks", ("1",)),
 )
@@ -129,7 +129,9 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
         if match[1]:
             dtype = "complex128" if dtype == "float64" else "complex64"
         return _array(array, framework, dtype)
-    return {"None": None, "False": False, "True": True, "'cpu'": "cpu", "'gelu'": "gelu"}.get(text, _number(text))
+    if text.startswith("'"):
+        return text.strip("'")
+    return {"None": None, "False": False, "True": True}.get(text, _number(text))
 
 
 def _number(text: str) -> Any:

@@ -52,9 +52,10 @@ from kmha.verify.diagnosing.weights import (
 # Roles of constructor arguments for which every trial has a value.
 VALUED = (
     *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs"),
-    *("use_bias", "batch_first", "dropout", "epsilon"),
+    *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary"),
 )
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
+NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11}  # values of arguments that attention alone does not need
 LENGTH = 64  # a number of positions that no trial exceeds
 
 
@@ -393,6 +394,7 @@ class LayerCandidate(Candidate):
             "inputs": sizes["I query"],
             "use_bias": True,
             "batch_first": True,
+            **{role: number for role, number in NUMBERS.items() if role in self.constructor_roles},
             **({"epsilon": 1e-5} if self._is_required("epsilon") else {}),
             "dropout": rate,
         }

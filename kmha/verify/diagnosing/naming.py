@@ -14,7 +14,7 @@ ARGUMENTS: dict[str, str] = {
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "xkv kvinput inputkv encoutput encoderoutput encoderoutputs memory context kv inputskv encout source enc "
-    "keyvalue encoderhiddenstates encodersequence memoryinput encx encodings",
+    "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings",
     "mask": "mask attentionmask attnmask msk m srcmask",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
@@ -66,6 +66,13 @@ ARGUMENTS: dict[str, str] = {
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
 HIDDEN = ("hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
+# Patterns of names that no list has, for arguments of constructors.
+PATTERNS = {
+    "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels)",
+    "heads": "^(n|nb|num|number)(of)?(self|cross|mha|attn|attention)*heads$",
+    "dropout": "^(hidden|attention|attn|residual|resid|ffn|proj|output|embedding)*drop(out)?(rate|prob(ability)?|p)?$",
+    "output": "^feat(ure)?(s|dim|size)$",
+}
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
 
 _ROLES = {
@@ -93,7 +100,8 @@ def argument(name: str) -> str | None:
     >>> argument("nHeads"), argument("enc_output"), argument("colour")
     ('heads', 'memory', None)
     """
-    return _BY_NAME.get(plain(name.rpartition(".")[2]))
+    name = plain(name.rpartition(".")[2])
+    return _BY_NAME.get(name) or next((role for role, pattern in PATTERNS.items() if re.search(pattern, name)), None)
 
 
 def role_hint(role: str, names: Iterable[str]) -> str:
