@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, Trial
+from kmha.verify.choices.attention import rotated
 from kmha.verify.choices.entry import register
 
 
@@ -71,6 +72,16 @@ register(
     _takes_vectors,
     added=lambda state, right: np.broadcast_to(state["encoded"], state["looked_up"].shape),
 )
+
+
+for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
+    register(
+        f"rotates-{'interleaved' if _interleaved else 'half'}",
+        "sum",
+        f"vectors turned by rotary positions ({_says})",
+        _takes_vectors,
+        added=lambda state, right, interleaved=_interleaved: rotated(state["looked_up"], interleaved),
+    )
 
 
 def _normalized(epsilon: float) -> Change:

@@ -12,7 +12,17 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial
 from kmha.verify.diagnosing import frameworks, guessing, naming
-from kmha.verify.diagnosing.conventions import HEADS, HIDDEN, LISTS, MASK_SHAPES, MIDDLE, PADDING_SHAPES, SINGLE, TIME
+from kmha.verify.diagnosing.conventions import (
+    HEADS,
+    HIDDEN,
+    LISTS,
+    MASK_SHAPES,
+    MIDDLE,
+    ONE_KEY,
+    PADDING_SHAPES,
+    SINGLE,
+    TIME,
+)
 
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
@@ -208,6 +218,8 @@ def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> d
         arrays |= {"key": trial.query, "value": trial.query, "memory": trial.query}
     if entry == MIDDLE:
         arrays = {role: np.swapaxes(array, 1, 2) for role, array in arrays.items()}
+    elif entry == ONE_KEY:
+        arrays |= {role: arrays[role][:, 0] for role in ("key", "value", "memory")}
     elif trial.core and entry != HEADS:
         arrays = {role: array[:, 0] for role, array in arrays.items()}
     if entry == SINGLE:

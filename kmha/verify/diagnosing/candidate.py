@@ -26,6 +26,7 @@ from kmha.verify.diagnosing.conventions import (
     LISTS,
     MASK_MEANINGS,
     MIDDLE,
+    ONE_KEY,
     SINGLE,
     TIME,
     Convention,
@@ -109,7 +110,7 @@ class Candidate:
         entry = self.convention.entry
         self.framework = self.convention.framework or self.framework
         if self.core:
-            self.accepts = dataclasses.replace(self.accepts, heads=entry in (HEADS, MIDDLE))
+            self.accepts = dataclasses.replace(self.accepts, heads=entry in (HEADS, MIDDLE, ONE_KEY))
         if entry in LISTS:
             self.accepts = dataclasses.replace(self.accepts, cross=True, value="value" in LISTS[entry])
 
@@ -236,7 +237,7 @@ class Candidate:
         entry = self.convention.entry
         if array.ndim == axes and entry in SWAPPED:
             array = np.swapaxes(array, *SWAPPED[entry])
-        elif self.core and entry != HEADS and array.ndim == axes - 1 - (entry == SINGLE):
+        elif self.core and entry not in (HEADS, ONE_KEY) and array.ndim == axes - 1 - (entry == SINGLE):
             array = array[..., None, :, :]
         return array[None] if entry == SINGLE and array.ndim == axes - 1 else array
 

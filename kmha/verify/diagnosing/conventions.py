@@ -17,9 +17,11 @@ ALL_ROLES = (*ROLES, "attention_output")
 # Layouts of inputs. The inputs of a core (attention without weights) have as many features as a head.
 HEADS = "(B, H, P, O)"
 MIDDLE = "(B, P, H, O)"
+ONE_KEY = "(B, H, T, O), with one key and value (B, S, O) for all heads"
 BATCH = "(B, P, I)"
 SINGLE = "(P, I)"
 TIME = "(P, B, I)"
+IDS = "(B, P)"  # token ids, for an encoding that only takes its number of positions from them
 LISTS: dict[str, tuple[str, ...]] = {
     "[query, key, value]": ("query", "key", "value"),
     "[query, value, key]": ("query", "value", "key"),
@@ -108,6 +110,11 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
     trial = dataclasses.replace(trial, **changes) if changes else trial
     if convention.entry == SINGLE:
         return _last_item(trial)
+    if convention.entry == ONE_KEY:
+        key = np.broadcast_to(trial.key[:, :1], trial.key.shape)
+        same = trial.value is trial.key
+        value = key if same else np.broadcast_to(trial.value[:, :1], trial.value.shape)
+        trial = dataclasses.replace(trial, key=key, value=value)
     if trial.mask is not None and convention.mask_shape == "T,S":
         trial = dataclasses.replace(trial, mask=np.broadcast_to(trial.mask[-1:], trial.mask.shape))
     if trial.mask is not None and convention.mask_shape in SAME_FOR_ROWS:

@@ -19,7 +19,7 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import PlainSlot, squeezed
 from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, parameters, with_copies
 from kmha.verify.diagnosing.candidate import Candidate, quietly
-from kmha.verify.diagnosing.conventions import BATCH, TIME
+from kmha.verify.diagnosing.conventions import BATCH, IDS, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
 from kmha.verify.diagnosing.weights import Variable
@@ -27,7 +27,8 @@ from kmha.verify.diagnosing.weights import Variable
 POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
 SEGMENTS = re.compile(r"type|segment")
 WORDS = re.compile(r"posit|embed|sinus|pos_?enc|^pe$")  # in names of classes and functions that encode positions
-OTHERS = re.compile(r"patch|rotary|rope|relative|alibi|block|encoder|decoder|attention|time|label")
+ROTARY = re.compile(r"rotary|rope|rotate")
+OTHERS = re.compile(r"patch|relative|alibi|block|encoder|decoder|attention|time|label")
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
 WIDTH = 12  # width of an encoding that has no width of its own
 
@@ -37,6 +38,8 @@ class EmbeddingCandidate(LayerCandidate):
 
     Attributes:
         takes_ids: Whether the input are token ids. Otherwise, it is vectors.
+        rotates: Whether its name means rotary positions. It is not judged unless it turns its input by them, because
+            most such layers return the cosines and sines.
     """
 
     chain = NAME
@@ -44,6 +47,7 @@ class EmbeddingCandidate(LayerCandidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
         super().__init__(thing, name, given, *said)
         self.built = not isinstance(thing, type)
+        self.rotates = bool(ROTARY.search(self.layer_class.__name__.lower()))
         tables = [
             squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
         ]
@@ -58,7 +62,8 @@ class EmbeddingCandidate(LayerCandidate):
         return [each for each in tables if not (POSITIONS.search(each.path.lower()) or SEGMENTS.search(each.path))]
 
     def input_layouts(self) -> list[dict[str, Any]]:
-        return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in (BATCH, TIME)]
+        entries = (BATCH, TIME) if self.takes_ids else (BATCH, TIME, IDS)
+        return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in entries]
 
     def sizes(self, rng: np.random.Generator) -> Any:
         drawn = block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
@@ -124,7 +129,8 @@ class EmbeddingCandidate(LayerCandidate):
         return self.constructor_arguments(values, {"T": LENGTH, "H": 1, "I": width, "O": width})
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
-        array = trial.more["ids"] if self.takes_ids else trial.query
+        ids = self.takes_ids or self.convention.entry == IDS
+        array = trial.more["ids"] if ids else trial.query
         array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
         name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
         sizes = {"T": trial.query.shape[1], "O": trial.query.shape[2], "I": trial.query.shape[2]}
@@ -132,7 +138,7 @@ class EmbeddingCandidate(LayerCandidate):
             name: guessing.value_of(text, self.framework, sizes, self.dtype_of(trial))
             for name, text in self.convention.guessed
         }
-        dtype = "int64" if self.takes_ids else self.dtype_of(trial)
+        dtype = "int64" if ids else self.dtype_of(trial)
         return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}
 
     def _new(self, trial: Trial, dtype: str) -> Any:

@@ -21,6 +21,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if ran < ENOUGH * len(found.results):
         error = next(iter(found.errors.values()))
         return (f"Most calls raise an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
+    if getattr(found.candidate, "rotates", False):
+        return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
     if found.candidate.chain != "attention":
         lines += _untold(found.candidate) if found.verdict == UNKNOWN else ()
         return (*lines, *_remedies(found)) if lines else ()
