@@ -17,7 +17,7 @@ from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
 from kmha.verify.diagnosing import block_trials, guessing, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
-from kmha.verify.diagnosing.block_weights import Sublayers, sublayers, width_of
+from kmha.verify.diagnosing.block_weights import Sublayers, owner, sublayers, unused_owners, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import likely_combinations, rotates
@@ -45,11 +45,13 @@ class BlockCandidate(LayerCandidate):
 
     Attributes:
         kept: Variables of a built layer that cannot be copied, with their values, which each call restores.
+        unused: Paths of sublayers whose weights have no effect.
         unknown_epsilon: Whether neither an argument nor an attribute states the epsilon of the normalizations.
     """
 
     kept: Sequence[tuple[Variable, np.ndarray]] = ()
     unknown_epsilon = False
+    unused: frozenset[str] = frozenset()
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any, chain: str = "") -> None:
         super().__init__(thing, name, given, *said)
@@ -76,6 +78,12 @@ class BlockCandidate(LayerCandidate):
         """True for a layer that is already built, whose sizes are fixed."""
         return not isinstance(self.thing, type)
 
+    @property
+    def memory_is_optional(self) -> bool:
+        """True for a decoder layer that can be called without a memory."""
+        memory = self.call_parameters.get(self.roles.get("memory", ""))
+        return self.chain == "decoder" and memory is not None and memory.default is not EMPTY
+
     def input_layouts(self) -> list[dict[str, Any]]:
         entries = [TIME, BATCH] if self._is_time_first() else [BATCH, TIME]
         return [{"entry": entry, "guessed": guessed} for entry in entries for guessed in self._call_guesses()]
@@ -89,17 +97,42 @@ class BlockCandidate(LayerCandidate):
 
     def sizes(self, rng: np.random.Generator) -> Any:
         drawn = block_trials.draw_block_sizes(rng, self.block_accepts)
-        if self.built:
-            return self._sizes_of(self.thing, drawn)
         trial = block_trials.draw_block(0, self.block_accepts, drawn)[0]
+        for last in (False, True):
+            try:
+                with quietly():
+                    return self._sizes_of(self.thing if self.built else self._new(trial), drawn)
+            except UnknownWeightsError as error:
+                if not last and self._find_unused(trial):
+                    continue
+                if self.built:
+                    raise CandidateError(f"{self.name}: {error}") from None
+                self.weights_error = error
+            except CandidateError:
+                raise
+            except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+                if self.built:
+                    raise
+            break
+        return drawn
+
+    def _variables(self, layer: Any) -> list[Variable]:
+        return [each for each in self.adapter.variables(layer) if owner(each) not in self.unused]
+
+    def _find_unused(self, trial: Trial) -> bool:
+        """Find the sublayers whose weights have no effect, such as a cross-attention that is not asked for.
+
+        Return whether there are any.
+        """
         try:
             with quietly():
-                return self._sizes_of(self._new(trial), drawn)
-        except UnknownWeightsError as error:
-            self.weights_error = error
+                layer = self._new(trial)
+                arguments = self._arguments(trial)
+                variables = self.adapter.variables(layer)
+                self.unused = unused_owners(variables, lambda: self.adapter.call(layer, arguments, False))
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             pass
-        return drawn
+        return bool(self.unused)
 
     def _new(self, trial: Trial) -> Any:
         """Return a layer with the trial's sizes, built by a first call."""
@@ -115,12 +148,12 @@ class BlockCandidate(LayerCandidate):
 
     def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
         """Return the drawn sizes, with the sizes that the layer's weights have in their places."""
-        variables = self.adapter.variables(layer)
+        variables = self._variables(layer)
         heads = self._heads(layer, drawn)
         if not variables:  # a built Keras layer that was never called
             drawn = dataclasses.replace(drawn, heads=heads, width=heads * drawn.size)
             layer = self._new(block_trials.draw_block(0, self.block_accepts, drawn)[0])
-            variables = self.adapter.variables(layer)
+            variables = self._variables(layer)
         width = (width_of(variables) or drawn.width) if self.built else drawn.width
         found = self._sublayers(variables, width, None if self.built else drawn.inner)
         size = head_size(found.attentions[0][0], heads, width)
@@ -312,7 +345,7 @@ class BlockCandidate(LayerCandidate):
         try:
             self.thing = copy.deepcopy(self.thing)
         except Exception:  # Keras copies no layer of a class that it cannot import
-            self.kept = [(variable, variable.read().copy()) for variable in self.adapter.variables(self.thing)]
+            self.kept = [(variable, variable.read().copy()) for variable in self._variables(self.thing)]
         return None
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -353,7 +386,7 @@ class BlockCandidate(LayerCandidate):
         if key not in self.cache:
             layer = self._new(trial)
             try:
-                readings = self._readings(self.adapter.variables(layer), layer, trial)
+                readings = self._readings(self._variables(layer), layer, trial)
             except UnknownWeightsError as error:
                 self.weights_error = error
                 raise

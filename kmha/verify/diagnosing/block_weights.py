@@ -8,12 +8,12 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.weights import UnknownWeightsError, Variable, listed
 
 ATTENTION = re.compile(r"attention|attn|mha|mhsa|qkv|query|key|value")
@@ -127,6 +127,33 @@ def sublayers(variables: Sequence[Variable], width: int, inner: int | None = Non
     orders = tuple(tuple(_norm_slots(norms[index]) for index in order) for order in _orders(norms))
     ones = tuple(PlainSlot(variable, ()) for variable in scales)
     return Sublayers(groups, forward, orders, ones)
+
+
+def unused_owners(variables: Sequence[Variable], run: Callable[[], Any]) -> frozenset[str]:
+    """Return the paths of the modules whose weights do not change what `run` returns.
+
+    While `run` is called, all weights are random, because a weight of zero would hide the effect of others.
+    """
+    rng = np.random.default_rng(0)
+    before = [variable.read().copy() for variable in variables]
+    modules: dict[str, list[Variable]] = {}
+    for variable in variables:
+        variable.assign(rng.normal(size=variable.shape))
+        modules.setdefault(owner(variable), []).append(variable)
+    try:
+        first = frameworks.to_numpy(frameworks.output_and_scores(run())[0])
+        unused = set()
+        for path, mine in modules.items():
+            for variable in mine:
+                variable.assign(variable.read() + rng.normal(size=variable.shape))
+            again = frameworks.to_numpy(frameworks.output_and_scores(run())[0])
+            if np.array_equal(first, again):
+                unused.add(path)
+            first = again
+        return frozenset(unused - {""})
+    finally:
+        for variable, array in zip(variables, before, strict=True):
+            variable.assign(array)
 
 
 def _norms(variables: Sequence[Variable], width: int) -> tuple[list[list[Variable]], list[Variable]]:

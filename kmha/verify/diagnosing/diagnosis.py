@@ -293,7 +293,10 @@ def candidate_of(
             return CoreLayerCandidate(layer) if is_core(layer) else layer
         if chain == "embedding":
             return EmbeddingCandidate(thing, name, arguments, mask, roles)
-        return BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
+        block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
+        if block.memory_is_optional and chain_of_made(block) == "encoder":
+            return BlockCandidate(thing, name, arguments, mask, roles, chain="encoder")
+        return block
     if callable(thing):
         if encoding_roles(parameters(thing)):
             return EncodingFunction(thing, name, arguments)
