@@ -153,9 +153,9 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
     if fit == Fit.RAISES and not candidate.neutral_masks:
         candidate.neutral_masks = True
-        again = _try_layout(candidate, seed, entry)
-        candidate.neutral_masks = again.fit > Fit.RAISES
-        return again
+        chosen = _try_layout(candidate, seed, entry)
+        candidate.neutral_masks = chosen.fit > Fit.RAISES
+        return chosen
     if fit == Fit.RUNS and not of_block:
         fit, share = _find_choices(candidate, options, plain, memory)
     return ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)

@@ -25,6 +25,7 @@ def _trial(core=False, **options):
 
 def _subject(call=lambda query, key, value, mask=None: 0, cross=True, **convention):
     return types.SimpleNamespace(
+        neutral_masks=False,
         accepts=Accepts(cross=cross),
         convention=Convention(**convention),
         call_parameters=calling.parameters(call),
