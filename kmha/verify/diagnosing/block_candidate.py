@@ -58,7 +58,7 @@ class BlockCandidate(LayerCandidate):
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
             open_names = [name for name in self.call_parameters if name not in self.call_given]
-            self.roles = naming.roles_of(open_names, said)
+            self.roles = naming.roles_of(open_names, self.said)
         elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
             memory = naming.roles_of(name for name in self.call_parameters if not OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
