@@ -37,6 +37,7 @@ WITHOUT_REQUIREMENTS = (
     "joeynmt",
     "labml-nn",
     "litgpt",
+    "memorizing-transformers-pytorch",
     "recbole",
     "rtdl",
     "sockeye",
