@@ -136,9 +136,7 @@ class BlockCandidate(LayerCandidate):
 
     def _new(self, trial: Trial) -> Any:
         """Return a layer with the trial's sizes, built by a first call."""
-        layer = self.thing
-        if not self.built:
-            layer = self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
+        layer = self._unbuilt(trial)
         plain = dataclasses.replace(trial, key_mask=None, query_mask=None, causal=False)
         try:
             self.adapter.build(layer, self._arguments(plain), self.convention.dtype)
@@ -210,13 +208,21 @@ class BlockCandidate(LayerCandidate):
 
     def _seen_in(self, trial: Trial) -> tuple[float, bool]:
         """Return the right epsilon, and whether the code of the layer rotates queries and keys."""
-        try:
-            with quietly():
-                layer = self.make(trial)[0]
-                parts = self.adapter.parts(layer)
-                return self._epsilon(trial, parts), rotates(layer, parts)
-        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
-            return self._epsilon(trial, ()), False
+        for make in (lambda: self.make(trial)[0], lambda: self._unbuilt(trial)):
+            try:
+                with quietly():
+                    layer = make()
+                    parts = self.adapter.parts(layer)
+                    return self._epsilon(trial, parts), rotates(layer, parts)
+            except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+                continue
+        return self._epsilon(trial, ()), False
+
+    def _unbuilt(self, trial: Trial) -> Any:
+        """Return a layer that was not called yet, because calls may need masks of a form that is not found yet."""
+        if self.built:
+            return self.thing
+        return self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
 
     def _epsilon(self, trial: Trial, parts: Sequence[Any]) -> float:
         """Return the right epsilon: the constructor's argument, or the one that the normalizations have."""

@@ -394,7 +394,7 @@ class LayerCandidate(Candidate):
             "inputs": sizes["I query"],
             "use_bias": True,
             "batch_first": True,
-            **{role: number for role, number in NUMBERS.items() if role in self.constructor_roles},
+            **{role: number for role, number in NUMBERS.items() if self._is_required(role)},
             **({"epsilon": 1e-5} if self._is_required("epsilon") else {}),
             "dropout": rate,
         }
