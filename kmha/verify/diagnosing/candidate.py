@@ -190,7 +190,8 @@ class Candidate:
             return ["T,S", "B,T,S", "B,1,T,S"]
         if self.core and self.convention.entry == BATCH:
             return ["B,T,S", "T,S", "B,S"]
-        return ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S"]
+        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S"]
+        return [*usual, "T,S,B"] if self.convention.entry == TIME else usual
 
     def padding_shapes(self) -> list[str]:
         """Return the shapes to try for a padding mask, the likeliest first."""

@@ -19,8 +19,11 @@ from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, with_choices
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, SINGLE, TIME, Convention
+from kmha.verify.diagnosing.evidence.source_text import mentions
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
+from kmha.verify.mistakes import Mistake
+from kmha.verify.mistakes.commonness import rank
 
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
 
@@ -29,7 +32,9 @@ ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one m
 MOST = 0.5  # share of calls that must run
 LIKELY = 4  # number of combinations of choices that are tried with every mistake
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
-NEAREST = 2  # number of combinations of design choices that are compared with every mistake
+NEAREST = 4  # number of combinations of design choices that are compared with every mistake
+ROTATES = "rotary|rotate|rope"  # words in code that rotates queries and keys
+BOOLEAN = r"dtype\s*(==|is|in)[^,\n]*\bbool|is_floating_point"  # code that handles boolean masks separately
 MAX_OPTIONS = 6  # maximum number of arrangements of weights for which to look for design choices
 
 
@@ -79,10 +84,10 @@ class Tried:
 Memory = dict[tuple[Convention, int], TrialResult]  # results by convention and id of the trial
 
 
-def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
-    """Find the best convention, and set it on the candidate."""
+def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE_KINDS) -> ChosenConvention:
+    """Find the best convention with these kinds of sizes, and set it on the candidate."""
     found: list[ChosenConvention] = []
-    for kind in SIZE_KINDS if candidate.chain == "attention" else SIZE_KINDS[:1]:
+    for kind in kinds if candidate.chain == "attention" else SIZE_KINDS[:1]:
         layouts = candidate.input_layouts()
         if kind != SIZE_KINDS[0] and not candidate.core:  # building layers takes time
             layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], TIME, SINGLE)]
@@ -94,7 +99,7 @@ def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
         runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0]
         if (best.fit >= Fit.EXPLAINED and best.share > MOST) or runs_oddly:
             break
-    _use(candidate, best)
+    use(candidate, best)
     _choose_mask_convention(candidate, best.drawn, best.fit)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
     same_kind = [entry for entry in explained if entry != best.convention.entry]
@@ -105,7 +110,8 @@ def find_convention(candidate: Candidate, seed: int) -> ChosenConvention:
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
-def _use(candidate: Candidate, chosen: ChosenConvention) -> None:
+def use(candidate: Candidate, chosen: ChosenConvention) -> None:
+    """Set a convention on the candidate."""
     candidate.use_layout(**{name: getattr(chosen.convention, name) for name in LAYOUT})
     if candidate.chain == "attention":
         candidate.sizes(np.random.default_rng(0))  # a layer's sizes decide which trials it accepts
@@ -176,7 +182,8 @@ def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) ->
     """Return the likely design choices with which one known mistake explains the answers, or `None`."""
     likely = candidate.likely_choices(answered[0].trial)
     near = sorted(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
-    for ids in dict.fromkeys([*near[:LIKELY], likely[0]]):
+    near = near if candidate.chain == "embedding" else near[:LIKELY]
+    for ids in dict.fromkeys([*near, likely[0]]):
         if matching.singles(with_choices(answered, ids), candidate.chain):
             return ids
     return None
@@ -196,6 +203,7 @@ def _find_choices(
     The candidate's answers do not depend on the choices, so each trial is called once for each option.
     """
     dtype, first = candidate.convention.dtype, candidate.convention
+    rotates = mentions(candidate, ROTATES)
     nearest: list[tuple[float, Convention, list[TrialResult]]] = []
     for option in [option for option in options if option.dtype == dtype][:MAX_OPTIONS]:
         candidate.use_convention(option)
@@ -211,7 +219,12 @@ def _find_choices(
                 nearest.append((far, chosen, answered))
     candidate.use_convention(first)
     fit, share = choose_convention(candidate, options, drawn, memory)
-    for _, chosen, answered in sorted(nearest, key=lambda each: each[0])[:NEAREST] if fit < Fit.EXPLAINED else ():
+
+    def unlikely(each: tuple[float, Convention, list[TrialResult]]) -> tuple[bool, int, float]:
+        ids = each[1].choices
+        return any(id.startswith("rotary") for id in ids) != rotates, len(ids), each[0]
+
+    for _, chosen, answered in sorted(nearest, key=unlikely)[:NEAREST] if fit < Fit.EXPLAINED else ():
         candidate.use_convention(chosen)
         with_ids = with_choices(answered, chosen.choices, chosen.norm_epsilon)
         if matching.singles(with_ids, candidate.chain):
@@ -237,6 +250,7 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: F
         _choose_masks_of_block(candidate, drawn, fit == Fit.RAISES)
         return
     start, masked = candidate.convention, [trial for trial in _usual(drawn) if trial.masked]
+    alone = _explaining_alone(candidate, drawn)
     masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None]
     masked = [trial for trial in masked if not trial.causal][:2] or masked[:2]
     if masked:
@@ -246,7 +260,7 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: F
         shapes = [
             {"mask_dtype": dtype, "mask_shape": shape} for dtype in MASK_DTYPES for shape in candidate.mask_shapes()
         ]
-        _choose_meaning(candidate, "mask", [masked[0], masked[-1]], base, shapes)
+        _choose_meaning(candidate, "mask", [masked[0], masked[-1]], base, shapes, alone)
     start, padded = candidate.convention, [trial for trial in _usual(drawn) if trial.key_mask is not None]
     padded = [trial for trial in padded if trial.mask is None and not trial.causal][:2] or padded[:2]
     if padded:
@@ -254,7 +268,7 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: F
         shapes = [
             {"mask_dtype": dtype, "padding_shape": shape} for dtype in dtypes for shape in candidate.padding_shapes()
         ]
-        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], [start], shapes)
+        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], [start], shapes, alone)
     _choose_corner(candidate, drawn)
 
 
@@ -280,25 +294,63 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose:
         choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose=choose)
 
 
+def _explaining_alone(candidate: Candidate, drawn: Sequence[Trial]) -> list[Mistake]:
+    """Return the mistakes each of which explains the answers without masks, or nothing if these are right."""
+    results = [candidate.evaluate(trial) for trial in _usual(drawn) if _is_plain(trial)]
+    answered = [result for result in results if not result.answer.error]
+    if not answered or matching.explains(answered):
+        return []
+    return [match.mistakes[0] for match in matching.singles(answered, candidate.chain)]
+
+
 def _choose_meaning(
-    candidate: Candidate, role: str, drawn: Sequence[Trial], base: Sequence[Convention], shapes: Sequence[Mapping]
+    candidate: Candidate,
+    role: str,
+    drawn: Sequence[Trial],
+    base: Sequence[Convention],
+    shapes: Sequence[Mapping],
+    alone: Sequence[Mistake],
 ) -> None:
-    """Set the first meaning of True with which the candidate is right, or else the meaning that suits it best."""
+    """Set the first meaning of True with which the candidate is right, or else the meaning that suits it best.
+
+    If a mistake in `alone` explains the answers without masks, the meaning with which it explains the others is best.
+    A candidate whose code handles boolean masks is not called right for masks that are added alone.
+    """
     memory: Memory = {}
-    runs: list[Convention] = []
+    tried: list[Tried] = []
     for meaning in candidate.meanings(role):
         fitting = [each for each in shapes if meaning != "adds" or each["mask_dtype"] == "float"]
         named: dict[str, Any] = {f"{role}_meaning": meaning}
         options = [dataclasses.replace(each, **shape, **named) for each in base for shape in fitting]
         found = _tried(candidate, options, drawn, memory)
         right = [one for one in found if one.results and matching.explains(one.answered)]
+        boolean = _explained_boolean(candidate, tried) if right and meaning == "adds" else None
         if right:
-            candidate.use_convention(max(right, key=lambda one: len(one.answered)).option)
+            best = max(right, key=lambda one: len(one.answered))
+            candidate.use_convention((boolean or best).option)
             return
-        runs += [one.option for one in found if one.results]
+        tried += [one for one in found if one.results]
+    for one in tried if alone else ():
+        if one.answered and any(_explained_by(one, mistake) for mistake in alone):
+            candidate.use_convention(one.option)
+            return
     usual = candidate.meanings(role)[0]
+    runs = [one.option for one in tried]
     first = [option for option in runs if getattr(option, f"{role}_meaning") == usual]
     choose_convention(candidate, first or runs or options, drawn, memory)
+
+
+def _explained_by(one: Tried, mistake: Mistake) -> bool:
+    return matching.explains(one.answered, [mistake])
+
+
+def _explained_boolean(candidate: Candidate, tried: Sequence[Tried]) -> Tried | None:
+    """Return the option with a boolean mask that the commonest mistake explains, if the code handles boolean masks."""
+    if not mentions(candidate, BOOLEAN):
+        return None
+    boolean = [one for one in tried if one.option.mask_dtype == "bool" and one.answered]
+    ranks = [(rank(match.mistakes[0]), one) for one in boolean for match in matching.singles(one.answered, "attention")]
+    return min(ranks, key=lambda each: each[0])[1] if ranks else None
 
 
 def _choose_corner(candidate: Candidate, drawn: Sequence[Trial]) -> None:
@@ -345,6 +397,7 @@ def choose_convention(
     for one in tried:
         if one.results and not any(_same(one.answered, other.answered) for other in running):
             running.append(one)
+    running.sort(key=lambda one: -len(one.answered))
     if choose:
         return _choose_with_choices(candidate, running, tried, len(drawn))
     right = [one for one in running if matching.explains(one.answered)]

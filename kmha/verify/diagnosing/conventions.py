@@ -35,6 +35,7 @@ MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "T,S": lambda mask: mask[0],
     "B,S": lambda mask: mask[:, -1],
     "B,1,1,S": lambda mask: mask[:, None, -1:],
+    "T,S,B": lambda mask: np.moveaxis(mask, 0, -1),
 }
 SAME_FOR_ROWS = ("B,S", "B,1,1,S")  # shapes of a mask that is the same for all queries
 PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

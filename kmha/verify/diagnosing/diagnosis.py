@@ -29,7 +29,7 @@ from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.convention_search import find_convention
+from kmha.verify.diagnosing.convention_search import MOST, ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, EncodingFunction, encoding_roles
@@ -40,7 +40,7 @@ from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
-from kmha.verify.diagnosing.trials import Sizes
+from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
 from kmha.verify.mistakes import Mistake
@@ -208,7 +208,7 @@ def _with_cache(
     if found is not None and found.verdict == KNOWN and not is_right:
         return found
     cached = Diagnosis(**examine(decoding, name, seed, tell, on_call).fields(name, seed))
-    if found is not None and found.verdict == UNKNOWN and not is_right and cached.verdict != KNOWN:
+    if found is not None and found.verdict in (UNKNOWN, UNJUDGED) and not is_right and cached.verdict != KNOWN:
         return found
     if found is None or not found.right or cached.verdict in (KNOWN, UNKNOWN):
         judged = cache_report.RIGHT_ALONE if is_right else cache_report.ALONE
@@ -227,10 +227,7 @@ def _diagnose(
     """Diagnose a candidate without a cache, which `read` makes."""
     candidate = read()
     candidate.source, candidate.on_call = source, on_call
-    tell("trying calling conventions")
-    chosen = find_convention(candidate, seed)
-    tell("running the trials")
-    results = tuple(candidate.evaluate(trial) for trial in chosen.drawn)
+    chosen, results = _run(candidate, seed, tell)
     half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
     results = tuple(result for result in results if result not in half)
     if candidate.weights_error is not None and all(result.answer.error for result in results):
@@ -253,6 +250,30 @@ def _diagnose(
     if not found.right:
         return found
     return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
+
+
+def _run(
+    candidate: Candidate, seed: int, tell: Callable[[str], None]
+) -> tuple[ChosenConvention, tuple[TrialResult, ...]]:
+    """Run the trials under the best convention. If most of them raise errors, try sizes with T = S too."""
+    tell("trying calling conventions")
+    chosen = find_convention(candidate, seed)
+    tell("running the trials")
+    results = tuple(candidate.evaluate(trial) for trial in chosen.drawn)
+    if not 0.0 < _share(results) < MOST or candidate.chain != "attention" or chosen.convention.sizes == SIZE_KINDS[-1]:
+        return chosen, results
+    tell("trying square sizes")
+    square = find_convention(candidate, seed, SIZE_KINDS[-1:])
+    again = tuple(candidate.evaluate(trial) for trial in square.drawn)
+    if _share(again) > MOST:
+        return square, again
+    use(candidate, chosen)
+    return chosen, results
+
+
+def _share(results: Sequence[TrialResult]) -> float:
+    """Return the share of the trials that ran."""
+    return sum(not result.answer.error for result in results) / max(len(results), 1)
 
 
 def name_of(thing: Any) -> str:

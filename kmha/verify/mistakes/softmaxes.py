@@ -57,6 +57,9 @@ def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     return np.where(state["allowed"], of(state["scaled"]), 0.0)
 
 
+HIDDEN = -1e9  # number that many layers fill in instead of -inf, whose opposite would make the whole row NaN
+
+
 def _normalised(powers: np.ndarray) -> np.ndarray:
     total = powers.sum(axis=-1, keepdims=True)
     return powers / np.where(total == 0, 1.0, total)
@@ -124,6 +127,12 @@ for _name, _says, _source, _change in (
         "You took the softmax of the negative logits. Take it of the logits: the most similar keys get the most.",
         "a choice in CASIA-IVA-Lab/DANet#48",
         lambda state, right: softmax(np.where(state["allowed"], -state["scaled"], -np.inf)),
+    ),
+    (
+        "of-opposite-masked",
+        "You took the softmax of the negative masked logits, so only hidden keys get weights. Take it of the logits.",
+        PAPER,
+        lambda state, right: softmax(-np.maximum(state["masked"], HIDDEN)),
     ),
     (
         "sigmoid",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify.diagnosing.convention_search import Fit, choose_convention, find_convention
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, SINGLE
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, MASK_SHAPES, SINGLE, TIME
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 
 
@@ -134,3 +134,46 @@ def test_the_first_of_equals_is_chosen():
     ]
     assert choose_convention(candidate, options, drawn) == (Fit.RIGHT, 1.0)
     assert candidate.convention == options[0]
+
+
+def test_the_meaning_with_which_one_mistake_explains_all_calls():
+    def attend(q, k, v, mask=None):
+        logits = q @ np.swapaxes(k, -1, -2)
+        return _softmax(logits if mask is None else np.where(mask, -1e9, logits)) @ v
+
+    found = find_convention(FunctionCandidate(attend, "f", {}), 0)
+    assert found.convention.mask_meaning == "hides"  # and unscaled, but not with an inverted mask too
+
+
+@pytest.mark.parametrize(("number", "meaning"), [(-1e9, "hides"), (1e-9, "hides")])
+def test_code_for_boolean_masks_is_judged_with_them(number, meaning):
+    def attend(q, k, v, mask=None):
+        logits = q @ np.swapaxes(k, -1, -2) / k.shape[-1] ** 0.5
+        if mask is not None and mask.dtype == bool:
+            logits = np.where(mask, number, logits)
+        elif mask is not None:
+            logits = logits + mask
+        return _softmax(logits) @ v
+
+    found = find_convention(FunctionCandidate(attend, "f", {}), 0)
+    assert (found.convention.mask_meaning, found.convention.mask_dtype) == (meaning, "bool")
+
+
+def test_a_mask_with_the_batch_last_for_sequences_first():
+    candidate = FunctionCandidate(right, "f", {})
+    candidate.use_layout(entry=TIME)
+    assert candidate.mask_shapes()[-1] == "T,S,B"
+    assert MASK_SHAPES["T,S,B"](np.zeros((2, 3, 5))).shape == (3, 5, 2)
+
+
+def test_the_option_with_which_most_calls_run_is_chosen():
+    def attend(q, k, v, mask=None):
+        assert mask is None or mask.ndim == 4
+        return _attend(q, k, v, mask, scale=False)
+
+    candidate = FunctionCandidate(attend, "f", {})
+    candidate.use_layout(entry=HEADS)
+    drawn = [trial for trial in candidate.draw(0, candidate.sizes(np.random.default_rng(0))) if not trial.rate][:6]
+    options = [dataclasses.replace(candidate.convention, mask_shape=shape) for shape in ("B,T,S", "B,1,T,S")]
+    assert choose_convention(candidate, options, drawn) == (Fit.EXPLAINED, 1.0)
+    assert candidate.convention == options[1]

@@ -1,6 +1,8 @@
 """Verdicts and scripts. `test_*_candidate.py` test which mistakes are named."""
 
+import dataclasses
 import re
+import types
 import warnings
 
 import keras
@@ -210,3 +212,25 @@ def test_progress_is_reported(candidate):
     diagnose(candidate("arrays", "cubed"), progress=stages.append)
     assert stages[0] == "trying calling conventions"
     assert "comparing with every pair of mistakes" in stages
+
+
+def test_most_calls_run_with_square_sizes():
+    def attend(q, k, v, mask=None):
+        assert q.shape[-2] == k.shape[-2]
+        logits = q @ np.swapaxes(q, -1, -2) / q.shape[-1] ** 0.5
+        logits = logits if mask is None else np.where(mask, logits, -1e9)
+        powers = np.exp(logits - logits.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True) @ v
+
+    found = diagnose(attend)
+    assert (found.verdict, found.ids, found.convention.sizes) == ("known", ("logits-query-query",), "square")
+
+
+def test_a_right_cache_does_not_make_a_layer_right(monkeypatch):
+    right = diagnose(lambda query, key, value: query * 0.0 + value.mean(-2, keepdims=True))
+    wrong = dataclasses.replace(right, verdict="unjudged")
+    cached = {name: getattr(right, name) for name in ("matches", "results", "sizes", "convention", "candidate")}
+    examined = types.SimpleNamespace(fields=lambda *_: {**cached, "name": "f", "verdict": "right", "seed": 0})
+    monkeypatch.setattr(diagnosis, "examine", lambda *_: examined)
+    decoding = types.SimpleNamespace(weights=None)
+    assert diagnosis._with_cache(wrong, "f", decoding, 0, lambda _: None, None) is wrong

@@ -52,6 +52,7 @@ def _mutants(entry: Entry, task: Mapping[str, Any], limit: float) -> Iterator[di
     yield {"begins": ""}
     with _limited(limit):
         calls = replay.recorded(entry, task["seed"])
+        replay.seed_everything(0)  # some layers hide their weights, which are drawn alike
         original = replay.Replay(entry.made())
         expected = [original.answer(call) for call in calls]
     if all(each is None for each in expected):  # such calls cannot be repeated, so what the diagnosis saw is compared
@@ -69,6 +70,7 @@ def _diagnosed_mutant(
 ) -> dict[str, Any]:
     """Return the diagnosis of a mutant, or {"kept": False} if it does not run or computes the same."""
     try:
+        replay.seed_everything(0)
         with _limited(limit), mutant.made() as made:
             found = replay.compared(made, calls, expected) if calls else replay.OTHER
     except (*replay.ERRORS, TooSlowError) as error:

@@ -157,8 +157,13 @@ def _state(layer: Any) -> Any:
     if hasattr(layer, "state_dict"):
         return {name: value.clone() for name, value in layer.state_dict().items() if hasattr(value, "clone")}
     if hasattr(layer, "weights"):
-        return [np.array(weight) for weight in layer.weights if "seed" not in str(getattr(weight, "path", ""))]
+        return [np.array(weight) for weight in _weights(layer)]
     return None
+
+
+def _weights(layer: Any) -> list[Any]:
+    """Return the weights of a Keras layer without the states of its random numbers. Keras 2 has no paths."""
+    return [weight for weight in layer.weights if "seed" not in str(getattr(weight, "path", ""))]
 
 
 def seed_everything(seed: int) -> None:
@@ -203,8 +208,7 @@ class Replay:
         if isinstance(call.state, dict):
             _load_torch(layer, call)
         elif isinstance(call.state, list):
-            weights = [weight for weight in layer.weights if "seed" not in str(weight.path)]
-            for weight, value in zip(weights, call.state, strict=False):
+            for weight, value in zip(_weights(layer), call.state, strict=False):
                 if tuple(weight.shape) == value.shape:
                     weight.assign(value)
         return layer

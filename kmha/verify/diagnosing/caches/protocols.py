@@ -89,8 +89,9 @@ class Protocol(UncachedCalls):
 
     def _with_cache(self, inputs: Inputs, causal: bool) -> Decoding | None:
         fallback: tuple[int, Decoding] | None = None
+        weights = self.weights(inputs) if causal else None
         for way in self.ways(inputs):
-            decoding = self._decoding(inputs, way, causal)
+            decoding = self._decoding(inputs, way, causal, weights)
             runs, agree = self._score(decoding)
             if runs == [SINGLE]:  # this cache takes one position at a time
                 decoding = dataclasses.replace(decoding, several=False)
@@ -197,7 +198,7 @@ class Protocol(UncachedCalls):
         dtype = self.callee.dtype
         return getattr(__import__("torch"), dtype) if self.callee.framework == "torch" else dtype
 
-    def _decoding(self, inputs: Inputs, way: Way, causal: bool) -> Decoding:
+    def _decoding(self, inputs: Inputs, way: Way, causal: bool, weights: Any) -> Decoding:
         room = {"capacity": 0}  # of the request that is being decoded
         count = 2 if "key_cache" in self.roles else 1
 
@@ -218,7 +219,7 @@ class Protocol(UncachedCalls):
             inputs.width,
             inputs.vocabulary,
             causal,
-            weights=self.weights(inputs) if causal else None,
+            weights=weights,
             dtype=self.dtype,
             guessed=self._is_guessed(inputs),
             capacity=0 if way.made.endswith("()") else self._capacity(),

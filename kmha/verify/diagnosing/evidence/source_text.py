@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -141,9 +142,9 @@ def _is_code_of(function: Any, tree: ast.AST) -> bool:
     return defined is not None and defined.name == function.__code__.co_name
 
 
-def mentions(candidate: Candidate, word: str) -> bool:
-    """Return whether the candidate's code contains a word, in any case."""
-    return any(word in line.lower() for each in functions_of(candidate) for line in each.lines)
+def mentions(candidate: Candidate, pattern: str) -> bool:
+    """Return whether a line of the candidate's code, in lower case, matches a regular expression."""
+    return any(re.search(pattern, line.lower()) for each in functions_of(candidate) for line in each.lines)
 
 
 def makes_weights_in_call(candidate: Candidate) -> bool:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from kmha.verify.bank.zoo.operators.operator import operator, operators
+from kmha.verify.bank.zoo.operators.operator import operator
 from kmha.verify.bank.zoo.operators.softmaxes import softmaxes
 from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, of_self, words
 
@@ -91,15 +91,8 @@ def returned_logits(source: Source) -> Iterator[Edit]:
             yield Edit(scores, source.code(logits))
 
 
-def _returned_as(source: Source, change: str) -> Iterator[Edit]:
+@operator("returned-transposed", "returned-transposed")
+def returned_transposed(source: Source) -> Iterator[Edit]:
+    """Return the scores as (B, H, S, T)."""
     for scores, _ in _returned(source):
-        yield Edit(scores, f"{scores.id}.{change or source.transposition}")
-
-
-operators(
-    _returned_as,
-    {
-        "returned-averaged": ("mean(1)", "returned-averaged"),
-        "returned-transposed": ("", "returned-transposed"),  # (B, H, S, T)
-    },
-)
+        yield Edit(scores, f"{scores.id}.{source.transposition}")

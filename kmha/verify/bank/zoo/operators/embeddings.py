@@ -8,6 +8,7 @@ from kmha.verify.bank.zoo.operators.scales import is_scale
 from kmha.verify.bank.zoo.operators.source import Edit, Source, called, words
 
 POSITIONS = {"pos", "position", "positions", "positional", "pe", "posemb", "wpe", "encoding"}
+COUNTS = {"index", "offset", "start", "past", "step"}  # words for numbers that are added to the positions' numbers
 
 
 def _scaled(source: Source) -> Iterator[tuple[ast.BinOp, ast.expr, ast.expr]]:
@@ -42,6 +43,7 @@ def _sums(source: Source) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
         parts = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
         named = [bool(POSITIONS & set(words(source.code(part)))) for part in parts]
         constant = any(isinstance(part, ast.Constant) or called(part) in ("arange", "range") for part in parts)
+        constant = constant or any(COUNTS & set(words(source.code(part))) for part in parts)
         if named[1] and not constant:
             yield node, parts[0], parts[1]
         elif named[0] and not constant and isinstance(node, ast.BinOp):

@@ -181,9 +181,10 @@ def _attends_itself(source: Source, node: ast.AST) -> bool:
 # A module such as Sequential(Linear, Dropout) is left out with its dropout.
 @operator("output-projection-dropped", "merge-projection-missing", "dropout-never")
 def output_dropped(source: Source) -> Iterator[Edit]:
-    """Return the concatenated heads."""
+    """Return the concatenated heads. A projection that joins the heads itself cannot be left out."""
     for call in outputs(source):
-        yield Edit(call, f"({source.code(call.args[0])})")
+        if not re.search("EinsumDense|DenseGeneral", source.text):
+            yield Edit(call, f"({source.code(call.args[0])})")
 
 
 @operator("output-rectified", "merge-rectified")

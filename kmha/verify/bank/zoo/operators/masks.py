@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
 from kmha.verify.bank.zoo.operators.softmaxes import softmaxes
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, keyword, name_of, words
+from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, words
 
 MASKED = {"mask", "masks", "masked", "bias", "pad", "padding", "causal", "tril", "triu"}
 FILLS = ("masked_fill", "masked_fill_")
@@ -154,10 +154,19 @@ FILLED: dict[str, tuple[str, ...]] = {
 
 @operator("mask-fills-other-number")
 def fills_other(source: Source) -> Iterator[Edit]:
-    """Fill in a number that does not hide logits, such as 1e-9 in place of -1e9."""
-    for _, _, _, number in fills(source):
+    """Fill in a number that does not hide logits, such as 1e-9 in place of -1e9, if nothing else hides them."""
+    for call, _, _, number in fills(source):
+        if _zeroed_later(source, call):
+            continue
         for text, ids in FILLED.items():
             yield Edit(number, text, ids)
+
+
+def _zeroed_later(source: Source, fill: ast.Call) -> bool:
+    """Return whether the function fills in zeros too, as some do after the softmax."""
+    function = source.around(fill, *FUNCTIONS)
+    calls = (each for each in ast.walk(function) if isinstance(each, ast.Call) and called(each) in (*FILLS, *WHERE))
+    return any(isinstance(each, ast.Constant) and each.value == 0 for call in calls for each in call.args)
 
 
 ADDED: dict[str, tuple[str, ...]] = {

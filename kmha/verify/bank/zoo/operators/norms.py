@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.residuals import BLOCKS, is_helper, is_norm, sublayers
+from kmha.verify.bank.zoo.operators.residuals import BLOCKS, first_sublayers, is_helper, is_norm, sublayers
 from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, keyword, name_of, of_self, words
 
 GAINS = {"gamma", "weight", "a", "g", "scale", "gain", "alpha"}
@@ -24,7 +24,19 @@ def norms(source: Source) -> Iterator[ast.Call]:
 
 def _sublayers(source: Source, call: ast.Call) -> tuple[str, ...]:
     """Return the sublayers that a normalization may belong to: those in its statement, or in the next ones."""
-    return _numbered(source, call) or sublayers(source, call.func)
+    own = _numbered(source, call) or first_sublayers(source, [name_of(call.func)])
+    return own or first_sublayers(source, _after(source, call)) or sublayers(source, call.func)
+
+
+def _after(source: Source, call: ast.Call) -> Iterator[str]:
+    """Yield the text of the statements after a normalization whose input is kept: it belongs to the next sublayer."""
+    statement, given = source.statement(call), name_of(call.args[0])
+    before = source.previous_statement(statement)
+    kept = isinstance(before, ast.Assign) and name_of(before.value) == given
+    if given and isinstance(statement, ast.Assign) and (kept or name_of(statement.targets[0]) not in ("", given)):
+        while (following := source.next_statement(statement)) is not None:
+            yield source.code(following)
+            statement = following
 
 
 def _numbered(source: Source, call: Any) -> tuple[str, ...]:

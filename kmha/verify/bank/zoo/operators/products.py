@@ -5,7 +5,17 @@ import re
 from collections.abc import Callable, Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator, operators
-from kmha.verify.bank.zoo.operators.source import PASSING, Edit, Source, called, name_of, pattern_of, role, text_of
+from kmha.verify.bank.zoo.operators.source import (
+    FUNCTIONS,
+    PASSING,
+    Edit,
+    Source,
+    called,
+    name_of,
+    pattern_of,
+    role,
+    text_of,
+)
 
 MATMUL = ("matmul", "bmm", "batch_dot", "dot", "baddbmm", "dot_general", "mm")
 FUSED = ("scaled_dot_product_attention", "dot_product_attention", "flash_attn_func", "memory_efficient_attention")
@@ -73,7 +83,22 @@ def _exchanged(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
         arrays = found | {"value": values[0]} if values else found
         old, new = variable(found[wrong]), variable(arrays[other]) if other in arrays else None
         if old is not None and new is not None:
-            yield Edit(old, source.code(new))
+            yield Edit(old, source.code(new), _with_scale(source, node, found["query"], wrong, other))
+
+
+# If the query alone is scaled before the product, the query twice is scaled twice, and the key twice is not scaled.
+SCALES = {
+    ("key", "query"): ("logits-query-query", "scale-without-root"),
+    ("query", "key"): ("logits-key-key", "scale-missing"),
+}
+
+
+def _with_scale(source: Source, node: ast.AST, query: ast.expr, wrong: str, other: str) -> tuple[str, ...]:
+    """Return the ids of an exchange that also changes the scale, or none if the query is not scaled before."""
+    name = re.escape(name_of(variable(query) or query))
+    function = source.around(node, *FUNCTIONS)
+    scaled = rf"\b{name} *([*/]= *|= *[\w.]*\({name}, |= *{name} *[*/] *)[\w.]*(scal|sqrt|depth|shape|dim|norm)"
+    return SCALES.get((wrong, other), ()) if name and re.search(scaled, source.code(function)) else ()
 
 
 operators(

@@ -1,7 +1,7 @@
 """Operators that change the residual connections of a block."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator, operators
 from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, of_self, words
@@ -20,14 +20,20 @@ BLOCKS = ("encoder", "decoder")
 def sublayers(source: Source, node: ast.AST) -> tuple[str, ...]:
     """Return the sublayers that an expression may belong to, by the names in it and in the statements before it."""
     statement = source.statement(node)
-    own = _sublayers_of(source, set(words(getattr(source.home(node), "name", ""))))
+    names = set(words(getattr(source.home(node), "name", "")))
+    own = _sublayers_of(source, names) if names & (ATTENTION | FEED_FORWARD) else ()
     if len(own) == 1:  # a class that is one sublayer, with its residual connection
         return own
-    for text in _before(source, statement, node):
-        found = _sublayers_of(source, set(words(text.replace("self.", ""))))
-        if found:
-            return found
+    found = first_sublayers(source, _before(source, statement, node))
+    if found:
+        return found
     return ("attention", "cross", "feed-forward") if source.kind == "decoder" else ("attention", "feed-forward")
+
+
+def first_sublayers(source: Source, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the sublayers that the first text with the name of any names, or none."""
+    found = (_sublayers_of(source, set(words(text.replace("self.", "")))) for text in texts)
+    return next((each for each in found if each), ())
 
 
 def _before(source: Source, statement: ast.stmt, node: ast.AST) -> Iterator[str]:

@@ -69,7 +69,9 @@ operators(
 def dropped(source: Source) -> Iterator[Edit]:
     """Mix the values with the logits."""
     for call, logits in softmaxes(source):
-        yield Edit(call, f"({source.code(logits)})")
+        masked = (*call.args[1:], *(each.value for each in call.keywords if "mask" in str(each.arg)))
+        ids = ("softmax-missing", "mask-missing") if any("mask" in source.code(each) for each in masked) else ()
+        yield Edit(call, f"({source.code(logits)})", ids)
 
 
 @operator("softmax-twice", "softmax-twice", "softmax-twice-unmasked")
@@ -80,7 +82,7 @@ def twice(source: Source) -> Iterator[Edit]:
         yield Edit(call, f"{before}({source.code(call)}){after}")
 
 
-@operator("softmax-of-opposite", "softmax-of-opposite")
+@operator("softmax-of-opposite", "softmax-of-opposite", "softmax-of-opposite-masked")
 def of_opposite(source: Source) -> Iterator[Edit]:
     """Take the softmax of the negative logits."""
     for _, logits in softmaxes(source):

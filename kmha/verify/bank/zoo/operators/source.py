@@ -151,10 +151,17 @@ class Source:
 
     def next_statement(self, statement: ast.stmt) -> ast.stmt | None:
         """Return the statement after a statement in the same block, or `None`."""
+        return self._neighbour(statement, 1)
+
+    def previous_statement(self, statement: ast.stmt) -> ast.stmt | None:
+        """Return the statement before a statement in the same block, or `None`."""
+        return self._neighbour(statement, -1)
+
+    def _neighbour(self, statement: ast.stmt, step: int) -> ast.stmt | None:
         for _, block in ast.iter_fields(self.parents[statement]):
             if isinstance(block, list) and statement in block:
-                place = block.index(statement) + 1
-                return block[place] if place < len(block) else None
+                place = block.index(statement) + step
+                return block[place] if 0 <= place < len(block) else None
         return None
 
 

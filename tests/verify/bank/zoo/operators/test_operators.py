@@ -255,7 +255,6 @@ EDITS = {
     "residual-output-doubled": ("block", "x = (2.0 * self.self_attn(self.norm1(x)))"),
     "residual-sublayer-doubled": ("block", "x = (x + 2.0 * self.self_attn(self.norm1(x)))"),
     "residual-unused": ("block", "x = (x)"),
-    "returned-averaged": ("torch", "return self.to_out(out), attn.mean(1)"),
     "returned-logits": ("torch", "return self.to_out(out), sim"),
     "returned-transposed": ("torch", "return self.to_out(out), attn.transpose(-2, -1)"),
     "scale-dropped": ("torch", "sim = (torch.matmul(q, k.transpose(-2, -1)))"),
@@ -326,3 +325,49 @@ def test_code_that_the_entry_does_not_use_is_not_edited():
     )
     edits = list(OPERATORS["softmax-dropped"].edits(Source(text, ["used"])))
     assert [edit.line for edit in edits] == [2]
+
+
+def ids_of(operator: str, text: str, kind: str = "attention") -> list[tuple[str, ...]]:
+    """Return the right answers of each edit of a source, which may be one function."""
+    return [edit.ids for edit in OPERATORS[operator].edits(Source(text, ["EncoderLayer", "attend"], kind))]
+
+
+ENCODER = """
+class EncoderLayer:
+    def forward(self, x):
+        residual = x
+        x = self.first_norm(x)
+        x = residual + self.attn(x)
+        residual = x
+        x = self.last_norm(x)
+        x = self.mlp(x)
+        return residual + x
+"""
+
+
+def test_an_encoder_in_the_name_of_a_class_is_no_sublayer():
+    assert ids_of("residual-doubled", ENCODER, "encoder") == [
+        ("residual-doubled-attention",),
+        ("residual-doubled-feed-forward",),
+    ]
+
+
+def test_a_norm_of_an_input_that_is_kept_belongs_to_the_next_sublayer():
+    assert ids_of("norm-dropped", ENCODER, "encoder") == [("norm-missing-attention",), ("norm-missing-feed-forward",)]
+
+
+def test_a_fill_that_does_not_matter_is_not_changed():
+    text = "def attend(q, k, v, mask):\n    a = softmax((q @ k).masked_fill(mask, -1e9))\n"
+    assert ids_of("mask-fills-other-number", text + "    return a @ v\n")
+    assert not ids_of("mask-fills-other-number", text + "    return a.masked_fill(mask, 0.0) @ v\n")
+
+
+def test_a_softmax_that_is_left_out_with_its_mask():
+    text = "class EncoderLayer:\n    def call(self, q, k, v, mask):\n        return self.softmax(q @ k, mask) @ v\n"
+    assert ids_of("softmax-dropped", text) == [("softmax-missing", "mask-missing")]
+
+
+def test_a_scaled_query_used_twice_is_scaled_twice():
+    text = "def attend(q, k, v, scale):\n    q = q * scale\n    return softmax(q @ k) @ v\n"
+    assert ids_of("logits-query-query", text) == [("logits-query-query", "scale-without-root")]
+    assert ids_of("logits-query-query", text.replace("    q = q * scale\n", "")) == [()]
