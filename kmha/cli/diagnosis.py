@@ -104,7 +104,8 @@ def _details(screen: Console, report: Mapping[str, Any], printed: str) -> None:
         screen.print(Text("It printed:"), Text(clean(printed.strip())), sep="\n")
     rows = rendering.calls_table(report)
     if len(rows) > 1:
-        table = Table(title="Largest difference, relative to the largest number", title_justify="left")
+        screen.print(Text("\nLargest difference, relative to the largest number"))
+        table = Table()
         for number, title in enumerate(rows[0]):
             table.add_column(Text(title), justify="right" if number else "left")
         for row in rows[1:]:

@@ -21,6 +21,7 @@ from kmha.verify.diagnosing.choice_search import attention_choices, distance_wit
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.evidence.source_text import mentions
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
+from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
 from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import rank
@@ -187,6 +188,12 @@ def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) ->
         if matching.singles(with_choices(answered, ids), candidate.chain):
             return ids
     return None
+
+
+def _choices_with_two_mistakes(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
+    """Return an embedding's likely design choices with which two known mistakes explain the answers, or `None`."""
+    likely = candidate.likely_choices(answered[0].trial) if candidate.chain == "embedding" else []
+    return next((ids for ids in likely if find_pairs(with_choices(answered, ids), candidate.chain)), None)
 
 
 def _nearest_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...]:
@@ -421,6 +428,7 @@ def _choose_with_choices(
     for fit, found in (
         (Fit.RIGHT, _fitting_choices),
         (Fit.EXPLAINED, _explained_choices),
+        (Fit.EXPLAINED, _choices_with_two_mistakes),
         (Fit.RUNS, _nearest_choices),
     ):
         for one in running if fit == Fit.RIGHT else running[:ARRANGEMENTS]:

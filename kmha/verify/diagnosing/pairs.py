@@ -25,7 +25,7 @@ from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import COMMON
 
 EACH = 2  # number of trials of each kind that decide which pairs are compared on all trials
-BLOCKS = ("encoder", "decoder", "embedding")  # chains with so many mistakes that one of a pair must be common
+BLOCKS = ("encoder", "decoder")  # chains with so many mistakes that one of a pair must be common
 
 
 def find_pairs(results: Sequence[TrialResult], chain: str) -> list[Match]:

@@ -20,6 +20,7 @@ VALUES = "the path of the values (value projection, mix, merge or output bias)"
 LOGITS = "the logits (query or key projection, their product, the scale, or the softmax)"
 AFTER = "a step after the scores (dropout, mix, merge or output bias)"
 BLOCK = "a sublayer (attention, feed-forward network, residual connection or normalization)"
+EMBEDDING = "the tokens' vectors, their scale, or the positions"
 RETURNED = "the returned scores (the output is right)"
 CHANGED = "a change of its inputs in place"
 MASK = "the mask, or how masks are combined"
@@ -81,7 +82,8 @@ def plainness(result: TrialResult) -> tuple[Any, ...]:
 def first_wrong_step(candidate: Candidate, sizes: Sizes, wrong: Sequence[TrialResult]) -> str:
     """Return the first step of the chain that is wrong, as far as the trials tell."""
     if candidate.chain != "attention":
-        return MASK if all(result.trial.masked for result in wrong) else BLOCK
+        usual = EMBEDDING if candidate.chain == "embedding" else BLOCK
+        return MASK if all(result.trial.masked for result in wrong) else usual
     plain = [
         result
         for result in wrong

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.unknown_mistakes import EMBEDDING
 
 
 def positional_encoding(position, d_model):
@@ -57,3 +58,9 @@ def test_layers_with_trained_positions():
     assert diagnose(PositionalEncoding).right
     assert diagnose(PositionalEncoding(8)).right
     assert diagnose(SubtractedPositions).ids == ("positions-subtracted",)
+
+
+def test_an_unknown_mistake_of_an_encoding_is_not_blamed_on_a_sublayer():
+    found = diagnose(lambda position, d_model: positional_encoding(position, d_model) ** 3)
+    assert found.verdict == "unknown"
+    assert found.clue.step == EMBEDDING

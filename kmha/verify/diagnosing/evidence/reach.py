@@ -31,7 +31,8 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
         return []
     found = list(_between_items(candidate, min(usable, key=plainness)))
     masked = [result for result in usable if result.trial.masked and result.wrong]
-    for result in [*masked[:1], *(each for each in usable if not each.trial.masked and each.wrong)][:2]:
+    plain = [result for result in usable if not result.trial.masked and result.wrong]
+    for result in masked[:1] + plain[:1]:
         found += _between_positions(candidate, result)
     return found
 
