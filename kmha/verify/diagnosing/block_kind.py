@@ -23,11 +23,12 @@ def kind_of(thing: Any, given: Mapping[str, Any]) -> str:
 
     Args:
         thing: Layer, or class of a layer.
-        given: Arguments that the user gave.
+        given: Arguments that the user gave. An argument that is always `None` does not tell what the layer is.
     """
     layer_class = thing if isinstance(thing, type) else type(thing)
     adapter = adapter_of(layer_class)
     called = naming.roles_of(_open(adapter, parameters(getattr(layer_class, adapter.method), skip=1)))
+    called = {role: name for role, name in called.items() if given.get(name, name) is not None}
     made = naming.roles_of(_open(adapter, constructor(layer_class)))
     variables = [] if isinstance(thing, type) else adapter.variables(adapter.working_copy(thing))
     if is_embedding(layer_class.__name__, made if isinstance(thing, type) else {}, called, variables):

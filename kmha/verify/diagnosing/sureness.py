@@ -24,7 +24,7 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if getattr(found.candidate, "rotates", False):
         return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
     if found.candidate.chain != "attention":
-        lines += _untold(found.candidate) if found.verdict == UNKNOWN else ()
+        lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
         return (*lines, *_remedies(found)) if lines else ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         lines += _weights(found)
@@ -53,6 +53,13 @@ def _untold(candidate: Any) -> Iterator[str]:
     names = [n for n in found if naming.argument(n) is None and n not in given and not BENIGN.search(naming.plain(n))]
     if names:
         yield f"kmha does not know what these arguments of the constructor do: {', '.join(names[:6])}."
+
+
+def _without_memory(candidate: Any) -> Iterator[str]:
+    """Yield how to say that a layer that can be called without a memory is no decoder layer."""
+    if getattr(candidate, "memory_is_optional", False):
+        name = candidate.roles["memory"]
+        yield f"If it is an encoder layer that gets no `{name}`, say so: --set {name}=None."
 
 
 def _weights(found: "Diagnosis") -> Iterator[str]:
