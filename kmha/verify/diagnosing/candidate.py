@@ -61,7 +61,7 @@ class Candidate:
         neutral_masks: Whether a required mask that a trial does not have is passed as a mask that hides nothing. Some
             candidates cannot run with `None`.
         expected: Ids of the design choices that the candidate must make.
-        on_call: Function that is told the name of each call when the call begins, and "" when it ends.
+        on_call: Function called with the name of each call when the call begins, and with "" when it ends.
     """
 
     name = ""

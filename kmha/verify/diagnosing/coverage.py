@@ -1,4 +1,4 @@
-"""What the calls of a diagnosis tested, and what they could not test, which matters if the verdict is "right"."""
+"""Say what the calls of a diagnosis tested, and what they could not test, for the verdict "right"."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

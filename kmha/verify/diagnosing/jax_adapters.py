@@ -51,7 +51,7 @@ class Held:
 
 
 class JaxAdapter:
-    """What the adapters of JAX modules have in common."""
+    """The common part of the adapters of JAX modules."""
 
     method = "__call__"
     transposed = False

@@ -1,4 +1,4 @@
-"""What a diagnosis says: its verdict, the evidence for it, and the line of code that it points to.
+"""The parts of a diagnosis: its verdict, the evidence for it, and the line of code that it points to.
 
 | verdict | meaning |
 | --- | --- |

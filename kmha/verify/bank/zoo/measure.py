@@ -22,7 +22,7 @@ LIMIT = 60.0  # seconds for one diagnosis
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What to measure.
+    """The entries, mutants and seeds to measure.
 
     Attributes:
         packages: Packages to measure, or none for all that are installed.

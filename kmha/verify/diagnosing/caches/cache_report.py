@@ -1,4 +1,4 @@
-"""What a report says about a key/value cache, instead of what it says about a layer."""
+"""The sentences of a report on a key/value cache, which replace those on a layer."""
 
 import math
 from typing import TYPE_CHECKING

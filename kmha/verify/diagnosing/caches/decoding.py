@@ -1,4 +1,4 @@
-"""What a diagnosis of a cache calls: a candidate's decoding without and with its cache."""
+"""The functions that a diagnosis of a cache calls: a candidate's decoding without and with its cache."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -46,7 +46,7 @@ def memory_from_block(source: Source) -> Iterator[Edit]:
 
 @operator("decoder-attention-shared")
 def attention_shared(source: Source) -> Iterator[Edit]:
-    """Call one attention in the place of the other."""
+    """Call one attention instead of the other."""
     if source.kind != "decoder":
         return
     by_function: dict[ast.AST, dict[str, ast.Call]] = {}

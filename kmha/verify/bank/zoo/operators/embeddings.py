@@ -27,7 +27,7 @@ def _rescaled(source: Source, change: str) -> Iterator[Edit]:
 
 operators(
     _rescaled,
-    {  # the text in place of the embedding x times its scale s
+    {  # the new text of the embedding x times its scale s
         "embedding-scale-dropped": ("({x})", "embedding-unscaled"),
         "embedding-divided": ("({x} / {s})", "embedding-divided"),
         "embedding-scaled-by-width": ("({x} * {s} * {s})", "embedding-scaled-by-width"),
@@ -58,7 +58,7 @@ def _changed(source: Source, change: str) -> Iterator[Edit]:
 
 operators(
     _changed,
-    {  # the text in place of the embedding x plus the positions p
+    {  # the new text of the embedding x plus the positions p
         "positions-dropped": ("{x}", "positions-missing"),
         "positions-twice": ("{x} + {p} + {p}", "positions-twice"),
         "positions-subtracted": ("{x} - {p}", "positions-subtracted"),

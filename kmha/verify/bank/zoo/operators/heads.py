@@ -183,7 +183,7 @@ def merge_batch_exchanged(source: Source) -> Iterator[Edit]:
 
 @operator("heads-averaged", "merge-averaged")
 def averaged(source: Source) -> Iterator[Edit]:
-    """Average the heads, and put the average in the place of each."""
+    """Replace each head by the average of all heads."""
     for call, names in _merge_patterns(source):
         text = source.part(call.args[0])
         if len(names) == 4 and "torch" in source.text:

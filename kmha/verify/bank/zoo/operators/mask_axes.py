@@ -59,7 +59,7 @@ FUNCTIONS = {"greater_equal": "greater", "less_equal": "less"}
 
 @operator("causal-comparison-strict", "causal-strict")
 def comparison_strict(source: Source) -> Iterator[Edit]:
-    """Compare positions with `>` in place of `>=`."""
+    """Compare positions with `>` instead of `>=`."""
     for node in source.walk(ast.Compare):
         names = set(words(source.code(node)))
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.GtE | ast.LtE) and POSITIONS & names:
@@ -109,7 +109,7 @@ def without_heads(source: Source) -> Iterator[Edit]:
 
 @operator("masks-either", "masks-either")
 def either(source: Source) -> Iterator[Edit]:
-    """Combine two masks with OR in place of AND."""
+    """Combine two masks with OR instead of AND."""
     for node in source.walk(ast.BinOp):
         if isinstance(node.op, ast.BitAnd | ast.BitOr) and is_mask(node.left) and is_mask(node.right):
             sign = "|" if isinstance(node.op, ast.BitAnd) else "&"
@@ -126,7 +126,7 @@ def either(source: Source) -> Iterator[Edit]:
 
 @operator("mask-tiled", "mask-tiled")
 def tiled(source: Source) -> Iterator[Edit]:
-    """Tile a mask over (B·H) in place of repeating each item's mask."""
+    """Tile a mask over (B·H) instead of repeating each item's mask."""
     for call in source.calls("repeat"):
         pattern, text = pattern_of(call)
         found = re.search(r"->\s*\((\w+) (\w+)\)", text)

@@ -154,7 +154,7 @@ FILLED: dict[str, tuple[str, ...]] = {
 
 @operator("mask-fills-other-number")
 def fills_other(source: Source) -> Iterator[Edit]:
-    """Fill in a number that does not hide logits, such as 1e-9 in place of -1e9, if nothing else hides them."""
+    """Fill in a number that does not hide logits, such as 1e-9 instead of -1e9, if nothing else hides them."""
     for call, _, _, number in fills(source):
         if _zeroed_later(source, call):
             continue
@@ -179,7 +179,7 @@ ADDED: dict[str, tuple[str, ...]] = {
 
 @operator("mask-adds-other-number")
 def adds_other(source: Source) -> Iterator[Edit]:
-    """Add a number that does not hide logits, such as -1e-9 in place of -1e9."""
+    """Add a number that does not hide logits, such as -1e-9 instead of -1e9."""
     for node in source.walk(ast.BinOp):
         if isinstance(node.op, ast.Mult) and is_mask(node.left) and _is_large(source, node.right):
             for text, ids in ADDED.items():
@@ -189,7 +189,7 @@ def adds_other(source: Source) -> Iterator[Edit]:
 
 @operator("mask-after-softmax", "mask-after-softmax", "causal-after-softmax")
 def after_softmax(source: Source) -> Iterator[Edit]:
-    """Fill in zeros after the softmax, in place of the numbers that hide logits before it."""
+    """Fill in zeros after the softmax, instead of the numbers that hide logits before it."""
     for call, logits, _, number in fills(source):
         before = source.statement(call)
         for softmax, array in softmaxes(source):

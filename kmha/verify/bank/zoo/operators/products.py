@@ -74,7 +74,7 @@ def variable(node: ast.AST) -> ast.expr | None:
 
 
 def _exchanged(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
-    """Use the array of the second role in place of the first in the product of query and key."""
+    """Use the array of the second role instead of the first in the product of query and key."""
     wrong, other = change
     for node, found in logits(source):
         values = [array for _, _, array in mixes(source) if source.home(array) is source.home(node)]

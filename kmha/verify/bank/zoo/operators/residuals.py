@@ -115,7 +115,7 @@ def _resummed(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
 
 operators(
     _resummed,
-    {  # the text in place of the residual x plus the output f of the sublayer
+    {  # the new text of the residual x plus the output f of the sublayer
         "residual-dropped": (("{f}", "residual-missing"),),
         "residual-doubled": (("{x} + {x} + {f}", "residual-doubled"),),
         "residual-sublayer-doubled": (("{x} + 2.0 * {f}", "residual-sublayer-doubled"),),
