@@ -410,7 +410,8 @@ def choose_convention(
     right = [one for one in running if matching.explains(one.answered)]
     explained: list[Tried] = []
     if explain and not right:
-        likely = running if candidate.chain == "attention" else running[: 2 * ARRANGEMENTS]
+        most_answered = sorted(running, key=lambda one: -len(one.answered))
+        likely = running if candidate.chain == "attention" else most_answered[: 2 * ARRANGEMENTS]
         explained = next(([one] for one in likely if matching.singles(one.answered, candidate.chain)), [])
     for fit, among in ((Fit.RIGHT, right), (Fit.EXPLAINED, explained), (Fit.RUNS, running)):
         if among:

@@ -203,10 +203,10 @@ class Decoder(nn.Module):
 class Crossing(nn.Module):
     """A decoder layer that hides the future only if it gets a mask."""
 
-    def __init__(self, d_model, n_heads, d_ff, wrong=""):
+    def __init__(self, d_model, n_heads, d_ff):
         super().__init__()
-        self.self_attention = Attention(d_model, n_heads, wrong != "not scaled")
-        self.cross_attention = Attention(d_model, n_heads, wrong != "not scaled")
+        self.self_attention = Attention(d_model, n_heads)
+        self.cross_attention = Attention(d_model, n_heads)
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
         self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
 

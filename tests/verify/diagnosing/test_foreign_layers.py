@@ -25,9 +25,9 @@ RIGHT = [
 WRONG = [
     ("Block", {"wrong": "residual dropped"}, "residual-missing-attention"),
     ("Matched", {"wrong": "not scaled"}, "scale-missing"),
+    ("Rotating", {"wrong": "not scaled"}, "scale-missing"),
     ("TwoMasks", {"wrong": "not scaled"}, "scale-missing"),
     ("Decoder", {"wrong": "not scaled"}, "scale-missing"),
-    ("Crossing", {"wrong": "not scaled", "x_mask": None}, "scale-missing"),
 ]
 # Right or wrong, these are none of the choices and mistakes that kmha knows.
 UNNAMED = [
