@@ -24,6 +24,7 @@ NEEDED = {
     **dict.fromkeys(("always-causal", "causal-unless-masked"), r"(?i)tri[lu]|causal|band_part|look_?ahead|autoregress"),
 }
 ROTATION = re.compile(r"(?i)rotary|rotate|rope|\bcos\b|freqs_cis|\bangles?\b")
+GELUS = {"gelu", "gelu_tanh"}
 IN_SOURCE = (
     ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
     ("gelu", r"gelu|\berf\b"),
@@ -45,6 +46,7 @@ def likely_combinations(
         expected: Ids of the choices that the layer must make.
     """
     found = activations(layer, parts, trial.more.get("activation", "relu"))
+    found |= GELUS if found & GELUS else set()  # a layer may ask its function for the approximation, or may not
     ids = {f"activation-{name}" for name in found if name}
     code = code_of(layer, parts)
     excluded = {id for id, pattern in NEEDED.items() if not re.search(pattern, code)} if code else set()

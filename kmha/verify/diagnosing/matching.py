@@ -24,6 +24,7 @@ Changes = Sequence[Mistake]
 
 FLOAT32_INSIDE = 1e-6  # limit for layers that compute a single step in float32
 FILL = -1e9  # many layers hide logits with this number instead of -inf
+HUGE = 1e20  # an answer above this number has more than FILL in it
 FEATURES_DROPPED = 0.8  # a larger share of zeros does not come from dropout
 STEPS = 10.0  # adding a fill of up to 1e10 rounds the logits to about 1e-6
 USUAL = 10.0  # the largest logit of ordinary size
@@ -83,6 +84,14 @@ class TrialResult:
         return any(array is not None and np.isnan(array).any() for array in (self.answer.output, self.answer.scores))
 
     @functools.cached_property
+    def fill(self) -> float:
+        """The number that hides logits, if it is not -inf: the least of float32 if the answer is huge."""
+        finite = np.abs(
+            self.answer.output, where=np.isfinite(self.answer.output), out=np.zeros(self.answer.output.shape)
+        )
+        return float(np.finfo("float32").min) if finite.max(initial=0.0) > HUGE else FILL
+
+    @functools.cached_property
     def distance(self) -> float:
         """The distance from the right answer."""
         return _distance(self, ())
@@ -113,7 +122,7 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
         far = distance_from_state(result, run(result.trial, changes) if changes else result.right)
         for added in (False, True) if mistakes and result.trial.masked else ():
             if far > result.limit:
-                filled = dataclasses.replace(result.trial, fill=FILL, added=added)
+                filled = dataclasses.replace(result.trial, fill=result.fill, added=added)
                 far = min(far, distance_from_state(result, run(filled, changes)) / (STEPS if added else 1))
         return far
     except ImpossibleError:

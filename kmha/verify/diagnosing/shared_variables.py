@@ -78,4 +78,6 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(owner, "_modules"):
         yield from owner._modules.items()
     else:
-        yield from ((name.strip("_"), part) for name, part in vars(owner).items() if not name.startswith("_"))
+        for name, part in vars(owner).items():  # Keras' own lists are private too
+            if not name.startswith("_") or not isinstance(part, list | tuple):
+                yield name.strip("_"), part

@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from kmha.verify import diagnose
 from kmha.verify.bank.self_test import simulate
 from kmha.verify.chains.attention import run
 from kmha.verify.diagnosing import matching
@@ -140,3 +141,13 @@ def test_ranked_names_the_commoner(drawn):
         ("scale-all-heads",),
         ("scale-features",),
     ]
+
+
+def test_the_least_number_of_float32_hides_logits():
+    def attention(query, key, value, mask=None):
+        logits = query @ np.swapaxes(key, -1, -2) / query.shape[-1] ** 0.5
+        logits = logits if mask is None else np.where(mask, logits, np.finfo("float32").min)
+        logits = logits - logits.max(-1, keepdims=True)
+        return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))) @ value
+
+    assert diagnose(attention).ids == ("softmax-logarithm",)

@@ -11,13 +11,13 @@ class Shared(keras.layers.Layer):
         super().__init__()
         self.heads, self.size = num_heads, d_model // num_heads
         self.wq, self.wv, self.wo = (keras.layers.Dense(d_model) for _ in range(3))
-        self.wk = keras.layers.Dense(d_model) if separate else self.wq
+        self._wk = keras.layers.Dense(d_model) if separate else self.wq  # a private name is a name too
 
     def split(self, x):
         return keras.ops.reshape(x, (-1, x.shape[1], self.heads, self.size))
 
     def call(self, query, key, value):
-        q, k, v = (self.split(part(x)) for part, x in ((self.wq, query), (self.wk, key), (self.wv, value)))
+        q, k, v = (self.split(part(x)) for part, x in ((self.wq, query), (self._wk, key), (self.wv, value)))
         logits = keras.ops.einsum("bthd,bshd->bhts", q, k) / self.size**0.5
         mixed = keras.ops.einsum("bhts,bshd->bthd", keras.ops.softmax(logits), v)
         return self.wo(keras.ops.reshape(mixed, (-1, q.shape[1], self.heads * self.size)))

@@ -191,7 +191,7 @@ def output_dropped(source: Source) -> Iterator[Edit]:
 def output_rectified(source: Source) -> Iterator[Edit]:
     """Apply a relu after the output projection."""
     for call in outputs(source):
-        yield Edit(call, f"(lambda output: output * (output > 0))({source.code(call)})")
+        yield Edit(call, f"(lambda output: (output + abs(output)) / 2)({source.code(call)})")
 
 
 @operator("output-through-query")

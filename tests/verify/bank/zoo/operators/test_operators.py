@@ -214,7 +214,7 @@ EDITS = {
     "norm-unbiased": ("block", "mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=True)"),
     "norm-without-root": ("block", "x = (x - mean) / (var + self.eps)"),
     "output-projection-dropped": ("torch", "return (out), attn"),
-    "output-rectified": ("torch", "return (lambda output: output * (output > 0))(self.to_out(out)), attn"),
+    "output-rectified": ("torch", "return (lambda output: (output + abs(output)) / 2)(self.to_out(out)), attn"),
     "output-through-query": ("torch", "return self.to_q(out), attn"),
     "padding-on-queries": (
         "einops",
