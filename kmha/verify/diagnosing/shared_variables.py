@@ -78,6 +78,7 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(owner, "_modules"):
         yield from owner._modules.items()
     else:
-        for name, part in vars(owner).items():  # Keras' own lists are private too
-            if not name.startswith("_") or not isinstance(part, list | tuple):
+        named = vars(owner).items() if hasattr(owner, "__dict__") else ()
+        for name, part in named:  # Keras' own lists and functions are private too
+            if not name.startswith("_") or hasattr(part, "get_config"):
                 yield name.strip("_"), part
