@@ -50,8 +50,14 @@ def _sums(source: Source) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
             yield node, parts[1], parts[0]
 
 
+ALONE = "{p} + 0.0 * {x}"
+
+
 def _changed(source: Source, change: str) -> Iterator[Edit]:
     for node, tokens, positions in _sums(source):
+        embeds = any(isinstance(each, ast.Call) for each in ast.walk(tokens))
+        if change == ALONE and not embeds:  # a class that embeds no tokens may be meant to return positions alone
+            continue
         text = change.format(x=source.part(tokens), p=source.part(positions))
         yield Edit(node, f"{source.code(tokens)} = {text}" if isinstance(node, ast.AugAssign) else f"({text})")
 
@@ -63,7 +69,7 @@ operators(
         "positions-twice": ("{x} + {p} + {p}", "positions-twice"),
         "positions-subtracted": ("{x} - {p}", "positions-subtracted"),
         "positions-multiplied": ("{x} * {p}", "positions-multiplied"),
-        "positions-alone": ("{p} + 0.0 * {x}", "positions-alone"),
+        "positions-alone": (ALONE, "positions-alone"),
     },
 )
 

@@ -83,7 +83,8 @@ def _exchanged(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
         arrays = found | {"value": values[0]} if values else found
         old, new = variable(found[wrong]), variable(arrays[other]) if other in arrays else None
         if old is not None and new is not None:
-            yield Edit(old, source.code(new), _with_scale(source, node, found["query"], wrong, other))
+            ids = _with_scale(source, node, found["query"], wrong, other)
+            yield Edit(old, source.code(new), ids or _of_one_input(source, node, wrong, other))
 
 
 # If the query alone is scaled before the product, the query twice is scaled twice, and the key twice is not scaled.
@@ -99,6 +100,18 @@ def _with_scale(source: Source, node: ast.AST, query: ast.expr, wrong: str, othe
     function = source.around(node, *FUNCTIONS)
     scaled = rf"\b{name} *([*/]= *|= *[\w.]*\({name}, |= *{name} *[*/] *)[\w.]*(scal|sqrt|depth|shape|dim|norm)"
     return SCALES.get((wrong, other), ()) if name and re.search(scaled, source.code(function)) else ()
+
+
+SAME = {
+    ("key", "query"): ("logits-query-query", "kernels-query-for-key"),
+    ("query", "key"): ("logits-key-key", "kernels-key-for-query"),
+}
+
+
+def _of_one_input(source: Source, node: ast.AST, wrong: str, other: str) -> tuple[str, ...]:
+    """Return the ids of an exchange after one fused projection of one input, which exchanges kernels too."""
+    fused = r"\bqkv\w*(\.chunk|\.unbind|\(x\))"
+    return SAME.get((wrong, other), ()) if re.search(fused, source.code(source.around(node, *FUNCTIONS))) else ()
 
 
 operators(
