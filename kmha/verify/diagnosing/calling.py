@@ -27,7 +27,6 @@ from kmha.verify.diagnosing.conventions import (
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
 RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
-FRAMEWORK_PACKAGES = ("keras", "tf_keras", "keras_core", "torch", "flax", "haiku", "equinox", "builtins")
 SIZES = ("heads", "size", "width", "output", "inputs")
 
 

@@ -15,7 +15,6 @@ from kmha.verify.diagnosing import naming
 
 IDENTITY = "identity"
 PROJECTION = "projection"
-ROTARY = ("cos", "sin")
 LENGTH = 64  # a number of positions that no trial exceeds
 LIMIT = 12  # maximum number of combinations to try
 

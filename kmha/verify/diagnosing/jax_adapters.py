@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import inside, walk
 from kmha.verify.diagnosing.calling import constructor, parameters, random_names
 from kmha.verify.diagnosing.weights import Slot, Variable
@@ -50,28 +51,17 @@ class Held:
         self.arrays = {path: _cast(array, dtype) for path, array in self.arrays.items()}
 
 
-class JaxAdapter:
+class JaxAdapter(Adapter):
     """The common part of the adapters of JAX modules."""
 
-    method = "__call__"
-    transposed = False
-    half = False
-    epsilon = 1e-6  # default of `LayerNorm`
-    single = False  # whether a call takes inputs without a batch axis
+    framework = "jax"
+    epsilon = 1e-6
 
     def __init__(self) -> None:
         self.counter = itertools.count()
 
-    def framework(self) -> str:
-        return "jax"
-
     def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of the parameters of a constructor or a call for which the adapter has values."""
         return random_names(found)
-
-    def configured(self, layer: Any) -> dict[str, Any] | None:
-        """Return the constructor's arguments of a module without parameters, or `None` if it has parameters."""
-        return None
 
     def random_key(self) -> Any:
         """Return a new key of random numbers, so that two calls with dropout differ."""
@@ -221,7 +211,6 @@ class HaikuAdapter(JaxAdapter):
 class EquinoxAdapter(JaxAdapter):
     """Adapter of an `equinox.Module`, which takes one item at a time, and is mapped over a batch."""
 
-    transposed = True
     epsilon = 1e-5
     single = True
 
@@ -334,9 +323,9 @@ class NnxAdapter(JaxAdapter):
         ]
 
     def parts(self, layer: Any) -> list[Any]:
+        """Return the modules inside a module."""
         from flax import nnx
 
-        """Return the modules inside a module."""
         return inside(layer, nnx.Pytree)
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:

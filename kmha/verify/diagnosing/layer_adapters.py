@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.reproduction import SEED
@@ -17,29 +18,17 @@ from kmha.verify.diagnosing.shared_variables import with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 
-class KerasAdapter:
+class KerasAdapter(Adapter):
     """Adapter of a `keras.Layer`, or of a layer of an older Keras under another name."""
 
+    framework = "keras"
     method = "call"
-    transposed = False
     half = True
-    epsilon = 1e-3  # default of `LayerNormalization`
-    single = False
+    epsilon = 1e-3
 
     def __init__(self, package: str = "keras") -> None:
         self.package = package
         self.unused: set[int] = set()  # variables of sublayers that the call does not use
-
-    def framework(self) -> str:
-        return "keras"
-
-    def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of the parameters for which the adapter has values."""
-        return frozenset()
-
-    def configured(self, layer: Any) -> dict[str, Any] | None:
-        """Return `None`, because the layer has its weights."""
-        return None
 
     @functools.cached_property
     def keras(self) -> Any:
@@ -132,38 +121,24 @@ class KerasAdapter:
         ]
 
 
-class TorchAdapter:
+class TorchAdapter(Adapter):
     """Adapter of a `torch.nn.Module`."""
 
+    framework = "torch"
     method = "forward"
-    transposed = True
-    half = False
-    epsilon = 1e-5  # default of `LayerNorm`
-    single = False
-
-    def framework(self) -> str:
-        return "torch"
-
-    def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of the parameters for which the adapter has values."""
-        return frozenset()
-
-    def configured(self, layer: Any) -> dict[str, Any] | None:
-        """Return `None`, because the layer has its weights."""
-        return None
 
     def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes the module's dtype and mode."""
         return copy.deepcopy(layer)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
-        return layer_class(**arguments).to(getattr(__import__("torch"), dtype))
+        return layer_class(**arguments).to(_dtype(dtype))
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights of lazy modules, by a first call."""
-        layer.to(getattr(__import__("torch"), dtype))
+        layer.to(_dtype(dtype))
         self.call(layer, arguments, False)
-        layer.to(getattr(__import__("torch"), dtype))
+        layer.to(_dtype(dtype))
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         import torch
@@ -214,6 +189,10 @@ class TorchAdapter:
 
 def _value(variable: Any) -> np.ndarray:
     return frameworks.to_numpy(variable.value() if callable(variable.value) else variable.value)
+
+
+def _dtype(name: str) -> Any:
+    return getattr(importlib.import_module("torch"), name)
 
 
 def _copy(parameter: Any, array: np.ndarray) -> None:

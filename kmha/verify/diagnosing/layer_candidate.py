@@ -75,7 +75,7 @@ class LayerCandidate(Candidate):
         self.adapter = adapter_of(self.layer_class)
         self.thing = thing if is_class else self.adapter.working_copy(thing)
         self.name, self.given, self.said_meaning, self.said = name, dict(given), meaning, dict(said)
-        self.framework = self.adapter.framework()
+        self.framework = self.adapter.framework
         self.call_parameters = self._open(parameters(getattr(self.layer_class, self.adapter.method), skip=1))
         self.written_parameters = self._open(constructor(self.layer_class))
         self.made_guesses: dict[str, str] = {}

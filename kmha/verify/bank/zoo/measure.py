@@ -57,7 +57,7 @@ class Plan:
 
 
 def default_file() -> Path:
-    """Return the file in the user's cache folder to which results are appended. Other code has another file."""
+    """Return the file in the user's cache folder to which results are appended, one for each version of the code."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kmha"
     return folder / f"zoo-{_fingerprint()}.jsonl"
 
@@ -175,11 +175,11 @@ def outcomes(results: Sequence[Mapping[str, Any]], do: str, half: str | None = N
     return Counter(each["outcome"] for each in chosen if each.get("kept", True))
 
 
-def by_operator(results: Sequence[Mapping[str, Any]], half: str | None = None) -> dict[str, Counter[str]]:
+def by_operator(results: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
     """Count the outcomes of the kept mutants for each operator."""
     found: dict[str, Counter[str]] = {}
     for each in results:
-        if each["do"] == "mutant" and each.get("kept") and half in (None, each["half"]) and "operator" in each:
+        if each["do"] == "mutant" and each.get("kept") and "operator" in each:
             found.setdefault(each["operator"], Counter())[each["outcome"]] += 1
     return dict(sorted(found.items()))
 

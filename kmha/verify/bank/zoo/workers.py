@@ -1,4 +1,4 @@
-"""Worker processes of the measurement: one per framework at a time, which a crash or a hang ends, and nothing else.
+"""Worker processes of the measurement, one per framework at a time. A crash or a hang ends only its own process.
 
 Torch and TensorFlow do not share a process, and each is imported only once.
 """

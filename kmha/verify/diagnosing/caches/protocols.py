@@ -57,7 +57,7 @@ def _names(function: Any) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """How a cached call is made.
+    """A way to make a cached call.
 
     Attributes:
         make: Function of the batch size and the capacity that returns the empty cache.

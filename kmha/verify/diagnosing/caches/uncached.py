@@ -25,7 +25,7 @@ _IDS = "ids inputids idx tokens tokenids"
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """How the tokens, and a mask of the uncached call, are passed.
+    """The arguments that take the tokens and the mask of an uncached call.
 
     Attributes:
         names: Arguments that take the tokens.

@@ -11,7 +11,7 @@ import numpy as np
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import Finding
 
-NAN_ROWS = ("mask-empty-row-nan",)  # the mistake of the bank that is none if it explains all calls alone
+NAN_ROWS = ("mask-empty-row-nan",)  # not accused: if it explains all calls, only rows with nothing to attend to are NaN
 
 
 def find(results: Sequence[TrialResult]) -> Finding | None:

@@ -31,7 +31,7 @@ def sublayers(source: Source, node: ast.AST) -> tuple[str, ...]:
 
 
 def first_sublayers(source: Source, texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the sublayers that the first text with the name of any names, or none."""
+    """Return the sublayers that the first of these texts names, or none if no text names any."""
     found = (_sublayers_of(source, set(words(text.replace("self.", "")))) for text in texts)
     return next((each for each in found if each), ())
 

@@ -1,0 +1,30 @@
+"""The base class of the adapters, which create, build and call layers of a framework, and find their weights."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Adapter:
+    """What kmha does with a layer of a framework.
+
+    Attributes:
+        framework: Framework of the arrays that a call takes.
+        method: Name of the method that a call runs.
+        half: Whether layers compute in float16.
+        epsilon: Default epsilon of the framework's `LayerNorm`.
+        single: Whether a call takes inputs without a batch axis.
+    """
+
+    framework = ""
+    method = "__call__"
+    half = False
+    epsilon = 1e-5
+    single = False
+
+    def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of the parameters of a constructor or a call for which the adapter has values."""
+        return frozenset()
+
+    def configured(self, layer: Any) -> dict[str, Any] | None:
+        """Return the constructor's arguments of a module without parameters, or `None` if it has parameters."""
+        return None
