@@ -17,7 +17,7 @@ from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
 from kmha.verify.diagnosing import block_trials, guessing, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
-from kmha.verify.diagnosing.block_weights import Sublayers, owner, sublayers, unused_owners, width_of
+from kmha.verify.diagnosing.block_weights import Sublayers, check_attends, owner, sublayers, unused_owners, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import likely_combinations, rotates
@@ -58,7 +58,7 @@ class BlockCandidate(LayerCandidate):
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
             open_names = [name for name in self.call_parameters if name not in self.call_given]
-            self.roles = naming.roles_of(open_names, self.said)
+            self.roles = {**self.by_place, **naming.roles_of(open_names, self.said)}
         elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
             memory = naming.roles_of(name for name in self.call_parameters if not OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
@@ -97,6 +97,7 @@ class BlockCandidate(LayerCandidate):
 
     def sizes(self, rng: np.random.Generator) -> Any:
         drawn = block_trials.draw_block_sizes(rng, self.block_accepts)
+        drawn = drawn if self.built else self._with_given(drawn)
         trial = block_trials.draw_block(0, self.block_accepts, drawn)[0]
         for last in (False, True):
             try:
@@ -134,6 +135,17 @@ class BlockCandidate(LayerCandidate):
             pass
         return bool(self.unused)
 
+    def _with_given(self, drawn: BlockSizes) -> BlockSizes:
+        """Return the drawn sizes, with the sizes among the constructor's given arguments in their places."""
+        names = naming.roles_of(self.constructor_parameters, self.said)
+        given = {role: self.given[name] for role, name in names.items() if isinstance(self.given.get(name), int)}
+        width, heads = given.get("width", 0), given.get("heads", drawn.heads)
+        if not width:
+            width = heads * drawn.size
+        heads = next(number for number in (heads, 2, 3, 1) if width % number == 0)
+        inner = given.get("inner", drawn.inner)
+        return dataclasses.replace(drawn, heads=heads, width=width, size=width // heads, memory=width, inner=inner)
+
     def _new(self, trial: Trial) -> Any:
         """Return a layer with the trial's sizes, built by a first call."""
         layer = self._unbuilt(trial)
@@ -147,6 +159,7 @@ class BlockCandidate(LayerCandidate):
     def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
         """Return the drawn sizes, with the sizes that the layer's weights have in their places."""
         variables = self._variables(layer)
+        check_attends(self.name, variables)
         heads = self._heads(layer, drawn)
         if not variables:  # a built Keras layer that was never called
             drawn = dataclasses.replace(drawn, heads=heads, width=heads * drawn.size)

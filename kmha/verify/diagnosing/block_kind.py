@@ -9,8 +9,8 @@ from typing import Any
 
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
-from kmha.verify.diagnosing.block_weights import FORWARD, squeezed
-from kmha.verify.diagnosing.calling import Parameters, constructor, parameters
+from kmha.verify.diagnosing.block_weights import FORWARD, check_attends, squeezed
+from kmha.verify.diagnosing.calling import Parameters, constructor, parameters, roles_by_place
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of
@@ -18,21 +18,28 @@ from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.weights import Variable
 
 
-def kind_of(thing: Any, given: Mapping[str, Any]) -> str:
+def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> str:
     """Return the chain that a layer should compute, judged by its arguments' names and by its weights.
 
     Args:
         thing: Layer, or class of a layer.
         given: Arguments that the user gave. An argument that is always `None` does not tell what the layer is.
+        said: Names that the user gave for roles.
+
+    Raises:
+        CandidateError: The layer is a feed-forward network.
     """
     layer_class = thing if isinstance(thing, type) else type(thing)
     adapter = adapter_of(layer_class)
-    called = naming.roles_of(_open(adapter, parameters(getattr(layer_class, adapter.method), skip=1)))
+    call = _open(adapter, parameters(getattr(layer_class, adapter.method), skip=1))
+    called = naming.roles_of(call, said)
+    called |= roles_by_place(call, called, given)
     called = {role: name for role, name in called.items() if given.get(name, name) is not None}
-    made = naming.roles_of(_open(adapter, constructor(layer_class)))
+    made = naming.roles_of(_open(adapter, constructor(layer_class)), said)
     variables = [] if isinstance(thing, type) else adapter.variables(adapter.working_copy(thing))
     if is_embedding(layer_class.__name__, made if isinstance(thing, type) else {}, called, variables):
         return "embedding"
+    check_attends(layer_class.__name__, variables)
     return chain_of_weights(variables, called) if variables else chain_of(made, called)
 
 
@@ -48,10 +55,21 @@ def chain_of_made(layer: LayerCandidate) -> str:
         return "attention"
 
 
-def _open(adapter: Any, found: Parameters) -> list[str]:
-    """Return the names of the parameters for which the adapter has no values."""
+def _open(adapter: Any, found: Parameters) -> Parameters:
+    """Return the parameters for which the adapter has no values."""
     supplied = adapter.supplied(found)
-    return [name for name in found if name not in supplied]
+    return {name: each for name, each in found.items() if name not in supplied}
+
+
+def kind_of_made(layer: LayerCandidate) -> str:
+    """Return the chain of a class that was taken for attention, judged by the weights that its instances have.
+
+    Raises:
+        CandidateError: The layer is a feed-forward network.
+    """
+    variables = layer.sample_variables()
+    check_attends(layer.name, variables)
+    return chain_of_weights(variables, layer.roles) if layer.chain == "attention" else "attention"
 
 
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.calling import READS, CandidateError
 from kmha.verify.diagnosing.weights import UnknownWeightsError, Variable, listed
 
 ATTENTION = re.compile(r"attention|attn|mha|mhsa|qkv|query|key|value")
@@ -351,6 +352,25 @@ def _attentions(variables: Sequence[Variable], count: int) -> tuple[tuple[tuple[
     usual = tuple(tuple(group) for group in groups.values())
     alike = len({re.sub(r"\d+", "#", name) for name in groups}) == 1
     return (usual,) if alike else (usual, usual[::-1])
+
+
+def check_attends(name: str, variables: Sequence[Variable]) -> None:
+    """Check that a layer is more than a feed-forward network.
+
+    Raises:
+        CandidateError: It has two or three matrices, which lead from a number of features to another and back.
+    """
+    matrices = [v for v in variables if len(squeezed(v.shape)) > 1]
+    shapes = {squeezed(each.shape) for each in matrices}
+    there_and_back = len(shapes) == 2 and shapes == {shape[::-1] for shape in shapes}
+    if (
+        len(matrices) <= 3
+        and there_and_back
+        and not any(naming.weight(each.path)[0] in ("query", "packed") for each in matrices)
+    ):
+        raise CandidateError(
+            f"{name} is a feed-forward network without attention. {READS}. Diagnose the layer that contains it."
+        )
 
 
 def width_of(variables: Sequence[Variable]) -> int | None:

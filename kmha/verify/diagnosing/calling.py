@@ -28,6 +28,7 @@ Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
 RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
 SIZES = ("heads", "size", "width", "output", "inputs")
+READS = "kmha reads attention, encoder layers, decoder layers, embeddings and positional encodings"
 
 
 class CandidateError(ValueError):
@@ -163,6 +164,8 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
         roles["mask"] = roles.pop("look_ahead")
     if "memory_mask" in roles and "padding" not in roles:
         roles["padding"] = roles.pop("memory_mask")
+    if "use_bias" in roles and "mask" not in roles:
+        roles["mask"] = roles.pop("use_bias")  # a call that takes a bias adds it to the logits
     if roles.get("causal") == "is_causal" and "mask" in roles:
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
     if {"query", "key", "value"} <= roles.keys():
@@ -184,7 +187,11 @@ def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Co
     if {"query", "self", "ids"} & roles.keys():
         return {}
     taken = {*roles.values()}
-    unknown = [name for name, each in found.items() if each.default is EMPTY and not (name in taken or name in known)]
+    unknown = [
+        name
+        for name, each in found.items()
+        if each.default is EMPTY and not (name in taken or name in known or guessing.guesses(name, each)[1])
+    ]
     places = {1: ("self",), 2: ("self", "memory"), 3: ROLES, 4: (*ROLES, "mask")}.get(len(unknown), ())
     return {role: name for role, name in zip(places, unknown, strict=False) if role not in roles}
 
@@ -200,6 +207,8 @@ def given_sizes(where: str, given: Mapping[str, Any]) -> dict[str, int]:
     Raises:
         CandidateError: A value is not a valid size.
     """
+    # Keras turns an output shape into a tuple.
+    given = {name: each[0] if isinstance(each, tuple) and len(each) == 1 else each for name, each in given.items()}
     for name, value in given.items():
         is_size = naming.argument(name) in SIZES and value is not None
         if is_size and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -253,10 +262,16 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
     for role, flag in flags.items():
         if role in roles and (role != "causal" or flag or _default(parameters_found, roles[role]) is not False):
             found[roles[role]] = flag
-    for role in ("mask", "look_ahead", "padding", "query_padding", "lengths"):
-        if role in roles and roles[role] not in found and _default(parameters_found, roles[role]) is EMPTY:
+    for role in required_masks(roles, parameters_found):
+        if roles[role] not in found:
             found[roles[role]] = _neutral(candidate, role, trial) if candidate.neutral_masks else None
     return found
+
+
+def required_masks(roles: Mapping[str, str], found: Mapping[str, Any]) -> list[str]:
+    """Return the roles of the masks without a default."""
+    masks = ("mask", "look_ahead", "padding", "query_padding", "lengths")
+    return [role for role in masks if role in roles and _default(found, roles[role]) is EMPTY]
 
 
 def _neutral(candidate: Any, role: str, trial: Trial) -> Any:
@@ -282,7 +297,7 @@ def guessed_arguments(candidate: Any, trial: Trial) -> dict[str, Any]:
     }
 
 
-def _default(found: Parameters, name: str) -> Any:
+def _default(found: Mapping[str, Any], name: str) -> Any:
     return found[name].default if name in found else None
 
 

@@ -54,6 +54,8 @@ class Candidate:
         framework: Framework of the arrays that the candidate takes.
         weights: Canonical weights that the candidate has and keeps, or `None` if weights are set for each trial.
         said_meaning: Meaning of True (or 1) in masks, if the user said it, one of `conventions.MASK_MEANINGS`.
+        said: Names of arguments that the user gave, keyed by role.
+        given: Values of arguments that the user gave, keyed by name.
         call_parameters: Parameters of the call, keyed by name.
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
@@ -72,6 +74,8 @@ class Candidate:
     framework = "numpy"
     weights: Mapping[str, np.ndarray] | None = None
     said_meaning: str | None = None
+    said: Mapping[str, str] = MappingProxyType({})
+    given: Mapping[str, Any] = MappingProxyType({})
     call_parameters: Mapping[str, inspect.Parameter] = MappingProxyType({})
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
@@ -165,9 +169,22 @@ class Candidate:
             self.on_call("")
 
     @property
-    def may_be_causal(self) -> bool:
-        """True for attention without a causal flag, which may always be causal, as in language models."""
-        return not self.accepts.causal and self.chain == "attention"
+    def said_causal(self) -> bool | None:
+        """Whether the candidate is causal, if the user gave its causal flag a value."""
+        named = (value for name, value in self.given.items() if naming.argument(name) == "causal")
+        flag = self.given.get(self.said.get("causal", ""), next(named, None))
+        return flag if isinstance(flag, bool) else None
+
+    def causal_options(self) -> tuple[bool, ...]:
+        """Return whether to compare with causal attention, in the order to try.
+
+        Attention without a causal flag may always be causal, as in language models.
+        """
+        if self.chain != "attention":
+            return (False,)
+        if self.said_causal is not None:
+            return (self.said_causal,)
+        return (False,) if self.accepts.causal else (False, True)
 
     def smaller_sizes(self, sizes: Any) -> Iterator[Any]:
         """Yield small sizes in increasing order. They match any weights that the candidate keeps."""

@@ -190,8 +190,8 @@ def expanded(found: Mapping[str, Any], construct: Callable[..., Any]) -> dict[st
         if not is_config(name, parameter):
             parameters[name] = parameter
             continue
-        for field, value in read_fields(_with(construct, name), parameter).items():
-            parameters[f"{name}.{field}"] = Field(value)
+        fields = read_fields(_with(construct, name), parameter)
+        parameters |= {f"{name}.{field}": Field(value) for field, value in fields.items()} or {name: parameter}
     return parameters
 
 

@@ -16,9 +16,20 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing.calling import required_masks
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, with_choices
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, LISTS, MASK_DTYPES, MIDDLE, SINGLE, TIME, Convention
+from kmha.verify.diagnosing.conventions import (
+    BATCH,
+    HEADS,
+    LISTS,
+    MASK_DTYPES,
+    MASK_SHAPES,
+    MIDDLE,
+    SINGLE,
+    TIME,
+    Convention,
+)
 from kmha.verify.diagnosing.evidence.source_text import mentions
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.pairs import find_pairs
@@ -141,16 +152,18 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     sizes = candidate.sizes(np.random.default_rng(seed))
     drawn = tuple(candidate.draw(seed, sizes))
     plain = [trial for trial in _usual(drawn) if _is_plain(trial)][:3]
-    causal = (False, True) if candidate.may_be_causal else (False,)
     start = candidate.convention
     options = [
         dataclasses.replace(start, weights=weights, dtype=dtype, causal=each)
         for dtype in ("float64", "float32")
-        for each in causal
+        for each in candidate.causal_options()
         for weights in candidate.weight_conventions()
     ]
     memory: Memory = {}
     of_block = candidate.chain != "attention"
+    needed = required_masks(candidate.roles, candidate.call_parameters)
+    if candidate.neutral_masks and needed and not of_block:
+        options = _with_open_masks(candidate, options)
     fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
     # The possible arrangements of a layer's weights are only known after the layer has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
@@ -166,6 +179,25 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     if fit == Fit.RUNS and not of_block:
         fit, share = _find_choices(candidate, options, plain, memory)
     return ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)
+
+
+def _with_open_masks(candidate: Candidate, options: Sequence[Convention]) -> list[Convention]:
+    """Return the options with masks that hide nothing, for code that needs a mask in every call."""
+    return [
+        dataclasses.replace(
+            option,
+            mask_dtype=dtype,
+            mask_shape=shape,
+            padding_shape=shape if shape in candidate.padding_shapes() else "B,S",
+            mask_meaning=meaning,
+            padding_meaning=meaning,
+        )
+        for option in options
+        for meaning in ("attends", "hides")
+        for dtype in MASK_DTYPES[:2]
+        for shape in dict.fromkeys((*candidate.mask_shapes(), *candidate.padding_shapes()))
+        if shape in MASK_SHAPES
+    ]
 
 
 def _fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
@@ -344,7 +376,13 @@ def _choose_meaning(
     usual = candidate.meanings(role)[0]
     runs = [one.option for one in tried]
     first = [option for option in runs if getattr(option, f"{role}_meaning") == usual]
-    choose_convention(candidate, first or runs or options, drawn, memory)
+    others = [option for option in runs if option not in first]
+    fit, _ = choose_convention(candidate, first or runs or options, drawn, memory)
+    if fit < Fit.EXPLAINED and others:  # one mistake under another meaning is likelier than two under the usual one
+        chosen = candidate.convention
+        fit, _ = choose_convention(candidate, others, drawn, memory)
+        if fit < Fit.EXPLAINED:
+            candidate.use_convention(chosen)
 
 
 def _explained_by(one: Tried, mistake: Mistake) -> bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import Trial
+from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import EMPTY
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _FEATURES: dict[str, Callable[[Trial], bool]] = {
     "dropout in training": lambda trial: trial.training,
     "float16": lambda trial: trial.dtype == "float16",
 }
+MANY = 3  # maximum number of unknown arguments to list
 _BLOCK_FEATURES = ("masks", "causal masks", "padding", "large numbers")
 
 
@@ -42,7 +44,8 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     gaps = []
     if not {"masks", "causal masks", "padding"} & {*covered}:
         takes_none = not any(result.trial.masked for result in found.results)
-        gaps.append(("masks (it takes no mask)" if takes_none else "masks (all such calls raise an error)", True))
+        reason = _no_mask(found) if takes_none else "all such calls raise an error"
+        gaps.append((f"masks ({reason})", True))
     if candidate.chain == "attention":
         if not candidate.accepts.cross:
             gaps.append(("cross-attention (it takes no separate key)", False))
@@ -55,3 +58,18 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     if "dropout in training" not in covered:
         gaps.append(("dropout", False))
     return gaps
+
+
+def _no_mask(found: "Diagnosis") -> str:
+    """Return why no mask was passed, with the option that says which argument is a mask."""
+    candidate = found.candidate
+    used = {*candidate.roles.values(), *dict(found.convention.guessed), *candidate.given}
+    unknown = [
+        name
+        for name, each in candidate.call_parameters.items()
+        if name not in used and each.default is None and naming.argument(name) is None
+    ]
+    if not unknown:
+        return "it takes no mask"
+    names = " or ".join(f"`{name}`" for name in unknown[:MANY])
+    return f"kmha does not know {names}; if one is a mask: --role mask={unknown[0]}"

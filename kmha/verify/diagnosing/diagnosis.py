@@ -22,7 +22,7 @@ import numpy as np
 from kmha.verify.choices import checked
 from kmha.verify.diagnosing import evidence, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
-from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of
+from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
@@ -178,9 +178,10 @@ def diagnose(
     """
     tell = progress or (lambda _: None)
 
-    def read() -> Candidate:
-        found = candidate_of(candidate, arguments or {}, mask, roles or {})
-        found.expected = checked(expect, found.chain)
+    def read(chain: str = "") -> Candidate:
+        found = candidate_of(candidate, arguments or {}, mask, roles or {}, chain)
+        always = ("always-causal",) if found.said_causal and found.chain == "encoder" else ()
+        found.expected = checked((*expect, *always), found.chain)
         return found
 
     decoding = find_decoding(candidate, arguments or {})
@@ -217,21 +218,25 @@ def _with_cache(
 
 
 def _diagnose(
-    read: Callable[[], Candidate],
+    read: Callable[..., Candidate],
     float16: bool,
     seed: int,
     source: str,
     tell: Callable[[str], None],
     on_call: Callable[[str], None] | None,
+    chain: str = "",
 ) -> Diagnosis:
-    """Diagnose a candidate without a cache, which `read` makes."""
-    candidate = read()
+    """Diagnose a candidate without a cache, which `read` makes, as `chain` if that is known."""
+    candidate = read(chain)
     candidate.source, candidate.on_call = source, on_call
     chosen, results = _run(candidate, seed, tell)
     half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
     results = tuple(result for result in results if result not in half)
     if candidate.weights_error is not None and all(result.answer.error for result in results):
-        raise CandidateError(f"{candidate.name}: {candidate.weights_error}")
+        chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
+        if chain != "attention":
+            return _diagnose(read, float16, seed, source, tell, on_call, chain)
+        raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
     sizes = chosen.sizes
     if chosen.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
@@ -244,11 +249,9 @@ def _diagnose(
         "candidate": candidate,
     }
     found = _judge(known, tell)
-    if found.verdict in (KNOWN, UNKNOWN):
-        doubts = sureness.advice(found)
-        return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts) if doubts else found
     if not found.right:
-        return found
+        doubts = sureness.advice(found)
+        return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found
     return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
 
 
@@ -278,14 +281,18 @@ def _share(results: Sequence[TrialResult]) -> float:
 
 def name_of(thing: Any) -> str:
     """Return the name of a class, a function or an instance, for messages."""
-    name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or "candidate"
-    return "candidate" if "<lambda>" in name else str(name).split("<locals>.")[-1]
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or type(thing).__qualname__
+    return "candidate" if "<lambda>" in str(name) else str(name).split("<locals>.")[-1]
 
 
 def candidate_of(
-    thing: Any, arguments: Mapping[str, Any], mask: str | None = None, roles: Mapping[str, str] = MappingProxyType({})
+    thing: Any,
+    arguments: Mapping[str, Any],
+    mask: str | None = None,
+    roles: Mapping[str, str] = MappingProxyType({}),
+    chain: str = "",
 ) -> Candidate:
-    """Wrap a layer or a function as a candidate.
+    """Wrap a layer or a function as a candidate. If its chain is unknown, its names and weights tell the chain.
 
     Raises:
         ValueError: A meaning of a mask, a role or an argument does not exist, or is missing.
@@ -305,7 +312,7 @@ def candidate_of(
     name = name_of(thing)
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = None
-        chain = kind_of(thing, arguments)
+        chain = chain or kind_of(thing, arguments, roles)
         if chain == "attention":
             layer = LayerCandidate(thing, name, arguments, mask, roles)
             chain = chain_of(layer.constructor_roles, layer.roles)
@@ -319,8 +326,8 @@ def candidate_of(
             return BlockCandidate(thing, name, arguments, mask, roles, chain="encoder")
         return block
     if callable(thing):
-        if encoding_roles(parameters(thing)):
-            return EncodingFunction(thing, name, arguments)
+        if encoding_roles(parameters(thing), roles):
+            return EncodingFunction(thing, name, arguments, roles)
         return FunctionCandidate(thing, name, arguments, mask, roles)
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
 

@@ -7,6 +7,7 @@ alone. The positions are sines and cosines, or a table that is trained.
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,11 @@ from kmha.verify.diagnosing.weights import Variable
 
 POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
 SEGMENTS = re.compile(r"type|segment")
-WORDS = re.compile(r"posit|embed|sinus|pos_?enc|^pe$")  # in names of classes and functions that encode positions
+# In names of classes that encode positions:
+WORDS = re.compile(r"posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
 ROTARY = re.compile(r"rotary|rope|rotate")
-OTHERS = re.compile(r"patch|relative|alibi|block|encoder|decoder|attention|time|label")
+# In names of other classes:
+OTHERS = re.compile(r"patch|relative|alibi|block|encoder|decoder|attention|time|label|feed_?forward")
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
 WIDTH = 12  # width of an encoding that has no width of its own
 
@@ -51,7 +54,7 @@ class EmbeddingCandidate(LayerCandidate):
         tables = [
             squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
         ]
-        self.takes_ids = "vocabulary" in {**self.constructor_roles, **self.fixed} or bool(tables)
+        self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, said) or bool(tables)
 
     def _read(self, convention: int = 0) -> Any:
         return None  # a copy of a built layer gets the weights of each trial
@@ -69,6 +72,8 @@ class EmbeddingCandidate(LayerCandidate):
         drawn = block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
         if self.built:
             return self._sizes_of(self.thing, drawn)
+        width = self.fixed.get("width", drawn.width)
+        drawn = dataclasses.replace(drawn, width=width, heads=1, size=width)
         try:
             with quietly():
                 return self._sizes_of(self._new(self._drawn(0, drawn)[0], "float32"), drawn)
@@ -228,12 +233,18 @@ class EncodingFunction(Candidate):
 
     chain = NAME
 
-    def __init__(self, function: Any, name: str, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Any,
+        name: str,
+        given: Mapping[str, Any],
+        said: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.function, self.name, self.given = function, name, dict(given)
         self.framework = frameworks.likely_frameworks(function)[0]
         self.call_parameters = parameters(function)
         check_given(f"{name}()", given, self.call_parameters)
-        self.roles = encoding_roles(self.call_parameters) or {}
+        self.roles = encoding_roles(self.call_parameters, said) or {}
 
     def sizes(self, rng: np.random.Generator) -> Any:
         return block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
@@ -266,8 +277,10 @@ class EncodingFunction(Candidate):
         return [*head, f"result = {self.name}({made})"]
 
 
-def encoding_roles(found: Parameters) -> dict[str, str] | None:
+def encoding_roles(found: Parameters, said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str] | None:
     """Return the arguments of a function of a length and a width, or `None` if it has other arguments.
+
+    `said` are names that the user gave, keyed by role.
 
     >>> encoding_roles(parameters(lambda position, d_model: 0))
     {'length': 'position', 'width': 'd_model'}
@@ -275,6 +288,8 @@ def encoding_roles(found: Parameters) -> dict[str, str] | None:
     roles: dict[str, str] = {}
     for name, each in found.items():
         role = "length" if naming.plain(name) in LENGTHS else naming.argument(name)
+        role = "width" if naming.plain(name) == "depth" else role
+        role = next((each for each, mine in said.items() if mine == name), role)
         if role in ("length", "width") and role not in roles:
             roles[role] = name
         elif each.default is EMPTY:

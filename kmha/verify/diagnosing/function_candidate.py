@@ -6,7 +6,7 @@ dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canon
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,8 @@ from kmha.verify.chains.attention import ROLES, Trial
 from kmha.verify.diagnosing import frameworks, guessing, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
     EMPTY,
+    READS,
+    SIZES,
     CandidateError,
     Parameters,
     call_roles,
@@ -56,7 +58,10 @@ class FunctionCandidate(Candidate):
         check_roles(f"{name}()", said, self.call_parameters)
         self.roles = {role: name for role, name in call_roles(self.call_parameters, said).items() if name not in given}
         weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
-        self.by_place = roles_by_place(self.call_parameters, self.roles, {*given, *weights})
+        late = self._after_weights(weights)
+        self.by_place = roles_by_place(self.call_parameters, self.roles, {*given, *weights, *late})
+        if len(late) == 1 and "heads" not in self.roles:
+            self.by_place["heads"] = late[0]
         self.roles |= self.by_place
         if "training" not in self.roles and self._dropout_is_optional():
             del self.roles["dropout"]
@@ -73,6 +78,17 @@ class FunctionCandidate(Candidate):
     def _dropout_is_optional(self) -> bool:
         """Return whether the call has dropout that can be left out. It may be a rate, a layer or a function."""
         return "dropout" in self.roles and self.call_parameters[self.roles["dropout"]].default is not EMPTY
+
+    def _after_weights(self, weights: Container[str]) -> list[str]:
+        """Return the required arguments of unknown meaning after the weights, which are no inputs."""
+        names = list(self.call_parameters)
+        first = next((place for place, name in enumerate(names) if name in weights), len(names))
+        known = {*self.roles.values(), *self.given}
+        return [
+            name
+            for name in names[first:]
+            if name not in weights and name not in known and self.call_parameters[name].default is EMPTY
+        ]
 
     def _call_guesses(self) -> list[tuple[tuple[str, str], ...]]:
         """Return the combinations of values to try for required arguments that no role explains."""
@@ -95,6 +111,12 @@ class FunctionCandidate(Candidate):
         )
 
     def _check_inputs(self) -> None:
+        required = [name for name, each in self.call_parameters.items() if each.default is EMPTY]
+        if required and all(naming.argument(name) in (*SIZES, "inner", "vocabulary") for name in required):
+            raise CandidateError(
+                f"{self.name}() takes sizes alone ({', '.join(required)}), so it makes something to call. Diagnose "
+                f"what it makes, such as layer = {self.name}(…), with kmha diagnose MODULE:layer. {READS}."
+            )
         if not {"query", "self"} & self.roles.keys():
             raise CandidateError(
                 f"{self.name}() has no argument for its input. Expected names such as `query, key, value` or `x`. "

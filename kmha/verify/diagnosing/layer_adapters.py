@@ -12,10 +12,13 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
+from kmha.verify.diagnosing.calling import constructor
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.reproduction import SEED
 from kmha.verify.diagnosing.shared_variables import with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
+
+OWN = ("name", "dtype", "trainable")  # arguments of every Keras layer
 
 
 class KerasAdapter(Adapter):
@@ -29,6 +32,19 @@ class KerasAdapter(Adapter):
     def __init__(self, package: str = "keras") -> None:
         self.package = package
         self.unused: set[int] = set()  # variables of sublayers that the call does not use
+
+    def configured(self, layer: Any) -> dict[str, Any] | None:
+        """Return the constructor's arguments of a layer that was never called, or `None` if it has its weights."""
+        if layer.built or layer.weights:
+            return None
+        try:
+            found = layer.get_config()
+        except (NotImplementedError, TypeError, ValueError):  # its class does not say its arguments
+            return None
+        if "layers" in found:  # a model of other layers, of which the class alone does not make another
+            return None
+        known = constructor(type(layer))
+        return {name: value for name, value in found.items() if name in known and name not in OWN}
 
     @functools.cached_property
     def keras(self) -> Any:

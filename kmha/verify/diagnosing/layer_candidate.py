@@ -129,11 +129,8 @@ class LayerCandidate(Candidate):
             with quietly():
                 return self.adapter.new(self.layer_class, {**plain, **config}, "float32")
 
-        return (
-            {**self.written_parameters, **config_objects.expanded(others, construct)}
-            if others
-            else dict(self.written_parameters)
-        )
+        kept = {n: each for n, each in self.written_parameters.items() if n in self.given}
+        return {**kept, **config_objects.expanded(others, construct)}
 
     def _guess_constructor(self) -> dict[str, str]:
         """Return values for required arguments of the constructor that no role explains, with which it can be called.
@@ -230,6 +227,22 @@ class LayerCandidate(Candidate):
         except (Exception, SystemExit):  # untrusted code may raise anything, and the call reports the error
             return ()
         return self.found_extras.get(id(layer), ())
+
+    def sample_variables(self) -> list[Variable]:
+        """Return the variables of a small layer, or no variables if kmha cannot make one."""
+        sizes = Sizes(batch=2, rows=5, columns=3, heads=2, features=8, key_features=8, size=4, width=8)
+        drawn = trials.AttentionTrials(np.random.default_rng(0), Accepts(wide=True), sizes, None, False).trials()
+        trial = next(iter(drawn))
+        layer = self.thing
+        try:
+            with quietly():
+                if isinstance(layer, type):
+                    layer = self.adapter.new(self.layer_class, LayerCandidate._constructor(self, trial), "float32")
+                if not self.adapter.variables(layer):
+                    self.adapter.build(layer, LayerCandidate._arguments(self, trial), "float32")
+                return list(self.adapter.variables(layer))
+        except (Exception, SystemExit):  # untrusted code may raise anything
+            return []
 
     def matrix_paths(self) -> list[str]:
         """Return the paths of the matrices among the weights."""

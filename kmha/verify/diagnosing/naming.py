@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 # Names of arguments of calls and constructors, for each role.
 ARGUMENTS: dict[str, str] = {
-    "query": "query queries q xq queryinput target tgt trg decodersequence decoderinput queryinputs inputsq inputq",
+    "query": "query queries q xq queryinput target tgt trg dec decodersequence decoderinput queryinputs inputsq inputq",
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
@@ -37,14 +37,15 @@ ARGUMENTS: dict[str, str] = {
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
     "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
-    "attentiondim projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims",
+    "attentiondim projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
     "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
-    "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension",
+    "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension "
+    "feedforwardhidden",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
@@ -65,7 +66,7 @@ ARGUMENTS: dict[str, str] = {
     "weights": "weights params parameters",
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
-HIDDEN = ("hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
+HIDDEN = ("hidden", "hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
 # Patterns of names that no list has, for arguments of constructors.
 PATTERNS = {
     "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels)",
@@ -119,9 +120,11 @@ def role_hint(role: str, names: Iterable[str]) -> str:
 def mask_meaning(name: str) -> str:
     """Return what True means in a mask by the custom of its name: torch's `key_padding_mask` hides.
 
-    >>> mask_meaning("key_padding_mask"), mask_meaning("mask")
-    ('hides', 'attends')
+    >>> mask_meaning("key_padding_mask"), mask_meaning("mask"), mask_meaning("attn_bias")
+    ('hides', 'attends', 'adds')
     """
+    if plain(name).endswith("bias"):
+        return "adds"
     return "hides" if re.search("keypadding|ignore|hidden|maskedpos", plain(name)) else "attends"
 
 

@@ -19,6 +19,7 @@ from kmha.verify.diagnosing.conventions import BATCH, HEADS, ONE_KEY
 from kmha.verify.diagnosing.coverage import tested, untested
 from kmha.verify.diagnosing.difference import difference_map
 from kmha.verify.diagnosing.plain import plain
+from kmha.verify.diagnosing.sureness import ENOUGH
 from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
 from kmha.verify.mistakes import Mistake
 
@@ -38,7 +39,7 @@ _SAYS = {
 def to_dict(found: "Diagnosis") -> dict[str, Any]:
     """Return the whole diagnosis as plain data, for JSON and for `kmha.verify.diagnosing.rendering`."""
     nearest = found.nearest
-    picture = difference_map(found)
+    picture = difference_map(found) if found.verdict != UNJUDGED else None
     data = {
         "candidate": found.name,
         "verdict": found.verdict,
@@ -46,7 +47,7 @@ def to_dict(found: "Diagnosis") -> dict[str, Any]:
         "sure": how_sure(found),
         "wrong": what_is_wrong(found),
         "line": found.line and {**dataclasses.asdict(found.line), "path": _from_here(found.line.path)},
-        "look": found.mistakes[0].look if found.mistakes else None,
+        "look": found.mistakes[0].look if found.mistakes and found.verdict != UNJUDGED else None,
         "advice": list(found.advice),
         "remarks": remarks(found),
         "details": details(found),
@@ -68,7 +69,7 @@ def to_dict(found: "Diagnosis") -> dict[str, Any]:
         "first_step": (found.clue.step or None) if found.clue else None,
         "pattern": list(found.clue.pattern) if found.clue else [],
         "picture": picture and dataclasses.asdict(picture),
-        "case": found.short_code(),
+        "case": found.short_code() if found.verdict != UNJUDGED else "",
         "code": found.code(),
     }
     return plain(data)
@@ -114,7 +115,9 @@ def how_sure(found: "Diagnosis") -> str:
     if found.verdict == RAISES:
         return f"{next(iter(found.errors.values()), 'every call raises an error').rstrip('.')}."
     if found.verdict == UNJUDGED:
-        return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."
+        if len(answered) < ENOUGH * len(found.results):
+            return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."
+        return "its numbers differ from the reference, but kmha may have called it wrongly."
     if found.verdict == RIGHT:
         worst = max((result.distance for result in answered), default=0.0)
         ran = _in_calls(len(answered), bool(found.errors))
@@ -157,13 +160,15 @@ def remarks(found: "Diagnosis") -> list[str]:
         lines += found.evidence
     if found.verdict != RAISES:
         if found.convention.choices:
-            said = " and ".join(CHOICES[id].says for id in found.convention.choices)
-            lines.append(f"{said[0].upper()}{said[1:]}: taken as intended.")
+            told = {"always-causal"} if found.candidate.said_causal else set()
+            said = " and ".join(CHOICES[id].says for id in found.convention.choices if id not in told)
+            lines += [f"{said[0].upper()}{said[1:]}: taken as intended."] if said else []
         guessed = {**getattr(found.candidate, "made_guesses", {}), **dict(found.convention.guessed)}
+        guessed = {} if found.verdict == UNJUDGED else guessed  # then the advice is about them
         lines += [f"kmha does not know the argument `{name}`, and passed {text}." for name, text in guessed.items()]
         lines += _polarity(found)
         lines += [mistake.says for mistake in found.mistakes] if found.verdict == RIGHT else []
-        if found.convention.causal:
+        if found.convention.causal and not found.candidate.said_causal:
             lines.append("It is causal without being asked: taken as intended.")
         epsilon = found.results[0].trial.more.get("epsilon", EPSILON) if found.results else EPSILON
         if epsilon != EPSILON:
@@ -276,15 +281,16 @@ def _float16(half: "Diagnosis") -> str:
 
 
 def _polarity(found: "Diagnosis") -> list[str]:
-    """Return a question about each mask that is right only with another meaning of True than the usual one."""
-    if found.verdict != RIGHT or found.candidate.said_meaning is not None:
+    """Return a question about each mask that fits only with another meaning of True than the usual one."""
+    if found.verdict not in (RIGHT, KNOWN) or found.candidate.said_meaning is not None:
         return []
     lines = []
     for role, meaning in (("mask", found.convention.mask_meaning), ("padding", found.convention.padding_meaning)):
         name = found.candidate.roles.get(role, "")
         if name and meaning != found.candidate.meanings(role)[0]:
             says = {"attends": "True attends", "hides": "True hides", "adds": "it is added to the logits"}[meaning]
-            lines.append(f"Right, if {says} in `{name}`. Is that meant? Then say so: --mask {meaning}.")
+            right = "Right, if" if found.verdict == RIGHT else "It has no other mistake, if"
+            lines.append(f"{right} {says} in `{name}`. Is that meant? Then say so: --mask {meaning}.")
     return lines
 
 

@@ -1,31 +1,42 @@
 """How sure the reading of a candidate is. A verdict that rests on a guess is lowered to "unjudged", with advice."""
 
+import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kmha.verify.diagnosing import guessing, naming
-from kmha.verify.diagnosing.verdicts import UNKNOWN
+from kmha.verify.chains.attention import ROLES
+from kmha.verify.diagnosing import guessing, matching, naming
+from kmha.verify.diagnosing.calling import EMPTY
+from kmha.verify.diagnosing.matching import TrialResult
+from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, UNKNOWN
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
 BENIGN = re.compile("device|dtype|name|trainable|seed|initializer|regularizer|constraint|autocast|^wrong$")
+_INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of heads"}
+MISSING = {"causal-missing", "mask-missing"}
 ENOUGH = 0.5  # share of calls that must run for a verdict that something is wrong
 
 
 def advice(found: "Diagnosis") -> tuple[str, ...]:
-    """Return what would help to judge the candidate, or nothing if the verdict that it is wrong is sure enough."""
+    """Return what would help to judge the candidate, or nothing if the verdict is sure enough."""
     ran = len(found.results) - len(found.errors)
     lines = list(_unknown_arguments(found))
+    if found.verdict == RAISES and not lines:
+        return ()
     if ran < ENOUGH * len(found.results):
         error = next(iter(found.errors.values()))
-        return (f"Most calls raise an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
+        share = "Most calls raise" if ran else "Every call raises"
+        return (f"{share} an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
     if getattr(found.candidate, "rotates", False):
         return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
-    if found.candidate.chain != "attention":
+    unmasked = {*found.ids} & MISSING and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
+    if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
-        return (*lines, *_remedies(found)) if lines else ()
+        return (*lines, *_remedies(found)) if lines or unmasked else ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         lines += _weights(found)
     only_masked = all(result.trial.masked for result in found.results if result.wrong)
@@ -42,8 +53,54 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     for name, text in guessed.items():
         if not guessing.guesses(name, parameters.get(name))[1]:
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
-    for role, name in getattr(candidate, "by_place", {}).items():
-        yield f"kmha took `{name}` for the {role}. Say what it is: --role {role}={name}."
+    for name in _left_out(found):
+        if candidate.call_parameters[name].default is EMPTY:
+            yield (
+                f"kmha does not know the argument `{name}`. Say what it is, such as --role memory={name} or "
+                f"--role mask={name}, or give its value: --set {name}=VALUE."
+            )
+    if getattr(candidate, "made_guesses", {}) and found.verdict == RAISES:
+        module = candidate.source.partition(":")[0] or "MODULE"
+        yield (
+            f"If it takes layers, make an instance, such as layer = {candidate.name}(…), and diagnose that: "
+            f"kmha diagnose {module}:layer."
+        )
+    yield from _places(found)
+
+
+def _places(found: "Diagnosis") -> Iterator[str]:
+    """Yield the options for inputs that kmha took by their places, unless one mistake with them explains all calls."""
+    places = getattr(found.candidate, "by_place", {})
+    order = _right_order(found) if {*ROLES} <= places.keys() else None
+    if order:
+        options = " ".join(f"--role {role}={places[other]}" for role, other in zip(ROLES, order, strict=True))
+        yield f"It is right with its arguments in another order: {options}."
+        return
+    told = found.verdict == KNOWN and len(found.mistakes) == 1
+    for role, name in places.items():
+        if role == "mask" or not told:
+            yield f"kmha took `{name}` for the {_INPUTS.get(role, role)}. Say what it is: --role {role}={name}."
+
+
+def _right_order(found: "Diagnosis") -> tuple[str, ...] | None:
+    """Return the roles whose inputs are query, key and value, if the candidate is right with these, or `None`."""
+    results = [each for each in found.results if not each.answer.error and each.trial.value is not each.trial.key]
+    results = [each for each in results if len({each.trial.query.shape, *_shapes(each)}) == 1 and not each.trial.masked]
+    for order in itertools.permutations(ROLES) if results else ():
+        inputs = [
+            {role: getattr(each.trial, other) for role, other in zip(ROLES, order, strict=True)} for each in results
+        ]
+        turned = [
+            TrialResult(dataclasses.replace(each.trial, **mine), each.answer)
+            for each, mine in zip(results, inputs, strict=True)
+        ]
+        if matching.explains(turned):
+            return order
+    return None
+
+
+def _shapes(result: TrialResult) -> tuple[tuple[int, ...], ...]:
+    return result.trial.key.shape, result.trial.value.shape
 
 
 def _untold(candidate: Any) -> Iterator[str]:
@@ -80,10 +137,20 @@ def _weights(found: "Diagnosis") -> Iterator[str]:
 
 def _remedies(found: "Diagnosis") -> list[str]:
     """Return the arguments that kmha left out, with the option that says what they are."""
-    candidate = found.candidate
-    used = {*candidate.roles.values(), *dict(found.convention.guessed)}
-    left = [name for name in candidate.call_parameters if name not in used]
+    parameters = found.candidate.call_parameters
+    left = [name for name in _left_out(found) if parameters[name].default is not EMPTY]
+    left = [name for name in left if naming.argument(name) is None]
     if not left:
         return []
     names = ", ".join(f"`{name}`" for name in left[:4])
-    return [f"kmha never passed {names}. If one is a mask, say so: --role mask={left[0]}."]
+    roles = ("look_ahead", "mask") if found.candidate.chain == "decoder" and len(left) > 1 else ("mask",)
+    options = " ".join(f"--role {role}={name}" for role, name in zip(roles, left, strict=False))
+    return [f"kmha never passed {names}. If they are masks, say so: {options}."]
+
+
+def _left_out(found: "Diagnosis") -> list[str]:
+    """Return the arguments of the call that no role and no guess explains."""
+    candidate = found.candidate
+    used = {*candidate.roles.values(), *candidate.given, *dict(found.convention.guessed)}
+    used |= {*getattr(candidate, "weight_names", ())}
+    return [name for name in candidate.call_parameters if name not in used]

@@ -156,10 +156,16 @@ def test_iter_trials_yields_what_draw_returns():
 
 
 @pytest.mark.parametrize(
-    ("accepts", "expected"),
-    [(Accepts(cross=False), True), (Accepts(cross=True), True), (Accepts(cross=False, causal=True), False)],
+    ("accepts", "given", "expected"),
+    [
+        (Accepts(), {}, (False, True)),
+        (Accepts(causal=True), {}, (False,)),
+        (Accepts(), {"causal": True}, (True,)),
+        (Accepts(), {"is_causal": False}, (False,)),
+        (Accepts(), {"num_heads": 2}, (False, True)),
+    ],
 )
-def test_may_be_causal(accepts, expected):
+def test_attention_may_be_causal_unless_its_flag_says(accepts, given, expected):
     candidate = Recorded(0.0)
-    candidate.accepts = accepts
-    assert candidate.may_be_causal is expected
+    candidate.accepts, candidate.given = accepts, given
+    assert candidate.causal_options() == expected

@@ -34,7 +34,7 @@ WRONG = [
     ("arrays", "over_heads", "softmax-over-heads"),
     ("arrays", "exp_two", "softmax-base-two"),
     ("arrays", "not_joined", "merge-not-transposed"),
-    ("arrays", "pair_of_core", "mask-inverted scale-without-root"),
+    ("arrays", "pair_of_core", "scale-without-root"),  # and True hides, which may be meant
     ("jax_functions", "squared", "scale-without-root"),
     ("torch_modules", "keys_mixed", "mix-key"),
 ]
@@ -60,6 +60,8 @@ def test_functions_of_tensorflow(candidate):
     assert found.right, found.ids
     assert found.convention.dtype == "float32"  # the root is taken in it
     assert "mask-inverted" in diagnose(candidate("arrays", "of_tensorflow"), mask="attends").ids
+    found = diagnose(candidate("arrays", "pair_of_core"), mask="attends")
+    assert sorted(found.ids) == ["mask-inverted", "scale-without-root"]
 
 
 def test_additive_mask(candidate):

@@ -176,8 +176,8 @@ def test_an_unjudged_candidate_says_what_would_help(found):
     unjudged = dataclasses.replace(found("core"), verdict="unjudged", advice=("Say --role query=entree.",))
     lines = str(unjudged).splitlines()
     assert lines[0].startswith("core could not be judged: ")
-    assert lines[1] == "Say --role query=entree."
-    assert not any(line.startswith("Tested") for line in lines)
+    assert "Say --role query=entree." in lines
+    assert not any(line.startswith(("Tested", "The smallest case")) for line in lines)
 
 
 def test_an_unknown_mistake_names_its_first_step(found):

@@ -70,7 +70,7 @@ def _reachable(thing: Any, parts: list[type]) -> Iterator[Any]:
     while queue:
         each = queue.pop(0)
         if isinstance(each, type):
-            queue += [value for parent in each.__mro__ if _is_own(parent) for value in _methods(parent)]
+            queue += _used_methods(each)
             continue
         function = _plain(each)
         if function is None or id(function) in seen or not _is_own(function):
@@ -93,6 +93,17 @@ def _plain(thing: Any) -> Any:
     if not inspect.isfunction(thing):
         thing = vars(type(thing)).get("__call__")
     return thing if inspect.isfunction(thing) else None
+
+
+def _used_methods(owner: type) -> list[Any]:
+    """Return the methods of a class and its parents, without those that are overridden and not called by `super()`."""
+    found: dict[str, list[Any]] = {}
+    for parent in owner.__mro__ if _is_own(owner) else ():
+        for method in _methods(parent) if _is_own(parent) else ():
+            mine = found.setdefault(method.__name__, [])
+            if not mine or "super" in mine[-1].__code__.co_names:
+                mine.append(method)
+    return [method for methods in found.values() for method in methods]
 
 
 def _methods(owner: type) -> list[Any]:
