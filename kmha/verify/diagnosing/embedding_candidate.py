@@ -54,7 +54,7 @@ class EmbeddingCandidate(LayerCandidate):
         tables = [
             squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
         ]
-        self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, said) or bool(tables)
+        self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) or bool(tables)
 
     def _read(self, convention: int = 0) -> Any:
         return None  # a copy of a built layer gets the weights of each trial
