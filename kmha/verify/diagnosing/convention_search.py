@@ -163,7 +163,10 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     of_block = candidate.chain != "attention"
     needed = required_masks(candidate.roles, candidate.call_parameters)
     if candidate.neutral_masks and needed and not of_block:
-        options = _with_open_masks(candidate, options)
+        likely = [each for each in options if (each.weights, each.causal) == (options[0].weights, options[0].causal)]
+        opened = _with_open_masks(candidate, likely)
+        runs = choose_convention(candidate, opened, plain[:1], memory, explain=False)[0] > Fit.RAISES
+        options = _with_open_masks(candidate, options) if runs else options
     fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
     # The possible arrangements of a layer's weights are only known after the layer has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
