@@ -33,7 +33,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         return (f"{share} an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
     if getattr(found.candidate, "rotates", False):
         return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
-    unmasked = {*found.ids} & MISSING and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
+    missing = {mistake.id for mistake in found.mistakes} & MISSING
+    unmasked = missing and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
         return (*lines, *_remedies(found)) if lines or unmasked else ()
