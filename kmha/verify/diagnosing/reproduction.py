@@ -81,7 +81,9 @@ def _tensor(tensor: Any, framework: str) -> str:
 
 def script(result: TrialResult, lines: list[str]) -> str:
     """Return a script of the candidate's `lines`, the last of which sets `result`, and of the right result."""
-    shown = [*lines, "print(result)", f"# right: {_rounded(result.right['output'])}"]
+    configured = any("SimpleNamespace(" in line for line in lines)
+    head = ["from types import SimpleNamespace", ""] if configured else []
+    shown = [*head, *lines, "print(result)", f"# right: {_rounded(result.right['output'])}"]
     scores = result.answer.scores
     if scores is not None and relative_difference(result.answer.output, result.right["output"]) <= result.limit:
         shown.append(f"# right scores: {_rounded(result.right['returned'])}")

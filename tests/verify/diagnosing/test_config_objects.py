@@ -63,3 +63,10 @@ def test_the_fields_that_a_constructor_reads():
     assert list(found) == ["config.n_embd", "config.bias", "config.n_head"]
     made = config_objects.folded({"config.n_head": 2, "config.n_embd": 6}, written)["config"]
     assert (made.n_head, made["n_embd"], getattr(made, "colour", 3)) == (2, 6, 3)
+
+
+def test_the_script_of_a_layer_with_a_configuration_object_imports_it(candidate):
+    found = diagnose(candidate("torch_canonical", "CausalSelfAttention"), arguments={"wrong": "no scale"})
+    for code in (found.code(), found.short_code()):
+        assert "SimpleNamespace(" in code
+        assert code.startswith("from types import SimpleNamespace\n")
