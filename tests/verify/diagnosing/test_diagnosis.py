@@ -193,7 +193,6 @@ def test_another_seed_gives_other_calls_and_the_same_verdict(candidate):
     [
         (42, "attends", r"expected a layer or a function. Received: 42"),
         (lambda q, k, v: q, "shows", r"expected mask='attends' or mask='hides'.*mask='adds'.*Received: mask='shows'"),
-        (keras.layers.MultiHeadAttention(2, 3), "attends", r"has no weights yet"),
     ],
 )
 def test_errors_teach(thing, mask, message):

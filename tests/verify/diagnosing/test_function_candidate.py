@@ -34,7 +34,7 @@ WRONG = [
     ("arrays", "over_heads", "softmax-over-heads"),
     ("arrays", "exp_two", "softmax-base-two"),
     ("arrays", "not_joined", "merge-not-transposed"),
-    ("arrays", "pair_of_core", "scale-without-root"),  # and True hides, which may be meant
+    ("arrays", "pair_of_core", "mask-inverted scale-without-root"),
     ("jax_functions", "squared", "scale-without-root"),
     ("torch_modules", "keys_mixed", "mix-key"),
 ]
@@ -52,6 +52,12 @@ def test_a_right_function_is_not_accused(candidate, module, name, entry):
 @pytest.mark.parametrize(("module", "name", "ids"), WRONG)
 def test_a_mistake_is_named(candidate, module, name, ids):
     assert sorted(diagnose(candidate(module, name), mask="attends").ids) == ids.split()
+
+
+def test_a_mask_that_hides_may_be_meant(candidate):
+    found = diagnose(candidate("arrays", "pair_of_core"))
+    assert found.ids == ("scale-without-root",)
+    assert found.convention.mask_meaning == "hides"
 
 
 @pytest.mark.tensorflow

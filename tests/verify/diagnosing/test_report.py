@@ -94,7 +94,11 @@ def test_nan_has_no_colour(found):
             "kmha called it with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64.",
         ),
         ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there: not taken as intended."),
-        ("pair_of_core", {}, "If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides."),
+        (
+            "pair_of_core",
+            {},
+            "kmha called it with inputs (B, H, P, O), a mask (B, 1, T, S) in which True hides, in float64.",
+        ),
         ("kernel_for_two", {}, "For this candidate, these mistakes would give the same numbers: "),
         ("cubed", {}, "First wrong step: the logits"),
         (

@@ -35,6 +35,12 @@ def _hard(p):
     return np.arange(p.S) == largest[..., None]
 
 
+def _hidden_alone(p):
+    hidden = np.broadcast_to(~p.allowed, p.logits().shape)
+    count = hidden.sum(-1, keepdims=True)
+    return np.where(count > 0, hidden / np.maximum(count, 1), p.soft(-p.logits()))
+
+
 def _one_more(p):
     powers = np.exp(p.logits()) * p.allowed
     return powers / (1 + powers.sum(-1)[..., None])
@@ -46,6 +52,7 @@ SCORES = {
     "softmax-twice": lambda p: _second(p, p.allowed),
     "softmax-twice-unmasked": lambda p: _second(p, 1),
     "softmax-of-opposite": lambda p: p.soft(-p.logits()),
+    "softmax-of-opposite-masked": _hidden_alone,
     "softmax-sigmoid": lambda p: _sigmoid(p.logits()) * p.allowed,
     "softmax-sigmoid-normalised": lambda p: _over_sum(_sigmoid(p.logits()) * p.allowed),
     "softmax-not-normalised": lambda p: np.exp(p.logits()) * p.allowed,

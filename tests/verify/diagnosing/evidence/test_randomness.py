@@ -58,15 +58,9 @@ def test_noise(scores, evaluated):
 
 
 def test_state(scores, evaluated):
-    seen = []
-
-    def attention(query, key, value):
-        seen.append(query.shape)
-        return scores(query, key) @ value * (1 + (seen.count(query.shape) > 12))
-
-    candidate, results = evaluated(attention)
-    while seen.count(randomness._repeated(results)[0].trial.query.shape) < 12:
-        candidate.answer(randomness._repeated(results)[0].trial)
+    factors = [1.0]
+    candidate, results = evaluated(lambda query, key, value: scores(query, key) @ value * factors[-1])
+    factors.append(2.0)  # what a call leaves behind changes the next
     found = randomness.find(candidate, results)
     assert found.ids == ("state-kept",)
     assert not found.conclusive
