@@ -13,6 +13,7 @@ class Adapter:
         half: Whether layers compute in float16.
         epsilon: Default epsilon of the framework's `LayerNorm`.
         single: Whether a call takes inputs without a batch axis.
+        calls_by_name: Whether a call names the method, because the object itself cannot be called.
     """
 
     framework = ""
@@ -20,6 +21,7 @@ class Adapter:
     half = False
     epsilon = 1e-5
     single = False
+    calls_by_name = False
 
     def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
         """Return the names of the parameters of a constructor or a call for which the adapter has values."""

@@ -20,7 +20,7 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import Sublayers, check_attends, owner, sublayers, unused_owners, width_of
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.choice_evidence import likely_combinations, rotates
+from kmha.verify.diagnosing.choice_evidence import code_of, likely_combinations, rotates
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
 from kmha.verify.diagnosing.weights import (
@@ -225,7 +225,7 @@ class BlockCandidate(LayerCandidate):
             try:
                 with quietly():
                     layer = make()
-                    parts = self.adapter.parts(layer)
+                    parts = [layer, *self.adapter.parts(layer)]
                     return self._epsilon(trial, parts), rotates(layer, parts)
             except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
                 continue
@@ -246,6 +246,7 @@ class BlockCandidate(LayerCandidate):
         if "epsilon" in self.constructor_roles and not self.built:
             return usual
         found = {epsilon for part in parts if (epsilon := epsilon_of(part)) is not None}
+        found = found or (epsilons_in(code_of(parts[0], parts)) if parts else set())
         if len(found) == 1 and found <= {*EPSILONS, self.adapter.epsilon}:
             return found.pop()
         self.unknown_epsilon = bool(parts) and not found
@@ -453,6 +454,15 @@ def readings(found: Sublayers, trial: Trial, chain: str) -> list[Reading]:
             reading["scales"] = list(found.scales)
             result.append((order + attention[0] + forward[0] + norm[0], reading))
     return [reading for _, reading in sorted(result, key=lambda each: each[0])[:MAX_READINGS]]
+
+
+def epsilons_in(code: str) -> set[float]:
+    """Return the usual epsilons that occur in code as numbers.
+
+    >>> epsilons_in("x / np.sqrt(variance + 1e-5)")
+    {1e-05}
+    """
+    return {float(number) for number in re.findall(r"\b1e-\d+\b", code)} & {*EPSILONS}
 
 
 def epsilon_of(part: Any) -> float | None:

@@ -13,6 +13,7 @@ from kmha.verify.chains.attention import Trial
 from kmha.verify.chains.blocks import ACTIVATIONS
 from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.numpy_adapter import METHODS
 
 PROBE = np.linspace(-3.0, 3.0, 13)
 CLOSE = 1e-4  # tells all activations apart, in float32 too
@@ -29,7 +30,7 @@ IN_SOURCE = (
     ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
     ("gelu", r"gelu|\berf\b"),
     ("silu", r"silu|swish"),
-    ("relu", r"\brelu|\.relu|ReLU"),
+    ("relu", r"\brelu|\.relu|ReLU|maximum\(|clip\(|clamp\("),
 )
 
 
@@ -88,7 +89,7 @@ def activations(layer: Any, parts: Sequence[Any], usual: str) -> set[str]:
 def _of_attributes(part: Any) -> Iterator[str]:
     """Yield the activations that a layer is, or that its attributes are."""
     attributes = dict(vars(part))
-    if hasattr(part, "forward") and not list(part.parameters()):
+    if hasattr(part, "parameters") and not list(part.parameters()):
         attributes["activation"] = part
     for name, value in attributes.items():
         if not callable(value) or not ATTRIBUTES.search(name.lower()) or isinstance(value, type):
@@ -117,7 +118,7 @@ def activation_of(function: Any) -> str | None:
 
 def _of_source(part: Any) -> Iterator[str]:
     """Yield the activations that the source code of a layer's call names."""
-    method = getattr(type(part), "forward", None) or getattr(type(part), "call", None)
+    method = next((m for name in METHODS if (m := getattr(type(part), name, None)) is not None), None)
     if method is None or not _is_own(type(part)):
         return
     source = frameworks.source_of(method)

@@ -14,6 +14,7 @@ from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.calling import constructor
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
+from kmha.verify.diagnosing.numpy_adapter import NumpyAdapter, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
 from kmha.verify.diagnosing.shared_variables import with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
@@ -245,19 +246,20 @@ def adapter_of(layer_class: type) -> Any:
     for package, adapter in ADAPTERS.items():
         if any(f"{home}.".startswith(f"{package}.") for home in homes):
             return adapter()
+    if is_plain(layer_class):
+        return NumpyAdapter(layer_class)
     raise ValueError(
         f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module, nor a module of flax, Haiku or "
-        "Equinox. For any other class, give a function that calls it."
+        "Equinox, nor a class of NumPy code that can be called. For any other class, give a function that calls it."
     )
 
 
 def is_layer(thing: Any) -> bool:
     """Return whether an object is a layer or module of a known framework."""
     try:
-        adapter_of(type(thing))
+        return not isinstance(adapter_of(type(thing)), NumpyAdapter)
     except ValueError:
         return False
-    return True
 
 
 ADAPTERS: dict[str, Callable[[], Any]] = {  # keyed by the package of a base class

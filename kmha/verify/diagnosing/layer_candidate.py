@@ -474,7 +474,8 @@ class LayerCandidate(Candidate):
     def _code(self, trial: Trial, make_layer: Callable[[str, str], list[str]]) -> list[str]:
         """Return the lines of a call. `make_layer` turns the constructor's call and the layer's call into lines."""
         lines, given = reproduction.assignments(self._arguments(trial), self.framework)
-        call = f"layer({', '.join(given)})"
+        method = f".{self.adapter.method}" if self.adapter.calls_by_name else ""
+        call = f"layer{method}({', '.join(given)})"
         if self.weights is not None:
             head = reproduction.imports(self.thing, self.framework, self.source, "layer")
             return [*head, *lines, f"result = {call}"]

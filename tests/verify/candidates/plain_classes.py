@@ -1,0 +1,63 @@
+"""Plain classes that compute with NumPy, right or with the mistake that `wrong` says."""
+
+import numpy as np
+
+
+def softmax(x):
+    x = np.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
+class SelfAttention:
+    def __init__(self, d_model, num_heads, wrong=""):
+        rng = np.random.default_rng(0)
+        self.h, self.wrong = num_heads, wrong
+        self.W_q, self.W_k, self.W_v, self.W_o = (rng.normal(size=(d_model, d_model)) for _ in range(4))
+
+    def _split(self, x):
+        return x.reshape(*x.shape[:2], self.h, -1).transpose(0, 2, 1, 3)
+
+    def forward(self, x, mask=None):
+        q, k, v = (self._split(x @ w) for w in (self.W_q, self.W_k, self.W_v))
+        logits = q @ k.swapaxes(-1, -2)
+        if self.wrong != "no scale":
+            logits = logits / np.sqrt(k.shape[-1])
+        if mask is not None:
+            logits = np.where(mask, logits, -1e9)
+        mixed = softmax(logits) @ v
+        return mixed.transpose(0, 2, 1, 3).reshape(x.shape) @ self.W_o
+
+
+class Norm:
+    def __init__(self, width):
+        self.g, self.b = np.ones(width), np.zeros(width)
+
+    def __call__(self, x):
+        return self.g * (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) + self.b
+
+
+class EncoderLayer:
+    def __init__(self, d_model, num_heads, d_ff, wrong=""):
+        rng = np.random.default_rng(1)
+        self.attention, self.wrong = SelfAttention(d_model, num_heads), wrong
+        self.norm1, self.norm2 = Norm(d_model), Norm(d_model)
+        self.W1, self.b1 = rng.normal(size=(d_model, d_ff)), np.zeros(d_ff)
+        self.W2, self.b2 = rng.normal(size=(d_ff, d_model)), np.zeros(d_model)
+
+    def __call__(self, x, mask=None):
+        x = self.norm1(x + self.attention.forward(x, mask))
+        inner = np.maximum(x @ self.W1 + self.b1, 0) @ self.W2 + self.b2
+        return self.norm2(inner if self.wrong == "no residual" else x + inner)
+
+
+class Embedding:
+    def __init__(self, vocab_size, d_model, max_len=64, wrong=""):
+        self.table = np.random.default_rng(2).normal(size=(vocab_size, d_model))
+        place, i = np.arange(max_len)[:, None], np.arange(0, d_model, 2)
+        angles = place / 10000 ** ((2 * i if wrong == "twice" else i) / d_model)
+        self.pe = np.zeros((max_len, d_model))
+        self.pe[:, 0::2], self.pe[:, 1::2] = np.sin(angles), np.cos(angles)[:, : d_model // 2]
+        self.width = d_model
+
+    def __call__(self, ids):
+        return self.table[ids] * np.sqrt(self.width) + self.pe[: ids.shape[1]]

@@ -1,0 +1,69 @@
+import functools
+
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.diagnosing.layer_adapters import is_layer
+from kmha.verify.diagnosing.numpy_adapter import NumpyAdapter, is_plain
+
+
+@pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "Embedding"])
+def test_a_right_class_is_right(candidate, name):
+    found = diagnose(candidate("plain_classes", name))
+    assert found.right, found.ids
+    assert found.errors == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "ids"),
+    [
+        ("SelfAttention", "no scale", ("scale-missing",)),
+        ("EncoderLayer", "no residual", ("residual-missing-feed-forward",)),
+        ("Embedding", "twice", ("positions-exponent-doubled",)),
+    ],
+)
+def test_a_mistake_is_named(candidate, name, wrong, ids):
+    assert diagnose(candidate("plain_classes", name), arguments={"wrong": wrong}).ids == ids
+
+
+def test_the_script_calls_the_method(candidate):
+    module = candidate("plain_classes", "SelfAttention")
+    found = diagnose(module, arguments={"wrong": "no scale"})
+    scope = {"SelfAttention": module}
+    exec("\n".join(line for line in found.code().splitlines() if not line.startswith("from ")), scope)  # noqa: S102
+    assert "layer.forward(x=x)" in found.code()
+    np.testing.assert_allclose(scope["result"], found.smallest.answer.output, rtol=1e-6)
+
+
+def test_weights_in_lists_dicts_and_objects():
+    class Head:
+        def __init__(self):
+            self.kernel, self.mask, self.count = np.ones((2, 3)), np.ones((4, 4)), 3
+
+    class Layer:
+        def __init__(self):
+            self.heads, self.out, self.again = [Head(), Head()], {"w": np.zeros(5)}, self
+
+        def __call__(self, x):
+            return np.asarray(x)
+
+    adapter, layer = NumpyAdapter(Layer), Layer()
+    found = adapter.variables(layer)
+    assert [(each.path, each.shape) for each in found] == [
+        ("heads.0.kernel", (2, 3)),
+        ("heads.1.kernel", (2, 3)),
+        ("out.w", (5,)),
+    ]
+    found[1].assign(np.full((2, 3), 7.0))
+    found[2].assign(np.full(5, 9.0))
+    assert layer.heads[1].kernel[0, 0] == found[1].read()[0, 0] == 7.0
+    assert layer.out["w"][0] == 9.0
+    assert adapter.parts(layer) == [*layer.heads, layer.out]
+
+
+def test_what_is_no_plain_class():
+    assert not is_plain(int)
+    assert not is_plain(type("Nothing", (), {}))
+    assert not is_plain(functools.partial)
+    assert not is_layer(NumpyAdapter(int))
