@@ -483,15 +483,23 @@ def _choose_with_choices(
 
 
 def _tried(candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial], memory: Memory) -> list[Tried]:
-    """Call the candidate with each option, until one makes all calls right."""
+    """Call the candidate with each option, until one makes all calls right.
+
+    A mask whose shape and dtype no call runs with is not tried again with another meaning of True.
+    """
     found: list[Tried] = []
+    refused: set[Convention] = set()
     runs_in = ""  # float32 is only for candidates that cannot compute in float64
     for option in options:
         if runs_in and option.dtype != runs_in:
             continue
+        form = dataclasses.replace(option, mask_meaning="", padding_meaning="", choices=(), causal=False)
+        if form in refused:
+            continue
         candidate.use_convention(option)
         results = [_remembered(candidate, trial, memory) for trial in drawn]
         answered = [result for result in results if not result.answer.error]
+        refused |= set() if answered else {form}
         error = next((each.answer.error for each in results if each.answer.error), "")
         if not answered or not _has_right_rank(answered):
             found.append(Tried(option, (), error))
