@@ -174,7 +174,7 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         again = [dataclasses.replace(option, weights=weights) for option in options for weights in more]
         options = [*options, *again]
         fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
-    if fit == Fit.RAISES and not candidate.neutral_masks:
+    if fit == Fit.RAISES and needed and not candidate.neutral_masks:
         candidate.neutral_masks = True
         chosen = _try_layout(candidate, seed, entry)
         candidate.neutral_masks = chosen.fit > Fit.RAISES
