@@ -15,14 +15,14 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import block_trials, guessing, naming
+from kmha.verify.diagnosing import block_trials, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import Sublayers, check_attends, owner, sublayers, unused_owners, width_of
-from kmha.verify.diagnosing.calling import EMPTY, CandidateError, to_candidate_mask, values_by_role
+from kmha.verify.diagnosing.calling import EMPTY, CandidateError, guessed_arguments, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.choice_evidence import code_of, likely_combinations, rotates
+from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_combinations
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
-from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate, letters
+from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LENGTH, LayerCandidate, letters
 from kmha.verify.diagnosing.weights import (
     UnknownWeightsError,
     Variable,
@@ -34,7 +34,6 @@ from kmha.verify.diagnosing.weights import (
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
 OF_MEMORY = re.compile("encoder|memory|cross|context")
-EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
 MAX_READINGS = 12  # maximum number of arrangements of the weights to try
 
 Reading = dict[str, list[Any]]  # slots of each sublayer, keyed by the prefix of its canonical weights
@@ -99,23 +98,27 @@ class BlockCandidate(LayerCandidate):
         drawn = block_trials.draw_block_sizes(rng, self.block_accepts)
         drawn = drawn if self.built else self._with_given(drawn)
         trial = block_trials.draw_block(0, self.block_accepts, drawn)[0]
-        for last in (False, True):
+        try:
             try:
-                with quietly():
-                    return self._sizes_of(self.thing if self.built else self._new(trial), drawn)
-            except UnknownWeightsError as error:
-                if not last and self._find_unused(trial):
-                    continue
-                if self.built:
-                    raise CandidateError(f"{self.name}: {error}") from None
-                self.weights_error = error
-            except CandidateError:
-                raise
-            except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
-                if self.built:
+                return self._sizes_with(trial, drawn)
+            except UnknownWeightsError:
+                if not self._find_unused(trial):
                     raise
-            break
+                return self._sizes_with(trial, drawn)
+        except UnknownWeightsError as error:
+            if self.built:
+                raise CandidateError(f"{self.name}: {error}") from None
+            self.weights_error = error
+        except CandidateError:
+            raise
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            if self.built:
+                raise
         return drawn
+
+    def _sizes_with(self, trial: Trial, drawn: BlockSizes) -> BlockSizes:
+        with quietly():
+            return self._sizes_of(self.thing if self.built else self._new(trial), drawn)
 
     def _variables(self, layer: Any) -> list[Variable]:
         return [each for each in self.adapter.variables(layer) if owner(each) not in self.unused]
@@ -225,11 +228,12 @@ class BlockCandidate(LayerCandidate):
             try:
                 with quietly():
                     layer = make()
-                    parts = [layer, *self.adapter.parts(layer)]
-                    return self._epsilon(trial, parts), rotates(layer, parts)
+                    parts = self.adapter.parts(layer)
+                    code = code_of(layer, parts)
+                    return self._epsilon(trial, [layer, *parts], code), bool(ROTATION.search(code))
             except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
                 continue
-        return self._epsilon(trial, ()), False
+        return self._epsilon(trial, (), ""), False
 
     def _unbuilt(self, trial: Trial) -> Any:
         """Return a layer that was not called yet, because calls may need masks of a form that is not found yet."""
@@ -237,7 +241,7 @@ class BlockCandidate(LayerCandidate):
             return self.thing
         return self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
 
-    def _epsilon(self, trial: Trial, parts: Sequence[Any]) -> float:
+    def _epsilon(self, trial: Trial, parts: Sequence[Any], code: str) -> float:
         """Return the right epsilon: the constructor's argument, or the one that the normalizations have."""
         usual: float = trial.more["epsilon"]
         stated = values_by_role(self.given).get("epsilon")
@@ -246,7 +250,7 @@ class BlockCandidate(LayerCandidate):
         if "epsilon" in self.constructor_roles and not self.built:
             return usual
         found = {epsilon for part in parts if (epsilon := epsilon_of(part)) is not None}
-        found = found or (epsilons_in(code_of(parts[0], parts)) if parts else set())
+        found = found or epsilons_in(code)
         if len(found) == 1 and found <= {*EPSILONS, self.adapter.epsilon}:
             return found.pop()
         self.unknown_epsilon = bool(parts) and not found
@@ -284,15 +288,11 @@ class BlockCandidate(LayerCandidate):
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
         size = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"].shape[-1]
-        sizes = {"T": trial.query.shape[1], "O": size, "I": trial.query.shape[2]}
         if self.chain == "decoder":
             found["memory" if "memory" in self.roles else "key"] = trial.key
         if self.convention.entry == TIME:
             found = {role: np.swapaxes(array, 0, 1) for role, array in found.items()}
-        arguments = {
-            name: guessing.value_of(text, self.framework, sizes, self.dtype_of(trial))
-            for name, text in self.convention.guessed
-        }
+        arguments = guessed_arguments(self, trial, size)
         arguments |= {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():
             if role not in self.roles:

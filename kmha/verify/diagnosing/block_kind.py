@@ -11,7 +11,6 @@ from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
 from kmha.verify.diagnosing.block_weights import FORWARD, check_attends, squeezed
 from kmha.verify.diagnosing.calling import Parameters, constructor, parameters, roles_by_place
-from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -45,14 +44,8 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
 
 def chain_of_made(layer: LayerCandidate) -> str:
     """Return the chain that a layer computes, judged by the weights of an instance if a class makes them at once."""
-    if not isinstance(layer.thing, type):
-        return "attention"
-    try:
-        with quietly():
-            made = layer.adapter.new(layer.layer_class, layer.constructor_of(2, 4), "float32")
-            return chain_of_weights(layer.adapter.variables(made), layer.roles)
-    except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
-        return "attention"
+    is_class = isinstance(layer.thing, type)
+    return chain_of_weights(layer.sample_variables(build=False), layer.roles) if is_class else "attention"
 
 
 def _open(adapter: Any, found: Parameters) -> Parameters:
@@ -67,7 +60,7 @@ def kind_of_made(layer: LayerCandidate) -> str:
     Raises:
         CandidateError: The layer is a feed-forward network.
     """
-    variables = layer.sample_variables()
+    variables = layer.sample_variables(build=True)
     check_attends(layer.name, variables)
     return chain_of_weights(variables, layer.roles) if layer.chain == "attention" else "attention"
 

@@ -27,6 +27,7 @@ from kmha.verify.diagnosing.conventions import (
 Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
 RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
+METHODS = ("forward", "call", "__call__")  # names of the method that a call of a layer runs
 SIZES = ("heads", "size", "width", "output", "inputs")
 READS = "kmha reads attention, encoder layers, decoder layers, embeddings and positional encodings"
 
@@ -287,9 +288,12 @@ def _neutral(candidate: Any, role: str, trial: Trial) -> Any:
     return candidate.tensor(padding_of(candidate, np.ones((items, length), bool), trial), trial)
 
 
-def guessed_arguments(candidate: Any, trial: Trial) -> dict[str, Any]:
-    """Return the values of required arguments that no role explains, keyed by name."""
-    size = trial.query.shape[-1] if trial.core else trial.weights["query/kernel"].shape[-1]
+def guessed_arguments(candidate: Any, trial: Trial, size: int = 0) -> dict[str, Any]:
+    """Return the values of required arguments that no role explains, keyed by name.
+
+    `size` is the number of features of a head (O). By default, attention's weights or a core's inputs tell it.
+    """
+    size = size or (trial.query.shape[-1] if trial.core else trial.weights["query/kernel"].shape[-1])
     sizes = {"T": trial.query.shape[-2], "O": size, "I": trial.query.shape[-1]}
     return {
         name: guessing.value_of(text, candidate.framework, sizes, candidate.dtype_of(trial))

@@ -12,8 +12,8 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.chains.blocks import ACTIVATIONS
 from kmha.verify.choices import CHOICES, combinations
-from kmha.verify.diagnosing import frameworks
-from kmha.verify.diagnosing.numpy_adapter import METHODS
+from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.calling import METHODS
 
 PROBE = np.linspace(-3.0, 3.0, 13)
 CLOSE = 1e-4  # tells all activations apart, in float32 too
@@ -24,7 +24,7 @@ NEEDED = {
     "root-mean-square": r"(?i)rms|rsqrt|root_mean|mean\(.*(\*\*\s*2|square|pow)|norm\(",
     **dict.fromkeys(("always-causal", "causal-unless-masked"), r"(?i)tri[lu]|causal|band_part|look_?ahead|autoregress"),
 }
-ROTATION = re.compile(r"(?i)rotary|rotate|rope|\bcos\b|freqs_cis|\bangles?\b")
+ROTATION = re.compile(rf"(?i){naming.ROTARY.pattern}|\bcos\b|freqs_cis|\bangles?\b")
 GELUS = {"gelu", "gelu_tanh"}
 IN_SOURCE = (
     ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
@@ -63,11 +63,6 @@ def code_of(layer: Any, parts: Sequence[Any]) -> str:
     return "".join(frameworks.source_of(kind) for kind in {type(part) for part in (layer, *parts)} if _is_own(kind))
 
 
-def rotates(layer: Any, parts: Sequence[Any]) -> bool:
-    """Return whether the code of a layer mentions rotary positions."""
-    return bool(ROTATION.search(code_of(layer, parts)))
-
-
 def _is_own(kind: type) -> bool:
     """Return whether a class is not a framework's own."""
     return kind.__module__.split(".")[0] not in ("torch", "keras", "flax", "haiku", "equinox", "jax")
@@ -88,7 +83,7 @@ def activations(layer: Any, parts: Sequence[Any], usual: str) -> set[str]:
 
 def _of_attributes(part: Any) -> Iterator[str]:
     """Yield the activations that a layer is, or that its attributes are."""
-    attributes = dict(vars(part))
+    attributes = dict(getattr(part, "__dict__", {}))  # weights may be in a list or dict
     if hasattr(part, "parameters") and not list(part.parameters()):
         attributes["activation"] = part
     for name, value in attributes.items():

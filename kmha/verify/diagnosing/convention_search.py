@@ -15,7 +15,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
-from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.calling import required_masks
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, with_choices
@@ -34,18 +34,15 @@ from kmha.verify.diagnosing.evidence.source_text import mentions
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
+from kmha.verify.diagnosing.verdicts import ENOUGH
 from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import rank
 
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
-
-
 ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one may run with inputs of another
-MOST = 0.5  # share of calls that must run
 LIKELY = 4  # number of combinations of choices that are tried with every mistake
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
 NEAREST = 4  # number of combinations of design choices that are compared with every mistake
-ROTATES = "rotary|rotate|rope"  # words in code that rotates queries and keys
 BOOLEAN = r"dtype\s*(==|is|in)[^,\n]*\bbool|is_floating_point"  # code that handles boolean masks separately
 MAX_OPTIONS = 6  # maximum number of arrangements of weights for which to look for design choices
 
@@ -109,7 +106,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
         best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
         runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0]
-        if (best.fit >= Fit.EXPLAINED and best.share > MOST) or runs_oddly:
+        if (best.fit >= Fit.EXPLAINED and best.share > ENOUGH) or runs_oddly:
             break
     use(candidate, best)
     _choose_mask_convention(candidate, best.drawn, best.fit)
@@ -138,7 +135,7 @@ def _worth_trying(entry: Mapping[str, Any], found: Sequence[ChosenConvention]) -
     """
     if any(one.fit == Fit.RIGHT and one.share == 1 for one in found):
         return False
-    running = [one for one in found if one.fit > Fit.RAISES and one.share > MOST]
+    running = [one for one in found if one.fit > Fit.RAISES and one.share > ENOUGH]
     mine = entry["entry"], entry.get("framework", "")
     before = {(one.convention.entry, one.convention.framework) for one in running} - {mine}
     if not all(framework == mine[1] for _, framework in before):
@@ -245,7 +242,7 @@ def _find_choices(
     The candidate's answers do not depend on the choices, so each trial is called once for each option.
     """
     dtype, first = candidate.convention.dtype, candidate.convention
-    rotates = mentions(candidate, ROTATES)
+    rotates = mentions(candidate, naming.ROTARY.pattern)
     nearest: list[tuple[float, Convention, list[TrialResult]]] = []
     for option in [option for option in options if option.dtype == dtype][:MAX_OPTIONS]:
         candidate.use_convention(option)
@@ -373,7 +370,7 @@ def _choose_meaning(
             return
         tried += [one for one in found if one.results]
     for one in tried if alone else ():
-        if one.answered and any(_explained_by(one, mistake) for mistake in alone):
+        if one.answered and any(matching.explains(one.answered, [mistake]) for mistake in alone):
             candidate.use_convention(one.option)
             return
     usual = candidate.meanings(role)[0]
@@ -386,10 +383,6 @@ def _choose_meaning(
         fit, _ = choose_convention(candidate, others, drawn, memory)
         if fit < Fit.EXPLAINED:
             candidate.use_convention(chosen)
-
-
-def _explained_by(one: Tried, mistake: Mistake) -> bool:
-    return matching.explains(one.answered, [mistake])
 
 
 def _explained_boolean(candidate: Candidate, tried: Sequence[Tried]) -> Tried | None:
@@ -451,14 +444,12 @@ def choose_convention(
     right = [one for one in running if matching.explains(one.answered)]
     explained: list[Tried] = []
     if explain and not right:
-        most_answered = sorted(running, key=lambda one: -len(one.answered))
-        likely = running if candidate.chain == "attention" else most_answered[: 2 * ARRANGEMENTS]
+        likely = running if candidate.chain == "attention" else running[: 2 * ARRANGEMENTS]
         explained = next(([one] for one in likely if matching.singles(one.answered, candidate.chain)), [])
     for fit, among in ((Fit.RIGHT, right), (Fit.EXPLAINED, explained), (Fit.RUNS, running)):
         if among:
-            best = max(among, key=lambda one: len(one.answered))
-            candidate.use_convention(best.option)
-            return fit, len(best.answered) / len(drawn)
+            candidate.use_convention(among[0].option)
+            return fit, len(among[0].answered) / len(drawn)
     candidate.use_convention(_most_telling(tried) or options[0])
     return Fit.RAISES, 0.0
 

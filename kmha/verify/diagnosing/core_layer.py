@@ -65,9 +65,7 @@ def is_core(layer: LayerCandidate) -> bool:
         return False
     try:
         with quietly():
-            thing = layer.thing
-            if isinstance(thing, type):
-                thing = layer.adapter.new(layer.layer_class, layer.constructor_of(2, 4), "float32")
+            thing = layer.sample()
             return not layer.adapter.variables(thing) and _has_no_sublayers(thing)
     except (Exception, SystemExit):  # untrusted code may raise anything
         return False

@@ -7,6 +7,7 @@ from kmha.verify.chains import caches
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import EMPTY
+from kmha.verify.diagnosing.sureness import left_out
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -62,13 +63,8 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
 
 def _no_mask(found: "Diagnosis") -> str:
     """Return why no mask was passed, with the option that says which argument is a mask."""
-    candidate = found.candidate
-    used = {*candidate.roles.values(), *dict(found.convention.guessed), *candidate.given}
-    unknown = [
-        name
-        for name, each in candidate.call_parameters.items()
-        if name not in used and each.default is None and naming.argument(name) is None
-    ]
+    parameters = found.candidate.call_parameters
+    unknown = [name for name in left_out(found) if parameters[name].default is None and naming.argument(name) is None]
     if not unknown:
         return "it takes no mask"
     names = " or ".join(f"`{name}`" for name in unknown[:MANY])

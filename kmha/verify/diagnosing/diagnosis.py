@@ -29,7 +29,7 @@ from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.convention_search import MOST, ChosenConvention, find_convention, use
+from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, EncodingFunction, encoding_roles
@@ -42,7 +42,7 @@ from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
-from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
+from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
 from kmha.verify.mistakes import Mistake
 
 
@@ -263,12 +263,13 @@ def _run(
     chosen = find_convention(candidate, seed)
     tell("running the trials")
     results = tuple(candidate.evaluate(trial) for trial in chosen.drawn)
-    if not 0.0 < _share(results) < MOST or candidate.chain != "attention" or chosen.convention.sizes == SIZE_KINDS[-1]:
+    is_square = candidate.chain != "attention" or chosen.convention.sizes == SIZE_KINDS[-1]
+    if is_square or not 0.0 < _share(results) < ENOUGH:
         return chosen, results
     tell("trying square sizes")
     square = find_convention(candidate, seed, SIZE_KINDS[-1:])
     again = tuple(candidate.evaluate(trial) for trial in square.drawn)
-    if _share(again) > MOST:
+    if _share(again) > ENOUGH:
         return square, again
     use(candidate, chosen)
     return chosen, results

@@ -15,10 +15,10 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.chains.blocks import weights_of
 from kmha.verify.chains.embedding import NAME
-from kmha.verify.diagnosing import block_trials, frameworks, guessing, naming, reproduction
+from kmha.verify.diagnosing import block_trials, frameworks, naming, reproduction
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import PlainSlot, squeezed
-from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, parameters, with_copies
+from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, guessed_arguments, parameters, with_copies
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, IDS, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate
@@ -29,7 +29,6 @@ POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
 SEGMENTS = re.compile(r"type|segment")
 # In names of classes that encode positions:
 WORDS = re.compile(r"posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
-ROTARY = re.compile(r"rotary|rope|rotate")
 # In names of other classes:
 OTHERS = re.compile(r"patch|relative|alibi|block|encoder|decoder|attention|time|label|feed_?forward")
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
@@ -50,7 +49,7 @@ class EmbeddingCandidate(LayerCandidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
         super().__init__(thing, name, given, *said)
         self.built = not isinstance(thing, type)
-        self.rotates = bool(ROTARY.search(self.layer_class.__name__.lower()))
+        self.rotates = bool(naming.ROTARY.search(self.layer_class.__name__.lower()))
         tables = [
             squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
         ]
@@ -138,11 +137,7 @@ class EmbeddingCandidate(LayerCandidate):
         array = trial.more["ids"] if ids else trial.query
         array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
         name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
-        sizes = {"T": trial.query.shape[1], "O": trial.query.shape[2], "I": trial.query.shape[2]}
-        guessed = {
-            name: guessing.value_of(text, self.framework, sizes, self.dtype_of(trial))
-            for name, text in self.convention.guessed
-        }
+        guessed = guessed_arguments(self, trial, trial.query.shape[2])
         dtype = "int64" if ids else self.dtype_of(trial)
         return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}
 

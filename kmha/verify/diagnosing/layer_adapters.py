@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import importlib
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ class KerasAdapter(Adapter):
 
     def __init__(self, package: str = "keras") -> None:
         self.package = package
-        self.unused: set[int] = set()  # variables of sublayers that the call does not use
+        self.unused: weakref.WeakSet[Any] = weakref.WeakSet()  # sublayers that the call does not use
 
     def configured(self, layer: Any) -> dict[str, Any] | None:
         """Return the constructor's arguments of a layer that was never called, or `None` if it has its weights."""
@@ -79,7 +80,7 @@ class KerasAdapter(Adapter):
             for part in layer._flatten_layers(include_self=False):
                 if isinstance(part, self.keras.layers.Dense) and not part.built:
                     part.build(shapes[0])  # the call never uses this sublayer, which is a mistake, but it needs weights
-                    self.unused |= {id(variable) for variable in part.weights}
+                    self.unused.add(part)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         """Call the layer. Keras passes `training` on to sublayers even if the layer's own call has no such argument."""
@@ -91,13 +92,14 @@ class KerasAdapter(Adapter):
         """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
         variable_type = getattr(self.keras, "Variable", None) or importlib.import_module("tensorflow").Variable
         paths = {id(variable): path for path, variable in walk(layer, self.keras.layers.Layer, variable_type)}
+        unused = {id(variable) for part in self.parts(layer) if part in self.unused for variable in part.weights}
         found = [
             Variable(
                 paths.get(id(variable)) or getattr(variable, "path", variable.name),
                 tuple(variable.shape),
                 variable.assign,
                 functools.partial(_value, variable),
-                used=id(variable) not in self.unused,
+                used=id(variable) not in unused,
             )
             for variable in layer.weights
         ]

@@ -55,7 +55,9 @@ VALUED = (
     *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary"),
 )
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
-NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11}  # values of arguments that attention alone does not need
+EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
+# Values of required arguments that attention alone does not need.
+NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11, "epsilon": 1e-5}
 LENGTH = 64  # a number of positions that no trial exceeds
 
 
@@ -228,21 +230,27 @@ class LayerCandidate(Candidate):
             return ()
         return self.found_extras.get(id(layer), ())
 
-    def sample_variables(self) -> list[Variable]:
-        """Return the variables of a small layer, or no variables if kmha cannot make one."""
+    def sample_variables(self, build: bool) -> list[Variable]:
+        """Return the variables of a small layer, or no variables if kmha cannot make one.
+
+        `build` calls a layer whose constructor makes no variables.
+        """
         sizes = Sizes(batch=2, rows=5, columns=3, heads=2, features=8, key_features=8, size=4, width=8)
         drawn = trials.AttentionTrials(np.random.default_rng(0), Accepts(wide=True), sizes, None, False).trials()
-        trial = next(iter(drawn))
-        layer = self.thing
         try:
             with quietly():
-                if isinstance(layer, type):
-                    layer = self.adapter.new(self.layer_class, LayerCandidate._constructor(self, trial), "float32")
-                if not self.adapter.variables(layer):
-                    self.adapter.build(layer, LayerCandidate._arguments(self, trial), "float32")
+                layer = self.sample()
+                if build and not self.adapter.variables(layer):
+                    self.adapter.build(layer, LayerCandidate._arguments(self, next(iter(drawn))), "float32")
                 return list(self.adapter.variables(layer))
         except (Exception, SystemExit):  # untrusted code may raise anything
             return []
+
+    def sample(self) -> Any:
+        """Return the layer, or an instance of the class with two heads of four features."""
+        if not isinstance(self.thing, type):
+            return self.thing
+        return self.adapter.new(self.layer_class, self.constructor_of(2, 4), "float32")
 
     def matrix_paths(self) -> list[str]:
         """Return the paths of the matrices among the weights."""
@@ -258,7 +266,7 @@ class LayerCandidate(Candidate):
             for layer in layers[:1]
             for part in _parts(layer)
             for name, value in vars(part).items()
-            if naming.plain(name) in ("eps", "epsilon", "varianceepsilon") and isinstance(value, int | float)
+            if naming.plain(name) in EPSILON_NAMES and isinstance(value, int | float)
         }
         return tuple(dict.fromkeys((*sorted(stated), *EPSILONS)))
 
@@ -408,7 +416,6 @@ class LayerCandidate(Candidate):
             "use_bias": True,
             "batch_first": True,
             **{role: number for role, number in NUMBERS.items() if self._is_required(role)},
-            **({"epsilon": 1e-5} if self._is_required("epsilon") else {}),
             "dropout": rate,
         }
         letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}

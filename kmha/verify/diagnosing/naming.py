@@ -67,6 +67,8 @@ ARGUMENTS: dict[str, str] = {
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
 HIDDEN = ("hidden", "hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
+# Names of what turns its input by positions.
+ROTARY = re.compile("rotary|rope|rotate")
 # Patterns of names that no list has, for arguments of constructors.
 PATTERNS = {
     "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels)",

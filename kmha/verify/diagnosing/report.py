@@ -19,8 +19,7 @@ from kmha.verify.diagnosing.conventions import BATCH, HEADS, ONE_KEY
 from kmha.verify.diagnosing.coverage import tested, untested
 from kmha.verify.diagnosing.difference import difference_map
 from kmha.verify.diagnosing.plain import plain
-from kmha.verify.diagnosing.sureness import ENOUGH
-from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
+from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
 from kmha.verify.mistakes import Mistake
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from kmha.verify.chains.attention import ROLES
 from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.matching import TrialResult
-from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, UNKNOWN
+from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 BENIGN = re.compile("device|dtype|name|trainable|seed|initializer|regularizer|constraint|autocast|^wrong$")
 _INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of heads"}
 MISSING = {"causal-missing", "mask-missing"}
-ENOUGH = 0.5  # share of calls that must run for a verdict that something is wrong
 
 
 def advice(found: "Diagnosis") -> tuple[str, ...]:
@@ -54,7 +53,7 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     for name, text in guessed.items():
         if not guessing.guesses(name, parameters.get(name))[1]:
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
-    for name in _left_out(found):
+    for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:
             yield (
                 f"kmha does not know the argument `{name}`. Say what it is, such as --role memory={name} or "
@@ -139,7 +138,7 @@ def _weights(found: "Diagnosis") -> Iterator[str]:
 def _remedies(found: "Diagnosis") -> list[str]:
     """Return the arguments that kmha left out, with the option that says what they are."""
     parameters = found.candidate.call_parameters
-    left = [name for name in _left_out(found) if parameters[name].default is not EMPTY]
+    left = [name for name in left_out(found) if parameters[name].default is not EMPTY]
     left = [name for name in left if naming.argument(name) is None]
     if not left:
         return []
@@ -149,7 +148,7 @@ def _remedies(found: "Diagnosis") -> list[str]:
     return [f"kmha never passed {names}. If they are masks, say so: {options}."]
 
 
-def _left_out(found: "Diagnosis") -> list[str]:
+def left_out(found: "Diagnosis") -> list[str]:
     """Return the arguments of the call that no role and no guess explains."""
     candidate = found.candidate
     used = {*candidate.roles.values(), *candidate.given, *dict(found.convention.guessed)}

@@ -12,6 +12,7 @@
 import dataclasses
 
 RIGHT, KNOWN, UNKNOWN, RAISES, UNJUDGED = "right", "known", "unknown", "raises", "unjudged"
+ENOUGH = 0.5  # share of calls that must run for a verdict that something is wrong
 
 
 @dataclasses.dataclass(frozen=True)

@@ -340,29 +340,16 @@ def weights_of_layer(
 
 def fitting_variables(variables: Sequence[Variable], heads: int | None) -> list[Variable]:
     """Return the variables without extras, unless all of them fit attention."""
-    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     rest, extras = without_extras(variables)
-    if not extras or not rest:
-        return list(variables)
-    for sizes in itertools.islice(_possible_sizes(kernels, heads or 1), READINGS):
-        try:
-            arrangements(variables, sizes)
-        except UnknownWeightsError:
-            continue
-        return list(variables)
-    return rest
+    all_fit = not extras or not rest or next(_fitting(variables, heads or 1, READINGS), None) is not None
+    return list(variables) if all_fit else rest
 
 
 def possible_sizes(variables: Sequence[Variable], heads: int) -> dict[str, int] | None:
     """Return sizes with which variables fit attention with `heads` heads, or `None` if there are none."""
-    kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     found: dict[str, int] | None = None
-    for sizes in itertools.islice(_possible_sizes(kernels, heads), READINGS):
-        try:
-            slots = arrangements(variables, sizes)[0]
-        except UnknownWeightsError:
-            continue
-        if all(_as_it_stands(slot) for slot in slots):
+    for sizes, fitting in _fitting(variables, heads, READINGS):
+        if all(_as_it_stands(slot) for slot in fitting[0]):
             return sizes
         found = found or sizes
     return found
@@ -376,13 +363,20 @@ def _as_it_stands(slot: Slot) -> bool:
 
 def _first_fitting(variables: Sequence[Variable], heads: int) -> list[tuple[dict[str, int], list[Slot]]]:
     """Return the arrangements of the variables with the first sizes that they fit, each with the sizes."""
+    return [(sizes, slots) for sizes, fitting in itertools.islice(_fitting(variables, heads), 1) for slots in fitting]
+
+
+def _fitting(
+    variables: Sequence[Variable], heads: int, most: int | None = None
+) -> Iterator[tuple[dict[str, int], list[list[Slot]]]]:
+    """Yield the sizes that the variables fit, each with the arrangements. At most `most` sizes are tried."""
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
-    for sizes in _possible_sizes(kernels, heads):
+    for sizes in itertools.islice(_possible_sizes(kernels, heads), most):
         try:
-            return [(sizes, slots) for slots in arrangements(variables, sizes)]
+            found = arrangements(variables, sizes)
         except UnknownWeightsError:
             continue
-    return []
+        yield sizes, found
 
 
 def _divisors(variables: Sequence[Variable]) -> list[int]:

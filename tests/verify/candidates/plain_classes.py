@@ -50,6 +50,22 @@ class EncoderLayer:
         return self.norm2(inner if self.wrong == "no residual" else x + inner)
 
 
+class EncoderOfDicts:
+    """Its weights are in a list and a dict."""
+
+    def __init__(self, d_model, num_heads, d_ff, wrong=""):
+        rng = np.random.default_rng(1)
+        self.attention, self.wrong = SelfAttention(d_model, num_heads), wrong
+        self.norms = [Norm(d_model), Norm(d_model)]
+        self.p = {"W1": rng.normal(size=(d_model, d_ff)), "b1": np.zeros(d_ff)}
+        self.p |= {"W2": rng.normal(size=(d_ff, d_model)), "b2": np.zeros(d_model)}
+
+    def __call__(self, x, mask=None):
+        x = self.norms[0](x + self.attention.forward(x, mask))
+        inner = np.maximum(x @ self.p["W1"] + self.p["b1"], 0) @ self.p["W2"] + self.p["b2"]
+        return self.norms[1](inner if self.wrong == "no residual" else x + inner)
+
+
 class Embedding:
     def __init__(self, vocab_size, d_model, max_len=64, wrong=""):
         self.table = np.random.default_rng(2).normal(size=(vocab_size, d_model))

@@ -1,3 +1,5 @@
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -111,3 +113,24 @@ def test_a_variable_is_set_and_read():
     kernel.assign(np.arange(6.0).reshape(3, 2))
     np.testing.assert_array_equal(layer.get_weights()[0], kernel.read())
     np.testing.assert_array_equal(kernel.read(), np.arange(6).reshape(3, 2))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.filterwarnings("ignore:.build... was called")  # of a layer with a sublayer that its call does not use
+def test_sublayers_that_a_call_does_not_use_are_forgotten_with_their_layer(candidate):
+    """Python gives the id of a lost object to a new one, so ids must not tell what is unused."""
+    adapter, kind = KerasAdapter(), candidate("keras_layers", "HeadLists")
+    arguments = dict.fromkeys(("q", "k", "v"), keras.ops.ones((2, 3, 4)))
+
+    def variables(wrong):
+        layer = kind(num_heads=2, d_model=4, d_k=3, wrong=wrong)
+        adapter.build(layer, arguments, "float32")
+        return adapter.variables(layer)
+
+    for _ in range(20):
+        assert [each.path for each in variables("one value kernel") if not each.used] == [
+            "values.1.kernel",
+            "values.1.bias",
+        ]
+        gc.collect()
+        assert all(each.used for each in variables(""))

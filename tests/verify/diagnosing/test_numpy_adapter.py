@@ -8,7 +8,7 @@ from kmha.verify.diagnosing.layer_adapters import is_layer
 from kmha.verify.diagnosing.numpy_adapter import NumpyAdapter, is_plain
 
 
-@pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "Embedding"])
+@pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "EncoderOfDicts", "Embedding"])
 def test_a_right_class_is_right(candidate, name):
     found = diagnose(candidate("plain_classes", name))
     assert found.right, found.ids
@@ -20,6 +20,7 @@ def test_a_right_class_is_right(candidate, name):
     [
         ("SelfAttention", "no scale", ("scale-missing",)),
         ("EncoderLayer", "no residual", ("residual-missing-feed-forward",)),
+        ("EncoderOfDicts", "no residual", ("residual-missing-feed-forward",)),
         ("Embedding", "twice", ("positions-exponent-doubled",)),
     ],
 )
@@ -27,12 +28,20 @@ def test_a_mistake_is_named(candidate, name, wrong, ids):
     assert diagnose(candidate("plain_classes", name), arguments={"wrong": wrong}).ids == ids
 
 
-def test_the_script_calls_the_method(candidate):
-    module = candidate("plain_classes", "SelfAttention")
-    found = diagnose(module, arguments={"wrong": "no scale"})
-    scope = {"SelfAttention": module}
+@pytest.mark.parametrize(
+    ("name", "wrong", "line"),
+    [
+        ("SelfAttention", "no scale", "result = layer.forward(x=x)"),
+        ("EncoderOfDicts", "no residual", "layer.norms[0].g = "),
+        ("EncoderOfDicts", "no residual", "layer.p['W1'] = "),
+    ],
+)
+def test_the_script_runs(candidate, name, wrong, line):
+    module = candidate("plain_classes", name)
+    found = diagnose(module, arguments={"wrong": wrong})
+    scope = {name: module}
     exec("\n".join(line for line in found.code().splitlines() if not line.startswith("from ")), scope)  # noqa: S102
-    assert "layer.forward(x=x)" in found.code()
+    assert line in found.code()
     np.testing.assert_allclose(scope["result"], found.smallest.answer.output, rtol=1e-6)
 
 

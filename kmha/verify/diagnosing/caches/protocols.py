@@ -18,6 +18,7 @@ from kmha.verify.diagnosing.caches.arrays import MASKS
 from kmha.verify.diagnosing.caches.calls import Callee
 from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.uncached import EMPTY, Inputs, UncachedCalls
+from kmha.verify.diagnosing.calling import METHODS
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.tolerance import is_close
 
@@ -34,7 +35,7 @@ def has_cache(thing: Any) -> bool:
     if inspect.isroutine(thing):
         return "cache" in words.roles(_names(thing)) or "key_cache" in words.roles(_names(thing))
     kind = thing if isinstance(thing, type) else type(thing)
-    method = next((name for name in ("forward", "call", "__call__") if name in dir(kind)), None)
+    method = next((name for name in METHODS if name in dir(kind)), None)
     found = words.roles(_names(getattr(kind, method))) if method else {}
     prepared = words.methods(kind, words.SETUPS) or words.methods(kind, words.RESETS) or _holds_cache(thing)
     return bool({"cache", "key_cache"} & found.keys() or (prepared and {"index", "flag"} & found.keys()))

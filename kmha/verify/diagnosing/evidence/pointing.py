@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing.calling import METHODS
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.evidence.source_text import RUNS, SourceFunction, called, functions_of
+from kmha.verify.diagnosing.evidence.source_text import SourceFunction, called, functions_of
 from kmha.verify.diagnosing.verdicts import SourceLine
 from kmha.verify.mistakes import Mistake
 
@@ -117,7 +118,7 @@ def _scale(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
     roots = [(function, line) for function in functions for line in _text(function, ROOT)]
     if roots and mistake.id != "scale-missing":
         return roots
-    used = [(function, line) for function in functions if function.name in RUNS for line in _text(function, SCALE)]
+    used = [(function, line) for function in functions if function.name in METHODS for line in _text(function, SCALE)]
     return used or _product(functions, mistake)
 
 
@@ -221,7 +222,7 @@ def _dropout(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line
 
 
 def _returned(functions: Sequence[SourceFunction], mistake: Mistake) -> list[Line]:
-    run = next((function for function in functions if function.name in RUNS), functions[0] if functions else None)
+    run = next((function for function in functions if function.name in METHODS), functions[0] if functions else None)
     return [] if run is None else [(run, node.lineno) for node in _nodes(run, ast.Return)]
 
 

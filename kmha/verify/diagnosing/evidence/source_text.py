@@ -13,13 +13,13 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from kmha.verify.diagnosing.calling import METHODS
 from kmha.verify.diagnosing.candidate import Candidate
 
 FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "numpy", "builtins", "einops", "math")
 LIMIT = 60  # maximum number of functions to read
 CONSTRUCTORS = ("Linear", "Dense", "Parameter", "Embedding", "EinsumDense", "LazyLinear")
 DRAWS = ("randn", "normal", "uniform", "rand", "glorot_uniform", "random_normal", "truncated_normal")
-RUNS = ("call", "forward", "__call__")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _methods(owner: type) -> list[Any]:
     found = vars(owner).items()
     plain = [(name, value.__func__ if isinstance(value, staticmethod) else value) for name, value in found]
     functions = [(name, value) for name, value in plain if inspect.isfunction(value)]
-    return [value for _, value in sorted(functions, key=lambda item: item[0] not in RUNS)]
+    return [value for _, value in sorted(functions, key=lambda item: item[0] not in METHODS)]
 
 
 def _root(thing: Any) -> str:
@@ -161,7 +161,7 @@ def mentions(candidate: Candidate, pattern: str) -> bool:
 def makes_weights_in_call(candidate: Candidate) -> bool:
     """Return whether the call itself makes layers or draws random arrays."""
     for each in functions_of(candidate):
-        if each.name in RUNS or not hasattr(candidate, "layer_class"):
+        if each.name in METHODS or not hasattr(candidate, "layer_class"):
             calls = [node for node in ast.walk(each.tree) if isinstance(node, ast.Call)]
             if any(called(node) in CONSTRUCTORS or _draws_matrix(node) for node in calls):
                 return True
