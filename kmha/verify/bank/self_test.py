@@ -135,10 +135,9 @@ def _draw_cache(rng: np.random.Generator) -> list[Trial]:
 
 
 def _mistaken_for(results: Sequence[TrialResult], mistake: Mistake, chain: str) -> list[str]:
-    """Return the ids of the other mistakes that explain the answers, or say that nothing explains them."""
-    if not matching.explains(results, [mistake]):
-        return ["not found"]
-    return [one.id for one in matching.mistakes_of(chain) if one is not mistake and matching.explains(results, [one])]
+    """Return the ids of the other mistakes that the diagnosis finds, or say that it does not find the mistake."""
+    found = [one for (one,) in (match.mistakes for match in matching.singles(results, chain))]
+    return [one.id for one in found if one is not mistake] if mistake in found else ["not found"]
 
 
 def pairs(count: int, seed: int, progress: Callable[[str], None] = lambda _: None) -> Tally:

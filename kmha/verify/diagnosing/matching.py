@@ -305,8 +305,8 @@ def mistakes_of(chain: str) -> list[Mistake]:
 
 
 def singles(results: Sequence[TrialResult], chain: str) -> list[Match]:
-    """Return the single mistakes that explain the answers of all trials."""
-    return [judge(results, [one]) for one in mistakes_of(chain) if explains(results, [one])]
+    """Return the single mistakes that explain the answers of all trials, the likeliest first."""
+    return likeliest_first([judge(results, [one]) for one in mistakes_of(chain) if explains(results, [one])], results)
 
 
 def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Match | None]:
@@ -329,11 +329,10 @@ def ranked(results: Sequence[TrialResult], chain: str) -> tuple[list[Match], Mat
 def likeliest_first(fitting: Sequence[Match], results: Sequence[TrialResult]) -> list[Match]:
     """Return explanations that fit all trials, the likeliest first.
 
-    An explanation that is much further from the numbers than another comes after it, and so does a mistake in a kind of
-    mask that no trial has. Otherwise, the commoner mistake comes first.
+    An explanation that is much further from the numbers than another is left out. A mistake in a kind of mask that no
+    trial has comes last. Otherwise, the commoner mistake comes first.
     """
     nearest = min((match.distance for match in fitting), default=0.0)
-    equal = max(EXACT, FARTHER * nearest)
     trials = [result.trial for result in results]
     given = {
         "mask": any(trial.mask is not None for trial in trials),
@@ -343,6 +342,6 @@ def likeliest_first(fitting: Sequence[Match], results: Sequence[TrialResult]) ->
 
     def key(match: Match) -> tuple[Any, ...]:
         absent = [id for id in match.ids if not given.get(id.partition("-")[0], True)]
-        return match.distance > equal, len(absent), sorted(map(rank, match.mistakes), reverse=True)
+        return len(absent), sorted(map(rank, match.mistakes), reverse=True)
 
-    return sorted(fitting, key=key)
+    return sorted((match for match in fitting if match.distance <= max(EXACT, FARTHER * nearest)), key=key)

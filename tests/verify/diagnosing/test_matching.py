@@ -114,7 +114,7 @@ def _with_nan_where_blind(result, identity):
 
 
 def test_the_likeliest_comes_first():
-    """Of explanations within rounding, the commoner; an explanation that is much farther comes last."""
+    """Of explanations within rounding, the commoner comes first. An explanation that is much farther is left out."""
 
     def match(distance, *ids):
         return matching.Match(tuple(BANK[id] for id in ids), distance, 3)
@@ -122,10 +122,18 @@ def test_the_likeliest_comes_first():
     near, rarer = match(3e-16, "scale-heads"), match(1e-16, "scale-batch")
     common, far = match(8e-16, "scale-missing"), match(4e-7, "mask-missing")
     results = _results()
-    assert matching.likeliest_first([rarer, near, far, common], results)[0] is common
-    assert matching.likeliest_first([rarer, near, far, common], results)[-1] is far
+    found = matching.likeliest_first([rarer, near, far, common], results)
+    assert found[0] is common
+    assert far not in found
     pairs = [match(0, "scale-missing", "scale-batch"), match(0, "mask-missing", "softmax-over-queries")]
     assert matching.likeliest_first(pairs, results) == pairs[::-1]
+
+
+def test_a_fill_that_is_added_is_not_taken_for_an_inverted_mask():
+    """Adding 1e9 where the mask hides, and -1e9 where it does not, differ by rounding alone."""
+    results = _results("mask-adds-large")
+    assert matching.explains(results, [BANK["mask-inverted"]])
+    assert [match.ids for match in matching.singles(results, "attention")] == [("mask-adds-large",)]
 
 
 def test_a_mistake_in_a_mask_that_nobody_passes_comes_last():
