@@ -228,6 +228,12 @@ register(
     allowed=lambda state, right: right(state) if state["trial"].mask is None else allowed_without(state, "causal"),
 )
 register(
+    "scores-dropped",
+    "dropout of the returned scores",
+    "scores returned after dropout",
+    returned=lambda state, right: state["dropped"],
+)
+register(
     "scores-averaged",
     "returned scores",
     "scores averaged over the heads",

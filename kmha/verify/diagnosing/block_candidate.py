@@ -63,11 +63,12 @@ class BlockCandidate(LayerCandidate):
             self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
+        masks: set[str] = set() if self.mask_flag else {*self.roles}
         self.block_accepts = BlockAccepts(
             self.chain,
-            mask=bool({"padding", "mask", "memory_mask"} & self.roles.keys()),
-            causal=bool({"look_ahead", "causal", "mask"} & self.roles.keys()),
-            query_padding=bool({"look_ahead", "target_padding"} & self.roles.keys()),
+            mask=bool({"padding", "mask", "memory_mask"} & masks),
+            causal=bool({"look_ahead", "mask"} & masks) or "causal" in self.roles,
+            query_padding=bool({"look_ahead", "target_padding"} & masks),
             norm_first=defaults.get("norm_first") is True,
             activation=activation if isinstance(activation, str) else "relu",
         )
@@ -217,8 +218,8 @@ class BlockCandidate(LayerCandidate):
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
-        if any("mask" in name and value is None for name, value in self.call_given.items()):
-            return [trial for trial in drawn if not trial.causal]  # the user said that it gets no mask
+        if self.mask_flag or any("mask" in name and value is None for name, value in self.call_given.items()):
+            return [trial for trial in drawn if not trial.causal]  # it gets no mask
         # A decoder layer is always causal, with or without a mask.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 

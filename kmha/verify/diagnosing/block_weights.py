@@ -201,7 +201,8 @@ def _norm_slots(variables: Sequence[Variable]) -> tuple[PlainSlot, ...]:
 def _orders(norms: Sequence[Sequence[Variable]]) -> list[tuple[int, ...]]:
     """Return the orders of the normalizations to try, as indices. The order of attributes comes first.
 
-    If names such as norm1 and norm2, or attention_norm and ffn_norm, state the order, no other order is tried.
+    If names such as norm1 and norm2, or attention_norm and ffn_norm, state the order, no other order is tried. If names
+    state the places of some, the orders with these places come first.
     """
     paths = [norm[0].path if len(norm) == 1 else owner(norm[0]) or norm[0].path for norm in norms]
     usual = tuple(range(len(norms)))
@@ -211,7 +212,12 @@ def _orders(norms: Sequence[Sequence[Variable]]) -> list[tuple[int, ...]]:
     patterns = {re.sub(r"\d+", "#", path) for path in paths}
     if len(patterns) <= 1:
         return [usual]
-    return list(itertools.islice(itertools.permutations(usual), MAX_ORDERS))
+
+    def misplaced(order: tuple[int, ...]) -> int:
+        return sum(places[index] not in (None, place) for place, index in enumerate(order))
+
+    orders = itertools.islice(itertools.permutations(usual), 20 * MAX_ORDERS)
+    return sorted(orders, key=misplaced)[:MAX_ORDERS]
 
 
 def _place(path: str) -> int | None:

@@ -116,6 +116,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
     drawn = best.drawn
     if candidate.convention.choices:  # dropout is found by trying all masks, which further steps would hide
         drawn = tuple(trial for trial in drawn if not trial.rate)
+    _choose_returned(candidate, drawn)
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
@@ -165,6 +166,9 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         runs = choose_convention(candidate, opened, plain[:1], memory, explain=False)[0] > Fit.RAISES
         options = _with_open_masks(candidate, options) if runs else options
     fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
+    if fit == Fit.RAISES and of_block:
+        options = _with_running_masks(candidate, options, plain[:1]) or options
+        fit, share = choose_convention(candidate, options, plain, memory, choose=True, explain=False)
     # The possible arrangements of a layer's weights are only known after the layer has been built.
     if fit < Fit.RIGHT and len(candidate.weight_conventions()) > len({option.weights for option in options}):
         more = candidate.weight_conventions()[1:]
@@ -197,6 +201,21 @@ def _with_open_masks(candidate: Candidate, options: Sequence[Convention]) -> lis
         for dtype in MASK_DTYPES[:2]
         for shape in dict.fromkeys((*candidate.mask_shapes(), *candidate.padding_shapes()))
         if shape in MASK_SHAPES
+    ]
+
+
+def _with_running_masks(
+    candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial]
+) -> list[Convention]:
+    """Return the options with masks of the forms that a block runs with, one form for each meaning of True."""
+    tried = _tried(candidate, _mask_forms(candidate, options[:1]), drawn, {})
+    running = {
+        (one.option.mask_meaning, one.option.padding_meaning): one.option for one in reversed(tried) if one.results
+    }
+    return [
+        dataclasses.replace(form, weights=weights)
+        for form in reversed(running.values())
+        for weights in candidate.weight_conventions()
     ]
 
 
@@ -318,19 +337,25 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose:
     """
     start = candidate.convention
     masked = [trial for trial in _usual(drawn) if trial.masked]
+    unless = tuple("causal-unless-masked" if id == "always-causal" else id for id in start.choices)
+    bases = dict.fromkeys([start, dataclasses.replace(start, choices=unless)])
+    options = _mask_forms(candidate, [*bases])
+    if masked:
+        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose=choose)
+
+
+def _mask_forms(candidate: Candidate, bases: Sequence[Convention]) -> list[Convention]:
+    """Return the conventions with all shapes, dtypes and meanings of a block's masks."""
     names = [dict.fromkeys(candidate.meanings(role)) for role in ("mask", "padding")]
     usual = (next(iter(names[0])), next(iter(names[1])))
     meanings = dict.fromkeys([usual, *((each, each) for each in names[0] if each in names[1])])
-    unless = tuple("causal-unless-masked" if id == "always-causal" else id for id in start.choices)
-    options = [
+    return [
         dataclasses.replace(base, mask_dtype=dtype, mask_shape=shape, mask_meaning=mask, padding_meaning=padding)
-        for base in dict.fromkeys([start, dataclasses.replace(start, choices=unless)])
+        for base in bases
         for mask, padding in meanings
         for dtype in (MASK_DTYPES if (mask, padding) != ("adds", "adds") else ("float",))
         for shape in candidate.mask_shapes()
     ]
-    if masked:
-        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose=choose)
 
 
 def _explaining_alone(candidate: Candidate, drawn: Sequence[Trial]) -> list[Mistake]:
@@ -404,6 +429,15 @@ def _choose_corner(candidate: Candidate, drawn: Sequence[Trial]) -> None:
         choose_convention(candidate, [start, corner], causal)
         if not _all_right(candidate, causal):
             candidate.use_convention(start)
+
+
+def _choose_returned(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+    """Take returned scores that dropout has changed in training as intended, as in torch."""
+    training = next((trial for trial in drawn if trial.training and not trial.masked), None)
+    scores = None if training is None else candidate.evaluate(training).answer.scores
+    if scores is not None and (scores == 0).any() and not np.allclose(scores.sum(-1), 1.0):
+        start = candidate.convention
+        candidate.use_convention(dataclasses.replace(start, choices=("scores-dropped", *start.choices)))
 
 
 def _all_right(candidate: Candidate, drawn: Sequence[Trial]) -> bool:

@@ -1,5 +1,6 @@
 """A layer without weights as a candidate: scaled dot-product attention alone, written as a class or an object."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,9 @@ class CoreLayerCandidate(FunctionCandidate):
         self.layer = layer
         given = dict(layer.call_given)
         super().__init__(_call_of(layer, self), layer.name, given, layer.said_meaning, layer.said)
-        self.made_guesses = layer.made_guesses
+        self.made_guesses, self.mask_flag = layer.made_guesses, layer.mask_flag
+        if self.mask_flag:
+            self.accepts = dataclasses.replace(self.accepts, mask=False, padding=False, query_padding=False)
         self.frameworks = (layer.framework,)
         self.framework = layer.framework
 

@@ -63,6 +63,8 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
 
 def _no_mask(found: "Diagnosis") -> str:
     """Return why no mask was passed, with the option that says which argument is a mask."""
+    if flag := getattr(found.candidate, "mask_flag", ""):
+        return f"its `{flag}` is False"
     parameters = found.candidate.call_parameters
     unknown = [name for name in left_out(found) if parameters[name].default is None and naming.argument(name) is None]
     if not unknown:

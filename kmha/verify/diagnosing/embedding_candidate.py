@@ -53,7 +53,9 @@ class EmbeddingCandidate(LayerCandidate):
         tables = [
             squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
         ]
-        self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) or bool(tables)
+        # The only table of an encoding of positions contains positions, whatever its name is.
+        of_tokens = bool(tables) and not (len(tables) == 1 and POSITIONS.search(self.layer_class.__name__.lower()))
+        self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) or of_tokens
 
     def _read(self, convention: int = 0) -> Any:
         return None  # a copy of a built layer gets the weights of each trial

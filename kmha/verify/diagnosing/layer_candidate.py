@@ -5,7 +5,8 @@ a layer that is already built are read and kept.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -59,6 +60,7 @@ EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
 # Values of required arguments that attention alone does not need.
 NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11, "epsilon": 1e-5}
 LENGTH = 64  # a number of positions that no trial exceeds
+MASK_FLAG = re.compile("^_?(mask_?flag|(use|apply|with|enable)_?mask(s|ing)?)$")  # attributes that turn masks off
 
 
 class LayerCandidate(Candidate):
@@ -98,6 +100,7 @@ class LayerCandidate(Candidate):
         if is_class:
             check_given(f"{name}(…)", self.given, self.constructor_parameters, self.call_parameters)
             self.made_guesses = self._guess_constructor()
+        self.mask_flag = "" if is_class else _mask_flag(self.thing, self.adapter.parts(self.thing))
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
         self.count = 1  # number of possible arrangements of the weights
@@ -173,6 +176,7 @@ class LayerCandidate(Candidate):
     def _accepts(self) -> Accepts:
         roles, made = self.roles, self.constructor_roles
         is_class = isinstance(self.thing, type)
+        masks = not self.mask_flag
         if not {"query", "self", "ids"} & roles.keys():
             raise CandidateError(
                 f"{self.name}: its {self.adapter.method}() has no argument for the input. Expected names such as "
@@ -182,10 +186,10 @@ class LayerCandidate(Candidate):
         return Accepts(
             cross=("query" in roles and "key" in roles) or ("query" in roles and "value" in roles) or "memory" in roles,
             value="value" in roles and "key" in roles,
-            mask="mask" in roles,
+            mask=masks and "mask" in roles,
             causal="causal" in roles,
-            padding="padding" in roles or "lengths" in roles,
-            query_padding="query_padding" in roles,
+            padding=masks and ("padding" in roles or "lengths" in roles),
+            query_padding=masks and "query_padding" in roles,
             # Trials in training have one head with few features, so that the dropout mask can be found.
             training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
             wide="size" not in {**made, **self.fixed},
@@ -489,6 +493,12 @@ class LayerCandidate(Candidate):
         head = reproduction.imports(self.thing, self.framework, self.source, self.name)
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         return [*head, *lines, *make_layer(f"{self.name}({made})", call), f"result = {call}"]
+
+
+def _mask_flag(layer: Any, parts: Sequence[Any]) -> str:
+    """Return the name of an attribute of a layer, or of a part of it, with which it was made to ignore masks, or ""."""
+    stated = (item for owner in (layer, *parts) for item in getattr(owner, "__dict__", {}).items())
+    return next((name for name, value in stated if value is False and MASK_FLAG.search(name)), "")
 
 
 def _parts(layer: Any) -> list[Any]:

@@ -37,8 +37,8 @@ ARGUMENTS: dict[str, str] = {
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
     "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
-    "attentiondim projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden",
-    "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures",
+    "attentiondim depthatt projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden",
+    "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures outputdepth depthout",
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
@@ -69,12 +69,17 @@ ARGUMENTS: dict[str, str] = {
 HIDDEN = ("hidden", "hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
-# Patterns of names that no list has, for arguments of constructors.
+_ARRAY = "(inputs?|tensors?|hidden|states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
+# Patterns of names that no list has.
 PATTERNS = {
     "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels)",
     "heads": "^(n|nb|num|number)(of)?(self|cross|mha|attn|attention)*heads$",
     "dropout": "^(hidden|attention|attn|residual|resid|ffn|proj|output|embedding)*drop(out)?(rate|prob(ability)?|p)?$",
     "output": "^feat(ure)?(s|dim|size)$",
+    "query": f"^(query|queries|q|from){_ARRAY}",
+    "key": f"^(key|keys|k){_ARRAY}",
+    "value": f"^(value|values|v){_ARRAY}",
+    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}",
 }
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
 
@@ -177,4 +182,7 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
             role = "inner"
         if role is not None and name not in said.values():
             found.setdefault(role, name)
+    size = next((name for name in names if plain(name) == "size"), None)
+    if size and not {"width", "inputs", "size", "query", "key"} & found.keys():
+        found["width"] = size
     return found

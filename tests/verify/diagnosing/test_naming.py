@@ -21,6 +21,8 @@ from kmha.verify.diagnosing import naming
         ("fully_connected_dim", "inner"),
         ("return_attention_scores", "scores"),
         ("layernorm_eps", "epsilon"),
+        ("query_input", "query"),
+        ("to_tensor", "memory"),
         ("colour", None),
     ],
 )
@@ -32,6 +34,12 @@ def test_no_name_has_two_roles():
     names = [name for names in naming.ARGUMENTS.values() for name in set(names.split())]
     twice = {name for name in names if names.count(name) > 1}
     assert twice == set(), "each of these would be whichever part comes last"
+
+
+def test_a_size_is_the_width_unless_something_else_is():
+    assert naming.roles_of(["size", "num_heads"])["width"] == "size"
+    assert naming.roles_of(["size", "d_model"])["width"] == "d_model"
+    assert "width" not in naming.roles_of(["query", "key", "value", "size"])
 
 
 def test_first_name_of_a_role_counts():

@@ -34,8 +34,8 @@ def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]
     return make
 
 
-def _keras(name: str, make: Callable[[Any], Any] | None = None, **options: Any) -> Entry:
-    return Entry("keras", f"keras.{name}", "attention", "keras", make, mask="attends", options=options)
+def _keras(name: str, make: Callable[[Any], Any] | None = None) -> Entry:
+    return Entry("keras", f"keras.{name}", "attention", "keras", make, mask="attends")
 
 
 PRE: dict[str, Any] = {"normalize_first": True, "activation": "gelu"}
@@ -50,7 +50,7 @@ ENTRIES = (
     _keras("layers:MultiHeadAttention"),
     _keras("layers:MultiHeadAttention", built(HEADS, SIZE, inputs=2)),
     _keras("layers:MultiHeadAttention", built(HEADS, SIZE, value_dim=7, output_shape=10, use_bias=False, inputs=2)),
-    _keras("layers:GroupQueryAttention", arguments={"num_query_heads": HEADS, "num_key_value_heads": HEADS}),
+    _keras("layers:GroupQueryAttention"),
     _keras("layers:GroupQueryAttention", built(SIZE, HEADS, HEADS, inputs=2)),
     _keras("ops:dot_product_attention"),
     _hub("CachedMultiHeadAttention", "attention", mask="attends"),

@@ -13,8 +13,6 @@ from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 # The mask of these packages is an object of theirs.
-NO_MASK = {"arguments": {"attn_mask": None}}
-NO_BLOCK_MASK = {"arguments": {"x_mask": None, "cross_mask": None}}
 
 
 def _nixtla(found: Any = None) -> Any:
@@ -47,11 +45,9 @@ _tabpfn = of("tabpfn", "tabpfn.architectures.")
 _recbole = of("recbole", "recbole.model.layers:")
 
 ENTRIES = (
-    _neuralforecast("common._modules:AttentionLayer", "attention", _nixtla, options=NO_MASK),
-    _neuralforecast("common._modules:TransEncoderLayer", "encoder", _nixtla_encoder, norm="post", options=NO_MASK),
-    _neuralforecast(
-        "common._modules:TransDecoderLayer", "decoder", _nixtla_decoder, norm="post", options=NO_BLOCK_MASK
-    ),
+    _neuralforecast("common._modules:AttentionLayer", "attention", _nixtla),
+    _neuralforecast("common._modules:TransEncoderLayer", "encoder", _nixtla_encoder, norm="post"),
+    _neuralforecast("common._modules:TransDecoderLayer", "decoder", _nixtla_decoder, norm="post"),
     _neuralforecast("common._modules:PositionalEmbedding", "embedding"),
     _neuralforecast(
         "models.patchtst:_MultiheadAttention", "attention", args(WIDTH, HEADS, res_attention=True), mask="hides"
@@ -63,10 +59,8 @@ ENTRIES = (
         norm="post",
         mask="hides",
     ),
-    _pytorch_forecasting("layers:AttentionLayer", "attention", _forecasting, options=NO_MASK),
-    _pytorch_forecasting(
-        "layers:FullAttention", "attention", args(mask_flag=False, attention_dropout=0.0), options=NO_MASK
-    ),
+    _pytorch_forecasting("layers:AttentionLayer", "attention", _forecasting),
+    _pytorch_forecasting("layers:FullAttention", "attention", args(mask_flag=False, attention_dropout=0.0)),
     _pytorch_forecasting(
         "models.temporal_fusion_transformer.sub_modules:ScaledDotProductAttention", "attention", mask="hides"
     ),
@@ -87,7 +81,6 @@ ENTRIES = (
         "attention",
         "torch",
         args(d_token=WIDTH, n_heads=HEADS, dropout=0.0, bias=True, initialization="xavier"),
-        options={"arguments": {"key_compression": None, "value_compression": None}},
     ),
     Entry("rtdl-revisiting-models", "rtdl_revisiting_models:MultiheadAttention", "attention", "torch"),
     _tabpfn("tabpfn_v2:AlongRowAttention", "attention"),
