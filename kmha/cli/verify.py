@@ -88,7 +88,7 @@ def compare(**options: Any) -> None:
     type=click.Choice(("tuned", "held-out", "both")),
     default="both",
     show_default=True,
-    help="With --zoo: half of the packages.",
+    help="With --zoo: packages that improved the diagnosis, packages that only measure it, or both.",
 )
 @integer("--mutants", "With --zoo: maximum number of edits to draw at random.", least=0, default=2000)
 @integer("--seeds", "With --zoo: number of seeds for each right entry.", default=5)

@@ -12,14 +12,20 @@ from kmha.verify.bank.zoo.manifest import ENTRIES, PACKAGES, WITHOUT_REQUIREMENT
 WIDTH, HEADS, SIZE, INNER, VOCABULARY, BATCH, TIME = 12, 3, 4, 20, 17, 2, 5
 
 # Values of the constructors' arguments, by name.
-WIDTHS = "dim d_model embed_dim embedding_dim embedding_size hidden_size query_dim n_feat size d_embedding depth_att"
+WIDTHS = """
+    dim d_model embed_dim embedding_dim embedding_size hidden_size query_dim n_feat size d_embedding depth_att depth_out
+    depth_key_value d_in d_out model_dim n_embd emb_size emb_dim context_dim embed_count num_q_input_channels
+    num_kv_input_channels channels input_dim d_hid
+"""
 SIZES = {
-    **dict.fromkeys(f"{WIDTHS} depth_out depth_key_value".split(), WIDTH),
-    **dict.fromkeys(["num_heads", "n_heads", "heads", "nhead", "n_head", "h"], HEADS),
+    **dict.fromkeys(WIDTHS.split(), WIDTH),
+    **dict.fromkeys(["num_heads", "n_heads", "heads", "nhead", "n_head", "h", "head_count"], HEADS),
     **dict.fromkeys(["d_k", "d_v", "head_dim", "dim_head"], SIZE),
     **dict.fromkeys(["mlp_dim", "intermediate_size", "dim_feedforward"], INNER),
     **dict.fromkeys(["dropout", "dropout_rate", "dropout_prob", "hidden_dropout_prob", "attn_dropout_prob"], 0.0),
-    **{"n_vocab": VOCABULARY, "max_seq_len": 64, "max_len": 64, "hidden_act": "relu", "layer_norm_eps": 1e-5},
+    **dict.fromkeys(["dropout_p", "att_drop", "proj_drop"], 0.0),
+    **dict.fromkeys(["max_seq_len", "max_len", "seq_len", "context_length", "block_size"], 64),
+    **{"n_vocab": VOCABULARY, "hidden_act": "relu", "layer_norm_eps": 1e-5, "bias": True},
 }
 # Constructors' arguments whose defaults do not go together with a width of 12.
 ALWAYS = ("depth_att", "depth_out", "depth_key_value", "heads", "num_heads", "size", "hidden_states", "input_ids")
@@ -28,9 +34,15 @@ IDS_AS_X = (
     "EmbeddingsWithPositionalEncoding",
     "EmbeddingsWithLearnedPositionalEncoding",
     "AbsolutePositionalEmbedding",
+    "AbEmbeddings",
 )
 SHAPES = {  # of inputs that are not (B, T, I)
     "layers:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
+    "blocks:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
+    "linear_attention:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
+    "ring_attention:default_attention": dict.fromkeys("qkv", (BATCH, TIME, HEADS, SIZE)),
+    "transformer:ScaledDotProductAttention": dict.fromkeys("qkv", (BATCH, TIME, HEADS, SIZE)),
+    "SelfAttention_v2": {"x": (TIME, WIDTH)},
     "palm_rlhf_pytorch": {"q": (BATCH, HEADS, TIME, SIZE)},
 }
 SHAPES["palm_rlhf_pytorch"] |= dict.fromkeys("kv", (BATCH, TIME, SIZE))
@@ -40,6 +52,19 @@ NEEDED = {
     "x_transformers:Decoder": ["context"],
     "torchtune.modules:MultiHeadAttention": ["y"],
     "TransformerCrossAttentionLayer": ["encoder_input"],
+    "modeling_distilbert:TransformerBlock": ["attn_mask"],
+    "onmt.decoders": ["layer_in", "enc_out", "src_pad_mask", "tgt_pad_mask"],
+    "core.modules:CrossAttention": ["x_kv"],
+    "core.modules:SelfAttentionLayer": ["x"],
+    "tabicl._model.layers:MultiheadAttentionBlock": [],
+    "tabicl._model.layers:MultiheadAttention": ["key", "value"],
+}
+# Shapes of masks that must not be `None`.
+MASKS = {
+    "pytorch_transformers.modeling_xlm": (BATCH, TIME),
+    "pytorch_transformers.modeling_distilbert": (BATCH, TIME),
+    "min_dalle": (BATCH, 1, 1, TIME),
+    "onmt.decoders": (BATCH, 1, TIME),
 }
 
 
@@ -65,8 +90,10 @@ def torch_inputs(entry, function):
         if name in SIZES:
             given[name] = SIZES[name]
         elif "mask" in name:
-            given[name] = torch.zeros(1, 1, 1, 1) if entry.mask == "adds" else None
-        elif name in IDS or (name == "x" and entry.where.endswith(IDS_AS_X)):
+            shape = next((shape for where, shape in MASKS.items() if where in entry.where), None)
+            given[name] = torch.full(shape, entry.mask == "attends") if shape else None
+            given[name] = torch.zeros(1, 1, 1, 1) if entry.mask == "adds" else given[name]
+        elif name in IDS or (name in ("x", "src") and entry.where.endswith(IDS_AS_X)):
             given[name] = torch.randint(VOCABULARY, (BATCH, TIME))
         else:
             given[name] = torch.randn(*shapes.get(name, (BATCH, TIME, WIDTH)))
@@ -107,14 +134,20 @@ def test_a_torch_entry_runs_and_mixes_positions(entry, installed):
     layer = layer.eval() if is_module else layer
     for parameter in layer.parameters() if is_module else ():
         torch.nn.init.normal_(parameter, std=0.5)  # some are zero at first, so that the output is, too
-    given = torch_inputs(entry, type(layer).forward if is_module else layer)
+    function = type(layer).forward if is_module else layer
+    given = torch_inputs(entry, function)
     given.pop("self", None)
+    found = inspect.signature(function).parameters.values() if is_module else ()
+    in_order = any(each.kind is each.VAR_POSITIONAL for each in found)
+    if entry.kind == "decoder" and any(each.name == "cross_attention_src" for each in found):
+        given["cross_attention_src"] = torch.randn(BATCH, TIME, WIDTH)
 
     def call(given):
         copies = {name: each.clone() if hasattr(each, "clone") else each for name, each in given.items()}
         with torch.no_grad():
-            result = layer(**copies)
-        return result[0] if isinstance(result, tuple) else result
+            result = layer(*copies.values()) if in_order else layer(**copies)
+        result = result[0] if isinstance(result, tuple) else result
+        return result if result.ndim > 2 else result[None]
 
     output = call(given)
     assert output.isfinite().all()
@@ -122,10 +155,11 @@ def test_a_torch_entry_runs_and_mixes_positions(entry, installed):
     if entry.kind == "embedding":
         assert output.shape[-1] == WIDTH
         return
-    floats = [name for name, each in given.items() if getattr(each, "ndim", 0) >= 3 and "mask" not in name]
+    floats = [name for name, each in given.items() if getattr(each, "ndim", 0) >= 2 and "mask" not in name]
     for name in floats:
         given[name] = given[name].clone()
-        given[name][:1, :1, ..., 0] += 1.0
+        batch = given[name] if given[name].ndim > 2 else given[name][None]
+        batch[:1, :1, ..., 0] += 1.0
     changed = (call(given) - output).abs().flatten(2).amax(-1) > 1e-6
     assert changed.sum() > 1
 
@@ -135,9 +169,12 @@ def test_the_zoo_is_large_enough():
     assert len(PACKAGES) >= 30
 
 
-def test_both_halves_are_large():
-    count = collections.Counter(entry.half for entry in ENTRIES)
-    assert min(count[TUNED], count[HELD_OUT]) >= 0.4 * len(ENTRIES)
+def test_each_half_has_packages_of_its_own():
+    packages = {half: {entry.package for entry in ENTRIES if entry.half == half} for half in (TUNED, HELD_OUT)}
+    assert packages[TUNED] & packages[HELD_OUT] == set()
+    assert len(packages[HELD_OUT]) >= 25
+    assert sum(entry.half == HELD_OUT for entry in ENTRIES) >= 80
+    assert max(collections.Counter(entry.package for entry in ENTRIES if entry.half == HELD_OUT).values()) <= 8
 
 
 def test_no_entry_is_listed_twice():

@@ -4,11 +4,15 @@ Each file lists the entries of a few related packages. No module here imports an
 `Entry.make` import them when they run.
 """
 
+import dataclasses
 import importlib.metadata
 from collections.abc import Iterable
 
-from kmha.verify.bank.zoo.entry import Entry
+from kmha.verify.bank.zoo.entry import HELD_OUT, Entry
 from kmha.verify.bank.zoo.manifest import (
+    fresh_jax_keras,
+    fresh_language,
+    fresh_vision,
     jax_packages,
     keras_legacy,
     keras_packages,
@@ -19,6 +23,9 @@ from kmha.verify.bank.zoo.manifest import (
     torch_vision,
 )
 
+# Chosen before kmha read any of them.
+FRESH = (*fresh_language.ENTRIES, *fresh_vision.ENTRIES, *fresh_jax_keras.ENTRIES)
+
 ENTRIES: tuple[Entry, ...] = (
     *torch_transformers.ENTRIES,
     *torch_language.ENTRIES,
@@ -28,22 +35,38 @@ ENTRIES: tuple[Entry, ...] = (
     *keras_packages.ENTRIES,
     *keras_legacy.ENTRIES,
     *jax_packages.ENTRIES,
+    *(dataclasses.replace(entry, half=HELD_OUT) for entry in FRESH),
 )
 
 # Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their
 # requirements. The extra `zoo` lists what they import.
 WITHOUT_REQUIREMENTS = (
+    "agilerl",
+    "demucs",
     "espnet",
+    "flood-forecast",
     "joeynmt",
+    "kauldron",
+    "kerasfactory",
     "labml-nn",
     "litgpt",
+    "llms-from-scratch",
     "memorizing-transformers-pytorch",
+    "moshi",
+    "openai-whisper",
+    "perceiver-io",
+    "pypots",
+    "pytorch-tabular",
     "recbole",
     "rtdl",
+    "salesforce-merlion",
     "sockeye",
+    "taming-transformers",
     "tf-models-official",
+    "torch-multi-head-attention",
     "torchscale",
     "tsai",
+    "vformer",
 )
 
 PACKAGES: tuple[str, ...] = tuple(dict.fromkeys(entry.package for entry in ENTRIES))
