@@ -89,6 +89,7 @@ SAME = (
         "renormalising the kept scores gives the softmax of the kept logits; only the returned scores differ",
     ),
     Same(("softmax-twice", "softmax-twice-unmasked"), "-mask -causal -padding", "there is no mask to forget"),
+    Same(("softmax-missing", "softmax-missing-masked"), "-mask -causal -padding", "there is no hidden logit to mix"),
     Same(("mask-missing", "mask-argument-ignored"), "mask -causal -padding", ONE_MASK),
     Same(("mask-missing", "padding-ignored"), "-mask -causal padding", ONE_MASK),
     Same(("mask-inverted", "padding-inverted"), "-mask -causal padding", ONE_MASK),

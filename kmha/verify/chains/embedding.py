@@ -6,14 +6,15 @@
 | `table` | the vectors of all tokens, (V, d) |
 | `looked_up` | the vectors of the ids, (B, T, d) |
 | `factor` | √d |
-| `embedded` | `looked_up` · √d |
+| `embedded` | `looked_up` · √d, plus the vector of the first segment, if there is a table of segments |
 | `places` | the positions 0, 1, …, (T,) |
 | `base` | 10000 |
 | `exponents` | 2i / d, the same for features 2i and 2i + 1, (d,) |
 | `angles` | position / base^exponent, (T, d) |
 | `encoded` | sines of the angles at even features, cosines at odd features, (T, d), or rows of a trained table |
 | `added` | `embedded` + `encoded` |
-| `finished` | `added`, which is also stored under "output" |
+| `normalized` | `added`. A design choice may normalize it |
+| `finished` | `normalized`, which is also stored under "output" |
 | `untouched` | whether the inputs are still as they were |
 
 A trial has the ids in `more["ids"]` and the id of padding in `more["pad_id"]`. Only the shape of its `query` matters,
@@ -41,19 +42,24 @@ def _looked_up(state: State) -> np.ndarray:
     return state["table"][state["ids"]] if vectors is None else vectors
 
 
+def _embedded(state: State) -> np.ndarray:
+    """Return the scaled vectors of the tokens. The first segment's vector is added, if any."""
+    segments = state["trial"].weights.get("segments/embeddings", np.zeros((1, 1)))
+    return state["looked_up"] * state["factor"] + segments[0]
+
+
 def _encoded(state: State) -> np.ndarray:
-    """Return the sines and cosines, or the rows of a trained table. The first segment's vector is added, if any."""
+    """Return the sines and cosines, or the rows of a trained table."""
     weights = state["trial"].weights
     if "positions/embeddings" not in weights:
         return interleaved(state["angles"])
-    encoded = weights["positions/embeddings"][: state["ids"].shape[-1]]
-    return encoded + weights["segments/embeddings"][0] if "segments/embeddings" in weights else encoded
+    return weights["positions/embeddings"][: state["ids"].shape[-1]]
 
 
 def _finished(state: State) -> np.ndarray:
     """Store "output" itself, as a block does, because changes of the attention's "output" must not apply here."""
-    state["output"] = state["added"]
-    return state["added"]
+    state["output"] = state["normalized"]
+    return state["normalized"]
 
 
 EMBEDDING: dict[str, Step] = {
@@ -61,13 +67,14 @@ EMBEDDING: dict[str, Step] = {
     "table": lambda state: state["trial"].weights["embedding/embeddings"],
     "looked_up": _looked_up,
     "factor": lambda state: 1.0 if "vectors" in state["trial"].more else math.sqrt(state["table"].shape[-1]),
-    "embedded": lambda state: state["looked_up"] * state["factor"],
+    "embedded": _embedded,
     "places": lambda state: np.arange(state["ids"].shape[-1], dtype=float),
     "base": lambda state: 10000.0,
     "exponents": lambda state: np.arange(state["table"].shape[-1]) // 2 * 2 / state["table"].shape[-1],
     "angles": lambda state: state["places"][..., None] / state["base"] ** state["exponents"],
     "encoded": _encoded,
     "added": lambda state: state["embedded"] + state["encoded"],
+    "normalized": lambda state: state["added"],
     "finished": _finished,
     "untouched": lambda state: True,
 }

@@ -99,5 +99,5 @@ for _epsilon in (1e-5, 1e-12, 1e-6, 1e-3):
         "normalization of the sum",
         f"a normalization of the sum, with an epsilon of {_epsilon:g}",
         lambda trial: "extra1/gamma" in trial.weights,
-        added=_normalized(_epsilon),
+        normalized=_normalized(_epsilon),
     )

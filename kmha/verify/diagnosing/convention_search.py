@@ -8,6 +8,7 @@ right layer is not accused because it expects a mask of another shape.
 import dataclasses
 import enum
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -52,8 +53,9 @@ class Fit(enum.IntEnum):
 
     RAISES = 0
     RUNS = 1
-    EXPLAINED = 2
-    RIGHT = 3
+    EXPLAINED_BY_TWO = 2
+    EXPLAINED = 3
+    RIGHT = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -472,7 +474,7 @@ def choose_convention(
     for one in tried:
         if one.results and not any(_same(one.answered, other.answered) for other in running):
             running.append(one)
-    running.sort(key=lambda one: -len(one.answered))
+    running = _varied(running)
     if choose:
         return _choose_with_choices(candidate, running, tried, len(drawn))
     right = [one for one in running if matching.explains(one.answered)]
@@ -488,6 +490,16 @@ def choose_convention(
     return Fit.RAISES, 0.0
 
 
+def _varied(running: Sequence[Tried]) -> list[Tried]:
+    """Return the options, those that most calls run with first, and one of each meaning of True before a second one."""
+    before: Counter[str] = Counter()
+    order: list[tuple[int, int, Tried]] = []
+    for one in running:
+        order.append((-len(one.answered), before[one.option.mask_meaning], one))
+        before[one.option.mask_meaning] += 1
+    return [one for *_, one in sorted(order, key=lambda each: each[:2])]
+
+
 def _choose_with_choices(
     candidate: Candidate, running: Sequence[Tried], tried: Sequence[Tried], count: int
 ) -> tuple[Fit, float]:
@@ -495,7 +507,7 @@ def _choose_with_choices(
     for fit, found in (
         (Fit.RIGHT, _fitting_choices),
         (Fit.EXPLAINED, _explained_choices),
-        (Fit.EXPLAINED, _choices_with_two_mistakes),
+        (Fit.EXPLAINED_BY_TWO, _choices_with_two_mistakes),
         (Fit.RUNS, _nearest_choices),
     ):
         for one in running if fit == Fit.RIGHT else running[:ARRANGEMENTS]:

@@ -110,6 +110,13 @@ for _name, _says, _source, _change in (
         lambda state, right: _zeroed(state, lambda logits: logits),
     ),
     (
+        "missing-masked",
+        "You mixed the values with the masked logits, so the large negative numbers at hidden positions are mixed too. "
+        "Take the softmax first.",
+        PAPER,
+        lambda state, right: np.where(np.isfinite(state["masked"]), state["masked"], HIDDEN),
+    ),
+    (
         "twice",
         "You took the softmax twice. Take it once.",
         PAPER,

@@ -3,9 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.convention_search import Fit, choose_convention, find_convention
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, MASK_SHAPES, SINGLE, TIME
+from kmha.verify.diagnosing.convention_search import Fit, Tried, _varied, choose_convention, find_convention
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, MASK_SHAPES, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.matching import Answer, TrialResult
 
 
 def _softmax(x, axis=-1):
@@ -177,3 +178,13 @@ def test_the_option_with_which_most_calls_run_is_chosen():
     options = [dataclasses.replace(candidate.convention, mask_shape=shape) for shape in ("B,T,S", "B,1,T,S")]
     assert choose_convention(candidate, options, drawn) == (Fit.EXPLAINED, 1.0)
     assert candidate.convention == options[1]
+
+
+def test_options_of_each_meaning_are_tried_before_a_second_one():
+    def tried(meaning, dtype, answers=2):
+        result = TrialResult(None, Answer())
+        return Tried(Convention(mask_meaning=meaning, mask_dtype=dtype), (result,) * answers, "")
+
+    options = [tried("attends", "bool"), tried("attends", "float"), tried("hides", "bool"), tried("adds", "float", 3)]
+    order = [(one.option.mask_meaning, one.option.mask_dtype) for one in _varied(options)]
+    assert order == [("adds", "float"), ("attends", "bool"), ("hides", "bool"), ("attends", "float")]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.conventions import TIME
 from kmha.verify.diagnosing.unknown_mistakes import EMBEDDING
 
 
@@ -64,3 +65,21 @@ def test_an_unknown_mistake_of_an_encoding_is_not_blamed_on_a_sublayer():
     found = diagnose(lambda position, d_model: positional_encoding(position, d_model) ** 3)
     assert found.verdict == "unknown"
     assert found.clue.step == EMBEDDING
+
+
+def test_one_mistake_with_the_sequence_first_comes_before_two_with_the_batch_first():
+    torch = pytest.importorskip("torch")
+
+    class Embeddings(torch.nn.Module):
+        def __init__(self, d_model, n_vocab, max_len=64):
+            super().__init__()
+            self.table, self.d_model = torch.nn.Embedding(n_vocab, d_model), d_model
+            encoding = positional_encoding(max_len, d_model)[0][:, None]
+            self.register_buffer("encodings", torch.tensor(encoding, dtype=torch.float32))
+
+        def forward(self, x):
+            return self.table(x) / self.d_model**0.5 + self.encodings[: x.shape[0]]
+
+    found = diagnose(Embeddings)
+    assert found.ids == ("embedding-divided",)
+    assert found.convention.entry == TIME

@@ -49,6 +49,7 @@ def _one_more(p):
 # The scores.
 SCORES = {
     "softmax-missing": lambda p: p.logits() * p.allowed,
+    "softmax-missing-masked": lambda p: np.where(p.allowed, p.logits(), -1e9),
     "softmax-twice": lambda p: _second(p, p.allowed),
     "softmax-twice-unmasked": lambda p: _second(p, 1),
     "softmax-of-opposite": lambda p: p.soft(-p.logits()),

@@ -20,7 +20,7 @@ SHARE = 0.5  # smallest share of the wrong calls that the nearest mistake must e
 def find(results: Sequence[TrialResult], chain: str) -> Finding | None:
     """Return the mistake that explains all wrong calls, if the other calls are right."""
     wrong = [result for result in results if result.wrong]
-    if len(wrong) == len(results) or not any(result.limit < LOOSE and not result.trial.rate for result in wrong):
+    if len(wrong) == len(results) or not any(result.limit < LOOSE and not result.trial.training for result in wrong):
         return None
     hardest = sorted(wrong, key=lambda result: (result.trial.rate, result.limit, result.trial.query.size))
     fitting = [mistake for mistake in matching.mistakes_of(chain) if matching.explains(hardest, [mistake])]

@@ -34,3 +34,14 @@ def test_extreme_calls_name_nothing(scores, evaluated):
     """A softmax of tens of thousands is nearly the same for many mistakes."""
     attention = _attention(scores, lambda query, key: np.abs(query).max() > 50)
     assert some_calls.find(evaluated(attention)[1], "attention") is None
+
+
+def test_a_mistake_in_the_calls_with_a_rate_of_dropout_outside_of_training(scores, evaluated):
+    """Code may take another path if there is a rate, even if it drops nothing."""
+
+    def attention(query, key, value, dropout=0.0, training=False):
+        return scores(query * (np.sqrt(query.shape[-1]) if dropout else 1), key) @ value
+
+    wrong = evaluated(attention)[1]
+    assert any(result.wrong and not result.trial.training for result in wrong)
+    assert some_calls.find([each for each in wrong if not each.trial.training], "attention").ids == ("scale-missing",)

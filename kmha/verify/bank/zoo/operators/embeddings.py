@@ -16,7 +16,8 @@ def _scaled(source: Source) -> Iterator[tuple[ast.BinOp, ast.expr, ast.expr]]:
     for node in source.walk(ast.BinOp) if source.kind == "embedding" else ():
         if isinstance(node.op, ast.Mult):
             for array, scale in ((node.left, node.right), (node.right, node.left)):
-                if is_scale(scale) and not is_scale(array) and not isinstance(array, ast.Constant):
+                positions = POSITIONS & set(words(source.code(array)))  # their scale is a matter of taste
+                if is_scale(scale) and not is_scale(array) and not isinstance(array, ast.Constant) and not positions:
                     yield node, array, scale
 
 
@@ -76,8 +77,9 @@ operators(
 
 @operator("positions-from-one", "positions-from-one")
 def from_one(source: Source) -> Iterator[Edit]:
-    """Count the positions from 1."""
-    for call in source.calls("arange") if source.kind == "embedding" else ():
+    """Count the positions from 1. Rows of a trained table may be counted from any number."""
+    computed = source.kind == "embedding" and any(source.calls("sin", "cos"))
+    for call in source.calls("arange") if computed else ():
         step = len(call.args) == 3 or any(each.arg == "step" for each in call.keywords)
         around = set(words(source.code(source.statement(call))))
         if not step and call.args and around & (POSITIONS | {"t", "seq", "length", "len"}):

@@ -95,7 +95,8 @@ def on_queries(source: Source) -> Iterator[Edit]:
             yield Edit(pattern, repr(f"{found[1]} {found[2]} -> {found[1]} {found[2]} {found[3].split()[0]}"))
 
 
-@operator("mask-without-heads-axis", "mask-items-as-heads")
+# With as many items as heads, the only sizes that it runs with, a mask that is tiled over (B·H) gives the same numbers.
+@operator("mask-without-heads-axis", "mask-items-as-heads", "mask-tiled")
 def without_heads(source: Source) -> Iterator[Edit]:
     """Put the new axis of a mask before the batch: `mask.unsqueeze(1)` becomes `mask.unsqueeze(0)`."""
     for call in source.calls("unsqueeze", "expand_dims"):
@@ -107,7 +108,9 @@ def without_heads(source: Source) -> Iterator[Edit]:
             yield Edit(axis, "0")
 
 
-@operator("masks-either", "masks-either")
+# In self-attention, the causal mask allows a token at t to attend to nothing that is padding at the end of its item. So
+# OR with this mask changes nothing in the padding mask.
+@operator("masks-either", "masks-either", "padding-replaces-causal")
 def either(source: Source) -> Iterator[Edit]:
     """Combine two masks with OR instead of AND."""
     for node in source.walk(ast.BinOp):

@@ -47,9 +47,14 @@ def _scaled(source: Source) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
             array, scale = node.args
         else:
             continue
-        constant = isinstance(array, ast.Constant) or is_scale(array)
+        constant = isinstance(array, ast.Constant) or is_scale(array) or _is_relative(source, array)
         if is_scale(scale) and not constant and source.attends(node) and source.kind != "embedding":
             yield node, array, scale
+
+
+def _is_relative(source: Source, array: ast.expr) -> bool:
+    """Return whether an array is made of relative positions, whose scale is a matter of taste."""
+    return bool({"rel", "relative"} & set(words(source.code(array))))
 
 
 def _definitions(source: Source) -> Iterator[ast.expr]:

@@ -46,7 +46,7 @@ def softmaxes(source: Source) -> Iterator[tuple[ast.Call, ast.expr]]:
     for call in source.walk(ast.Call):
         if called(call) in ("softmax", "softmax_fn") or (called(call) in ATTRIBUTES and of_self(call.func)):
             logits = logits_of(call)
-            if logits is not None:
+            if logits is not None and len(call.args) <= 2:  # more arrays make it attention as a whole
                 yield call, logits
 
 
@@ -65,7 +65,7 @@ operators(
 )
 
 
-@operator("softmax-dropped", "softmax-missing")
+@operator("softmax-dropped", "softmax-missing", "softmax-missing-masked")
 def dropped(source: Source) -> Iterator[Edit]:
     """Mix the values with the logits."""
     for call, logits in softmaxes(source):

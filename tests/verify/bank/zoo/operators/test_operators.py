@@ -382,3 +382,16 @@ def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
     text = "class EncoderLayer:\n    def forward(self, x):\n        return x + self.pe\n"
     assert not ids_of("positions-alone", text, "embedding")
     assert ids_of("positions-alone", text.replace("x +", "self.table(x) +"), "embedding")
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind", "body"),
+    [
+        ("embedding-scale-dropped", "embedding", "return self.table(x) + self.pos_emb(x) * self.scale"),
+        ("positions-from-one", "embedding", "return self.pos_emb(arange(x.shape[1]))"),
+        ("softmax-dropped", "attention", "return self.attn_fn(q, k, v, mask=x)"),
+        ("scale-dropped", "attention", "return softmax(q @ k + einsum('td,sd->ts', q, rel_pos) * self.scale)"),
+    ],
+)
+def test_what_is_a_matter_of_taste_or_no_softmax_is_not_edited(operator, kind, body):
+    assert not ids_of(operator, f"class EncoderLayer:\n    def call(self, x, q, k, v):\n        {body}\n", kind)
