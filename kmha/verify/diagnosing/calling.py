@@ -193,7 +193,7 @@ def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Co
         for name, each in found.items()
         if each.default is EMPTY and not (name in taken or name in known or guessing.guesses(name, each)[1])
     ]
-    width = roles.get("width")
+    width = roles.get("width", "")
     if not unknown and width in found and found[width].default is EMPTY:
         unknown = [width]  # an input such as `emb` or `hidden`
     places = {1: ("self",), 2: ("self", "memory"), 3: ROLES, 4: (*ROLES, "mask")}.get(len(unknown), ())

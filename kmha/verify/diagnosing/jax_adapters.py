@@ -20,6 +20,7 @@ from kmha.verify.diagnosing.attributes import inside, walk
 from kmha.verify.diagnosing.calling import constructor, parameters, random_names
 from kmha.verify.diagnosing.weights import Slot, Variable
 
+QUICK = "unsafe_rbg"  # a way to draw random numbers that JAX compiles faster than its usual way
 OUT_IN, IN_OUT = ("weight",), ("kernel", "w")  # names of matrices (out, in) in Equinox, and (in, out) elsewhere
 
 
@@ -67,7 +68,7 @@ class JaxAdapter(Adapter):
         """Return a new key of random numbers, so that two calls with dropout differ."""
         import jax
 
-        return jax.random.key(next(self.counter))
+        return jax.random.key(next(self.counter), impl=QUICK)
 
     def working_copy(self, layer: Any) -> Any:
         raise NotImplementedError
@@ -281,7 +282,7 @@ class NnxAdapter(JaxAdapter):
 
         _jnp()
         found = parameters(layer_class.__init__)
-        more = {name: nnx.Rngs(next(self.counter)) for name in random_names(found)}
+        more = {name: nnx.Rngs(self.random_key()) for name in random_names(found)}
         layer = layer_class(**arguments, **more)
         self._cast(layer, dtype)
         return layer
@@ -305,7 +306,7 @@ class NnxAdapter(JaxAdapter):
 
         (layer.train if training else layer.eval)()
         found = parameters(type(layer).__call__)
-        more: dict[str, Any] = {name: nnx.Rngs(next(self.counter)) for name in random_names(found)}
+        more: dict[str, Any] = {name: nnx.Rngs(self.random_key()) for name in random_names(found)}
         if "decode" in found:  # decoding one position at a time is off, and nnx asks for a decision
             more["decode"] = False
         return layer(**arguments, **more)

@@ -12,8 +12,6 @@ from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
-# The mask of these packages is an object of theirs.
-
 
 def _nixtla(found: Any = None) -> Any:
     """Make the attention layer of neuralforecast, without a mask."""
