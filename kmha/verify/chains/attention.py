@@ -243,13 +243,14 @@ def steps_of(chain: str) -> set[str]:
     return steps | set(ATTENTION) if "inside1" in steps else steps
 
 
-def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
+def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = (), known: State | None = None) -> State:
     """Run a trial's chain with changes, and return the results of all steps, keyed by step name.
 
     Args:
         trial: Call to compute.
         changes: Changes, keyed by step name. If two changes apply to one step, the later change receives the step as
             the earlier change left it.
+        known: Results of the trial without these changes, whose steps before the first change are not computed again.
 
     Raises:
         ImpossibleError: The changed steps cannot be computed with these sizes.
@@ -262,8 +263,14 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = ()) -> State:
     >>> bool(np.allclose(unscaled["output"], run(trial)["output"]))
     False
     """
-    changes = (*trial.choices, *changes)
-    return run_steps(CHAINS[trial.chain], {"trial": trial, "changes": changes}, changes)
+    steps, changes = CHAINS[trial.chain], tuple(changes)
+    state: State = {"trial": trial, "changes": (*trial.choices, *changes)}
+    if known is not None and trial.chain == "attention":  # a block passes its changes on to the attention inside it
+        names = list(steps)
+        first = min((names.index(name) for change in changes for name in change if name in steps), default=0)
+        state |= {name: known[name] for name in names[:first]}
+        steps = {name: steps[name] for name in names[first:]}
+    return run_steps(steps, state, state["changes"])
 
 
 def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping[str, Change]]) -> State:

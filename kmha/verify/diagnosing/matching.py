@@ -119,7 +119,8 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
             return _distance_with_dropout(result, changes)
         if result.trial.rate and mistakes:
             return _distance_without_training(result, changes)
-        far = distance_from_state(result, run(result.trial, changes) if changes else result.right)
+        state = run(result.trial, changes, result.right) if changes else result.right
+        far = distance_from_state(result, state)
         for added in (False, True) if mistakes and result.trial.masked else ():
             if far > result.limit:
                 filled = dataclasses.replace(result.trial, fill=result.fill, added=added)

@@ -158,3 +158,14 @@ def test_inputs_that_are_one_array_stay_one():
     assert shared.mask is mask
     apart = Trial("two", query, key, key.copy()).with_inputs(np.negative)
     assert apart.key is not apart.value
+
+
+def test_known_results_are_not_computed_again():
+    rng = np.random.default_rng(0)
+    trial = Trial("plain", *(rng.normal(size=(2, 3, size, 7)) for size in (4, 5, 5)))
+    change, known = {"scaled": lambda state, right: state["logits"]}, run(trial)
+    found = run(trial, [change], known)
+    assert found["logits"] is known["logits"]
+    np.testing.assert_array_equal(found["output"], run(trial, [change])["output"])
+    assert "scaled" in known
+    np.testing.assert_array_equal(known["output"], run(trial)["output"])
