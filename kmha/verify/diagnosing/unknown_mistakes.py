@@ -211,6 +211,7 @@ def _of_scores(scores: np.ndarray, right: np.ndarray, result: TrialResult) -> It
     if _same(scores, right):
         yield "its scores are right, so the mistake comes after them"
         return
+    scores, right = (_items_first(array, len(result.trial.query)) for array in (scores, right))
     factor = _factor_of_logits(scores, right)
     if factor is not None:
         yield f"its scores are what the right logits times {factor:.6g} would give"
@@ -237,6 +238,13 @@ def _of_scores(scores: np.ndarray, right: np.ndarray, result: TrialResult) -> It
             else "positions that the mask hides get no score, as they must"
         )
     yield from _reordered(scores, right, {"the heads": 1, "the queries": 2, "the keys": 3})
+
+
+def _items_first(scores: np.ndarray, batch: int) -> np.ndarray:
+    """Return scores as (B, H, T, S), if they are the average of the heads, (B, T, S), or (H, B, T, S)."""
+    if scores.ndim == 3:
+        return scores[:, None]
+    return scores if len(scores) == batch else np.swapaxes(scores, 0, 1)
 
 
 def _factor_of_logits(scores: np.ndarray, right: np.ndarray) -> float | None:

@@ -208,3 +208,14 @@ def test_sentences_about_the_scores(change, sentence):
     trial = _trial(mask=np.tril(np.ones((B, T, S), bool), 1))
     found = _said(trial, scores=change(run(trial)))
     assert any(sentence in each for each in found), found
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_scores_in_another_form_are_described_too(average):
+    """Averages of the heads, (B, T, S), or scores with the heads first, as design choices return them."""
+    right = np.full((3, 2, 4, 5), 0.2)
+    wrong, trial = 2 * right, Trial("mask", *(np.ones((2, 3, size, 6)) for size in (4, 5, 5)), mask=np.eye(4, 5) > 0)
+    forms = [each.mean(0) if average else each for each in (wrong, right)]
+    result = TrialResult(trial, Answer(np.ones((2, 3, 4, 6)), forms[0]))
+    said = unknown_mistakes.difference_sentences(result, np.ones((2, 3, 4, 6)), forms[1])
+    assert "positions that the mask hides get scores of up to 0.4" in said

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator, operators
 from kmha.verify.bank.zoo.operators.scales import is_scale
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, words
+from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of, words
 
 POSITIONS = {"pos", "position", "positions", "positional", "pe", "posemb", "wpe", "encoding"}
 COUNTS = {"index", "offset", "start", "past", "step"}  # words for numbers that are added to the positions' numbers
@@ -16,9 +16,15 @@ def _scaled(source: Source) -> Iterator[tuple[ast.BinOp, ast.expr, ast.expr]]:
     for node in source.walk(ast.BinOp) if source.kind == "embedding" else ():
         if isinstance(node.op, ast.Mult):
             for array, scale in ((node.left, node.right), (node.right, node.left)):
-                positions = POSITIONS & set(words(source.code(array)))  # their scale is a matter of taste
-                if is_scale(scale) and not is_scale(array) and not isinstance(array, ast.Constant) and not positions:
+                fixed = is_scale(array) or isinstance(array, ast.Constant) or _is_free(source, array)
+                if is_scale(scale) and not fixed:
                     yield node, array, scale
+
+
+def _is_free(source: Source, array: ast.expr) -> bool:
+    """Return whether the scale of an array is a matter of taste: positions, or vectors that the caller embedded."""
+    arguments = {each.arg for each in source.around(array, ast.FunctionDef).args.args}
+    return bool(POSITIONS & set(words(source.code(array)))) or name_of(array) in arguments
 
 
 def _rescaled(source: Source, change: str) -> Iterator[Edit]:
@@ -42,7 +48,8 @@ def _sums(source: Source) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
         if not isinstance(node.op, ast.Add):
             continue
         parts = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
-        named = [bool(POSITIONS & set(words(source.code(part)))) for part in parts]
+        # A sum that contains the positions is not the positions.
+        named = [not isinstance(part, ast.BinOp) and bool(POSITIONS & set(words(source.code(part)))) for part in parts]
         constant = any(isinstance(part, ast.Constant) or called(part) in ("arange", "range") for part in parts)
         constant = constant or any(COUNTS & set(words(source.code(part))) for part in parts)
         if named[1] and not constant:

@@ -138,7 +138,7 @@ def _projected_already(function: ast.AST, calls: dict[str, ast.Call], used: str,
     return ()
 
 
-@operator("context-ignored", "inputs-all-query")
+@operator("context-ignored", "inputs-all-query", "context-ignored")
 def context_ignored(source: Source) -> Iterator[Edit]:
     """Project the query's input to get both key and value, from one fused projection."""
     for function, calls in _by_role(source):

@@ -98,6 +98,8 @@ def _is_residual(source: Source, node: ast.AST, part: ast.expr) -> bool:
     if isinstance(node, ast.AugAssign):
         return part is node.target
     other = node.right if part is node.left else node.left  # type: ignore[attr-defined]
+    if isinstance(other, ast.Name) and {"output", "out"} & {*words(part.id), *words(other.id)}:
+        return not {"output", "out"} & set(words(part.id))
     if isinstance(other, ast.Name) and RESIDUALS & set(words(other.id)):
         return False
     statement = source.statement(node)

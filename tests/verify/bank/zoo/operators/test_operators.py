@@ -388,6 +388,7 @@ def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
     ("operator", "kind", "body"),
     [
         ("embedding-scale-dropped", "embedding", "return self.table(x) + self.pos_emb(x) * self.scale"),
+        ("embedding-scale-dropped", "embedding", "return x * sqrt(5) + self.encodings"),
         ("positions-from-one", "embedding", "return self.pos_emb(arange(x.shape[1]))"),
         ("softmax-dropped", "attention", "return self.attn_fn(q, k, v, mask=x)"),
         ("scale-dropped", "attention", "return softmax(q @ k + einsum('td,sd->ts', q, rel_pos) * self.scale)"),
@@ -395,3 +396,16 @@ def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
 )
 def test_what_is_a_matter_of_taste_or_no_softmax_is_not_edited(operator, kind, body):
     assert not ids_of(operator, f"class EncoderLayer:\n    def call(self, x, q, k, v):\n        {body}\n", kind)
+
+
+def test_a_sum_of_two_names_has_the_output_of_the_sublayer_by_its_name():
+    text = "class EncoderLayer:\n    def call(self, hidden):\n        attention_output = self.attention(hidden)\n"
+    text += "        return self.norm(attention_output + hidden)\n"
+    (edit,) = OPERATORS["residual-sublayer-doubled"].edits(Source(text, ["EncoderLayer"], "encoder"))
+    assert edit.text == "(hidden + 2.0 * attention_output)"
+
+
+def test_a_sum_that_contains_positions_is_not_the_positions():
+    text = "class EncoderLayer:\n    def call(self, x):\n        return words + pos_emb + types\n"
+    (edit,) = OPERATORS["positions-multiplied"].edits(Source(text, ["EncoderLayer"], "embedding"))
+    assert edit.text == "(words * pos_emb)"
