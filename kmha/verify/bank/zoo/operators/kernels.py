@@ -209,8 +209,8 @@ def bias_dropped(source: Source) -> Iterator[Edit]:
     """Leave out a bias that is added to a projection: `x @ self.kernel + self.bias` becomes `x @ self.kernel`."""
     for node in source.walk(ast.BinOp):
         if isinstance(node.op, ast.Add) and name_of(node.right) and "bias" in words(name_of(node.right)):
-            parts = set(words(name_of(node.right)))
-            if parts & {"attn", "attention", "rel", "pos", "position", "relative", "mask", "logits"}:
+            parts = {*words(name_of(node.right)), *words(name_of(node.left))}
+            if parts & {"attn", "attention", "rel", "pos", "position", "relative", "mask", "logits", "scores"}:
                 continue
             if source.attends(node) and source.kind != "embedding":
                 yield Edit(node, f"({source.code(node.left)})", BIASES)

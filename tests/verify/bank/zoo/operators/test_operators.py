@@ -390,6 +390,7 @@ def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
         ("embedding-scale-dropped", "embedding", "return self.table(x) + self.pos_emb(x) * self.scale"),
         ("embedding-scale-dropped", "embedding", "return x * sqrt(5) + self.encodings"),
         ("positions-from-one", "embedding", "return self.pos_emb(arange(x.shape[1]))"),
+        ("bias-dropped", "attention", "attn_weights = q @ k; return softmax(attn_weights + bias) @ v"),
         ("softmax-dropped", "attention", "return self.attn_fn(q, k, v, mask=x)"),
         ("scale-dropped", "attention", "return softmax(q @ k + einsum('td,sd->ts', q, rel_pos) * self.scale)"),
     ],
