@@ -84,7 +84,7 @@ def _of_inputs(rms: bool, shared: bool) -> Any:
         query = normalized(state, inputs["query"], own, rms)
         done = {"query": query}
         for role in ("key", "value"):
-            if inputs[role] is inputs["query"] and not context:
+            if inputs[role] is inputs["query"] and not context and not state["trial"].more.get("crosses"):
                 done[role] = query
             elif context or shared:
                 done[role] = normalized(state, inputs[role], context or own, rms)

@@ -33,7 +33,6 @@ from kmha.verify.diagnosing.weights import (
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
-OF_MEMORY = re.compile("encoder|memory|cross|context")
 MAX_READINGS = 12  # maximum number of arrangements of the weights to try
 
 Reading = dict[str, list[Any]]  # slots of each sublayer, keyed by the prefix of its canonical weights
@@ -57,9 +56,9 @@ class BlockCandidate(LayerCandidate):
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
         if self.chain == "decoder":  # a decoder has masks for two attentions
             open_names = [name for name in self.call_parameters if name not in self.call_given]
-            self.roles = {**self.by_place, **naming.roles_of(open_names, self.said)}
+            self.roles = with_mask_of_target({**self.by_place, **naming.roles_of(open_names, self.said)})
         elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
-            memory = naming.roles_of(name for name in self.call_parameters if not OF_MEMORY.search(name.lower()))
+            memory = naming.roles_of(name for name in self.call_parameters if not naming.OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
@@ -239,7 +238,7 @@ class BlockCandidate(LayerCandidate):
     def _unbuilt(self, trial: Trial) -> Any:
         """Return a layer that was not called yet, because calls may need masks of a form that is not found yet."""
         if self.built:
-            return self.thing
+            return self.copied()
         return self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
 
     def _epsilon(self, trial: Trial, parts: Sequence[Any], code: str) -> float:
@@ -455,6 +454,18 @@ def readings(found: Sublayers, trial: Trial, chain: str) -> list[Reading]:
             reading["scales"] = list(found.scales)
             result.append((order + attention[0] + forward[0] + norm[0], reading))
     return [reading for _, reading in sorted(result, key=lambda each: each[0])[:MAX_READINGS]]
+
+
+def with_mask_of_target(roles: Mapping[str, str]) -> dict[str, str]:
+    """Return a decoder's roles. If a further mask is the memory's, a mask of unknown meaning is the look-ahead mask.
+
+    >>> with_mask_of_target({"mask": "attention_mask", "memory_mask": "encoder_attention_mask"})
+    {'memory_mask': 'encoder_attention_mask', 'look_ahead': 'attention_mask'}
+    """
+    others = {"memory_mask", "padding"} & roles.keys()
+    if "look_ahead" in roles or not others or re.search(f"src|{naming.OF_MEMORY.pattern}", roles.get("mask", "src")):
+        return {**roles}
+    return {"look_ahead" if role == "mask" else role: name for role, name in roles.items()}
 
 
 def epsilons_in(code: str) -> set[float]:

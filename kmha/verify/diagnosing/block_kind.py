@@ -14,7 +14,7 @@ from kmha.verify.diagnosing.calling import Parameters, constructor, parameters, 
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
-from kmha.verify.diagnosing.weights import Variable
+from kmha.verify.diagnosing.weights import Variable, without_extras
 
 
 def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> str:
@@ -67,7 +67,7 @@ def kind_of_made(layer: LayerCandidate) -> str:
 
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:
     """Return the chain that layers with these weights compute."""
-    matrices = [v for v in variables if len(squeezed(v.shape)) > 1]
+    matrices = [v for v in without_extras(variables)[0] if len(squeezed(v.shape)) > 1]
     forward = [v for v in matrices if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
     queries = [v for v in matrices if _is_query(v.path)]
     # Four matrices without known names may be an attention too, if their path says so.

@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 import textwrap
 from collections.abc import Container, Mapping
 from types import MappingProxyType
@@ -41,12 +42,33 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
+        if found := _documented(function):
+            return found
         raise CandidateError(
             f"{function!r} has no signature that Python can read. Wrap it in a function, such as "
             "`def attention(query, key, value, mask=None)`."
         ) from None
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return dict([(n, p) for n, p in signature.parameters.items() if p.kind not in kinds][skip:])
+
+
+def _documented(function: Any) -> Parameters:
+    """Return the parameters that the docstring of a compiled function begins with, as torch's do, or nothing.
+
+    >>> list(_documented(type("dot", (), {"__doc__": "dot(query, key, scale=None) -> Tensor"})))
+    ['query', 'key', 'scale']
+    """
+    start = re.match(r"\s*\w+\([^()]*\)", getattr(function, "__doc__", None) or "")
+    try:
+        tree: Any = ast.parse(f"def {start[0].strip() if start else 'f()'}: ...")
+        arguments = tree.body[0].args
+        defaults = [ast.literal_eval(each) for each in arguments.defaults]
+    except (SyntaxError, ValueError):
+        return {}
+    names = [each.arg for each in arguments.args]
+    values: list[Any] = [EMPTY] * (len(names) - len(defaults)) + defaults
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return {name: inspect.Parameter(name, kind, default=value) for name, value in zip(names, values, strict=True)}
 
 
 def constructor(layer_class: type) -> Parameters:
@@ -163,6 +185,8 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
     roles = naming.roles_of(found, said)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
+    if "memory_mask" in roles and "memory" in roles and "mask" not in said:
+        roles["mask"] = roles.pop("memory_mask")  # the other mask is for calls without the memory
     if "memory_mask" in roles and "padding" not in roles:
         roles["padding"] = roles.pop("memory_mask")
     if "use_bias" in roles and "mask" not in roles:

@@ -384,10 +384,12 @@ def _choose_meaning(
     """
     memory: Memory = {}
     tried: list[Tried] = []
+    every: list[Convention] = []
     for meaning in candidate.meanings(role):
         fitting = [each for each in shapes if meaning != "adds" or each["mask_dtype"] == "float"]
         named: dict[str, Any] = {f"{role}_meaning": meaning}
         options = [dataclasses.replace(each, **shape, **named) for each in base for shape in fitting]
+        every += options
         found = _tried(candidate, options, drawn, memory)
         right = [one for one in found if one.results and matching.explains(one.answered)]
         boolean = _explained_boolean(candidate, tried) if right and meaning == "adds" else None
@@ -404,7 +406,7 @@ def _choose_meaning(
     runs = [one.option for one in tried]
     first = [option for option in runs if getattr(option, f"{role}_meaning") == usual]
     others = [option for option in runs if option not in first]
-    fit, _ = choose_convention(candidate, first or runs or options, drawn, memory)
+    fit, _ = choose_convention(candidate, first or runs or every, drawn, memory)
     if fit < Fit.EXPLAINED and others:  # one mistake under another meaning is likelier than two under the usual one
         chosen = candidate.convention
         fit, _ = choose_convention(candidate, others, drawn, memory)

@@ -13,6 +13,7 @@
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +38,7 @@ from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
+from kmha.verify.diagnosing.other_readings import memory_is_ignored, memory_raises, optional_memory
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
@@ -178,8 +180,8 @@ def diagnose(
     """
     tell = progress or (lambda _: None)
 
-    def read(chain: str = "") -> Candidate:
-        found = candidate_of(candidate, arguments or {}, mask, roles or {}, chain)
+    def read(chain: str = "", further: Mapping[str, Any] = MappingProxyType({})) -> Candidate:
+        found = candidate_of(candidate, {**(arguments or {}), **further}, mask, roles or {}, chain)
         always = ("always-causal",) if found.said_causal and found.chain == "encoder" else ()
         found.expected = checked((*expect, *always), found.chain)
         return found
@@ -228,10 +230,16 @@ def _diagnose(
 ) -> Diagnosis:
     """Diagnose a candidate without a cache, which `read` makes, as `chain` if that is known."""
     candidate = read(chain)
+    if memory_is_ignored(candidate):
+        read = functools.partial(read, further={optional_memory(candidate): None})
+        candidate = read(chain)
     candidate.source, candidate.on_call = source, on_call
     chosen, results = _run(candidate, seed, tell)
     half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
     results = tuple(result for result in results if result not in half)
+    if memory_raises(candidate, results):
+        without = functools.partial(read, further={optional_memory(candidate): None})
+        return _diagnose(without, float16, seed, source, tell, on_call, chain)
     if candidate.weights_error is not None and all(result.answer.error for result in results):
         chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
         if chain != "attention":

@@ -4,6 +4,7 @@ A class is instantiated with the sizes and the dropout of each trial, and the in
 a layer that is already built are read and kept.
 """
 
+import copy
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,7 @@ class LayerCandidate(Candidate):
         self.call_given = {
             n: v for n, v in self.given.items() if n in self.call_parameters and n not in self.constructor_parameters
         }
-        self.roles = {role: n for role, n in call_roles(self.call_parameters, said).items() if n not in self.call_given}
+        self.roles = call_roles(self._named_inputs(), said)
         self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
         self.roles |= self.by_place
         self.constructor_roles = {
@@ -115,6 +116,12 @@ class LayerCandidate(Candidate):
         """Leave out the parameters for which the adapter has values, such as keys of random numbers."""
         supplied = self.adapter.supplied(found)
         return {name: parameter for name, parameter in found.items() if name not in supplied or name in self.given}
+
+    def _named_inputs(self) -> Parameters:
+        """Return the open parameters of the call, without the masks of a memory that is always `None`."""
+        alone = any(value is None and naming.argument(n) == "memory" for n, value in self.call_given.items())
+        unused = [n for n in self.call_parameters if alone and "mask" in n and naming.OF_MEMORY.search(n)]
+        return {n: each for n, each in self.call_parameters.items() if n not in unused and n not in self.call_given}
 
     def _full_name(self, name: str) -> str:
         """Return the name of a constructor's argument, with the configuration object that a bare field belongs to."""
@@ -219,11 +226,25 @@ class LayerCandidate(Candidate):
     def adapted(self, trial: Trial) -> Trial:
         if self.weights is not None:  # how weights are read depends on the convention
             trial = dataclasses.replace(trial, weights=self.weights)
+        if self.weights is None:
+            trial = dataclasses.replace(trial, weights=self._in_groups(trial))
         extras = self.extras(trial)
         if extras:
-            more = {**trial.more, "extras": extras, "norm_epsilon": self.convention.norm_epsilon}
+            more = {"extras": extras, "norm_epsilon": self.convention.norm_epsilon, "crosses": self.accepts.cross}
+            more = {**trial.more, **more}
             trial = dataclasses.replace(trial, more=more)
         return super().adapted(trial)
+
+    def _in_groups(self, trial: Trial) -> dict[str, np.ndarray]:
+        """Return a trial's weights, with the same key and value heads wherever the layer has fewer of them."""
+        weights = dict(trial.weights)
+        try:
+            with quietly():
+                for slot in self._made(trial)[1]:
+                    weights = slot.in_groups(weights)
+        except (Exception, SystemExit):  # untrusted code may raise anything, and the call reports the error
+            pass
+        return weights
 
     def extras(self, trial: Trial) -> tuple[Extra, ...]:
         """Return the weights that are none of attention's kernels and biases."""
@@ -350,9 +371,10 @@ class LayerCandidate(Candidate):
         dtype = self.dtype_of(trial)
         key = (*sizes.items(), trial.rate, dtype)
         if key not in self.cache:
-            layer = self.thing
             if self.weights is None:
                 layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
+            else:
+                layer = self.copied()
             self._build(layer, trial, dtype)
             variables = self._oriented(layer, trial, dtype)
             try:
@@ -367,6 +389,10 @@ class LayerCandidate(Candidate):
             self.count = max(self.count, len(found))
         layer, found = self.cache[key]
         return layer, found[min(self.convention.weights, len(found) - 1)]
+
+    def copied(self) -> Any:
+        """Return a copy of a built layer of torch or JAX, so that the layer keeps its dtype and its first numbers."""
+        return copy.deepcopy(self.thing) if self.framework in ("torch", "jax") else self.thing
 
     def _build(self, layer: Any, trial: Trial, dtype: str) -> None:
         """Build the layer by a call without masks, or with masks if a call without masks fails."""
@@ -383,16 +409,23 @@ class LayerCandidate(Candidate):
         try:
             return self._arranged_like_the_first(variables, sizes)
         except UnknownWeightsError:
-            rest, extras = without_extras(variables)
-            if not extras or not rest:
+            rest, _ = without_extras(variables)
+            if not rest:
                 raise
-            return self._arranged_like_the_first(rest, sizes)
+            for grouped in (False, True):
+                try:
+                    return self._arranged_like_the_first(rest, sizes, grouped)
+                except UnknownWeightsError:
+                    continue
+            raise
 
-    def _arranged_like_the_first(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
+    def _arranged_like_the_first(
+        self, variables: list[Variable], sizes: Mapping[str, int], grouped: bool = False
+    ) -> list[list[Slot]]:
         by_path = {variable.path: variable for variable in variables}
-        first = self.cache.setdefault("first", None) or arrangements(variables, sizes)
+        first = self.cache.setdefault("first", None) or arrangements(variables, sizes, grouped)
         if {slot.variable.path for slot in first[0]} != by_path.keys():
-            return arrangements(variables, sizes)
+            return arrangements(variables, sizes, grouped)
         self.cache["first"] = first
         return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
 

@@ -70,6 +70,8 @@ HIDDEN = ("hidden", "hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
 _ARRAY = "(inputs?|tensors?|hidden|states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
+# Names of arguments that belong to the memory, which is the output of an encoder.
+OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
 # Patterns of names that no list has.
 PATTERNS = {
     "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels)",
@@ -185,4 +187,7 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     size = next((name for name in names if plain(name) == "size"), None)
     if size and not {"width", "inputs", "size", "query", "key"} & found.keys():
         found["width"] = size
+    special = next((name for name in names if plain(name) in ("attnmask", "attentionmask")), None)
+    if special and "mask" not in said and plain(found.get("mask", "")) == "mask":
+        found["mask"] = special  # beside it, `mask` is often for padding
     return found

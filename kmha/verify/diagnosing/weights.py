@@ -81,6 +81,7 @@ class Slot:
         is_bias: Whether the variable is a bias.
         form: Order of the variable's axes, such as "I,HO".
         head: Index of the head, if each head has its own variable.
+        groups: Number of heads of keys and values, if each serves several query heads, or else 0.
     """
 
     variable: Variable
@@ -88,6 +89,7 @@ class Slot:
     is_bias: bool
     form: str
     head: int | None = None
+    groups: int = 0
 
     @property
     def name(self) -> str:
@@ -113,6 +115,23 @@ class Slot:
         """True for one small kernel for all heads, which every head applies to its own part of the features."""
         return self.form in (*SHARED, SHARED_BIAS)
 
+    @property
+    def _axis(self) -> int:
+        """The axis of heads in the canonical array."""
+        return int(self.role in PACKS)
+
+    def _each(self, step: int) -> tuple[slice, ...]:
+        """Return the index of the first head of each group."""
+        return (slice(None),) * self._axis + (slice(None, None, step),)
+
+    def in_groups(self, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return canonical weights with the first head of each group in the places of the group's other heads."""
+        if not self.groups:
+            return dict(weights)
+        mine = {name: weights[name] for name in self.names if name in weights}
+        steps = {name: len(array) // self.groups for name, array in mine.items()}
+        return {**weights, **{name: np.repeat(mine[name][:: steps[name]], steps[name], axis=0) for name in mine}}
+
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
         """Set the variable from canonical weights, or to zeros if the canonical weights do not have this bias."""
         if self.role in PACKS:
@@ -124,12 +143,18 @@ class Slot:
             return
         if self.head is not None:
             canonical = canonical[self.head : self.head + 1]
+        if self.groups:
+            canonical = canonical[self._each(canonical.shape[self._axis] // self.groups)]
         if self.shared:
             canonical = canonical[0] if self.is_bias else canonical[0, : canonical.shape[1] // len(canonical)]
         self.variable.assign(to_form(canonical, self.letters, self.form))
 
     def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """Return the canonical weights that the variable contains."""
+        if self.groups:
+            array = from_form(self.variable.read(), self.letters, self.form, {**sizes, "H": self.groups})
+            array = np.repeat(array, sizes["H"] // self.groups, axis=self._axis)
+            return dict(zip(self.names, array if self.role in PACKS else [array], strict=True))
         if self.shared:
             sizes = {**sizes, "P": sizes["I"] // sizes["H"]}
         array = from_form(self.variable.read(), self.letters, self.form, sizes)
@@ -148,12 +173,13 @@ def _block_diagonal(array: np.ndarray, heads: int) -> np.ndarray:
     return blocks.reshape(heads, heads * part, size)
 
 
-def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
+def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], grouped: bool = False) -> list[list[Slot]]:
     """Return all possible roles and forms of the variables, the likeliest first.
 
     Args:
         variables: Variables of the layer, in the order in which they were made.
         sizes: Sizes, keyed by letter: H, O, E, and I of each role as "I query", "I key", "I value".
+        grouped: Whether keys and values may have fewer heads than queries.
 
     Raises:
         UnknownWeightsError: No roles and forms match the variables.
@@ -164,7 +190,7 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int]) -> lis
         for roles in _roles(variables)
         for order in (ORDERS if any(role in PACKS for role, _, _ in roles) else ORDERS[:1])
         for transposed in ((False, True) if undetermined else (False,))
-        if (slots := _fitted(variables, roles, sizes, order, transposed))
+        if (slots := _fitted(variables, roles, sizes, order, transposed, grouped))
     ]
     if not found and variables:
         wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
@@ -260,7 +286,7 @@ def head_of(path: str, variables: Sequence[Variable]) -> int | None:
 
 
 def _fitted(
-    variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], order: str, transposed: bool
+    variables: Sequence[Variable], roles: Any, sizes: Mapping[str, int], order: str, transposed: bool, grouped: bool
 ) -> list[Slot] | None:
     """Return a slot for each variable, or `None` if a shape does not match its role.
 
@@ -271,6 +297,8 @@ def _fitted(
         mine = _own_sizes(role, sizes)
         if head is not None and role != "attention_output":
             mine["H"] = 1
+        groups = _groups(variable, role, is_bias, mine) if grouped else 0
+        mine["H"] = groups or mine["H"]
         mine["P"] = 0 if mine["I"] % mine["H"] else mine["I"] // mine["H"]
         fitting = fitting_forms(variable.shape, forms_of(role, is_bias), mine)
         if role in PACKS:
@@ -281,8 +309,17 @@ def _fitted(
         if not fitting:
             return None
         chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]
-        slots.append(Slot(variable, role, is_bias, chosen, head if role != "attention_output" else None))
+        slots.append(Slot(variable, role, is_bias, chosen, head if role != "attention_output" else None, groups))
     return slots
+
+
+def _groups(variable: Variable, role: str, is_bias: bool, sizes: Mapping[str, int]) -> int:
+    """Return the number of heads of keys and values, if it divides the number of heads, or else 0."""
+    if role not in ("key", "value", "key_value") or naming.weight(variable.path)[0] != role:
+        return 0  # a guess of the role would be confirmed by too many sizes
+    each = len(PACKS.get(role, (role,))) * sizes["O"] * (1 if is_bias else sizes["I"])
+    groups, rest = divmod(math.prod(variable.shape), each)
+    return groups if not rest and 0 < groups < sizes["H"] and sizes["H"] % groups == 0 else 0
 
 
 def _own_sizes(role: str, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -327,6 +364,8 @@ def weights_of_layer(
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else _likely_heads(layer, variables) or _divisors(variables)
     found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
+    if heads and not found:
+        found = _first_fitting(variables, heads, grouped=True)
     if found:
         sizes, slots = found[min(convention, len(found) - 1)]
         return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
@@ -361,19 +400,22 @@ def _as_it_stands(slot: Slot) -> bool:
     return variable.transposed is None or len(variable.shape) != 2 or is_transposed(slot.form) == variable.transposed
 
 
-def _first_fitting(variables: Sequence[Variable], heads: int) -> list[tuple[dict[str, int], list[Slot]]]:
+def _first_fitting(
+    variables: Sequence[Variable], heads: int, grouped: bool = False
+) -> list[tuple[dict[str, int], list[Slot]]]:
     """Return the arrangements of the variables with the first sizes that they fit, each with the sizes."""
-    return [(sizes, slots) for sizes, fitting in itertools.islice(_fitting(variables, heads), 1) for slots in fitting]
+    first = itertools.islice(_fitting(variables, heads, grouped=grouped), 1)
+    return [(sizes, slots) for sizes, fitting in first for slots in fitting]
 
 
 def _fitting(
-    variables: Sequence[Variable], heads: int, most: int | None = None
+    variables: Sequence[Variable], heads: int, most: int | None = None, grouped: bool = False
 ) -> Iterator[tuple[dict[str, int], list[list[Slot]]]]:
     """Yield the sizes that the variables fit, each with the arrangements. At most `most` sizes are tried."""
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     for sizes in itertools.islice(_possible_sizes(kernels, heads), most):
         try:
-            found = arrangements(variables, sizes)
+            found = arrangements(variables, sizes, grouped)
         except UnknownWeightsError:
             continue
         yield sizes, found

@@ -1,0 +1,49 @@
+"""Another reading of a candidate's arguments, for one that raises errors in every call or ignores its memory.
+
+A layer that attends to a memory only on request, such as with `is_cross_attention=True`, is self-attention otherwise.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing.calling import EMPTY
+from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+from kmha.verify.diagnosing.matching import TrialResult
+
+
+def optional_memory(candidate: Candidate) -> str:
+    """Return the name of the argument for a memory that an attention layer can do without, or ""."""
+    name = candidate.roles.get("memory", "")
+    parameter = candidate.call_parameters.get(name)
+    if parameter is None or not isinstance(candidate, LayerCandidate) or candidate.chain != "attention":
+        return ""
+    return "" if parameter.default is EMPTY or name in candidate.said.values() else name
+
+
+def memory_is_ignored(candidate: Candidate) -> bool:
+    """Return whether a flag such as `is_cross_attention` is False, and a memory then changes nothing."""
+    if not (optional_memory(candidate) and isinstance(candidate, LayerCandidate) and _is_not_asked_to_cross(candidate)):
+        return False
+    candidate.use_layout(**candidate.input_layouts()[0])
+    trial = next(candidate.iter_trials(0, candidate.sizes(np.random.default_rng(0))))
+    other = trial.with_inputs(lambda array: array if array is trial.query else array[::-1] + 1.0)
+    outputs = [candidate.evaluate(each).answer.output for each in (trial, other)]
+    return outputs[0] is not None and outputs[1] is not None and bool(np.array_equal(*outputs))
+
+
+def memory_raises(candidate: Candidate, results: Sequence[TrialResult]) -> bool:
+    """Return whether every call raises an error, perhaps because of the memory."""
+    return bool(optional_memory(candidate)) and all(result.answer.error for result in results)
+
+
+def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:
+    """Return whether a flag of the layer or of its constructor, such as `is_cross_attention`, is False."""
+    flags: Mapping[str, Any] = {**getattr(candidate.thing, "__dict__", {})}
+    if isinstance(candidate.thing, type):
+        defaults = {name: each.default for name, each in candidate.constructor_parameters.items()}
+        flags = {**defaults, **candidate.given}
+    return any(value is False and re.search("cross|encdec", name.lower()) for name, value in flags.items())

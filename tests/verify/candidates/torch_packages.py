@@ -1,0 +1,129 @@
+"""Right layers in the styles of public packages, each with a mistake that `wrong` makes."""
+
+import math
+
+import torch
+from torch import nn
+
+
+def attend(q, k, v, heads, bias=0.0, wrong=""):
+    """Return the mixed values (B, T, H·O) of projected (B, P, H·O). `bias` is added to the logits."""
+    q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))
+    logits = q @ k.transpose(-1, -2) / (1.0 if wrong == "not scaled" else math.sqrt(q.shape[-1])) + bias
+    return (logits.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+def hiding(mask):
+    return 0.0 if mask is None else torch.zeros(mask.shape).masked_fill(~mask, -1e30)
+
+
+class Attention(nn.Module):
+    """Attention to a memory, if `crosses`, or else to the input alone."""
+
+    def __init__(self, hidden_size, num_heads, is_cross_attention=False, strict=False, wrong=""):
+        super().__init__()
+        self.heads, self.crosses, self.strict, self.wrong = num_heads, is_cross_attention, strict, wrong
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(hidden_size, hidden_size) for _ in range(4))
+
+    def forward(self, hidden_states, attention_mask=None, encoder_hidden_states=None, encoder_attention_mask=None):
+        x, memory, bias = hidden_states, hidden_states, attention_mask
+        if encoder_hidden_states is not None and self.strict and not self.crosses:
+            raise ValueError("make it with is_cross_attention=True")
+        if encoder_hidden_states is not None and self.crosses:
+            memory, bias = encoder_hidden_states, encoder_attention_mask
+        memory = x if self.wrong == "context ignored" else memory
+        bias = 0.0 if bias is None else bias
+        mixed = attend(self.q_proj(x), self.k_proj(memory), self.v_proj(memory), self.heads, bias, self.wrong)
+        return self.out_proj(mixed)
+
+
+class Decoder(nn.Module):
+    """A decoder layer whose masks are called after the inputs that they belong to."""
+
+    def __init__(self, d_model, num_heads, ffn_dim, wrong=""):
+        super().__init__()
+        self.self_attn = Attention(d_model, num_heads, wrong=wrong)
+        self.encoder_attn = Attention(d_model, num_heads, True, wrong=wrong)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.fc1, self.fc2 = nn.Linear(d_model, ffn_dim), nn.Linear(ffn_dim, d_model)
+
+    def forward(self, hidden_states, attention_mask=None, encoder_hidden_states=None, encoder_attention_mask=None):
+        x = self.norm1(hidden_states + self.self_attn(hidden_states, attention_mask))
+        x = self.norm2(x + self.encoder_attn(x, None, encoder_hidden_states, encoder_attention_mask))
+        return self.norm3(x + self.fc2(torch.relu(self.fc1(x))))
+
+
+class Norm(nn.Module):
+    """A normalization with a gain of 1 + gamma and no shift."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.norm, self.gamma = nn.LayerNorm(dim, elementwise_affine=False), nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x):
+        return self.norm(x) * (1.0 + self.gamma)
+
+
+class PaddingAndMask(nn.Module):
+    """Attention that takes padding as `mask`, (B, S), and a mask as `attn_mask`, (T, S)."""
+
+    def __init__(self, dim=12, heads=3, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = heads, wrong
+        self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+
+    def forward(self, x, context=None, mask=None, context_mask=None, attn_mask=None):
+        memory = x if context is None else context
+        padding = mask if context is None else context_mask
+        bias = hiding(attn_mask) + (0.0 if padding is None else hiding(padding[:, None, None]))
+        return self.to_out(attend(self.to_q(x), self.to_k(memory), self.to_v(memory), self.heads, bias, self.wrong))
+
+
+class Block(nn.Module):
+    """A built pre-norm block with such norms, whose weights are read more than once."""
+
+    def __init__(self, dim=12, heads=3, wrong=""):
+        super().__init__()
+        self.heads = heads
+        self.attn_norm, self.attn, self.ff_norm = Norm(dim), PaddingAndMask(dim, heads, wrong), Norm(dim)
+        self.ff = nn.Sequential(nn.Linear(dim, 20), nn.GELU(), nn.Linear(20, dim))
+
+    def forward(self, x, mask=None, attn_mask=None):
+        x = x + self.attn(self.attn_norm(x), mask=mask, attn_mask=attn_mask)
+        return x + self.ff(self.ff_norm(x))
+
+
+class Relative(nn.Module):
+    """Attention with a table of relative positions, which has the shape of a feed-forward network's kernel."""
+
+    def __init__(self, dim, heads=3, length=64):
+        super().__init__()
+        self.heads, self.length = heads, length
+        self.to_q, self.to_kv = nn.Linear(dim, dim, bias=False), nn.Linear(dim, 2 * dim, bias=False)
+        self.to_out, self.rel_pos_emb = nn.Linear(dim, dim), nn.Embedding(2 * length + 1, dim // heads)
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        table = self.rel_pos_emb(places[:, None] - places + self.length)
+        q = self.to_q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        bias = torch.einsum("bhto,tso->bhts", q, table) / math.sqrt(q.shape[-1])
+        return self.to_out(attend(self.to_q(x), *self.to_kv(x).chunk(2, -1), self.heads, bias))
+
+
+class FewKeys(nn.Module):
+    """Attention with fewer heads of keys and values, whose input is normalized, but not its memory."""
+
+    def __init__(self, dim=12, num_heads=4, dim_head=3, few=2, wrong=""):
+        super().__init__()
+        self.num_heads, self.few, self.wrong = num_heads, few, wrong
+        self.norm, inner = nn.LayerNorm(dim), num_heads * dim_head
+        self.to_q, self.to_kv = nn.Linear(dim, inner, bias=False), nn.Linear(dim, 2 * few * dim_head, bias=False)
+        self.to_out = nn.Linear(inner, dim, bias=False)
+
+    def forward(self, x, context):
+        keys = self.to_kv(context).chunk(2, dim=-1)
+        k, v = (
+            each.unflatten(-1, (self.few, -1)).repeat_interleave(self.num_heads // self.few, -2).flatten(-2)
+            for each in keys
+        )
+        return self.to_out(attend(self.to_q(self.norm(x)), k, v, self.num_heads, wrong=self.wrong))

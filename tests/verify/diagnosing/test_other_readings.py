@@ -1,0 +1,41 @@
+"""Arguments that packages give meanings of their own: a right layer of each, and with a mistake."""
+
+import pytest
+
+from kmha.verify import diagnose
+from kmha.verify.diagnosing.diagnosis import candidate_of
+
+CASES = [
+    ("Attention", {}, "context ignored", ()),
+    ("Attention", {"strict": True}, "not scaled", ("scale-missing",)),
+    ("Attention", {"is_cross_attention": True}, "context ignored", ("inputs-all-query",)),
+    ("Decoder", {}, "not scaled", ("scale-missing",)),
+    ("FewKeys", {"num_heads": 4, "few": 2}, "not scaled", ("scale-missing",)),
+]
+BUILT = ["PaddingAndMask", "Block"]
+
+
+@pytest.mark.parametrize(("name", "arguments", "wrong", "ids"), CASES)
+def test_a_class(candidate, name, arguments, wrong, ids):
+    found = diagnose(candidate("torch_packages", name), arguments=arguments)
+    assert found.right, (found.ids, found.wrong, found.errors)
+    assert diagnose(candidate("torch_packages", name), arguments={**arguments, "wrong": wrong}).ids == ids
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_built_layer(candidate, name):
+    found = diagnose(candidate("torch_packages", name)())
+    assert found.right, (found.ids, found.wrong, found.errors)
+    assert diagnose(candidate("torch_packages", name)(wrong="not scaled")).ids == ("scale-missing",)
+
+
+def test_a_built_layer_with_few_keys(candidate):
+    assert diagnose(candidate("torch_packages", "FewKeys")()).right
+
+
+def test_a_compiled_function_is_read_from_its_docstring():
+    assert diagnose(pytest.importorskip("torch").nn.functional.scaled_dot_product_attention).right
+
+
+def test_a_table_of_relative_positions_is_no_feed_forward_network(candidate):
+    assert candidate_of(candidate("torch_packages", "Relative"), {}).chain == "attention"
