@@ -53,7 +53,7 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
 
 
 def _documented(function: Any) -> Parameters:
-    """Return the parameters that the docstring of a compiled function begins with, as torch's do, or nothing.
+    """Return the parameters that the docstring of a compiled attention function begins with, or nothing.
 
     >>> list(_documented(type("dot", (), {"__doc__": "dot(query, key, scale=None) -> Tensor"})))
     ['query', 'key', 'scale']
@@ -66,6 +66,8 @@ def _documented(function: Any) -> Parameters:
     except (SyntaxError, ValueError):
         return {}
     names = [each.arg for each in arguments.args]
+    if "query" not in naming.roles_of(names):
+        return {}
     values: list[Any] = [EMPTY] * (len(names) - len(defaults)) + defaults
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return {name: inspect.Parameter(name, kind, default=value) for name, value in zip(names, values, strict=True)}
