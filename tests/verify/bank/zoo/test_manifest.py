@@ -40,9 +40,7 @@ SHAPES = {  # of inputs that are not (B, T, I)
     "layers:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
     "blocks:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
     "linear_attention:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
-    "ring_attention:default_attention": dict.fromkeys("qkv", (BATCH, TIME, HEADS, SIZE)),
-    "transformer:ScaledDotProductAttention": dict.fromkeys("qkv", (BATCH, TIME, HEADS, SIZE)),
-    "SelfAttention_v2": {"x": (TIME, WIDTH)},
+    "ch03:SelfAttention_v": {"x": (TIME, WIDTH)},
     "palm_rlhf_pytorch": {"q": (BATCH, HEADS, TIME, SIZE)},
 }
 SHAPES["palm_rlhf_pytorch"] |= dict.fromkeys("kv", (BATCH, TIME, SIZE))
@@ -54,6 +52,7 @@ NEEDED = {
     "TransformerCrossAttentionLayer": ["encoder_input"],
     "modeling_distilbert:TransformerBlock": ["attn_mask"],
     "onmt.decoders": ["layer_in", "enc_out", "src_pad_mask", "tgt_pad_mask"],
+    "core.modules:CrossAttentionLayer": ["x_q", "x_kv"],
     "core.modules:CrossAttention": ["x_kv"],
     "core.modules:SelfAttentionLayer": ["x"],
     "tabicl._model.layers:MultiheadAttentionBlock": [],

@@ -5,7 +5,9 @@ Left out, because they are not the standard attention, or make what the bank cal
 normalization with the unbiased deviation (the layer of `transformer-encoder`); normalizations before and after
 attention (the layers of `min-dalle`); an activation after the feed-forward network (the block of `agilerl`); keys and
 values with a learned pair in front (`recurrent-memory-transformer-pytorch`, `minimagen`); one kernel for all heads
-(`simple-transformer`); sines first, then cosines (the sinusoids of `openai-whisper`). `funasr` and `rna-fm` are
+(`simple-transformer`); masks that are repeated for heads as if batches came second (`torch-multi-head-attention`); a
+mask that has no effect in causal attention (`ring-attention-pytorch`); a past that is not read (the attention of
+`taming-transformers`); sines first, then cosines (the sinusoids of `openai-whisper`). `funasr` and `rna-fm` are
 copies of packages in the other half. `esm` has the module name of `fair-esm`.
 """
 
@@ -44,6 +46,7 @@ ABLANG = {
     "attention_probs_dropout_prob": 0.0,
     "layer_norm_eps": 1e-12,
 }
+MINIMAL_GPT = "taming.modules.transformer.mingpt"
 BERT: dict[str, Any] = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": INNER}
 DISTILBERT: dict[str, Any] = {"dim": WIDTH, "n_heads": HEADS, "hidden_dim": INNER}
 # The mask of OpenAI's layers says whether they are causal. Its values are not read.
@@ -54,10 +57,9 @@ def _xlm(found: Any) -> Any:
     return found(HEADS, WIDTH, config("pytorch_transformers.modeling_xlm:XLMConfig"))
 
 
-def _minimal_gpt() -> Any:
-    """Return a function that makes a layer of a package that contains minGPT."""
-    where = "taming.modules.transformer.mingpt:GPTConfig"
-    return with_config(where, vocab_size=VOCABULARY, block_size=LENGTH, n_head=HEADS, n_embd=WIDTH)
+def _minimal_gpt(found: Any) -> Any:
+    sizes = {"block_size": LENGTH, "n_head": HEADS, "n_embd": WIDTH}
+    return found(config(f"{MINIMAL_GPT}:GPTConfig", vocab_size=VOCABULARY, **sizes))
 
 
 def _ablang(name: str, kind: str, norm: str = "", mask: str = "") -> Entry:
@@ -79,12 +81,11 @@ _onmt = of("opennmt-py", "onmt.")
 _whisper = of("openai-whisper", "whisper.model:")
 _moshi = of("moshi", "moshi.modules.transformer:")
 _demucs = of("demucs", "demucs.transformer:")
-_taming = of("taming-transformers", "taming.modules.transformer.mingpt:")
-_multi_head = of("torch-multi-head-attention", "torch_multi_head_attention:")
 _encoder = of("transformer-encoder", "transformer_encoder.multi_head_attention:")
 _agilerl = of("agilerl", "agilerl.modules.")
 
 ENTRIES = (
+    _llms("ch03:SelfAttention_v1", "attention"),
     _llms("ch03:SelfAttention_v2", "attention"),
     _llms("ch03:CausalAttention", "attention"),
     _llms("ch03:MultiHeadAttentionWrapper", "attention"),
@@ -138,20 +139,18 @@ ENTRIES = (
     _demucs(
         "MyTransformerEncoderLayer", "encoder", args(WIDTH, HEADS, INNER, norm_first=True), norm="pre", mask="hides"
     ),
-    _taming("CausalSelfAttention", "attention", _minimal_gpt()),
-    _taming("Block", "encoder", _minimal_gpt(), norm="pre"),
-    _multi_head("ScaledDotProductAttention", "attention", mask="attends"),
-    _multi_head("MultiHeadAttention", "attention", args(WIDTH, HEADS, activation=None), mask="attends"),
-    _encoder("ScaledDotProductAttention", "attention", mask="attends"),
-    _encoder("MultiHeadAttention", "attention", mask="attends"),
-    Entry("deep-phonemizer", "dp.model.utils:PositionalEncoding", "embedding", "torch"),
+    _demucs("CrossTransformerEncoderLayer", "encoder", args(WIDTH, HEADS, INNER), norm="post", mask="hides"),
+    Entry("taming-transformers", f"{MINIMAL_GPT}:Block", "encoder", "torch", _minimal_gpt, norm="pre"),
     Entry(
-        "ring-attention-pytorch",
-        "ring_attention_pytorch.ring_attention:default_attention",
+        "torch-multi-head-attention",
+        "torch_multi_head_attention:ScaledDotProductAttention",
         "attention",
         "torch",
         mask="attends",
     ),
+    _encoder("ScaledDotProductAttention", "attention", mask="attends"),
+    _encoder("MultiHeadAttention", "attention", mask="attends"),
+    Entry("deep-phonemizer", "dp.model.utils:PositionalEncoding", "embedding", "torch"),
     _agilerl("gpt:CausalSelfAttention", "attention", mask="attends"),
     _agilerl("bert:PositionalEncoder", "embedding"),
 )

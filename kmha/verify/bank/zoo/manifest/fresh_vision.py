@@ -4,10 +4,11 @@ Left out, because they are not the standard attention, or make what the bank cal
 (the memory-efficient attention of `vformer`); sinusoids that the constructor overwrites with random numbers
 (`vformer`); a feed-forward network that reads the output of attention instead of the residual path (the block of
 `pytorch-tabular`); a mask that the block does not hand on (`ludwig`); no residual connections around attention (the
-decoder layer of `pypots`); attention without a scale of its own (`fuxictr`, `timesformer-pytorch`); latents among the
-keys (`flamingo-pytorch`); messages that are concatenated (the blocks of LightGlue in `kornia`); zero rows of the
-input taken as padding (`recommenders`); convolutions (`x-unet`). `muse-maskgit-pytorch`, `phenaki-pytorch`,
-`imagen-pytorch`, `video-diffusion-pytorch`, `pyhealth` and `ultralytics` import `torchvision`.
+decoder layer of `pypots`); attention without a scale of its own (`fuxictr`, `timesformer-pytorch`), or with one that
+is an argument (the dot products of `flood-forecast` and `pypots`); latents among the keys (`flamingo-pytorch`);
+messages that are concatenated (the blocks of LightGlue in `kornia`); zero rows of the input taken as padding
+(`recommenders`); convolutions (`x-unet`). `muse-maskgit-pytorch`, `phenaki-pytorch`, `imagen-pytorch`,
+`video-diffusion-pytorch`, `pyhealth` and `ultralytics` import `torchvision`.
 """
 
 from typing import Any
@@ -86,6 +87,7 @@ ENTRIES = (
     _perceiver("MultiHeadAttention", "attention", mask="hides"),
     _perceiver("CrossAttention", "attention", args(**PERCEIVER), norm="pre", mask="hides"),
     _perceiver("SelfAttention", "attention", args(HEADS, WIDTH), norm="pre", mask="hides"),
+    _perceiver("CrossAttentionLayer", "encoder", args(**PERCEIVER), norm="pre", mask="hides"),
     _perceiver("SelfAttentionLayer", "encoder", args(HEADS, WIDTH), norm="pre", mask="hides"),
     Entry("isab-pytorch", "isab_pytorch.isab_pytorch:Attention", "attention", "torch", mask="attends"),
     _positional("PositionalEncoding1D", "embedding"),
@@ -106,14 +108,12 @@ ENTRIES = (
         norm="post",
         mask="hides",
     ),
-    _flood("dsanet:ScaledDotProductAttention", "attention", args(SIZE**0.5)),
     _flood("dsanet:MultiHeadAttention", "attention", norm="post"),
     _flood("dsanet:EncoderLayer", "encoder", args(WIDTH, INNER, HEADS, SIZE, SIZE), norm="post"),
     _flood("transformer_basic:SimplePositionalEncoding", "embedding"),
     _merlion_part("layers:AttentionLayer", "attention", _merlion, options=NO_MASK),
     _merlion_part("blocks:FullAttention", "attention", args(mask_flag=False, attention_dropout=0.0), options=NO_MASK),
     _merlion_part("embed:PositionalEmbedding", "embedding"),
-    _pypots_part("ScaledDotProductAttention", "attention", args(SIZE**0.5), mask="attends"),
     _pypots_part("MultiHeadAttention", "attention", _pypots(WIDTH, HEADS, SIZE, SIZE), mask="attends"),
     _pypots_part(
         "TransformerEncoderLayer",
