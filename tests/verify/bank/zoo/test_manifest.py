@@ -88,6 +88,8 @@ def torch_inputs(entry, function):
             continue
         if name in SIZES:
             given[name] = SIZES[name]
+        elif "compression" in name:
+            given[name] = None
         elif "mask" in name:
             shape = next((shape for where, shape in MASKS.items() if where in entry.where), None)
             given[name] = torch.full(shape, entry.mask == "attends") if shape else None
