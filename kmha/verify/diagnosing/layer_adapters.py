@@ -163,8 +163,13 @@ class TorchAdapter(Adapter):
         import torch
 
         layer.train(training)
-        with torch.no_grad():
-            return layer(**arguments)
+        compiled = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)  # torch's compiled blocks ignore the methods of a subclass
+        try:
+            with torch.no_grad():
+                return layer(**arguments)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(compiled)
 
     def variables(self, layer: Any) -> list[Variable]:
         # The `weight` of torch's own layers is (out, in). Other parameters may be (out, in) or (in, out).

@@ -115,6 +115,19 @@ def test_a_variable_is_set_and_read():
     np.testing.assert_array_equal(kernel.read(), np.arange(6).reshape(3, 2))
 
 
+def test_a_method_that_overrides_one_of_torch_is_called():
+    """In inference, torch computes the whole block in compiled code, which the methods of a subclass do not change."""
+    torch = pytest.importorskip("torch")
+
+    class Block(torch.nn.TransformerEncoderLayer):
+        def _ff_block(self, x):
+            return self.linear2(self.linear1(x))
+
+    found = diagnose(Block(12, 4, 20, batch_first=True).eval(), mask="hides")
+    assert found.ids == ("feed-forward-activation-missing",)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 @pytest.mark.tensorflow
 @pytest.mark.filterwarnings("ignore:.build... was called")  # of a layer with a sublayer that its call does not use
 def test_sublayers_that_a_call_does_not_use_are_forgotten_with_their_layer(candidate):
