@@ -7,10 +7,19 @@ import numpy as np
 
 from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.choices import CHOICES, combinations
-from kmha.verify.choices.attention import NORMS, NULL
+from kmha.verify.choices.attention import NORMS, NULL, place_of
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.matching import TrialResult
 
+INPUT, HEADS, OF_HEADS, OUTPUT = NORMS
+# What a normalization may normalize, for each place that its path tells.
+BY_PLACE = {
+    "query": (HEADS, INPUT),
+    "key": (HEADS, INPUT),
+    "context": (INPUT,),
+    "output": (OUTPUT, OF_HEADS),
+    "": (INPUT, OUTPUT, HEADS),
+}
 GROUPS = ("rotary positions", "own residual connection")  # decisions that need no further weights
 
 
@@ -56,3 +65,19 @@ def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> 
         normalizes = any(CHOICES[id].group in NORMS for id in ids)
         for epsilon in candidate.epsilons() if normalizes else (candidate.convention.norm_epsilon,):
             yield ids, epsilon
+
+
+def unlikeliness(ids: Sequence[str], answered: Sequence[TrialResult]) -> int:
+    """Return how many things speak against choices of attention, judged by the names of the weights of normalizations.
+
+    Against them speaks a normalization that they leave out, one too many, one elsewhere, and RMSNorm with a shift.
+    """
+    extras = [extra for extra in answered[0].trial.more.get("extras", ()) if extra.array.size > 1]
+    extras = [extra for extra in extras if not NULL.search(extra.path.lower())]
+    norms = [CHOICES[id].group for id in ids if CHOICES[id].group in NORMS]
+    places = {place_of(extra.path) for extra in extras}
+    owners = {extra.path.rpartition(".")[0] for extra in extras}
+    against = max(len(norms) - len(owners), 0) + sum(not {*BY_PLACE[place]} & {*norms} for place in places)
+    against += sum(not any(norm in BY_PLACE[place] for place in places) for norm in norms)
+    shifted = any(extra.shifts(one_of_two=True) for extra in extras)
+    return against + (sum(id.startswith("rms-") for id in ids) if shifted else 0)

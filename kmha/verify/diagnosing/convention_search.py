@@ -19,7 +19,7 @@ from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.calling import required_masks
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, with_choices
+from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, unlikeliness, with_choices
 from kmha.verify.diagnosing.conventions import (
     BATCH,
     HEADS,
@@ -43,7 +43,7 @@ LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a co
 ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one may run with inputs of another
 LIKELY = 4  # number of combinations of choices that are tried with every mistake
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
-NEAREST = 4  # number of combinations of design choices that are compared with every mistake
+NEAREST = 16  # number of combinations of design choices that are compared with every mistake
 BOOLEAN = r"dtype\s*(==|is|in)[^,\n]*\bbool|is_floating_point"  # code that handles boolean masks separately
 MAX_OPTIONS = 6  # maximum number of arrangements of weights for which to look for design choices
 
@@ -264,7 +264,7 @@ def _find_choices(
     """
     dtype, first = candidate.convention.dtype, candidate.convention
     rotates = mentions(candidate, naming.ROTARY.pattern)
-    nearest: list[tuple[float, Convention, list[TrialResult]]] = []
+    nearest: dict[Any, tuple[float, Convention, list[TrialResult]]] = {}  # with the likeliest epsilon alone
     for option in [option for option in options if option.dtype == dtype][:MAX_OPTIONS]:
         candidate.use_convention(option)
         results = [_remembered(candidate, trial, memory) for trial in drawn]
@@ -276,15 +276,18 @@ def _find_choices(
                 candidate.use_convention(chosen)
                 return Fit.RIGHT, len(answered) / len(drawn)
             if ids:
-                nearest.append((far, chosen, answered))
+                nearest.setdefault((option, ids), (far, chosen, answered))
     candidate.use_convention(first)
     fit, share = choose_convention(candidate, options, drawn, memory)
 
-    def unlikely(each: tuple[float, Convention, list[TrialResult]]) -> tuple[bool, int, float]:
-        ids = each[1].choices
-        return any(id.startswith("rotary") for id in ids) != rotates, len(ids), each[0]
+    def unlikely(each: tuple[float, Convention, list[TrialResult]]) -> int:
+        turned = any(id.startswith("rotary") for id in each[1].choices)
+        return (turned != rotates) + unlikeliness(each[1].choices, each[2])
 
-    for _, chosen, answered in sorted(nearest, key=unlikely)[:NEAREST] if fit < Fit.EXPLAINED else ():
+    least = min(map(unlikely, nearest.values()), default=0)
+    likely = [each for each in nearest.values() if unlikely(each) == least]
+    likely.sort(key=lambda each: (len(each[1].choices), each[0]))
+    for _, chosen, answered in likely[:NEAREST] if fit < Fit.EXPLAINED else ():
         candidate.use_convention(chosen)
         with_ids = with_choices(answered, chosen.choices, chosen.norm_epsilon)
         if matching.singles(with_ids, candidate.chain):

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 
-def _attend(q, k, v, heads, bias=0.0, scaled=True):
+def _attend(q, k, v, heads, bias=0.0, scaled=True, axis=-1):
     """Return the mixed values (B, T, H·O) of projected (B, P, H·O)."""
     q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))
     logits = q @ k.transpose(-1, -2) / (math.sqrt(q.shape[-1]) if scaled else 1.0) + bias
-    return (logits.softmax(-1) @ v).transpose(1, 2).flatten(2)
+    return (logits.softmax(axis) @ v).transpose(1, 2).flatten(2)
 
 
 def _hiding(mask):
@@ -32,8 +32,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, hidden_states, attention_mask):
         x = hidden_states
-        scaled, bias = self.wrong != "not scaled", attention_mask + 0.0
-        mixed = _attend(self.query(x), self.key(x), self.value(x), self.heads, bias, scaled)
+        axis = -2 if self.wrong == "softmax over queries" else -1
+        mixed = _attend(self.query(x), self.key(x), self.value(x), self.heads, attention_mask + 0.0, axis=axis)
         return self.norm(self.dense(mixed) + x)
 
 

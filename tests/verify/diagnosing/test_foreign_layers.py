@@ -23,6 +23,7 @@ RIGHT = [
     ("Crossing", {"x_mask": None}, set()),
 ]
 WRONG = [
+    ("SelfAttention", {"wrong": "softmax over queries"}, "softmax-over-queries"),
     ("Block", {"wrong": "residual dropped"}, "residual-missing-attention"),
     ("Matched", {"wrong": "not scaled"}, "scale-missing"),
     ("Rotating", {"wrong": "not scaled"}, "scale-missing"),

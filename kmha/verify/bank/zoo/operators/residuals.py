@@ -7,7 +7,7 @@ from kmha.verify.bank.zoo.operators.operator import operator, operators
 from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, of_self, words
 
 RESIDUALS = {"residual", "shortcut", "identity", "skip", "inputs", "input", "res", "src", "original", "resid"}
-FEED_FORWARD = {"ff", "ffn", "feed", "feedforward", "mlp", "fc", "linear", "intermediate", "dense", "pwff", "ffw"}
+FEED_FORWARD = {"ff", "ffn", "feed", "feedforward", "mlp", "fc", "linear", "intermediate", "pwff", "ffw"}
 FEED_FORWARD |= {"fn2"}
 ATTENTION = {"attn", "attention", "sa", "mha", "msa", "att", "multihead", "slf", "atten"}
 CROSS = {"cross", "src", "enc", "encoder", "memory", "context", "ca", "xattn", "encdec", "inter", "source"}
