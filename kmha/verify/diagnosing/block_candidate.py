@@ -460,7 +460,7 @@ def with_mask_of_target(roles: Mapping[str, str]) -> dict[str, str]:
     """Return a decoder's roles. If a further mask is the memory's, a mask of unknown meaning is the look-ahead mask.
 
     >>> with_mask_of_target({"mask": "attention_mask", "memory_mask": "encoder_attention_mask"})
-    {'memory_mask': 'encoder_attention_mask', 'look_ahead': 'attention_mask'}
+    {'look_ahead': 'attention_mask', 'memory_mask': 'encoder_attention_mask'}
     """
     others = {"memory_mask", "padding"} & roles.keys()
     if "look_ahead" in roles or not others or re.search(f"src|{naming.OF_MEMORY.pattern}", roles.get("mask", "src")):

@@ -43,6 +43,15 @@ def _by_role(source: Source) -> Iterator[tuple[ast.AST, dict[str, ast.Call]]]:
     yield from found.items()
 
 
+# What the kernel of another role is too, if both project one input: (kernel, role).
+SAME_INPUT = {
+    ("query", "key"): "logits-query-query",
+    ("key", "query"): "logits-key-key",
+    ("value", "key"): "logits-query-value",
+    ("key", "value"): "mix-key",
+}
+
+
 @operator("kernel-of-other-role")
 def kernel_of_other_role(source: Source) -> Iterator[Edit]:
     """Project one role with the kernel of another: `self.to_k(x)` becomes `self.to_q(x)`."""
@@ -50,7 +59,9 @@ def kernel_of_other_role(source: Source) -> Iterator[Edit]:
     for _, calls in _by_role(source):
         for used, role in known:
             if {used, role} <= calls.keys():
-                yield Edit(calls[role].func, source.code(calls[used].func), (f"kernels-{used}-for-{role}",))
+                alike = [source.code(argument) for argument in (*calls[used].args[:1], *calls[role].args[:1])]
+                same = (SAME_INPUT[used, role],) if alike[:1] == alike[1:] and (used, role) in SAME_INPUT else ()
+                yield Edit(calls[role].func, source.code(calls[used].func), (f"kernels-{used}-for-{role}", *same))
 
 
 @operator("kernels-swapped")
