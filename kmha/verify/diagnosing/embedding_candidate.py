@@ -131,7 +131,7 @@ class EmbeddingCandidate(LayerCandidate):
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         vocabulary, width = trial.weights["embedding/embeddings"].shape
-        values = {"vocabulary": vocabulary, "width": width, "inputs": width, "length": LENGTH, "dropout": 0.0}
+        values = {"vocabulary": vocabulary, "width": width, "inputs": width, "length": LENGTH, "dropout": trial.rate}
         return self.constructor_arguments(values, {"T": LENGTH, "H": 1, "I": width, "O": width})
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class EmbeddingCandidate(LayerCandidate):
         return layer
 
     def _made(self, trial: Trial) -> tuple[Any, Any]:
-        key = trial.weights["embedding/embeddings"].shape, self.convention
+        key = trial.weights["embedding/embeddings"].shape, trial.rate, self.convention
         if key not in self.cache:
             layer = self._new(trial, self.convention.dtype)
             self.cache[key] = layer, self._slots(self.adapter.variables(layer))

@@ -1,7 +1,7 @@
 """Find out whether a layer drops numbers in training, and only there, if no trial has asked this.
 
-Blocks and layers that are already built have no trials with dropout, because their dropout masks cannot be found by
-trial. But it shows whether they are random.
+Blocks, embeddings and layers that are already built have no trials with dropout, because their dropout masks cannot be
+found by trial. But it shows whether they are random.
 """
 
 import dataclasses
@@ -23,8 +23,6 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
     plain = [result for result in results if not result.answer.error and result.trial.dtype == "float64"]
     if not plain or any(result.trial.rate for result in results) or not hasattr(candidate, "make"):
         return None
-    if candidate.chain == "embedding":
-        return None
     result = min(plain, key=plainness)
     rate = RATE if _takes_rate(candidate) else _own_rate(candidate, result.trial)
     if not rate:
@@ -33,6 +31,8 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
     if _differs(candidate, trial, result):
         says = f"With a dropout rate of {rate:.2g}, it drops numbers although it is not in training."
         return Finding(says, ("dropout-at-inference",), conclusive=True)
+    if candidate.chain == "embedding":  # what adds it to other embeddings may drop numbers of the sum
+        return None
     training = dataclasses.replace(trial, training=True)
     if _differs(candidate, training, result) is False and _differs(candidate, training, result) is False:
         says = f"With a dropout rate of {rate:.2g}, it gives the same result in training as at inference."

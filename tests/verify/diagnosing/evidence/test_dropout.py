@@ -42,6 +42,24 @@ def test_blocks(layer, ids):
     assert bool(found.matches[0].because) == bool(ids)
 
 
+class Embedding(keras.layers.Layer):
+    """Tokens alone, with dropout in training, or `always`."""
+
+    def __init__(self, vocab_size, d_model, dropout_rate=0.1, always=None):
+        super().__init__()
+        self.table, self.always = keras.layers.Embedding(vocab_size, d_model), always
+        self.dropout = keras.layers.Dropout(dropout_rate)
+
+    def call(self, ids, training=False):
+        return self.dropout(self.table(ids), training=self.always or training)
+
+
+@pytest.mark.parametrize("always", [None, True])
+def test_embeddings(always):
+    found = diagnose(Embedding, arguments={"always": always}, expect=("no-positions",))
+    assert found.ids == (("dropout-at-inference",) if always else ())
+
+
 def test_attention_has_trials_with_dropout(evaluated):
     assert dropout.find(*evaluated(keras.layers.MultiHeadAttention)) is None
 
