@@ -403,17 +403,12 @@ class BlockCandidate(LayerCandidate):
     def _made(self, trial: Trial) -> tuple[Any, Any]:
         shapes = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
         key = shapes, self.convention.dtype, self.convention.entry, trial.rate
-        if key not in self.cache:
-            layer = self._new(trial)
-            try:
-                readings = self._readings(self._variables(layer), layer, trial)
-            except UnknownWeightsError as error:
-                self.weights_error = error
-                raise
-            self.cache[key] = layer, readings
-            self.count = max(self.count, len(readings))
-        layer, readings = self.cache[key]
+        layer, readings = self.made_once(key, trial, lambda: self._read_new(trial))
         return layer, readings[min(self.convention.weights, len(readings) - 1)]
+
+    def _read_new(self, trial: Trial) -> tuple[Any, list[Reading]]:
+        layer = self._new(trial)
+        return layer, self._readings(self._variables(layer), layer, trial)
 
     def _readings(self, variables: list[Variable], layer: Any, trial: Trial) -> list[Reading]:
         """Return the possible slots of each sublayer, as in the first layer, whose sizes tell its axes apart."""

@@ -369,26 +369,45 @@ class LayerCandidate(Candidate):
     def _made(self, trial: Trial) -> tuple[Any, list[Slot]]:
         sizes = letters(trial.weights)
         dtype = self.dtype_of(trial)
-        key = (*sizes.items(), trial.rate, dtype)
-        if key not in self.cache:
-            if self.weights is None:
-                layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
-            else:
-                layer = self.copied()
-            self._build(layer, trial, dtype)
-            variables = self._oriented(layer, trial, dtype)
-            try:
-                found = self._arranged(variables, sizes)
-            except UnknownWeightsError as error:
-                self.weights_error = error
-                raise
-            used = {slot.variable.path for slot in found[0]}
-            rest = [each for each in variables if each.path not in used]
-            self.found_extras[id(layer)] = extras_of(rest, free=self.weights is None)
-            self.cache[key] = layer, found
-            self.count = max(self.count, len(found))
-        layer, found = self.cache[key]
+        layer, found = self.made_once(
+            (*sizes.items(), trial.rate, dtype), trial, lambda: self._make(trial, sizes, dtype)
+        )
         return layer, found[min(self.convention.weights, len(found) - 1)]
+
+    def made_once(self, key: Any, trial: Trial, make: Callable[[], tuple[Any, list[Any]]]) -> tuple[Any, list[Any]]:
+        """Return the layer with its possible slots that `make` made before for the key, or raise its error again.
+
+        That the weights do not fit holds for all calls. Another error may only hold for one form of one trial's masks.
+        """
+        for known in (key, (key, self.convention, trial.name)):
+            if isinstance(self.cache.get(known), BaseException):
+                raise self.cache[known]
+        if key not in self.cache:
+            try:
+                self.cache[key] = make()
+            except UnknownWeightsError as error:
+                self.weights_error = self.cache[key] = error
+                raise
+            except (Exception, SystemExit) as error:  # untrusted code may raise anything
+                self.cache[key, self.convention, trial.name] = error
+                raise
+            self.count = max(self.count, len(self.cache[key][1]))
+        found: tuple[Any, list[Any]] = self.cache[key]
+        return found
+
+    def _make(self, trial: Trial, sizes: Mapping[str, int], dtype: str) -> tuple[Any, list[list[Slot]]]:
+        """Return a new layer and the possible slots of its weights."""
+        if self.weights is None:
+            layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
+        else:
+            layer = self.copied()
+        self._build(layer, trial, dtype)
+        variables = self._oriented(layer, trial, dtype)
+        found = self._arranged(variables, sizes)
+        used = {slot.variable.path for slot in found[0]}
+        rest = [each for each in variables if each.path not in used]
+        self.found_extras[id(layer)] = extras_of(rest, free=self.weights is None)
+        return layer, found
 
     def copied(self) -> Any:
         """Return a copy of a built layer of torch or JAX, so that the layer keeps its dtype and its first numbers."""
