@@ -21,7 +21,7 @@ A trial has the ids in `more["ids"]` and the id of padding in `more["pad_id"]`. 
 which is the output's shape. The only weight of the paper's embedding is "embedding/embeddings", (V, d). Trained
 positions are "positions/embeddings", (L, d) with L ≥ T, and a table of segments is "segments/embeddings".
 
-A positional encoding alone takes vectors, `more["vectors"]`, (B, T, d), in the place of `looked_up`, with the factor 1.
+A positional encoding alone takes vectors, `more["vectors"]`, (B, T, d), instead of `looked_up`, with the factor 1.
 """
 
 import math

@@ -6,6 +6,7 @@ of a normalization of queries and keys.
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -52,13 +53,17 @@ def place_of(path: str) -> str:
     return next((place for place, pattern in _NAMES.items() if pattern.search(path.lower())), "")
 
 
-def _norms(state: State) -> dict[str, list[Extra]]:
+def norms_by_place(extras: Iterable[Extra]) -> dict[str, list[Extra]]:
     """Return the weights of normalizations by place."""
     found: dict[str, list[Extra]] = {}
-    for extra in state["trial"].more.get("extras", ()):
+    for extra in extras:
         if not NULL.search(extra.path.lower()):
             found.setdefault(place_of(extra.path), []).append(extra)
     return found
+
+
+def _norms(state: State) -> dict[str, list[Extra]]:
+    return norms_by_place(state["trial"].more.get("extras", ()))
 
 
 def normalized(state: State, array: np.ndarray, weights: list[Extra], rms: bool) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any
 
 
 class Adapter:
-    """What kmha does with a layer of a framework.
+    """Makes, builds and calls the layers of a framework, and finds their weights.
 
     Attributes:
         framework: Framework of the arrays that a call takes.

@@ -238,7 +238,7 @@ class BlockCandidate(LayerCandidate):
     def _unbuilt(self, trial: Trial) -> Any:
         """Return a layer that was not called yet, because calls may need masks of a form that is not found yet."""
         if self.built:
-            return self.copied()
+            return self.adapter.working_copy(self.original)
         return self.adapter.new(self.layer_class, self._constructor(trial), self.convention.dtype)
 
     def _epsilon(self, trial: Trial, parts: Sequence[Any], code: str) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.choices import CHOICES, combinations
-from kmha.verify.choices.attention import NORMS, NULL, place_of
+from kmha.verify.choices.attention import NORMS, NULL, norms_by_place
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.matching import TrialResult
 
@@ -73,11 +73,11 @@ def unlikeliness(ids: Sequence[str], answered: Sequence[TrialResult]) -> int:
     Against them speaks a normalization that they leave out, one too many, one elsewhere, and RMSNorm with a shift.
     """
     extras = [extra for extra in answered[0].trial.more.get("extras", ()) if extra.array.size > 1]
-    extras = [extra for extra in extras if not NULL.search(extra.path.lower())]
+    places = norms_by_place(extras)
     norms = [CHOICES[id].group for id in ids if CHOICES[id].group in NORMS]
-    places = {place_of(extra.path) for extra in extras}
-    owners = {extra.path.rpartition(".")[0] for extra in extras}
+    weights = [extra for mine in places.values() for extra in mine]
+    owners = {extra.path.rpartition(".")[0] for extra in weights}
     against = max(len(norms) - len(owners), 0) + sum(not {*BY_PLACE[place]} & {*norms} for place in places)
     against += sum(not any(norm in BY_PLACE[place] for place in places) for norm in norms)
-    shifted = any(extra.shifts(one_of_two=True) for extra in extras)
+    shifted = any(extra.shifts(one_of_two=True) for extra in weights)
     return against + (sum(id.startswith("rms-") for id in ids) if shifted else 0)

@@ -279,15 +279,19 @@ def _find_choices(
                 nearest.setdefault((option, ids), (far, chosen, answered))
     candidate.use_convention(first)
     fit, share = choose_convention(candidate, options, drawn, memory)
+    if fit >= Fit.EXPLAINED:
+        return fit, share
 
-    def unlikely(each: tuple[float, Convention, list[TrialResult]]) -> int:
-        turned = any(id.startswith("rotary") for id in each[1].choices)
-        return (turned != rotates) + unlikeliness(each[1].choices, each[2])
+    def against(each: tuple[float, Convention, list[TrialResult]]) -> int:
+        _, chosen, answered = each
+        turned = any(id.startswith("rotary") for id in chosen.choices)
+        return (turned != rotates) + unlikeliness(chosen.choices, answered)
 
-    least = min(map(unlikely, nearest.values()), default=0)
-    likely = [each for each in nearest.values() if unlikely(each) == least]
+    ranked = [(against(each), each) for each in nearest.values()]
+    least = min((number for number, _ in ranked), default=0)
+    likely = [each for number, each in ranked if number == least]
     likely.sort(key=lambda each: (len(each[1].choices), each[0]))
-    for _, chosen, answered in likely[:NEAREST] if fit < Fit.EXPLAINED else ():
+    for _, chosen, answered in likely[:NEAREST]:
         candidate.use_convention(chosen)
         with_ids = with_choices(answered, chosen.choices, chosen.norm_epsilon)
         if matching.singles(with_ids, candidate.chain):

@@ -230,16 +230,16 @@ def _diagnose(
 ) -> Diagnosis:
     """Diagnose a candidate without a cache, which `read` makes, as `chain` if that is known."""
     candidate = read(chain)
+    without_memory = functools.partial(read, further={optional_memory(candidate): None})
     if memory_is_ignored(candidate):
-        read = functools.partial(read, further={optional_memory(candidate): None})
+        read = without_memory
         candidate = read(chain)
     candidate.source, candidate.on_call = source, on_call
     chosen, results = _run(candidate, seed, tell)
     half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
     results = tuple(result for result in results if result not in half)
     if memory_raises(candidate, results):
-        without = functools.partial(read, further={optional_memory(candidate): None})
-        return _diagnose(without, float16, seed, source, tell, on_call, chain)
+        return _diagnose(without_memory, float16, seed, source, tell, on_call, chain)
     if candidate.weights_error is not None and all(result.answer.error for result in results):
         chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
         if chain != "attention":

@@ -4,7 +4,6 @@ A class is instantiated with the sizes and the dropout of each trial, and the in
 a layer that is already built are read and kept.
 """
 
-import copy
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +77,7 @@ class LayerCandidate(Candidate):
         is_class = isinstance(thing, type)
         self.layer_class = thing if is_class else type(thing)
         self.adapter = adapter_of(self.layer_class)
-        self.thing = thing if is_class else self.adapter.working_copy(thing)
+        self.original, self.thing = thing, thing if is_class else self.adapter.working_copy(thing)
         self.name, self.given, self.said_meaning, self.said = name, dict(given), meaning, dict(said)
         self.framework = self.adapter.framework
         self.call_parameters = self._open(parameters(getattr(self.layer_class, self.adapter.method), skip=1))
@@ -226,7 +225,7 @@ class LayerCandidate(Candidate):
     def adapted(self, trial: Trial) -> Trial:
         if self.weights is not None:  # how weights are read depends on the convention
             trial = dataclasses.replace(trial, weights=self.weights)
-        if self.weights is None:
+        else:
             trial = dataclasses.replace(trial, weights=self._in_groups(trial))
         extras = self.extras(trial)
         if extras:
@@ -369,9 +368,8 @@ class LayerCandidate(Candidate):
     def _made(self, trial: Trial) -> tuple[Any, list[Slot]]:
         sizes = letters(trial.weights)
         dtype = self.dtype_of(trial)
-        layer, found = self.made_once(
-            (*sizes.items(), trial.rate, dtype), trial, lambda: self._make(trial, sizes, dtype)
-        )
+        key = *sizes.items(), trial.rate, dtype
+        layer, found = self.made_once(key, trial, lambda: self._make(trial, sizes, dtype))
         return layer, found[min(self.convention.weights, len(found) - 1)]
 
     def made_once(self, key: Any, trial: Trial, make: Callable[[], tuple[Any, list[Any]]]) -> tuple[Any, list[Any]]:
@@ -400,7 +398,7 @@ class LayerCandidate(Candidate):
         if self.weights is None:
             layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
         else:
-            layer = self.copied()
+            layer = self.adapter.working_copy(self.original)
         self._build(layer, trial, dtype)
         variables = self._oriented(layer, trial, dtype)
         found = self._arranged(variables, sizes)
@@ -408,10 +406,6 @@ class LayerCandidate(Candidate):
         rest = [each for each in variables if each.path not in used]
         self.found_extras[id(layer)] = extras_of(rest, free=self.weights is None)
         return layer, found
-
-    def copied(self) -> Any:
-        """Return a copy of a built layer of torch or JAX, so that the layer keeps its dtype and its first numbers."""
-        return copy.deepcopy(self.thing) if self.framework in ("torch", "jax") else self.thing
 
     def _build(self, layer: Any, trial: Trial, dtype: str) -> None:
         """Build the layer by a call without masks, or with masks if a call without masks fails."""

@@ -80,7 +80,7 @@ class TrialResult:
 
     @functools.cached_property
     def has_nan(self) -> bool:
-        """Whether the answer has NaN."""
+        """True if the answer has NaN."""
         return any(array is not None and np.isnan(array).any() for array in (self.answer.output, self.answer.scores))
 
     @functools.cached_property

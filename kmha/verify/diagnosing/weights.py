@@ -151,18 +151,15 @@ class Slot:
 
     def read(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """Return the canonical weights that the variable contains."""
+        heads = sizes["H"]
+        if self.shared:
+            sizes = {**sizes, "P": sizes["I"] // heads}
+        array = from_form(self.variable.read(), self.letters, self.form, {**sizes, "H": self.groups or heads})
         if self.groups:
-            array = from_form(self.variable.read(), self.letters, self.form, {**sizes, "H": self.groups})
-            array = np.repeat(array, sizes["H"] // self.groups, axis=self._axis)
-            return dict(zip(self.names, array if self.role in PACKS else [array], strict=True))
+            array = np.repeat(array, heads // self.groups, axis=self._axis)
         if self.shared:
-            sizes = {**sizes, "P": sizes["I"] // sizes["H"]}
-        array = from_form(self.variable.read(), self.letters, self.form, sizes)
-        if self.shared:
-            return {self.name: np.stack([array] * sizes["H"]) if self.is_bias else _block_diagonal(array, sizes["H"])}
-        if self.role in PACKS:
-            return dict(zip(self.names, array, strict=True))
-        return {self.name: array}
+            return {self.name: np.stack([array] * heads) if self.is_bias else _block_diagonal(array, heads)}
+        return dict(zip(self.names, array if self.role in PACKS else [array], strict=True))
 
 
 def _block_diagonal(array: np.ndarray, heads: int) -> np.ndarray:

@@ -114,7 +114,7 @@ def _with_nan_where_blind(result, identity):
 
 
 def test_the_likeliest_comes_first():
-    """Of explanations within rounding, the commoner comes first. An explanation that is much farther is left out."""
+    """The commoner of two explanations within rounding comes first. One that is much farther is left out."""
 
     def match(distance, *ids):
         return matching.Match(tuple(BANK[id] for id in ids), distance, 3)
