@@ -113,7 +113,7 @@ def grade(
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
     run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or os.cpu_count() or 1)
     try:
-        with progress_bar("submissions", len(places)) as step:
+        with progress_bar("solutions, then submissions", len(run.items) + len(places)) as step:
             graded = grading.grade(places, run, step)
     except KeyboardInterrupt:
         click.echo("Stopped. Finished submissions are kept. Run the same command to resume.", err=True)

@@ -141,6 +141,18 @@ def test_unknown_assignment(command):
     assert "there is no assignment 'a7'. Expected one of a1, a2." in made.output
 
 
+def test_failing_solution_ends_with_the_reason():
+    """With kmha on PYTHONPATH, every correct answer got no points, and the exit status was 0."""
+    _hand_in({"anna": RIGHT})
+    path = Path("assignments/a1_doubling/twice.py")
+    path.write_text(path.read_text().replace("    return factor", "    open('/etc/shadow')\n    return factor"))
+    made = _run("grade", "in")
+    assert made.exit_code == 1
+    assert "a1.twice: its own solution fails: PermissionError" in made.output
+    assert "Nothing is graded." in made.output
+    assert not Path("in-grades/grades.csv").exists()
+
+
 def test_seed_is_kept_and_old_students_are_removed():
     _hand_in({"anna": RIGHT, "bob": RIGHT})
     assert _run("grade", "in").exit_code == 0

@@ -9,13 +9,14 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import queue
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kmha import __version__, atomic_files
 from kmha.course.classroom import submissions
@@ -25,9 +26,9 @@ from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
 from kmha.course.judging.marking import Grade, refused
 from kmha.course.judging.pipeline import judge
-from kmha.course.judging.running import BrokenExerciseError
+from kmha.course.judging.running import BrokenExerciseError, needed_solutions
 from kmha.sandbox.errors import SandboxError, StoppedError
-from kmha.sandbox.sandbox import Pool
+from kmha.sandbox.sandbox import Pool, Sandbox
 
 VERSION = 1  # version of the format of the result files
 ENGINE = Path(__file__).parents[2]  # the folder of kmha
@@ -72,12 +73,13 @@ class GradingRun:
 def grade(
     places: Mapping[str, Path], run: GradingRun, progress: Callable[[str], None] = lambda id: None
 ) -> dict[str, GradedSubmission]:
-    """Grade submissions.
+    """Check that the solutions pass on this machine, then grade submissions.
 
     Args:
         places: Paths of the submissions, keyed by id.
         run: Settings of the run.
-        progress: Function called in this thread with the id of each finished submission.
+        progress: Function called in this thread with the id of each exercise whose solution passed, and then with the
+            id of each finished submission.
 
     Returns:
         For each id, a dictionary with `student`, `notes`, `failed` and `exercises`. `exercises` maps ids to what
@@ -85,32 +87,16 @@ def grade(
         itself failed). Each check also has `visible`, and the smallest case is text.
 
     Raises:
-        BrokenExerciseError: The solution of an exercise does not run.
+        BrokenExerciseError: The solution of an exercise fails. No submission is graded.
         KeyboardInterrupt: The run was interrupted. Results written so far are complete, and the same call resumes.
     """
     run.folder.mkdir(parents=True, exist_ok=True)
-    todo: queue.SimpleQueue[tuple[str, Path, Path]] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[str, GradedSubmission] | BaseException] = queue.SimpleQueue()
     names = file_names(places)
-    for id, path in places.items():
-        todo.put((id, path, run.folder / f"{names[id]}.json"))
-    workers = [_Worker(run, todo, done) for _ in range(max(1, min(run.jobs, len(places))))]
-    graded: dict[str, GradedSubmission] = {}
-    try:
-        for worker in workers:
-            worker.start()
-        while len(graded) < len(places):
-            result = _next(done)
-            if isinstance(result, BaseException):
-                raise result
-            graded[result[0]] = result[1]
-            progress(result[0])
-    finally:
-        for worker in workers:
-            worker.stop()
-        for worker in workers:
-            worker.join()
-    return {id: graded[id] for id in places}
+    solutions = {item.id: partial(_check_solution, item, run.seed) for item in run.items}
+    jobs = {id: partial(_grade, id, path, run.folder / f"{names[id]}.json", run) for id, path in places.items()}
+    with _Workers(max(1, min(run.jobs, len(places)))) as workers:
+        workers.map(solutions, progress)
+        return workers.map(jobs, progress)
 
 
 def file_names(ids: Iterable[str]) -> dict[str, str]:
@@ -139,66 +125,140 @@ def handed_in(places: Mapping[str, Path], assignments: Sequence[Assignment]) -> 
     return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)
 
 
-class _Worker(threading.Thread):
-    """A thread that grades one submission after another, in its own sandboxes."""
+class _Workers:
+    """Threads that do jobs. A job is a function of the thread's own pool of sandboxes."""
 
-    def __init__(self, run: GradingRun, todo: Any, done: Any) -> None:
+    def __init__(self, number: int) -> None:
+        self._jobs: queue.SimpleQueue[tuple[str, Callable[[Pool], Any]] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[str, Any] | BaseException] = queue.SimpleQueue()
+        self._workers = [_Worker(self._jobs, self._done) for _ in range(number)]
+
+    def __enter__(self) -> Self:
+        for worker in self._workers:
+            worker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.stop()
+            self._jobs.put(None)
+        for worker in self._workers:
+            worker.join()
+
+    def map(self, jobs: Mapping[str, Callable[[Pool], Any]], progress: Callable[[str], None]) -> dict[str, Any]:
+        """Do jobs, and return their results in order. The first error of a job is raised."""
+        for each in jobs.items():
+            self._jobs.put(each)
+        found: dict[str, Any] = {}
+        while len(found) < len(jobs):
+            result = self._next()
+            if isinstance(result, BaseException):
+                raise result
+            found[result[0]] = result[1]
+            progress(result[0])
+        return {id: found[id] for id in jobs}
+
+    def _next(self) -> tuple[str, Any] | BaseException:
+        """Wait for a result. Use timeouts, because Ctrl-C does not interrupt a long wait on every system."""
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._done.get(timeout=0.2)
+
+
+class _Worker(threading.Thread):
+    """A thread that does one job after another, in its own sandboxes."""
+
+    def __init__(self, jobs: Any, done: Any) -> None:
         super().__init__(daemon=True)
-        self.settings, self.todo, self.done = run, todo, done
-        self.pool = Pool()
-        self.stopped = False
+        self.jobs, self.done = jobs, done
+        self.pool = StoppablePool()
 
     def run(self) -> None:
         try:
-            with self.pool, contextlib.suppress(queue.Empty, StoppedError):
-                while not self.stopped:
-                    id, path, result = self.todo.get_nowait()
-                    self.done.put((id, self._grade(id, path, result)))
+            with self.pool, contextlib.suppress(StoppedError):
+                while not self.pool.stopped and (job := self.jobs.get()) is not None:
+                    self.done.put((job[0], job[1](self.pool)))
         except BaseException as error:  # raised again in the thread that waits
             self.done.put(error)
 
     def stop(self) -> None:
         """Stop the worker, even in the middle of an answer."""
-        self.stopped = True
         self.pool.stop()
 
-    def _grade(self, id: str, path: Path, result: Path) -> GradedSubmission:
-        submission = submissions.read(id, path, self.settings.assignments)
-        key = self.settings.key(submission)
-        if (known := _known(result, key)) is not None:
-            return known
-        exercises = {item.id: self._grade_exercise(item, submission) for item in self.settings.items}
-        failed, notes = any(each["failed"] for each in exercises.values()), list(submission.notes)
-        graded = {"key": key, "student": id, "notes": notes, "failed": failed, "exercises": exercises}
-        atomic_files.write_json(result, graded)
-        return graded
 
-    def _grade_exercise(self, item: Item, submission: Submission) -> dict[str, Any]:
-        code, failed = submission.answers.get(item.id), False
-        try:
-            found = self._judge(item, code, submission)
-        except (BrokenExerciseError, SandboxError, StoppedError):
-            raise
-        except Exception as error:  # a bug in the grader must not cost the other students their grades
-            failed = True
-            found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
-        exercise = rendering.as_dict(dataclasses.replace(found, case=None)) | {"case": _case(found)}
-        for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
-            check["visible"] = outcome.check.visible
-        more = {"title": item.spec.title, "handed_in": code is not None, "failed": failed, "code": code or ""}
-        return exercise | more
+class StoppablePool(Pool):
+    """A pool that creates no more sandboxes after it was stopped."""
 
-    def _judge(self, item: Item, code: str | None, submission: Submission) -> Grade:
-        if code is None:
-            return refused(item.id, item.spec, MISSING)
-        if is_starter(code, item):
-            return refused(item.id, item.spec, UNWRITTEN)
-        names = {other.id: f"{other.name}.py" for other in item.parent.items}
-        files = {names[id]: text for id, text in submission.answers.items() if id in names}
-        sandbox = self.pool.get(item.spec.uses)
+    stopped = False
+
+    def get(self, uses: Sequence[str]) -> Sandbox:
+        sandbox = super().get(uses)
         if self.stopped:  # this sandbox may have been created after `stop` stopped the others
             raise StoppedError
-        return judge(item, code, sandbox, seed=self.settings.seed, files=files, seconds=self.settings.seconds)
+        return sandbox
+
+    def stop(self) -> None:
+        self.stopped = True
+        super().stop()
+
+
+def _check_solution(item: Item, seed: int, pool: Pool) -> None:
+    """Check that the solution gets full points in the sandbox in which the answers run.
+
+    Raises:
+        BrokenExerciseError: The solution loses points.
+    """
+    code, files = item.master.solution, needed_solutions(item)
+    try:
+        found = judge(item, code, pool.get(item.spec.uses), seed=seed, files=files, explained=False)
+        if found.passed:
+            return
+        reason = f"{item.id}: its own solution fails: {rendering.failure(found)}"
+    except BrokenExerciseError as error:
+        reason = str(error)
+    # Cluster modules use this variable.
+    advice = "The sandbox cannot read packages on PYTHONPATH, so install them. " if os.environ.get("PYTHONPATH") else ""
+    raise BrokenExerciseError(
+        f"{reason.rstrip('.')}. Nothing is graded. {advice}To see all problems, run: kmha course verify {item.id}"
+    )
+
+
+def _grade(id: str, path: Path, result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
+    submission = submissions.read(id, path, run.assignments)
+    key = run.key(submission)
+    if (known := _known(result, key)) is not None:
+        return known
+    exercises = {item.id: _grade_exercise(item, submission, run, pool) for item in run.items}
+    failed, notes = any(each["failed"] for each in exercises.values()), list(submission.notes)
+    graded = {"key": key, "student": id, "notes": notes, "failed": failed, "exercises": exercises}
+    atomic_files.write_json(result, graded)
+    return graded
+
+
+def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: Pool) -> dict[str, Any]:
+    code, failed = submission.answers.get(item.id), False
+    try:
+        found = _judge(item, code, submission, run, pool)
+    except (BrokenExerciseError, SandboxError, StoppedError):
+        raise
+    except Exception as error:  # a bug in the grader must not cost the other students their grades
+        failed = True
+        found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
+    exercise = rendering.as_dict(dataclasses.replace(found, case=None)) | {"case": _case(found)}
+    for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
+        check["visible"] = outcome.check.visible
+    more = {"title": item.spec.title, "handed_in": code is not None, "failed": failed, "code": code or ""}
+    return exercise | more
+
+
+def _judge(item: Item, code: str | None, submission: Submission, run: GradingRun, pool: Pool) -> Grade:
+    if code is None:
+        return refused(item.id, item.spec, MISSING)
+    if is_starter(code, item):
+        return refused(item.id, item.spec, UNWRITTEN)
+    names = {other.id: f"{other.name}.py" for other in item.parent.items}
+    files = {names[id]: text for id, text in submission.answers.items() if id in names}
+    return judge(item, code, pool.get(item.spec.uses), seed=run.seed, files=files, seconds=run.seconds)
 
 
 def _case(grade: Grade) -> str:
@@ -206,13 +266,6 @@ def _case(grade: Grade) -> str:
     with contextlib.suppress(Exception):
         return "" if grade.case is None else rendering.case_text(grade.case)[:CASE_LENGTH]
     return ""
-
-
-def _next(done: Any) -> Any:
-    """Wait for the next result. Use timeouts, because Ctrl-C does not interrupt a long wait on every system."""
-    while True:
-        with contextlib.suppress(queue.Empty):
-            return done.get(timeout=0.2)
 
 
 def _known(path: Path, key: str) -> GradedSubmission | None:

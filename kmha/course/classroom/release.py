@@ -20,7 +20,6 @@ from kmha.course.errors import CourseError
 from kmha.course.exercises import content, extras, handout
 from kmha.course.exercises.content import RELEASED_FOLDER, RELEASED_SUFFIX, Assignment, Item, ReleasedItem
 from kmha.course.judging import released, rendering
-from kmha.course.judging.marking import Grade, error_text
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError, needed_solutions
 from kmha.sandbox.sandbox import Pool
@@ -103,15 +102,9 @@ def _write(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress
         if copy.spec.checks:
             grade = judge(copy, item.master.solution, sandbox, seed=seed, files=needed_solutions(item))
             if not grade.passed:
-                raise BrokenExerciseError(f"{item.id}: its solution fails a check that learners get: {_failure(grade)}")
-
-
-def _failure(grade: Grade) -> str:
-    """Return the first check that a solution fails, and the reason."""
-    if grade.error is not None:
-        return error_text(grade.error)
-    failed = next(outcome for outcome in grade.outcomes if outcome.points < outcome.check.points)
-    return f"{rendering.claim(failed)}: {failed.problem}" if failed.problem else rendering.claim(failed)
+                raise BrokenExerciseError(
+                    f"{item.id}: its solution fails a check that learners get: {rendering.failure(grade)}"
+                )
 
 
 def _readme(assignments: Sequence[Assignment], forms: Sequence[str]) -> str:

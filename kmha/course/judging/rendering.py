@@ -138,6 +138,14 @@ def claim(outcome: Outcome) -> str:
     return outcome.check.says + (f" (earns its {noun} once a result is right)" if outcome.pending else "")
 
 
+def failure(grade: Grade) -> str:
+    """Return why a grade is not full: the error, or the first check that earns no points and its problem."""
+    if grade.error is not None:
+        return error_text(grade.error)
+    failed = next(each for each in grade.outcomes if each.points < each.check.points)
+    return f"{claim(failed)}: {failed.problem}" if failed.problem else claim(failed)
+
+
 def outcomes(grade: Grade) -> Iterator[tuple[Outcome, str | None]]:
     """Yield each outcome with its problem. A problem that an earlier check has too is not repeated."""
     known: dict[str, str] = {}  # each problem, and the layer of the first check that has it

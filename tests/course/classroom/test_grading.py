@@ -66,19 +66,24 @@ def test_exercise_uses_the_students_own_answers(tmp_path, doubling):
     assert {id: record["exercises"]["a1.again"]["points"] for id, record in found.items()} == {"right": 5, "thrice": 0}
 
 
-def _counted(monkeypatch):
-    judged = []
-    judge = grading.judge
-    monkeypatch.setattr(
-        grading, "judge", lambda item, code, *rest, **more: judged.append(code) or judge(item, code, *rest, **more)
-    )
+def _counted(monkeypatch, doubling):
+    """Return a list to which every answer that is judged is added, without the solutions."""
+    judged, judge = [], grading.judge
+    solutions = [item.master.solution for item in doubling.items]
+
+    def counted(item, code, *rest, **more):
+        if code not in solutions:
+            judged.append(code)
+        return judge(item, code, *rest, **more)
+
+    monkeypatch.setattr(grading, "judge", counted)
     return judged
 
 
 def test_only_what_changed_is_graded_again(tmp_path, doubling, monkeypatch):
     handed = _hand_in(tmp_path / "in", ANSWERS)
     first = grade(handed, _run(tmp_path, doubling))
-    judged = _counted(monkeypatch)
+    judged = _counted(monkeypatch, doubling)
     assert grade(handed, _run(tmp_path, doubling)) == first
     assert judged == []
     changed = "def twice(array):\n    return array + array\n"
@@ -95,7 +100,7 @@ def test_only_what_changed_is_graded_again(tmp_path, doubling, monkeypatch):
 def test_changed_checks_are_graded_again(tmp_path, doubling, monkeypatch):
     handed = _hand_in(tmp_path / "in", {"right": ANSWERS["right"]})
     grade(handed, _run(tmp_path, doubling))
-    judged = _counted(monkeypatch)
+    judged = _counted(monkeypatch, doubling)
     path = doubling.folder / "checks" / "twice.py"
     text = path.read_text()
     path.write_text(text + "# another line\n")
@@ -117,9 +122,10 @@ def test_solutions_and_wrong_answers_run_once(tmp_path, doubling, monkeypatch):
     answers = {f"student{number}": f"def twice(array):\n    return {number} * array\n" for number in range(3, 9)}
     grade(_hand_in(tmp_path / "in", answers), _run(tmp_path, doubling, seed=2**20))
     solution = doubling.items[0].master.solution
-    assert ran.count(solution) == 2  # for the checks, and for the smallest case
+    assert ran.count(solution) == 3  # as an answer before all others, for the checks, and for the smallest case
     assert ran.count(solution.replace("= 2", "= 3")) == 1
-    assert len(ran) == 3 + 2 * len(answers)
+    assert ran.count(doubling.items[1].master.solution) == 2
+    assert len(ran) == 6 + 2 * len(answers)
 
 
 def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
@@ -140,13 +146,25 @@ def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
     assert not grade(handed, _run(tmp_path, doubling))["raises"]["failed"]
 
 
-def test_broken_exercise_stops_grading(tmp_path, doubling, monkeypatch):
-    def fails(*arguments, **more):
-        raise BrokenExerciseError("a1.twice: its own solution fails")
-
-    monkeypatch.setattr(grading, "judge", fails)
-    with pytest.raises(BrokenExerciseError):
-        grade(_hand_in(tmp_path / "in", ANSWERS), _run(tmp_path, doubling))
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("return twice(twice(array))", "return open('/etc/shadow').read()", "PermissionError"),
+        ("return twice(twice(array))", "return np.zeros(3)", "NameError"),
+        ("    ### BEGIN SOLUTION", "    ### BEGIN SOLUTION\n    array += 1", "your code changes its argument array"),
+    ],
+)
+def test_failing_solution_stops_grading_before_any_answer(course, tmp_path, old, new, reason):
+    """A solution fails for every student if the sandbox of this machine keeps something from it."""
+    shutil.copytree(course, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "course" / "a1_doubling" / "again.py"
+    path.write_text(path.read_text().replace(old, new, 1))
+    checks = path.parent / "checks" / "again.py"
+    checks.write_text(checks.read_text().replace("values=5", "values=5, unchanged=1"))
+    (assignment,) = content.assignments(tmp_path / "course")
+    with pytest.raises(BrokenExerciseError, match=f"a1.again: its own solution fails: .*{reason}.*Nothing is graded"):
+        grade(_hand_in(tmp_path / "in", {"right": ANSWERS["right"]}), _run(tmp_path, assignment))
+    assert list((tmp_path / "results").iterdir()) == []
 
 
 def test_interruption_ends_all_processes_and_leaves_complete_files(tmp_path, doubling):
@@ -155,7 +173,8 @@ def test_interruption_ends_all_processes_and_leaves_complete_files(tmp_path, dou
     }
 
     def stop(id):
-        raise KeyboardInterrupt
+        if id in answers:
+            raise KeyboardInterrupt
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
@@ -208,7 +227,7 @@ def test_200_submissions_interrupted_and_resumed_give_the_same_csv(tmp_path, cla
 
     def stop(id):
         done.append(id)
-        if len(done) == 60:
+        if len(done) == 61:  # the solution, and 60 answers
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
