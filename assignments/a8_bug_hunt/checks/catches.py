@@ -1,8 +1,13 @@
 """The checks of `catches`: how many mistakes of the bank the learner's test finds, and whether it accepts right code.
 
-The implementations run outside the sandbox, under numbers that reveal nothing, with right ones among them.
+The implementations run outside the sandbox, and right ones are among them. The sandbox sees only tokens, which reveal
+nothing: they come from a secret key, and their order does too. Some wrong implementations occur as often as the right
+one, so an answer that only counts equal results cannot tell which is right.
 """
 
+import hashlib
+import random
+import secrets
 from functools import cache
 from itertools import pairwise
 
@@ -14,6 +19,7 @@ from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
 RIGHT = 24  # right implementations among the wrong ones
+DECOYS = 4  # mistakes that occur as often as the right implementation
 SHARES = (0.25, 0.5, 0.75, 0.99)
 MOST = 20_000  # elements of an array, and of the scores
 
@@ -48,16 +54,26 @@ def mistakes():
     return tuple(found)
 
 
-def _names(seed):
-    """Return the mistake's id behind each number, or `None` for a right implementation."""
-    behind = [*mistakes(), *[None] * RIGHT]
-    return [behind[index] for index in np.random.default_rng(seed).permutation(len(behind))]
+_KEY = secrets.token_bytes(32)
+_behind = {}  # what a token stands for: a mistake, or `None` if the implementation is right, and whether it is float32
+
+
+@cache
+def _implementations():
+    """Return what the tokens stand for."""
+    wrong = [*mistakes()] + [id for id in random.Random(_KEY).sample(mistakes(), DECOYS) for _ in range(RIGHT - 1)]
+    return [*((id, False) for id in wrong), *((None, index % 2 == 0) for index in range(RIGHT))]
 
 
 def draw(rng):
-    """Return the number of implementations, and the seed that shuffles them."""
+    """Return a token for each implementation. Neither the tokens nor their order say anything about it."""
     seed = int(rng.integers(1 << 32))
-    return {"seed": seed, "count": len(_names(seed)), "right": RIGHT}
+    tokens = [
+        hashlib.blake2b(f"{seed}/{index}".encode(), key=_KEY, digest_size=16).hexdigest()
+        for index in range(len(_implementations()))
+    ]
+    _behind.update(zip(tokens, _implementations(), strict=True))
+    return {"tokens": sorted(tokens), "right": RIGHT}
 
 
 def _check_sizes(query, key, value, mask):
@@ -91,11 +107,10 @@ def _shapes(*arrays):
 
 def serve(name, query, key, value, mask=None):
     """Return an implementation's results, in float32 for every other right one."""
-    seed, _, index = name.partition("/")
-    id = _names(int(seed))[int(index)]
+    id, single = _behind[name]
     _check_sizes(query, key, value, mask)
     output, scores = _results(query, key, value, None if mask is None else np.asarray(mask, bool), id)
-    if id is None and int(index) % 2:
+    if single:
         return np.asarray(output, np.float32), np.asarray(scores, np.float32)
     return output, scores
 
@@ -107,9 +122,9 @@ def ask(answer, inputs):
     break as there are right implementations, the test itself is broken.
     """
     objects, broken = [], []
-    for index in range(inputs["count"]):
+    for token in inputs["tokens"]:
         try:
-            answer.catches(worker_api.remote(f"{inputs['seed']}/{index}"))
+            answer.catches(worker_api.remote(token))
             objects.append(False)
         except AssertionError:
             objects.append(True)
@@ -122,19 +137,25 @@ def ask(answer, inputs):
 
 
 def _sorted(inputs, result):
-    """Return the verdicts on the right implementations, and those on the wrong ones."""
-    behind = _names(inputs["seed"])
-    if not isinstance(result, list) or len(result) != len(behind):
+    """Return the verdicts on the right implementations, and for each mistake whether the test always objects to it."""
+    tokens = inputs["tokens"]
+    if not isinstance(result, list) or len(result) != len(tokens):
         raise TypeError("not one verdict each")
-    pairs = list(zip(behind, result, strict=True))
-    return [bool(said) for id, said in pairs if id is None], [bool(said) for id, said in pairs if id is not None]
+    right, wrong = [], {}
+    for token, said in zip(tokens, result, strict=True):
+        id, _ = _behind[token]
+        if id is None:
+            right.append(bool(said))
+        else:
+            wrong[id] = bool(said) and wrong.get(id, True)
+    return right, wrong
 
 
 def _accepts(inputs, result, expected):
     right, wrong = _sorted(inputs, result)
     if any(right):
         return f"it objects to {sum(right)} of {len(right)} right implementations."
-    if not any(wrong):
+    if not any(wrong.values()):
         return "it objects to no implementation at all. Raise an `AssertionError`; the returned value does not count."
     return None
 
@@ -146,14 +167,13 @@ def _kills(share, before):
         right, wrong = _sorted(inputs, result)
         if any(right):
             return "it objects to right implementations too, so its objections prove nothing."
-        killed = sum(wrong)
+        killed = sum(wrong.values())
         if killed >= share * len(wrong):
             return None
         says = f"it finds {killed} of {len(wrong)} mistakes."
         if killed < before * len(wrong):
             return says
-        missed = {id for id, said in zip(_names(inputs["seed"]), result, strict=True) if id and not said}
-        example = next(id for id in mistakes() if id in missed)
+        example = next(id for id in mistakes() if not wrong[id])
         return f"{says} It misses this mistake: {BANK[example].says}"
 
     return judge

@@ -1,0 +1,43 @@
+import subprocess
+import sys
+
+import numpy as np
+
+from kmha.course.exercises import content
+from kmha.course.judging.pipeline import judge
+
+DRAW = """
+import numpy as np
+from kmha.course.exercises import content
+(item,) = content.find("a8.catches", content.installed())
+print(*item.spec.checks[0].draw(np.random.default_rng(3))["tokens"])
+"""
+# Whatever its frames show, it can only tell what it got and how often it was called.
+READS_FRAMES = """
+import sys
+
+def catches(attention):
+    inputs = sys._getframe(1).f_locals["inputs"]
+    rng = np.random.default_rng(inputs["seed"])
+    behind = rng.permutation(inputs["count"])
+    assert behind[sys._getframe(1).f_locals["index"]] >= inputs["count"] - inputs["right"]
+"""
+
+
+def _item():
+    (item,) = content.find("a8.catches", content.installed())
+    return item
+
+
+def test_no_token_says_what_it_stands_for():
+    inputs = _item().spec.checks[0].draw(np.random.default_rng(3))
+    assert inputs.keys() == {"tokens", "right"}
+    assert inputs["tokens"] == sorted({*inputs["tokens"]})
+    elsewhere = subprocess.run([sys.executable, "-c", DRAW], capture_output=True, text=True, check=True).stdout.split()
+    assert len(elsewhere) == len(inputs["tokens"])
+    assert not {*elsewhere} & {*inputs["tokens"]}
+
+
+def test_an_answer_that_reads_frames(sandbox):
+    grade = judge(_item(), READS_FRAMES, sandbox, seed=1, explained=False)
+    assert grade.points == 0
