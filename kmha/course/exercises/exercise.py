@@ -33,7 +33,7 @@ Ask = Callable[[Any, Inputs], Any]
 # Function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
 Judge = Callable[[Inputs, Any, Any], str | None]
 
-LAYERS = ("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving")
+LAYERS = ("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving", "named")
 _SMALL: contextvars.ContextVar[tuple[int | None] | None] = contextvars.ContextVar("small", default=None)
 
 

@@ -10,8 +10,8 @@ State = Mapping[str, Any]
 
 
 def mistake_is_named(draw: Draw, points: int = 2) -> Check:
-    """Return the check that the program's constant `MISTAKE` is the correct id."""
-    return Check("invariants", "the mistake is named", points, draw, _read, _compare, times=1)
+    """Return the check that the program's constant `MISTAKE` is the correct id. It gives no points for that alone."""
+    return Check("named", "the mistake is named", points, draw, _read, _compare, times=1)
 
 
 def bank_without(mistake: str, program_output: Callable[[Any], Any] = lambda output: output) -> Callable[[State], Any]:

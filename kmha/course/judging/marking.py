@@ -17,7 +17,7 @@ from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import error_record
 
-FORM = ("signature", "shape", "unchanged")  # layers that give points only if a check of another layer passes
+FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
 LONGEST = 600  # maximum number of characters of a check's problem
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _RAISED = re.compile(r"\w*(Error|Exception): ")

@@ -3,7 +3,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kmha.course.exercises import content
 from kmha.course.judging.bug_hunt import bank_without, mistake_is_named
+from kmha.course.judging.pipeline import judge
 from kmha.verify.chains.attention import Trial, run
 from kmha.verify.mistakes import BANK
 
@@ -26,3 +28,15 @@ def test_bank_names_all_mistakes_but_one(id):
     expected = right if id == "scale-missing" else wrong
     np.testing.assert_array_equal(result(wrong), expected["output"][0])
     np.testing.assert_array_equal(result(right), right["output"][0])
+
+
+def test_naming_a_mistake_without_fixing_it_earns_nothing(sandbox):
+    programs = [item for item in content.items(content.installed()) if item.name.startswith("program_")]
+    assert len(programs) > 10
+    for item in programs:
+        (line,) = (line for line in item.master.solution.splitlines() if line.startswith("MISTAKE = "))
+        answer = item.master.starter.replace('MISTAKE = ""', line)
+        grade = judge(item, answer, sandbox, seed=1, explained=False)
+        (named,) = (outcome for outcome in grade.outcomes if outcome.check.layer == "named")
+        assert named.pending, item.id
+        assert grade.points == 0, item.id
