@@ -3,7 +3,7 @@
 | limit | mechanism | system |
 | --- | --- | --- |
 | memory, processor time, size and number of files | `setrlimit` | POSIX |
-| no new processes, network, signals to other processes, or changes of a file's mode, owner or times | seccomp | Linux |
+| only the system calls of a computation: no new processes, network, or signals to other processes | seccomp | Linux |
 | reading only what the task may read, writing only the scratch folder | Landlock | Linux 5.13 or later |
 
 `missing` lists the limits that are not available here.
@@ -11,7 +11,6 @@
 
 import contextlib
 import ctypes
-import errno
 import importlib
 import importlib.util
 import os
@@ -20,49 +19,14 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kmha.sandbox import system_calls
+
 MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it has at the start
 DATA = 8 << 30  # bytes that the process may allocate if it imports large libraries, without counting the libraries
 FILE = 32 << 20  # maximum size of a file, in bytes
 OPEN = 256  # maximum number of open files
 PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
 
-# System calls that create a process, reach the network or another process, or change a file by its name.
-_REFUSED = (
-    *("fork", "vfork", "execve", "execveat"),
-    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
-    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_send_signal", "pidfd_getfd", "kcmp"),
-    *("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpgid", "setsid", "setpriority", "ioprio_set"),
-    *("sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity", "migrate_pages", "move_pages"),
-    *("truncate", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
-    *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr"),
-    *("lremovexattr", "fremovexattr", "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "swapon"),
-    *("bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "io_uring_setup"),
-    *("setrlimit", "reboot", "kexec_load", "init_module", "finit_module", "delete_module", "sethostname"),
-    *("settimeofday", "clock_settime", "adjtimex", "msgget", "semget", "shmget", "mq_open", "memfd_secret"),
-    *("open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "syslog", "iopl", "ioperm", "personality"),
-)
-# System calls that are refused if an argument has a certain value: (call, index of the argument, mask, value).
-# The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
-_WORD = 0xFFFFFFFF
-_CLONE_THREAD = 0x00010000
-_PR_SET_PDEATHSIG = 1
-_OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
-_REFUSED_WITH = (
-    # `clone` creates a thread if it is called with CLONE_THREAD, and otherwise a process.
-    ("clone", 0, _CLONE_THREAD, 0),
-    ("prctl", 0, _WORD, _PR_SET_PDEATHSIG),
-    # F_SETOWN, F_SETOWN_EX, FIOSETOWN and SIOCSPGRP set the owner of a descriptor, who then gets its signals.
-    *(("fcntl", 1, _WORD, command) for command in (8, 15)),
-    *(("ioctl", 1, _WORD, command) for command in (0x8901, 0x8902)),
-    # O_TRUNC empties a file even if it is opened for reading. Landlock controls this only since Linux 6.2.
-    *(
-        (name, place, _OPENS, os.O_TRUNC | mode)
-        for name, place in (("open", 1), ("openat", 2))
-        for mode in (os.O_RDONLY, os.O_WRONLY | os.O_RDWR)
-    ),
-)
-# The flags of these calls are behind a pointer, which seccomp cannot follow. Without the calls, libc uses older ones.
-_ABSENT = ("clone3", "openat2")
 # Paths that NumPy, Keras and TensorFlow read besides Python's own folders.
 _READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
 _READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
@@ -84,7 +48,7 @@ def missing() -> list[str]:
 def end_with(parent: int, number: int) -> None:
     """Have the system send this process a signal when its parent ends, for whatever reason."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+        ctypes.CDLL(None).prctl(system_calls.PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # the parent has ended already
             os._exit(1)
 
@@ -103,7 +67,8 @@ def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> 
     if _landlock_works():
         _landlock(scratch, readable)
     if seccomp:
-        _seccomp()
+        system_calls.drop_capabilities()
+        system_calls.restrict()
 
 
 def _limit(seconds: float | None) -> None:
@@ -176,23 +141,3 @@ def _python_folders() -> Iterator[str]:
     paths = {sysconfig.get_path(name, vars=base) for name in names for base in bases}
     paths |= {os.path.join(sys.base_prefix, "lib"), *_READ}
     yield from sorted(path for path in paths if os.path.isdir(path))
-
-
-def _seccomp() -> None:
-    import pyseccomp
-
-    refuse = pyseccomp.ERRNO(errno.EPERM)
-    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    for name in _REFUSED:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
-            rules.add_rule(refuse, name)
-    for name, place, bits, value in _REFUSED_WITH:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            rules.add_rule(refuse, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value))
-    for name in _ABSENT:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
-    # The process may send itself signals, as `abort` does. It may read limits, but not set them.
-    rules.add_rule(refuse, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
-    rules.add_rule(refuse, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
-    rules.load()

@@ -33,7 +33,10 @@ Ask = Callable[[Any, Inputs], Any]
 # Function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
 Judge = Callable[[Inputs, Any, Any], str | None]
 
-LAYERS = ("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving", "named")
+LAYERS = (
+    *("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving"),
+    "named",
+)
 _SMALL: contextvars.ContextVar[tuple[int | None] | None] = contextvars.ContextVar("small", default=None)
 
 
@@ -42,7 +45,8 @@ class Check:
     """A check, and its points.
 
     Attributes:
-        layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`.
+        layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`. These and "named" give
+            points only if a check of another layer passes.
         says: What is checked, for the learner: "a padded position gets no weight".
         points: Points of the check.
         draw: Function of a random generator that returns new inputs for every call: arguments, keyed by name, with

@@ -1,0 +1,96 @@
+"""Allow a process the system calls that NumPy, TensorFlow and matplotlib make for a computation, and no others.
+
+Everything else looks as if the kernel did not have it, because libc then falls back to an older call. So a call that a
+later kernel adds is refused too.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Iterator
+
+PR_SET_PDEATHSIG = 1
+_ALLOWED = (
+    # Files. Landlock decides which. A file that is opened already is not affected.
+    *("read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2", "lseek"),
+    *("close", "close_range", "creat", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs"),
+    *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir"),
+    *("fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "symlink"),
+    *("symlinkat", "link", "linkat", "ftruncate", "fallocate", "fsync", "fdatasync", "flock", "umask", "fadvise64"),
+    *("readahead", "sendfile", "copy_file_range", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr"),
+    *("flistxattr", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
+    *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
+    # Memory and threads.
+    *("mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "msync", "mincore", "membarrier", "get_mempolicy"),
+    *("futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "arch_prctl", "gettid"),
+    *("exit", "exit_group", "restart_syscall", "sched_yield", "sched_getaffinity", "sched_getparam", "getcpu"),
+    *("sched_getscheduler", "sched_get_priority_max", "sched_get_priority_min", "sched_getattr"),
+    # What the process may know about itself, time, and its own signals.
+    *("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp"),
+    *("getpgid", "getsid", "getpriority", "getrlimit", "getrusage", "times", "sysinfo", "uname", "capget", "getrandom"),
+    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "alarm", "pause"),
+    *("setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete"),
+    *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend"),
+    *("sigaltstack", "wait4", "waitid"),
+)
+# System calls that programs make without another to fall back to. Their error says that they are not permitted.
+_REFUSED = (
+    *("fork", "vfork", "execve", "execveat", "kill", "tkill", "setpriority", "setsid", "setpgid", "truncate"),
+    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
+    *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat"),
+    *("setxattr", "lsetxattr", "fsetxattr", "setrlimit", "ptrace", "mount", "sched_setaffinity", "sched_setscheduler"),
+    *("sched_setparam", "mknod", "mknodat", "memfd_create", "inotify_init", "inotify_init1", "fanotify_init"),
+)
+# The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
+_WORD = 0xFFFFFFFF
+_CLONE_THREAD = 0x00010000
+_OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
+# Commands of `fcntl` that copy a descriptor, read and set its flags, or lock a part of a file. Others report changes in
+# folders, delay those who open a file, send signals, or make a pipe larger than the memory limit.
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)  # of terminals; bytes to read; flags
+_PRCTL = (3, 15, 16, 23, 39, 0x53564D41)  # names of threads and memory; what the process may do
+
+
+def _arguments() -> Iterator[tuple[str, int, int, int]]:
+    """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
+    yield "clone", 0, _CLONE_THREAD, _CLONE_THREAD  # a thread; otherwise it makes a process
+    yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
+    yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
+    yield from (("prctl", 0, _WORD, command) for command in _PRCTL)
+    # The process may send itself signals, as `abort` does. It may read limits, but not set them.
+    yield "tgkill", 0, _WORD, os.getpid()
+    yield "prlimit64", 2, (1 << 64) - 1, 0
+    # O_TRUNC empties a file even if it is opened for reading. Landlock controls this only since Linux 6.2.
+    for name, place in (("open", 1), ("openat", 2)):
+        for mode in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_RDWR | os.O_TRUNC):
+            yield name, place, _OPENS, mode
+
+
+def restrict() -> None:
+    """Refuse all other system calls to this process for good. It needs `pyseccomp`."""
+    import pyseccomp
+
+    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
+    for action, names in ((pyseccomp.ALLOW, _ALLOWED), (pyseccomp.ERRNO(errno.EPERM), _REFUSED)):
+        for name in names:
+            with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
+                rules.add_rule(action, name)
+    for name, place, bits, value in _arguments():
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            rules.add_rule(pyseccomp.ALLOW, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value))
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        process = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0)
+        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", process)
+    rules.load()
+
+
+def drop_capabilities() -> None:
+    """Give up what root may do beyond other users. The process still owns its files."""
+
+    class Header(ctypes.Structure):
+        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+    ctypes.CDLL(None).capset(ctypes.byref(Header(0x20080522, 0)), (ctypes.c_uint32 * 6)())
