@@ -1,0 +1,205 @@
+"""Checks of `stack_layers`, with inner widths that are not the model's, and widths that do not fit."""
+
+import numpy as np
+
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+
+FIT = (
+    "        if width != inputs.shape[-1]:\n"
+    '            raise ValueError(f"layer {number} expects {width} features, and gets {inputs.shape[-1]}")\n'
+)
+SAME = (
+    '        if residual and layer["output_kernel"].shape[-1] != width:\n'
+    "            raise ValueError(f\"layer {number} turns {width} features into {layer['output_kernel'].shape[-1]}\")\n"
+)
+WIDTH = 'width = layer["query_kernel"].shape[1]'
+LOOP = "    for number, layer in enumerate(layers):\n"
+SUM = "        inputs = inputs + output if residual else output\n"
+RETURN = "    return inputs\n"
+
+
+def layer(rng, heads, features, size, width):
+    """Return the kernels of one layer, by role."""
+    inner = {
+        f"{role}_kernel": rng.normal(scale=0.7, size=(heads, features, size)) for role in ("query", "key", "value")
+    }
+    return {**inner, "output_kernel": rng.normal(scale=(heads * size) ** -0.5, size=(heads, size, width))}
+
+
+def draw(rng):
+    """Draw three layers with the same outer width and different inner ones."""
+    batch, positions, features, heads, size = sizes(rng, 5)
+    layers = [layer(rng, heads, features, size, features), layer(rng, heads + 1, features, size + 2, features)]
+    return {
+        "inputs": rng.normal(size=(batch, positions, features)),
+        "layers": [*layers, layer(rng, heads, features, size + 1, features)],
+    }
+
+
+def draw_plain(rng):
+    """Draw two layers without residual connections, each with other widths."""
+    batch, positions, features, middle, width, heads, size = sizes(rng, 7)
+    return {
+        "inputs": rng.normal(size=(batch, positions, features)),
+        "layers": [layer(rng, heads, features, size, middle), layer(rng, heads + 1, middle, size, width)],
+        "residual": False,
+    }
+
+
+def draw_kept(rng):
+    """Draw layers that keep their width, without residual connections."""
+    return {**draw(rng), "residual": False}
+
+
+def draw_zero(rng):
+    found = draw(rng)
+    for each in found["layers"]:
+        each["output_kernel"] = np.zeros_like(each["output_kernel"])
+    return found
+
+
+def draw_one_feature(rng):
+    """Draw a second layer with a single output feature, which would broadcast."""
+    found = draw(rng)
+    heads, features, size = found["layers"][1]["query_kernel"].shape
+    features = max(features, 2)
+    found["inputs"] = rng.normal(size=(*found["inputs"].shape[:2], features))
+    found["layers"] = [layer(rng, heads, features, size, features), layer(rng, heads, features, size, 1)]
+    return found
+
+
+def draw_gap(rng):
+    """Draw a first layer that gives a single feature, which `np.einsum` would broadcast to all that the second expects."""
+    found = draw_plain(rng)
+    heads, features, size = found["layers"][0]["query_kernel"].shape
+    found["layers"][0] = layer(rng, heads, features, size, 1)
+    found["layers"][1] = layer(rng, heads, features + 1, size, features)
+    return found
+
+
+def error_name(answer, inputs):
+    try:
+        answer.stack_layers(**inputs)
+    except Exception as error:
+        return "ValueError" if isinstance(error, ValueError) else type(error).__name__
+    return ""
+
+
+def judge_error(inputs, result, expected):
+    if result == expected:
+        return None
+    if result:
+        return f"it raises {result}, expected a ValueError."
+    return "it accepts a layer whose widths do not fit. Expected a ValueError."
+
+
+def judge_unchanged(inputs, result, expected):
+    if np.shape(result) != np.shape(inputs["inputs"]):
+        return f"it has the shape {np.shape(result)}, expected {np.shape(inputs['inputs'])}."
+    if not np.allclose(result, inputs["inputs"], rtol=1e-9, atol=1e-9):
+        return "all output kernels are zeros, so that no layer adds anything, and the result is not the input."
+    return None
+
+
+EXERCISE = Exercise(
+    title="Why the output is as wide as the input",
+    question="Do outputs have to be as wide as inputs, and why? (seed 000, the last sentence)",
+    difficulty=2,
+    minutes=20,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=3, unchanged=1),
+        Check("invariants", "layers with output kernels of zeros change nothing", 1, draw_zero, judge=judge_unchanged),
+        Check("values", "without residual connections, nothing is added", 1, draw_kept),
+        Check("values", "without residual connections, widths may change", 1, draw_plain),
+        Check("edge", "one output feature is not broadcast", 1, draw_one_feature, error_name, judge_error),
+        Check("edge", "a layer that does not fit the one before it", 1, draw_gap, error_name, judge_error),
+    ),
+    wrong=(
+        Wrong(
+            "one-feature-broadcast",
+            "You rely on the addition to fail. With a single output feature it does not: the feature is added to all of "
+            "the input's. Compare the widths yourself.",
+            {SAME: ""},
+        ),
+        Wrong(
+            "stack-not-checked",
+            "You rely on the product to fail. With a single feature it does not: `np.einsum` repeats the feature. Compare "
+            "the widths yourself.",
+            {FIT: ""},
+        ),
+        Wrong(
+            "widths-always-equal",
+            "You demand that output and input are equally wide even without residual connections. Only the addition "
+            "needs that.",
+            {SAME: SAME.replace("if residual and layer", "if layer")},
+            "seed 000: outputs have to be equal in dimension to inputs",
+        ),
+        Wrong(
+            "inner-width-demanded",
+            "You demand that all heads together are as wide as the input. The inside of a layer is free: the output "
+            "kernel brings the width back.",
+            {
+                WIDTH: WIDTH + "\n        if len(layer['query_kernel']) * layer['query_kernel'].shape[2] != width:\n"
+                "            raise ValueError('H · O must be I')"
+            },
+            "seed 000: N = M = O",
+        ),
+        Wrong(
+            "residual-missing",
+            "You never add a layer's input to its output.",
+            {SUM: "        inputs = output\n"},
+        ),
+        Wrong(
+            "residual-always",
+            "You add the input even where `residual` is False.",
+            {SUM: "        inputs = inputs + output\n"},
+        ),
+        Wrong(
+            "residual-of-the-stack",
+            "You add the first layer's input after every layer. Each layer has a residual connection of its own, around "
+            "itself.",
+            {LOOP: "    first = inputs\n" + LOOP, SUM: "        inputs = first + output if residual else output\n"},
+        ),
+        Wrong(
+            "residual-once",
+            "You add the input once, around all layers together. Each layer has a residual connection of its own.",
+            {
+                LOOP: "    first = inputs\n" + LOOP,
+                SUM: "        inputs = output\n",
+                RETURN: "    return first + inputs if residual else inputs\n",
+            },
+        ),
+        Wrong(
+            "residual-output-doubled",
+            "You add the output to itself. What is added is the layer's input.",
+            {SUM: "        inputs = output + output if residual else output\n"},
+        ),
+        Wrong(
+            "layers-side-by-side",
+            "You gave every layer the first input and added up what they return. Each layer gets what the one before it "
+            "returns.",
+            {
+                LOOP: "    first, total = inputs, inputs\n" + LOOP,
+                SUM: "        total = total + output if residual else output\n        inputs = first if residual else output\n",
+                RETURN: "    return total\n",
+            },
+        ),
+        Wrong(
+            "layers-reversed",
+            "You applied the last layer first.",
+            {LOOP: "    for number, layer in enumerate(layers[::-1]):\n"},
+        ),
+        Wrong(
+            "input-changed",
+            "You added to the array that you were given. Its owner now finds other numbers in it. Make a new array.",
+            {
+                SUM: "        if residual:\n            inputs += output\n        else:\n            inputs = output\n",
+            },
+        ),
+        Wrong(
+            "only-last-layer",
+            "You returned after the first layer. The loop has to go through all of them.",
+            {SUM: SUM + "        break\n"},
+        ),
+    ),
+)

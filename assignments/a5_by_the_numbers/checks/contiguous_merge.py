@@ -1,0 +1,128 @@
+"""Checks of `contiguous_merge`, with arrays that lie in memory in several ways."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+
+PRINTED = json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8"))
+MOVED = "moved = np.swapaxes(mixed, 1, 2)"
+COPIED = "copied = np.ascontiguousarray(moved)"
+MERGED = "merged = copied.reshape(*copied.shape[:2], -1)"
+STRIDES = "tuple(stride // array.itemsize for stride in array.strides)"
+JOINS = '"joins": strides["moved"][2] == moved.shape[3] * strides["moved"][3]'
+SHARES = "tuple(np.shares_memory(mixed, array) for array in (moved, copied, merged))"
+
+
+def draw(rng):
+    """Draw single or double precision. No axis has the size 1, whose stride means nothing."""
+    shape = [max(size, 2) for size in sizes(rng, 4)]
+    return {"mixed": rng.normal(size=shape).astype(rng.choice(["float32", "float64"]))}
+
+
+def draw_printed(rng):
+    """Return the article's joined heads as they were before they were joined."""
+    joined = np.reshape(PRINTED["joined"], (3, 6, 8))
+    return {"mixed": joined.reshape(3, 6, 4, 2).transpose(0, 2, 1, 3).copy()}
+
+
+def laid_out(answer, inputs):
+    """Call with an array that lies in memory as (B, T, H, O), and with one that lies as (B, H, O, T)."""
+    mixed = inputs["mixed"]
+    return [
+        answer.contiguous_merge(np.ascontiguousarray(mixed.transpose(order)).transpose(np.argsort(order)))
+        for order in ((0, 2, 1, 3), (0, 1, 3, 2))
+    ]
+
+
+EXERCISE = Exercise(
+    title="What `.contiguous()` is for",
+    question="Why is there a `.contiguous()` before `view`, and why does NumPy need none? (seed 004, the merge)",
+    difficulty=2,
+    minutes=20,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        Check("values", "the article's own array", 1, draw_printed, times=1),
+        Check("edge", "arrays that lie in memory in another order", 2, draw, laid_out),
+    ),
+    wrong=(
+        Wrong(
+            "strides-in-bytes",
+            "You returned the strides in bytes, as NumPy has them. Count them in numbers.",
+            {
+                STRIDES: "tuple(array.strides)",
+                JOINS: '"joins": strides["moved"][2] == moved.shape[3] * strides["moved"][3]',
+            },
+        ),
+        Wrong(
+            "bytes-always-eight",
+            "You divided by 8 bytes. Numbers of single precision take 4: the array knows its own size.",
+            {STRIDES: "tuple(stride // 8 for stride in array.strides)"},
+        ),
+        Wrong(
+            "strides-of-the-shape",
+            "You computed the strides from the shapes, as if every array were contiguous. A transposed array is not.",
+            {
+                STRIDES: "tuple(int(np.prod(array.shape[axis + 1 :])) for axis in range(array.ndim))",
+            },
+        ),
+        Wrong(
+            "copy-keeps-the-order",
+            "You copied with `np.copy`, which keeps the order that it finds in memory. The copy is not contiguous, and the "
+            "reshape copies again.",
+            {COPIED: "copied = np.copy(moved)"},
+        ),
+        Wrong(
+            "always-copied",
+            "You copied even where `moved` was contiguous already. `.contiguous()` returns the array itself then.",
+            {COPIED: 'copied = np.array(moved, order="C")'},
+        ),
+        Wrong(
+            "contiguous-before-the-move",
+            "You made the array contiguous before moving the heads. It was contiguous there, and the move undoes it.",
+            {COPIED: "copied = np.swapaxes(np.ascontiguousarray(mixed), 1, 2)"},
+        ),
+        Wrong(
+            "moved-by-reshape",
+            "You moved the heads with a reshape. That only draws the borders anew: no number changes its place, and tokens "
+            "get pieces of other tokens.",
+            {MOVED: "moved = mixed.reshape(mixed.shape[0], mixed.shape[2], mixed.shape[1], mixed.shape[3])"},
+            "reczoo/FuxiCTR#30",
+        ),
+        Wrong(
+            "merge-not-transposed",
+            "You did not move the heads at all: a token gets pieces of other tokens.",
+            {
+                MOVED: "moved = mixed",
+                MERGED: "merged = copied.reshape(copied.shape[0], copied.shape[2], -1)",
+            },
+            "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4",
+        ),
+        Wrong(
+            "joins-by-size-alone",
+            "You asked only whether the last axis has the stride 1. A step along the axis before it must also skip exactly "
+            "the whole last axis.",
+            {JOINS: '"joins": strides["moved"][3] == 1'},
+        ),
+        Wrong(
+            "joins-never",
+            "You said that a transposed array can never be joined without a copy. That depends on how it lay before.",
+            {JOINS: '"joins": False'},
+        ),
+        Wrong(
+            "joins-of-the-copy",
+            "You applied the rule to the copy, where it always holds. It is asked of `moved`.",
+            {JOINS: '"joins": strides["copied"][2] == copied.shape[3] * strides["copied"][3]'},
+        ),
+        Wrong(
+            "shares-with-the-step-before",
+            "You compared each array with the one before it. Compare each with `mixed`.",
+            {
+                SHARES: "(np.shares_memory(mixed, moved), np.shares_memory(moved, copied), "
+                "np.shares_memory(copied, merged))"
+            },
+        ),
+    ),
+)
