@@ -25,7 +25,8 @@ class CallResult:
     Attributes:
         value: What the call returned.
         error: `None` if the call raised nothing. Otherwise a dictionary with the `kind` of the error (the exception's
-            class), its message (`says`), and the number and the text of the line that led to it (`line`, `text`).
+            class), its message (`says`), the number and the text of the line that led to it (`line`, `text`), and the
+            values in that line (`operands`).
         changed: Names of the inputs that the call changed.
         printed: What the call printed.
     """
@@ -98,7 +99,7 @@ def _error(error: Any) -> dict[str, Any]:
     if not isinstance(error, dict):
         return error_record("your code sent a message that is not a result")
     line = error.get("line")
-    texts = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file")}
+    texts = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file", "operands")}
     return {**texts, "line": line if isinstance(line, int) else None}
 
 

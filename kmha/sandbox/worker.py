@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.sandbox import worker_api
+from kmha.sandbox import operands, worker_api
 from kmha.sandbox.encoding import EncodingError, encode
 
 PRINTED = 4_000  # characters of printed output that are kept
@@ -189,4 +189,5 @@ def _describe(error: BaseException) -> dict[str, Any]:
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
     if own:
         found |= {"line": own[-1].lineno, "text": own[-1].line or "", "file": Path(own[-1].filename).name}
+        found["operands"] = operands.describe(error, here)
     return found

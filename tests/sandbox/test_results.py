@@ -28,7 +28,7 @@ def test_results_are_read_in_order():
     )
     assert (ran.error, ran.printed) == (None, "hello")
     assert ran.results[0].value.tolist() == [0, 1, 2]
-    assert ran.results[1].error == {"kind": "E", "says": "s", "text": "", "file": "", "line": None}
+    assert ran.results[1].error == {"kind": "E", "says": "s", "text": "", "file": "", "operands": "", "line": None}
     assert ran.results[1].changed == ("a",)
 
 

@@ -1,7 +1,8 @@
 """Explain a grade: name the mistake in an answer, and find the smallest case that shows it.
 
 The mistake is named by the exercise's first wrong answer that gives the same results. For an exercise that is
-attention itself, every mistake in the bank of `kmha.verify` is compared too.
+attention itself, every mistake in the bank of `kmha.verify` is compared too. If none gives the same results, a wrong
+answer that agrees in parts names the mistake, or else its kind does.
 """
 
 import contextlib
@@ -13,8 +14,10 @@ from kmha.course.exercises.exercise import Check
 from kmha.course.exercises.master import STUB
 from kmha.course.exercises.source_documents import describe
 from kmha.course.judging.comparing import same, where
+from kmha.course.judging.kinds import failed_checks, kind_of_mistake, missing_return
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, problem
+from kmha.course.judging.partial import evidence
 from kmha.course.judging.running import Answer, Runner
 from kmha.sandbox.sandbox import SIGNATURE, CallResult
 
@@ -30,7 +33,10 @@ def explain(grade: Grade, runner: Runner, answer: Answer, results: Results, expe
     check = _first_failed(grade, runner, results)
     return dataclasses.replace(
         grade,
-        mistake=named_mistake(runner, results, expected),
+        mistake=missing_return(answer.code, runner.item.master.solution)
+        or named_mistake(runner, results, expected)
+        or _mistake_in_parts(grade, runner, results, expected)
+        or kind_of_mistake(grade, runner.plan, results, expected),
         case=None if check is None else _smallest_case(runner, answer, check),
     )
 
@@ -61,6 +67,19 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
         if plain and all(ran.error is None and same(ran.value, output, limit) for ran, output, limit in plain):
             return NamedMistake(mistake.id, mistake.says, describe(mistake.source))
     return None
+
+
+def _mistake_in_parts(grade: Grade, runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
+    """Return the known mistake that the calls of the first failed check show most clearly, or `None`."""
+    tolerances = _tolerances(runner)
+    indices = next((indices for _, indices in failed_checks(grade, runner.plan)), ())
+    best, most = None, 0.0
+    for wrong in runner.spec.wrong:
+        ran = runner.wrong(wrong)
+        bits = 0.0 if ran.error else evidence(indices, results, ran.results, expected, tolerances)
+        if bits > most:
+            best, most = wrong, bits
+    return None if best is None else NamedMistake(best.id, best.says, describe(best.source))
 
 
 def _tolerances(runner: Runner) -> list[float]:

@@ -179,7 +179,8 @@ def error_text(error: Mapping[str, Any]) -> str:
     'ValueError: not a tensor (line 7: x = f(y))'
     """
     kind = f"{error['kind']}: " if error.get("kind") else ""
-    place = f" (line {error['line']}: {error['text']})" if error.get("line") else ""
+    operands = f", with {error['operands']}" if error.get("operands") else ""
+    place = f" (line {error['line']}: {error['text']}{operands})" if error.get("line") else ""
     lines = [line.strip() for line in _COLORS.sub("", str(error["says"])).splitlines() if line.strip()]
     if lines and lines[0].startswith("in user code:"):  # a traceback, whose last line is the error
         raised = [line for line in lines if _RAISED.match(line)]

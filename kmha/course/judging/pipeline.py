@@ -1,9 +1,11 @@
 """Grade an answer: run it, compare its results with the solution's, mark it, and explain what is wrong."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from kmha.course.exercises.content import Item, ReleasedItem
 from kmha.course.judging.explaining import explain
+from kmha.course.judging.kinds import kind_of_error
 from kmha.course.judging.marking import Grade, mark
 from kmha.course.judging.policy import violation
 from kmha.course.judging.released import NO_CHECKS, ReleasedRunner
@@ -42,6 +44,8 @@ def judge(
     ran = runner.run(answer) if reason is None else TaskResult(error_record(reason), ())
     expected = runner.expected() if ran.error is None else ()
     grade = mark(item.id, spec, runner.plan, ran, expected)
-    if grade.passed or grade.error is not None or item.released or not explained:
+    if grade.error is not None:
+        return dataclasses.replace(grade, mistake=kind_of_error(grade))
+    if grade.passed or item.released or not explained:
         return grade
     return explain(grade, runner, answer, ran.results, expected)

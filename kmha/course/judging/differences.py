@@ -1,0 +1,230 @@
+"""The kind of a difference between results and the expected ones, for mistakes that no exercise lists.
+
+Every sentence is a fact about the results of all calls: the right arrays in another order, an axis that is missing, or
+one of `kmha.course.judging.relations`.
+
+>>> received, expected = np.arange(6.0).reshape(3, 2), np.arange(6.0).reshape(3, 2).T
+>>> kind_of_difference([({}, received, expected)])[1]
+'Your result has its axes in another order: axis 1 of yours should be axis 0.'
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from kmha.course.judging.comparing import same
+from kmha.course.judging.relations import Case, Found, equal, relation
+
+MOST_AXES = 5
+Triple = tuple[Mapping[str, Any], Any, Any]  # the inputs, the result, and the expected result of a call
+
+
+def kind_of_difference(triples: Sequence[Triple], tolerance: float = 1e-6) -> Found:
+    """Return an id and a sentence for the kind of the first difference, or `None`.
+
+    Args:
+        triples: Inputs, result and expected result of each call of one check.
+        tolerance: Relative tolerance within which results are the same.
+    """
+    wrong = [triple for triple in triples if not same(triple[1], triple[2], tolerance)]
+    if not wrong:
+        return None
+    if all(received is None for _, received, _ in wrong):
+        return None if wrong[0][2] is None else RETURNED_NOTHING
+    if (found := _structure(wrong)) is not None:
+        return found
+    for path, parts in _leaves("", wrong):
+        differing = [part for part in parts if not same(part[1], part[2], tolerance)]
+        if differing and (found := _leaf(path, differing)) is not None:
+            return found
+    return None
+
+
+RETURNED_NOTHING = (
+    "returned-nothing",
+    "Your function returned nothing (None). A function without `return` computes its result and drops it.",
+)
+
+
+def _structure(triples: Sequence[Triple]) -> Found:
+    """Find the right parts in another order, or in another structure."""
+    for rule in (_parts_exchanged, _one_part, _wrapped, _keys):
+        if (found := rule(triples)) is not None:
+            return found
+    return None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def _parts_exchanged(triples: Sequence[Triple]) -> Found:
+    if not all(_is_list(one) and _is_list(other) and 2 <= len(other) == len(one) <= 4 for _, one, other in triples):
+        return None
+    for order in permutations(range(len(triples[0][2]))):
+        if all(same(tuple(one), tuple(other[index] for index in order)) for _, one, other in triples):
+            first = next(place for place, index in enumerate(order) if place != index)
+            return "results-in-another-order", (
+                "You return the right results in another order: your "
+                f"result[{first}] is what result[{order[first]}] should be."
+            )
+    return None
+
+
+def _one_part(triples: Sequence[Triple]) -> Found:
+    for index in range(len(triples[0][2]) if _is_list(triples[0][2]) else 0):
+        if all(_is_list(other) and same(one, other[index]) for _, one, other in triples):
+            several = len(triples[0][2])
+            return "one-result-only", f"You return only result[{index}]. Return all {several} results, as a tuple."
+    return None
+
+
+def _wrapped(triples: Sequence[Triple]) -> Found:
+    for index in range(len(triples[0][1]) if _is_list(triples[0][1]) and not _is_list(triples[0][2]) else 0):
+        if all(_is_list(one) and len(one) > index and same(one[index], other) for _, one, other in triples):
+            several = len(triples[0][1])
+            return "too-many-results", f"You return {several} results in a {type(triples[0][1]).__name__}; return one."
+    return None
+
+
+def _keys(triples: Sequence[Triple]) -> Found:
+    _, received, expected = triples[0]
+    if not isinstance(received, Mapping) or not isinstance(expected, Mapping):
+        return None
+    missing = [key for key in expected if key not in received]
+    extra = [key for key in received if key not in expected]
+    if not missing and not extra:
+        return None
+    parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
+    parts += [f"has {', '.join(map(repr, extra[:5]))}, which nobody asked for"] if extra else []
+    return "dict-keys", f"Your dict {' and '.join(parts)}."
+
+
+def _leaves(path: str, triples: Sequence[Triple]) -> Iterator[tuple[str, list[Triple]]]:
+    """Yield each part that all results have, with its path."""
+    wanted = triples[0][2]
+    if isinstance(wanted, Mapping):
+        keys = [key for key in wanted if all(isinstance(one, Mapping) and key in one for _, one, _ in triples)]
+    elif _is_list(wanted):
+        few = min(len(each) if _is_list(each) else 0 for _, *both in triples for each in both)
+        keys = list(range(few))
+    else:
+        yield path or "your result", list(triples)
+        return
+    for key in keys:
+        if all(isinstance(other, type(wanted)) for _, _, other in triples):
+            inner = [(inputs, one[key], other[key]) for inputs, one, other in triples]
+            yield from _leaves(f"{path or 'result'}[{key!r}]", inner)
+
+
+def _leaf(path: str, triples: Sequence[Triple]) -> Found:
+    cases = []
+    for inputs, one, other in triples:
+        try:
+            received, expected = np.asarray(one), np.asarray(other)
+        except ValueError:  # lists of unequal lengths
+            return None
+        if received.dtype.kind not in "biuf" or expected.dtype.kind not in "biuf":
+            return None
+        cases.append(Case(inputs, received, expected))
+    same_shape = [case for case in cases if case.received.shape == case.expected.shape]
+    if len(same_shape) == len(cases):
+        return relation(path, cases)
+    other_shape = [case for case in cases if case.received.shape != case.expected.shape]
+    subject = "Your result" if path == "your result" else f"`{path}`"
+    for rule in (_axes_of_one, _axes_permuted, _reshaped, _reduced, _repeated, _sizes_permuted):
+        if (found := rule(other_shape)) is not None:
+            return found[0], f"{subject} {found[1]}"
+    return None
+
+
+def _axes_of_one(cases: Sequence[Case]) -> Found:
+    if not all(equal(np.squeeze(case.received), np.squeeze(case.expected)) for case in cases):
+        return None
+    case = cases[0]
+    more = case.received.ndim - case.expected.ndim
+    many = "one axis of size 1 too few" if more < 0 else "its axis of size 1 at another place"
+    many = "one axis of size 1 too many" if more > 0 else many
+    return (
+        "axis-of-size-one",
+        f"has the right numbers, but {many}. Its shape is {case.received.shape}, expected {case.expected.shape}.",
+    )
+
+
+def _axes_permuted(cases: Sequence[Case]) -> Found:
+    axes = cases[0].expected.ndim
+    if any(case.received.ndim != case.expected.ndim for case in cases) or not 2 <= axes <= MOST_AXES:
+        return None
+    for order in permutations(range(axes)):
+        if all(equal(case.received, np.transpose(case.expected, order)) for case in cases):
+            place = next(place for place, index in enumerate(order) if place != index)
+            mine = order.index(place)
+            return (
+                "axes-in-another-order",
+                f"has its axes in another order: axis {mine} of yours should be axis {place}.",
+            )
+    return None
+
+
+def _reshaped(cases: Sequence[Case]) -> Found:
+    if all(equal(case.received.ravel(), case.expected.ravel()) for case in cases):
+        return "another-shape", (
+            f"has the right numbers in the right order, but the shape {cases[0].received.shape}, expected "
+            f"{cases[0].expected.shape}."
+        )
+    return None
+
+
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "summed over": np.sum, "averaged over": np.mean, "combined with `all` over": np.all,
+    "combined with `any` over": np.any, "the largest along": np.max, "the smallest along": np.min,
+}  # fmt: skip
+
+
+def _reduced(cases: Sequence[Case]) -> Found:
+    """Find an axis that is missing, because the received array combines what the expected one keeps apart."""
+    if any(case.received.ndim != case.expected.ndim - 1 for case in cases):
+        return None
+    for axis in range(cases[0].expected.ndim):
+        for says, function in _REDUCTIONS.items():
+            if function in (np.all, np.any) and any(case.expected.dtype.kind != "b" for case in cases):
+                continue
+            if all(equal(case.received, function(case.expected, axis=axis)) for case in cases):
+                return "axis-combined", f"lacks axis {axis}: yours is {says} that axis. Keep the places of it apart."
+        for place in (0, -1):
+            if all(equal(case.received, case.expected.take(place, axis)) for case in cases):
+                which = "first" if place == 0 else "last"
+                return "axis-one-place", f"lacks axis {axis}: yours holds only its {which} place."
+    return None
+
+
+def _repeated(cases: Sequence[Case]) -> Found:
+    if any(case.received.ndim != case.expected.ndim + 1 for case in cases):
+        return None
+    for axis in range(cases[0].received.ndim):
+        if all(
+            equal(case.received, np.broadcast_to(np.expand_dims(case.expected, axis), case.received.shape))
+            if case.received.shape[:axis] + case.received.shape[axis + 1 :] == case.expected.shape
+            else False
+            for case in cases
+        ):
+            return "axis-repeated", f"has one axis too many, axis {axis}: it repeats the right result."
+    return None
+
+
+def _sizes_permuted(cases: Sequence[Case]) -> Found:
+    """Find sizes in another order, if no other axes have the same size."""
+    for case in cases:
+        received, expected = case.received.shape, case.expected.shape
+        if len(set(expected)) < len(expected) or sorted(received) != sorted(expected):
+            return None
+    order = {tuple(case.received.shape.index(size) for size in case.expected.shape) for case in cases}
+    if len(order) != 1:
+        return None
+    place, mine = next((place, mine) for place, mine in enumerate(order.pop()) if place != mine)
+    return "sizes-in-another-order", (
+        f"has the right sizes in another order, {cases[0].received.shape} instead of {cases[0].expected.shape}: "
+        f"axis {mine} of yours should be axis {place}. Its numbers differ too."
+    )

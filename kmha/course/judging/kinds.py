@@ -1,0 +1,79 @@
+"""Name a mistake by its kind, for answers that match no known wrong answer: by an error, or by a kind of difference."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from kmha.course.exercises import cells
+from kmha.course.exercises.exercise import Check
+from kmha.course.judging.differences import RETURNED_NOTHING, kind_of_difference
+from kmha.course.judging.error_advice import advice
+from kmha.course.judging.marking import Grade, NamedMistake
+from kmha.course.judging.planning import Plan
+from kmha.sandbox.sandbox import CallResult
+
+_FORM = ("signature", "unchanged")  # layers whose messages say everything
+
+
+def failed_checks(grade: Grade, plan: Plan) -> Iterator[tuple[Check, tuple[int, ...]]]:
+    """Yield the failed checks of results, with the indices of their calls."""
+    for outcome, indices in zip(grade.outcomes, plan.indices, strict=True):
+        if outcome.problem is not None and outcome.check.layer not in _FORM:
+            yield outcome.check, indices
+
+
+def kind_of_mistake(
+    grade: Grade, plan: Plan, results: Sequence[CallResult], expected: Sequence[CallResult]
+) -> NamedMistake | None:
+    """Return the kind of the mistake in the first check that fails and shows one, or `None`."""
+    for check, indices in failed_checks(grade, plan):
+        error = next((results[index].error for index in indices if results[index].error), None)
+        triples = [(plan.inputs(index), results[index].value, expected[index].value) for index in indices]
+        if error is not None:
+            found = advice(error)
+        elif check.judge is None:
+            found = kind_of_difference(triples, check.tolerance)
+        else:
+            found = RETURNED_NOTHING if all(value is None for _, value, _ in triples) else None
+        if found is not None:
+            return NamedMistake(*found)
+    return None
+
+
+def kind_of_error(grade: Grade) -> NamedMistake | None:
+    """Return the kind of the error that kept an answer from running, or `None`."""
+    found = None if grade.error is None or not grade.error.get("kind") else advice(grade.error)
+    return None if found is None else NamedMistake(*found)
+
+
+def missing_return(code: str, solution: str) -> NamedMistake | None:
+    """Return the mistake of a function that has no `return`, if the solution's function of that name has one.
+
+    >>> missing_return("def double(x):\\n    2 * x\\n", "def double(x):\\n    return 2 * x\\n").id
+    'returned-nothing'
+    """
+    wanted, received = _returning(solution), _returning(code)
+    for name, returns in received.items():
+        if not returns and wanted.get(name):
+            shown = name.removeprefix(".")
+            says = f"Your `{shown}` has no `return` with a value, so it returned nothing (None)."
+            return NamedMistake(RETURNED_NOTHING[0], says)
+    return None
+
+
+def _returning(code: str) -> dict[str, bool]:
+    """Return for each function, and each method as CLASS.NAME, whether it can return a value or raise an error."""
+    tree = cells.syntax_tree(code)
+    found: dict[str, bool] = {}
+    outers: list[ast.Module | ast.ClassDef] = [] if tree is None else [tree]
+    outers += [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree is not None else []
+    for outer in outers:
+        for node in outer.body:
+            if isinstance(node, ast.FunctionDef):
+                name = f"{outer.name}.{node.name}" if isinstance(outer, ast.ClassDef) else node.name
+                found[name] = any(map(_gives, ast.walk(node)))
+    return found
+
+
+def _gives(node: ast.AST) -> bool:
+    returns = isinstance(node, ast.Return) and node.value is not None
+    return returns or isinstance(node, ast.Yield | ast.YieldFrom | ast.Raise)

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from kmha.course.judging.differences import kind_of_difference
+
+RNG = np.random.default_rng(5)
+A, B = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 5))
+MASK = np.arange(9).reshape(3, 3) % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("received", "expected", "id"),
+    [
+        (None, A, "returned-nothing"),
+        ((B, A), (A, B), "results-in-another-order"),
+        (B, (A, B), "one-result-only"),
+        ((A, B), A, "too-many-results"),
+        ({"a": A}, {"a": A, "b": B}, "dict-keys"),
+        (A[:, None], A, "axis-of-size-one"),
+        (A[:, :1], A[:, 0], "axis-of-size-one"),
+        (np.swapaxes(A, 0, 2), A, "axes-in-another-order"),
+        (A.reshape(6, 4), A, "another-shape"),
+        (A.sum(1), A, "axis-combined"),
+        (MASK.all(0), MASK, "axis-combined"),
+        (A[:, -1], A, "axis-one-place"),
+        (np.stack([A] * 6, 1), A, "axis-repeated"),
+        (RNG.normal(size=(4, 3, 2)), A, "sizes-in-another-order"),
+        ((A, -B), (A, B), "result-negative"),
+        ({"a": [A, 2 * B]}, {"a": [A, B]}, "result-scaled"),
+        (RNG.normal(size=(7, 7)), A, None),
+        ("a", "b", None),
+        ([[1], [1, 2]], A, None),
+        (A, "b", None),
+        (A, (A, 3, "a"), "one-result-only"),
+        (A, A, None),
+    ],
+)
+def test_kinds(received, expected, id):
+    found = kind_of_difference([({}, received, expected)])
+    assert (found and found[0]) == id
+
+
+def test_the_part_is_said():
+    assert "`result['a'][1]`" in kind_of_difference([({}, {"a": [A, 2 * B]}, {"a": [A, B]})])[1]
+
+
+def test_calls_that_are_right_do_not_count():
+    assert kind_of_difference([({}, A, A), ({}, -A, A)])[0] == "result-negative"

@@ -1,0 +1,85 @@
+import keras
+import numpy as np
+import pytest
+
+from kmha.course.judging.error_advice import advice
+
+
+def _raised(function):
+    try:
+        function()
+    except Exception as error:
+        return {"kind": type(error).__name__, "says": str(error), "line": 3, "operands": "a (2, 3)"}
+    raise AssertionError("no error")
+
+
+A, B = np.zeros((2, 3)), np.zeros((4, 5))
+CASES = {
+    "error-matmul": lambda: A @ B,
+    "error-matmul-batch": lambda: np.zeros((8, 4, 6)) @ np.zeros((11, 6, 9)),
+    "error-broadcast": lambda: A + B,
+    "error-reshape": lambda: A.reshape(4, 5),
+    "error-transpose": lambda: A.transpose(0, 2, 1),
+    "error-axis": lambda: A.sum(axis=2),
+    "error-index": lambda: A[5],
+    "error-many-indices": lambda: A[0, 0, 0],
+    "error-truth": lambda: 1 if A else 2,
+    "error-none": lambda: A + None,
+    "error-name": lambda: undefined,  # noqa: F821
+    "error-torch-name": lambda: A.permute(0, 1),
+    "error-float-index": lambda: np.zeros(3 / 2),
+    "error-module": lambda: np.einsums,
+    "error-unpack": lambda: [0 for a, b, c in [A.shape]],
+    "error-wrong-arguments": lambda: (lambda one: one)(1, 2),
+}
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_errors_of_numpy_and_python(id):
+    assert advice(_raised(CASES[id]))[0] == id
+
+
+@pytest.mark.parametrize(
+    ("equation", "arrays", "id"),
+    [
+        ("ij,jk->ik", (A, B), "error-einsum-sizes"),
+        ("ijk->i", (A,), "error-einsum-letters"),
+        ("i->i", (A,), "error-einsum-letters"),
+        ("ij->k", (A,), "error-einsum-letters"),
+        ("ij,jk->ik", (A,), "error-einsum-letters"),
+    ],
+)
+def test_einsum(equation, arrays, id):
+    assert advice(_raised(lambda: np.einsum(equation, *arrays)))[0] == id
+
+
+@pytest.mark.parametrize(
+    ("function", "id"),
+    [
+        (lambda: keras.ops.convert_to_tensor(A) + keras.ops.convert_to_tensor(B), "error-broadcast"),
+        (lambda: keras.ops.convert_to_tensor(A).permute(0, 1), "error-torch-name"),
+        (
+            lambda: keras.ops.convert_to_tensor(A).__add__(keras.ops.zeros((2, 3), "float32")),
+            "error-precision",
+        ),
+    ],
+)
+def test_errors_of_tensorflow(function, id):
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("the sandbox uses TensorFlow")
+    assert advice(_raised(function))[0] == id
+
+
+def test_the_shapes_are_said():
+    says = advice(_raised(CASES["error-broadcast"]))[1]
+    assert "(2,3) and (4,5)" in says
+    assert "a (2, 3)" in says
+
+
+def test_an_unusual_error_has_no_advice():
+    assert advice({"kind": "KeyError", "says": "'{0}{with}'"}) is None
+
+
+def test_braces_stay_as_they_are():
+    error = {"kind": "TypeError", "says": "NoneType", "operands": "x = '{1}{line}'"}
+    assert "x = '{1}{line}'" in advice(error)[1]
