@@ -106,22 +106,26 @@ def grade(
     _check_protection(unprotected)
     for package in ("jinja2", "nbformat", "jupytext"):
         extras.load(package)
-    places = submissions.places(folder)
     assignments = _choose(chosen)
+    collected = submissions.collect(folder, assignments)
+    students = collected.students
     if not chosen:
-        assignments = grading.handed_in(places, assignments)
+        assignments = grading.handed_in(students, assignments)
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
     run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or os.cpu_count() or 1)
     try:
-        with progress_bar("solutions, then submissions", len(run.items) + len(places)) as step:
-            graded = grading.grade(places, run, step)
+        with progress_bar("solutions, then submissions", len(run.items) + len(students)) as step:
+            graded = grading.grade(students, run, step)
     except KeyboardInterrupt:
         click.echo("Stopped. Finished submissions are kept. Run the same command to resume.", err=True)
         return common.INTERRUPTED
-    _write_grades(out, graded, assignments, run.seed)
+    _write_grades(out, graded, run, collected.ignored)
     if json_file is not None:
-        atomic_files.write_json(json_file, grades.as_json(graded, assignments, run.seed))
-    _show_grades(graded, assignments, out)
+        atomic_files.write_json(json_file, grades.as_json(graded, assignments, run.seed, collected.ignored))
+    _show_grades(graded, assignments)
+    for name, reason in collected.ignored.items():
+        click.echo(f"Not graded: {name}: {reason}.", err=True)
+    click.echo(f"Graded {count(len(graded), 'submission')}. Open {out / 'index.html'}; grades.csv is beside it.")
     return 0
 
 
@@ -250,13 +254,13 @@ def _grading_seed(out: Path, seed: int | None) -> int:
 
 
 def _write_grades(
-    out: Path, graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int
+    out: Path, graded: Mapping[str, GradedSubmission], run: GradingRun, ignored: Mapping[str, str]
 ) -> None:
     """Write all files, and delete the files of students who are gone."""
-    names = grading.file_names(graded)
-    texts = pages.pages(graded, assignments, names, seed)
+    names, assignments, seed = grading.file_names(graded), run.assignments, run.seed
+    texts = pages.pages(graded, assignments, names, seed, ignored)
     texts["grades.csv"] = grades.as_csv(grades.student_points(graded, assignments), assignments)
-    texts["grades.json"] = json.dumps(grades.as_json(graded, assignments, seed), indent=2) + "\n"
+    texts["grades.json"] = json.dumps(grades.as_json(graded, assignments, seed, ignored), indent=2) + "\n"
     for id, submission in graded.items():
         texts[f"{GRADESCOPE}/{names[id]}.json"] = json.dumps(grades.gradescope(submission), indent=2) + "\n"
     for name in (STUDENTS, GRADESCOPE):
@@ -268,7 +272,7 @@ def _write_grades(
         atomic_files.write_text(out / name, text)
 
 
-def _show_grades(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], out: Path) -> None:
+def _show_grades(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment]) -> None:
     possible = grades.possible(assignments)
     students = grades.student_points(graded, assignments)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -285,4 +289,3 @@ def _show_grades(graded: Mapping[str, GradedSubmission], assignments: Sequence[A
     failed = [id for id, submission in graded.items() if submission["failed"]]
     if failed:
         click.echo(f"The grader itself failed for {', '.join(failed)}. See their pages, and report it.", err=True)
-    click.echo(f"Graded {count(len(graded), 'submission')}. Open {out / 'index.html'}; grades.csv is beside it.")

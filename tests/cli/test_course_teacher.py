@@ -107,9 +107,9 @@ def test_release_then_grade():
     assert graded.exit_code == 0, graded.output
     assert "2 submissions" in graded.output
     assert _lines("in-grades/grades.csv") == [
-        ["student", "a1", "total", "possible", "a1.twice"],
-        ["anna", "5", "5", "5", "5"],
-        ["bob", "0", "0", "5", "0"],
+        ["student", "a1", "total", "possible", "a1.twice", "notes"],
+        ["anna", "5", "5", "5", "5", ""],
+        ["bob", "0", "0", "5", "0", ""],
     ]
     found = {str(path.relative_to("in-grades")) for path in Path("in-grades").rglob("*") if path.is_file()}
     assert found == {

@@ -66,25 +66,34 @@ def possible(assignments: Sequence[Assignment]) -> dict[str, int]:
 
 
 def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment]) -> str:
-    """Return CSV with a line for each student: points per assignment, their total, and points per exercise.
+    """Return CSV with a line for each student: points per assignment, their total, points per exercise, and notes.
 
-    A name that a spreadsheet would evaluate as a formula gets an apostrophe in front.
+    Text that a spreadsheet would evaluate as a formula gets an apostrophe in front.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     ids = [each.id for each in assignments]
     exercises = [item.id for each in assignments for item in each.items]
-    writer.writerow(["student", *ids, "total", "possible", *exercises])
+    writer.writerow(["student", *ids, "total", "possible", *exercises, "notes"])
     most = sum(possible(assignments).values())
     for student in students:
-        name = f"'{student.id}" if student.id.startswith(_FORMULA) else student.id
         of_exercises = [student.of_exercises[id] for id in exercises]
-        writer.writerow([name, *[student.of_assignments[id] for id in ids], student.total, most, *of_exercises])
+        of_assignments, notes = [student.of_assignments[id] for id in ids], _cell(" ".join(student.notes))
+        writer.writerow([_cell(student.id), *of_assignments, student.total, most, *of_exercises, notes])
     return text.getvalue()
 
 
-def as_json(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int) -> dict[str, Any]:
-    """Return all grades as values that JSON can represent, without the students' code and its output."""
+def _cell(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def as_json(
+    graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], seed: int, ignored: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return all grades as values that JSON can represent, without the students' code and its output.
+
+    `ignored` are the reasons why entries of the class's folder were not graded, keyed by name.
+    """
     students = []
     for student, submission in zip(student_points(graded, assignments), graded.values(), strict=True):
         exercises = {
@@ -97,6 +106,7 @@ def as_json(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assign
         "seed": seed,
         "possible": possible(assignments),
         "students": students,
+        "ignored": dict(ignored),
         "common": [dataclasses.asdict(each) for each in summaries(graded)],
     }
 

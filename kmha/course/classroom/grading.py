@@ -71,12 +71,12 @@ class GradingRun:
 
 
 def grade(
-    places: Mapping[str, Path], run: GradingRun, progress: Callable[[str], None] = lambda id: None
+    students: Mapping[str, Sequence[Path]], run: GradingRun, progress: Callable[[str], None] = lambda id: None
 ) -> dict[str, GradedSubmission]:
     """Check that the solutions pass on this machine, then grade submissions.
 
     Args:
-        places: Paths of the submissions, keyed by id.
+        students: Paths of the students' files and folders, keyed by id.
         run: Settings of the run.
         progress: Function called in this thread with the id of each exercise whose solution passed, and then with the
             id of each finished submission.
@@ -91,10 +91,10 @@ def grade(
         KeyboardInterrupt: The run was interrupted. Results written so far are complete, and the same call resumes.
     """
     run.folder.mkdir(parents=True, exist_ok=True)
-    names = file_names(places)
+    names = file_names(students)
     solutions = {item.id: partial(_check_solution, item, run.seed) for item in run.items}
-    jobs = {id: partial(_grade, id, path, run.folder / f"{names[id]}.json", run) for id, path in places.items()}
-    with _Workers(max(1, min(run.jobs, len(places)))) as workers:
+    jobs = {id: partial(_grade, id, paths, run.folder / f"{names[id]}.json", run) for id, paths in students.items()}
+    with _Workers(max(1, min(run.jobs, len(students)))) as workers:
         workers.map(solutions, progress)
         return workers.map(jobs, progress)
 
@@ -117,11 +117,11 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def handed_in(places: Mapping[str, Path], assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
+def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
     """Return the assignments for which someone handed in an answer, or all if nobody did."""
     found: set[str] = set()
-    for id, path in places.items():
-        found |= {answer.partition(".")[0] for answer in submissions.read(id, path, assignments).answers}
+    for id, paths in students.items():
+        found |= {answer.partition(".")[0] for answer in _read(id, paths, assignments)[0].answers}
     return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)
 
 
@@ -223,13 +223,21 @@ def _check_solution(item: Item, seed: int, pool: Pool) -> None:
     )
 
 
-def _grade(id: str, path: Path, result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
-    submission = submissions.read(id, path, run.assignments)
+def _read(id: str, paths: Sequence[Path], assignments: Sequence[Assignment]) -> tuple[Submission, bool]:
+    """Read a submission, and return whether this failed."""
+    try:
+        return submissions.read(id, paths, assignments), False
+    except Exception as error:  # a bug in the grader must not cost the other students their grades
+        return Submission(id, {}, (f"The grader failed to read it: {type(error).__name__}: {error}"[:500],)), True
+
+
+def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
+    submission, unread = _read(id, paths, run.assignments)
     key = run.key(submission)
     if (known := _known(result, key)) is not None:
         return known
     exercises = {item.id: _grade_exercise(item, submission, run, pool) for item in run.items}
-    failed, notes = any(each["failed"] for each in exercises.values()), list(submission.notes)
+    failed, notes = unread or any(each["failed"] for each in exercises.values()), list(submission.notes)
     graded = {"key": key, "student": id, "notes": notes, "failed": failed, "exercises": exercises}
     atomic_files.write_json(result, graded)
     return graded

@@ -19,7 +19,11 @@ TEMPLATES = "templates"
 
 
 def pages(
-    graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment], names: Mapping[str, str], seed: int
+    graded: Mapping[str, GradedSubmission],
+    assignments: Sequence[Assignment],
+    names: Mapping[str, str],
+    seed: int,
+    ignored: Mapping[str, str],
 ) -> dict[str, str]:
     """Return all pages, keyed by path: `index.html` and `students/NAME.html`.
 
@@ -28,6 +32,7 @@ def pages(
         assignments: Assignments that were graded.
         names: File names, keyed by student.
         seed: Seed of the run.
+        ignored: Reasons why entries of the class's folder were not graded, keyed by name.
 
     Raises:
         MissingPackageError: jinja2 is not installed.
@@ -38,7 +43,8 @@ def pages(
     index = environment.get_template("class.html")
     page = environment.get_template("student.html")
     summaries = grades.summaries(graded)
-    found = {"index.html": index.render(students=students, summaries=summaries, names=names, seed=seed, **shared)}
+    about = {"students": students, "summaries": summaries, "names": names, "seed": seed, "ignored": ignored}
+    found = {"index.html": index.render(**about, **shared)}
     for points, submission in zip(students, graded.values(), strict=True):
         exercises = list(submission["exercises"].values())
         found[f"students/{names[points.id]}.html"] = page.render(student=points, exercises=exercises, **shared)

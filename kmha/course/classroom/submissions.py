@@ -1,21 +1,27 @@
-"""A class's submissions: a folder that contains a folder, a .zip or a notebook for each student.
+"""A class's submissions: a folder that contains a folder, an archive or a notebook for each student.
 
 An answer is a file named after the exercise in a folder named after the assignment, `a1_k_and_v/cross_kv.py`. In a
 folder of another name, the file's name alone decides. Answers can also be in a notebook of the assignment, `a1.ipynb`.
 If an exercise has both, the file counts, unless it is still the starter.
+
+Students misname files, and learning platforms rename them (`kmha.course.classroom.downloads`). A file whose name
+contains the exercise's name, or whose code defines the exercise, is taken with a note. Whatever is not read is noted.
 """
 
 import dataclasses
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from kmha.course.classroom.unpacking import Entry, LeftOutError, entries
+from kmha.course.classroom import downloads
+from kmha.course.classroom.finding import Found, find_assignment, find_exercises, proposal
+from kmha.course.classroom.unpacking import ARCHIVES, UNREAD, Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
-from kmha.course.exercises import cells, notebooks
-from kmha.course.exercises.content import Assignment, Item
+from kmha.course.exercises import notebooks
+from kmha.course.exercises.content import Assignment
 from kmha.course.exercises.handout import is_starter
 
 # Limits of a submission.
@@ -23,6 +29,10 @@ MAX_CODE, MAX_NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file
 MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
 MAX_TOTAL = 64 << 20  # bytes of all files
 MAX_NOTES = 20
+MAX_LISTED = 5  # maximum number of unread files that a note names
+CODE, NOTEBOOK = (".py", ".pyw", ".txt", ""), ".ipynb"
+_OF_A_SYSTEM = ("__MACOSX", "Thumbs.db", "desktop.ini")
+_HANDED_OUT = ("README.md", "assignment.toml")
 
 
 class SubmissionsError(CourseError, ValueError):
@@ -30,11 +40,24 @@ class SubmissionsError(CourseError, ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
+class Collected:
+    """The students of a folder of submissions, and its other entries.
+
+    Attributes:
+        students: Paths of each student's files and folders, keyed by the student's id and in order.
+        ignored: Reasons why the folder's other entries are not graded, keyed by their names.
+    """
+
+    students: dict[str, tuple[Path, ...]]
+    ignored: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
 class Submission:
     """The submission of one student.
 
     Attributes:
-        id: Name of the folder or file.
+        id: The student's id.
         answers: Code of the answers, keyed by exercise id.
         notes: Sentences on what was left out, and why.
     """
@@ -50,34 +73,47 @@ class Submission:
         return hashlib.sha256(content.encode()).hexdigest()
 
 
-def places(folder: Path) -> dict[str, Path]:
-    """Return the paths of the submissions in a folder, keyed by id and in order.
+def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
+    """Find the students' submissions in a folder. Each entry of the folder is in the result.
+
+    Args:
+        folder: Path of the folder.
+        assignments: The assignments. Loose files that are named after the same student and an exercise or assignment
+            are one submission.
 
     Raises:
         SubmissionsError: The path is not a folder, or the folder contains no submissions.
     """
     if not folder.is_dir():
         raise SubmissionsError(f"{folder} is not a folder. Name one that holds a folder or .zip for each student.")
-    found: dict[str, Path] = {}
+    folder = downloads.opened(folder)
+    names, gradescope = _names(assignments), downloads.gradescope_names(folder)
+    students, shared, ignored = dict[str, tuple[Path, ...]](), defaultdict[str, list[Path]](list), dict[str, str]()
     for path in sorted(folder.iterdir()):
-        single = path.is_file() and path.suffix.lower() in (".zip", ".ipynb")
-        if path.name.startswith((".", "__MACOSX")) or path.is_symlink() or not (path.is_dir() or single):
-            continue
-        id = clean(path.stem if single else path.name)
-        while id in found:  # anna and anna.zip are two submissions
-            id += path.suffix if single and not id.endswith(path.suffix) else "+"
-        found[id] = path
-    if not found:
+        if reason := _why_ignored(path, names):
+            ignored[clean(path.name)] = reason
+        elif student := _shared_owner(path, names, gradescope):
+            shared[clean(student)].append(path)
+        else:
+            students[_free(clean(_stem(path)), path, students)] = (path,)
+    for student, paths in shared.items():
+        students[_free(student, paths[0], students)] = tuple(paths)
+    if not students:
         raise SubmissionsError(f"{folder} holds no submissions. Expected a folder, .zip or .ipynb for each student.")
-    return dict(sorted(found.items()))
+    return Collected(dict(sorted(students.items())), ignored)
 
 
-def read(id: str, path: Path, assignments: Sequence[Assignment]) -> Submission:
+def read(id: str, paths: Path | Sequence[Path], assignments: Sequence[Assignment]) -> Submission:
     """Read one submission. A file that cannot be read gives a note, not an error."""
     reader = _Reader(assignments)
     with ExitStack() as stack:
+        found: list[Entry] = []
+        for path in [paths] if isinstance(paths, Path) else paths:
+            owner = downloads.owner(path.name)
+            if owner is not None and owner.late:
+                reader.note(f"Canvas marks {owner.file} as late.")
+            found += entries(path, reader.note, stack, owner.file if owner else None)
         folders = {each.id for each in assignments}
-        found = entries(path, reader.note, stack)
         # Files in an assignment's folder come first, so that they count.
         for entry in sorted(found, key=lambda entry: entry.path.parent.name.partition("_")[0] not in folders):
             reader.add(entry)
@@ -93,13 +129,64 @@ def clean(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
+def _names(assignments: Sequence[Assignment]) -> list[str]:
+    """Return the names of all exercises and assignments."""
+    return [name for each in assignments for name in (each.id, each.folder.name, *(item.name for item in each.items))]
+
+
+def _why_ignored(path: Path, names: Sequence[str]) -> str:
+    """Return why an entry of the class's folder cannot be a submission, or an empty string."""
+    if path.name.startswith(".") or path.name in _OF_A_SYSTEM:
+        return "it is hidden, or belongs to the operating system"
+    if path.name == downloads.GRADESCOPE:
+        return "it is Gradescope's list of names, which is used"
+    if path.is_symlink() or path.is_dir() or downloads.owner(path.name):
+        return ""
+    if not path.is_file():
+        return "it is not a regular file"
+    suffix = path.suffix.lower()
+    if suffix in (*ARCHIVES, *UNREAD, NOTEBOOK, ".py") or (suffix in CODE and downloads.known_name(path.stem, names)):
+        return ""
+    return "it is no folder, archive, notebook or .py file"
+
+
+def _shared_owner(path: Path, names: Sequence[str], gradescope: dict[str, str]) -> str:
+    """Return the student to whom several entries can belong, or an empty string if this entry stands for itself."""
+    if owner := downloads.owner(path.name):
+        return owner.student
+    if path.name in gradescope:
+        return gradescope[path.name] if [*gradescope.values()].count(gradescope[path.name]) == 1 else ""
+    if path.is_symlink() or path.is_dir():
+        return ""
+    found = downloads.known_name(_stem(path), names)
+    return found[1] if found else ""
+
+
+def _stem(path: Path) -> str:
+    """Return the name of an entry, without the suffixes of a file."""
+    if path.is_symlink() or path.is_dir():
+        return path.name
+    name = path.stem if path.suffix.lower() in (*ARCHIVES, *UNREAD, *CODE, NOTEBOOK) else path.name
+    return name[:-4] if name.lower().endswith((".tar", ".tar.")) else name
+
+
+def _free(id: str, path: Path, taken: dict[str, tuple[Path, ...]]) -> str:
+    """Return an id that is not taken: anna and anna.zip are two submissions."""
+    suffix = "" if path.is_dir() else path.suffix
+    while id in taken:
+        id += suffix if suffix and not id.endswith(suffix) else "+"
+    return id
+
+
 class _Reader:
     def __init__(self, assignments: Sequence[Assignment]) -> None:
         self.assignments = assignments
         self.items = {item.id: item for each in assignments for item in each.items}
-        self.from_files: dict[str, str] = {}
+        self.items_by_name = {item.name: item for item in self.items.values()}
+        self.files: dict[str, list[tuple[Found, Entry, str]]] = {}
         self.from_notebooks: dict[str, str] = {}
         self.notes: list[str] = []
+        self.unread: list[str] = []
         self.bytes_left, self.notebooks_left = MAX_TOTAL, MAX_NOTEBOOKS
 
     def note(self, note: str) -> None:
@@ -111,27 +198,59 @@ class _Reader:
 
     def add(self, entry: Entry) -> None:
         """Read a file if it can contain answers."""
-        item = _exercise(entry.path, self.assignments)
+        suffix = entry.path.suffix.lower()
         try:
-            if item is not None:
-                if item.id in self.from_files:
-                    raise LeftOutError(f"another file has the answer to {item.id}.")
-                self.from_files[item.id] = self._text(entry, MAX_CODE)
-            elif entry.path.suffix.lower() == ".ipynb":
+            if suffix == NOTEBOOK:
                 self._add_notebook(entry)
+            elif suffix == ".py" or (suffix in CODE and downloads.known_name(entry.path.stem, self.items_by_name)):
+                self._add_code(entry)
+            elif suffix in (*ARCHIVES, *UNREAD):
+                raise LeftOutError("archives inside archives are not read.")
+            elif entry.path.name not in _HANDED_OUT and not suffix.startswith(".bak-"):
+                self.unread.append(str(entry.path))
         except LeftOutError as reason:
             self.note(f"{entry.path} is left out: {reason}")
 
     def answers(self) -> dict[str, str]:
-        """Return the answers from files and notebooks."""
-        found = dict(self.from_files)
+        """Return the answers from files and notebooks, and add notes on the files that do not count."""
+        found = {id: self._choose(id) for id in self.files}
         for id, code in self.from_notebooks.items():
             item = self.items[id]
             if id not in found or is_starter(found[id], item):
                 found[id] = code
             elif not is_starter(code, item):
                 self.note(f"{id} has an answer in a file and one in a notebook. The file counts.")
+        if self.unread:
+            more = len(self.unread) - MAX_LISTED
+            listed = ", ".join(self.unread[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+            self.note(f"Not read, because only .py, .ipynb and archives are: {listed}.")
         return {id: found[id] for id in self.items if id in found}
+
+    def _choose(self, id: str) -> str:
+        """Return the code of the file that counts: one that was edited, rather than a misnamed one, and then the first.
+
+        Of misnamed files, the last counts: a browser, or Canvas, numbers the later versions of a file.
+        """
+        item, candidates = self.items[id], self.files[id]
+        ranks = [
+            (is_starter(code, item), found.rank, -n if found.rank else n)
+            for n, (found, _, code) in enumerate(candidates)
+        ]
+        best = ranks.index(min(ranks))
+        for number, (found, entry, _) in enumerate(candidates):
+            if number != best:
+                self.note(f"{entry.path} is left out: another file has the answer to {id}.")
+            elif found.why:
+                self.note(f"{entry.path} is taken as the answer to {id}, because {found.why}.")
+        return candidates[best][2]
+
+    def _add_code(self, entry: Entry) -> None:
+        code = self._text(entry, MAX_CODE)
+        found = find_exercises(entry.path, code, self.assignments)
+        for each in found:
+            self.files.setdefault(each.item.id, []).append((each, entry, code))
+        if not found:
+            raise LeftOutError(proposal(entry.path, code, self.assignments))
 
     def _text(self, entry: Entry, most: int) -> str:
         data = entry.read(min(most, self.bytes_left) + 1)
@@ -147,7 +266,7 @@ class _Reader:
         text = self._text(entry, MAX_NOTEBOOK)
         try:
             notebook = json.loads(text)
-            assignment = _assignment(entry.path, notebook, self.assignments)
+            assignment = find_assignment(entry.path, notebook, self.assignments)
             found = notebooks.answers(notebook, assignment)
         except (ValueError, RecursionError) as error:
             raise LeftOutError(str(error)) from None
@@ -160,21 +279,3 @@ class _Reader:
                 self.from_notebooks[id] = code
             elif not is_starter(code, self.items[id]):
                 self.note(f"{entry.path}: {id} is left out: another notebook has an answer to it.")
-
-
-def _exercise(path: PurePosixPath, assignments: Sequence[Assignment]) -> Item | None:
-    """Return the exercise that a file answers, found by its folder, or else by its name alone."""
-    if path.suffix != ".py":
-        return None
-    matches = [item for each in assignments for item in each.items if item.name == path.stem]
-    folder = path.parent.name.partition("_")[0]
-    return next((item for item in matches if item.assignment == folder), matches[0] if len(matches) == 1 else None)
-
-
-def _assignment(path: PurePosixPath, notebook: object, assignments: Sequence[Assignment]) -> Assignment:
-    """Return the assignment that a notebook names in its metadata or by its file name: a1.ipynb, a1_k_and_v.ipynb."""
-    for wanted in (cells.nested(notebook, "metadata", "kmha", "assignment"), path.stem.partition("_")[0]):
-        for each in assignments:
-            if each.id == wanted:
-                return each
-    raise ValueError("neither its metadata nor its name says which assignment it is.")

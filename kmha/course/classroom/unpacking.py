@@ -4,14 +4,19 @@ Links are not followed, only regular files are opened, and archives are not extr
 whatever size the archive claims for it.
 """
 
+import bz2
 import dataclasses
+import gzip
+import io
 import os
 import stat
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 # Limits of a submission.
 MAX_FILES = 5_000
@@ -19,7 +24,15 @@ MAX_ARCHIVES = 20
 MAX_MEMBERS = 20_000  # in all archives together
 MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
+MAX_UNPACKED = 1 << 30  # bytes of a tar archive that are decompressed
+MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
+ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
+UNREAD = {".7z": "7z", ".rar": "RAR", ".xz": "XZ", ".txz": "XZ", ".zst": "Zstandard", ".lz4": "LZ4", ".z": "compress"}
+ADVICE = "Ask for a .zip or a .tar.gz"
 _IGNORED = ("__MACOSX", "__pycache__")
+_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+# XZ may ask for 4 GiB of memory.
+_UNREAD_SIGNATURES = {b"7z\xbc\xaf": "7z", b"Rar!": "RAR", b"\xfd7zXZ": "XZ", b"\x28\xb5\x2f\xfd": "Zstandard"}
 _ENCRYPTED = 1  # a flag bit of the zip format
 
 
@@ -40,17 +53,21 @@ class Entry:
     read: Callable[[int], bytes]
 
 
-def entries(path: Path, note: Callable[[str], None], stack: ExitStack) -> Iterator[Entry]:
+def entries(path: Path, note: Callable[[str], None], stack: ExitStack, name: str | None = None) -> Iterator[Entry]:
     """Yield the files in a folder and its archives, the files in an archive, or the file itself.
 
     Args:
         path: Path of the folder, archive or file.
+        name: Name of a file in the submission, if it is not the name on disk.
         note: Function called with a sentence for each thing that is left out.
         stack: Exit stack that closes the archives. Entries can be read until it is closed.
     """
     archives = _Archives()
     stack.callback(archives.close)
-    found = _walk(path, PurePosixPath(), note) if path.is_dir() else [(PurePosixPath(path.name), path)]
+    if path.is_symlink():
+        note(f"{path.name} is left out: it is a link.")
+        return
+    found = _walk(path, PurePosixPath(), note) if path.is_dir() else [(PurePosixPath(name or path.name), path)]
     for count, (within, file) in enumerate(found):
         if count == MAX_FILES:
             note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
@@ -62,22 +79,39 @@ class _Archives:
     """The archives of a submission. Only one is open at a time: all grading threads share the limit on open files."""
 
     def __init__(self) -> None:
-        self.count, self.members = 0, 0
+        self.count, self.members, self.kept = 0, 0, 0
         self.path: Path | None = None
         self.archive: zipfile.ZipFile | None = None
 
     def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
-        """Open a new archive, count it and its members against the limits, and return the members."""
+        """Open a new zip archive, count it and its members against the limits, and return the members."""
+        self.count_archive(path)
+        found = self.open(path).infolist()
+        self.count_members(len(found))
+        return found
+
+    def count_archive(self, path: Path) -> None:
+        """Count an archive against the limits."""
         self.count += 1
         if self.count > MAX_ARCHIVES:
             raise LeftOutError(f"there are more than {MAX_ARCHIVES} archives")
         if path.stat().st_size > MAX_ARCHIVE:
             raise LeftOutError(f"it has more than {MAX_ARCHIVE >> 20} MiB")
-        found = self.open(path).infolist()
-        if self.members + len(found) > MAX_MEMBERS:
+
+    def count_members(self, number: int) -> None:
+        """Count members of an archive against the limit."""
+        if self.members + number > MAX_MEMBERS:
             raise LeftOutError(f"the archives hold more than {MAX_MEMBERS:,} files")
-        self.members += len(found)
-        return found
+        self.members += number
+
+    def keep(self, file: IO[bytes], size: int) -> Callable[[int], bytes]:
+        """Read a member of a tar archive, and return the `read` of its entry."""
+        most = min(MAX_MEMBER, MAX_KEPT - self.kept)
+        if size > most:
+            return _too_large
+        data = file.read(most)
+        self.kept += len(data)
+        return lambda most: data[:most]
 
     def open(self, path: Path) -> zipfile.ZipFile:
         if self.archive is None or self.path != path:
@@ -111,28 +145,72 @@ def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> I
                 yield from _walk(folder / entry.name, name, note)
         elif entry.is_file(follow_symlinks=False):
             yield name, folder / entry.name
+        else:
+            note(f"{name} is left out: it is not a regular file.")
 
 
 def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
-    if path.suffix.lower() != ".zip":
+    suffix = path.suffix.lower()
+    if suffix not in (*ARCHIVES, *UNREAD):
         yield Entry(within, partial(_read, path))
         return
     try:
-        yield from _of_archive(path, note, archives)
-    except zipfile.BadZipFile as error:
+        with _open_regular(path) as file:
+            start = file.read(8)
+        kind = next((kind for mark, kind in _UNREAD_SIGNATURES.items() if start.startswith(mark)), UNREAD.get(suffix))
+        if kind is not None:
+            raise LeftOutError(f"it is a {kind} archive, which kmha does not read. {ADVICE}")
+        zipped = start.startswith(b"PK") or suffix == ".zip"
+        yield from _of_zip(path, note, archives) if zipped else _of_tar(path, start, note, archives)
+    except (zipfile.BadZipFile, tarfile.ReadError) as error:
         reason = str(error).removeprefix("File is ").rstrip(".")  # "File is not a zip file"
         note(f"{within} could not be opened ({reason}).")
     except Exception as error:  # a damaged archive can raise almost anything
         note(f"{within} is left out: {error}.")
 
 
-def _of_archive(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
+def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
+    """Yield the files in a tar archive. It is read once from start to end, so the entries keep their content."""
+    archives.count_archive(file)
+    opener = next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
+    with (
+        _open_regular(file) as raw,
+        opener(raw, "rb") if opener else raw as plain,
+        tarfile.open(fileobj=_Limited(plain), mode="r|") as archive,
+    ):
+        for info in archive:
+            archives.count_members(1)
+            path = PurePosixPath(info.name)
+            if info.isdir() or _is_ignored(path):
+                continue
+            content = archive.extractfile(info) if info.isreg() else None
+            if reason := _leads_out(path, info.name) or ("" if content else "it is not a regular file"):
+                note(f"{path} is left out: {reason}.")
+            elif content is not None:
+                yield Entry(path, archives.keep(content, info.size))
+
+
+class _Limited(io.RawIOBase):
+    """A stream that ends with an error after `MAX_UNPACKED` bytes, whatever a decompressor makes of a small file."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.left = stream, MAX_UNPACKED
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(min(size, 1 << 20) if size >= 0 else 1 << 20)
+        self.left -= len(data)
+        if self.left < 0:
+            raise LeftOutError(f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+        return data
+
+
+def _of_zip(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
     for info in sorted(archives.members_of(file), key=lambda info: info.filename):
         if not info.filename:  # zipfile itself fails on a member without a name
             note("A file in an archive is left out: it has no name.")
             continue
         path = PurePosixPath(info.filename)
-        if info.is_dir() or any((part.startswith(".") and part != "..") or part in _IGNORED for part in path.parts):
+        if info.is_dir() or _is_ignored(path):
             continue
         if reason := _why_refused(info, path):
             note(f"{path} is left out: {reason}.")
@@ -142,20 +220,47 @@ def _of_archive(file: Path, note: Callable[[str], None], archives: _Archives) ->
 
 def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
     """Return why a member of an archive must not be read, or an empty string."""
-    if path.is_absolute() or ".." in path.parts or "\\" in info.filename or ":" in info.filename:
-        return "its path leads out of the archive"
+    if reason := _leads_out(path, info.filename):
+        return reason
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return "it is not a regular file"
     return "it is encrypted" if info.flag_bits & _ENCRYPTED else ""
 
 
-def _read(path: Path, most: int) -> bytes:
+def _leads_out(path: PurePosixPath, name: str) -> str:
+    outside = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
+    return "its path leads out of the archive" if outside else ""
+
+
+def _is_ignored(path: PurePosixPath) -> bool:
+    return any((part.startswith(".") and part != "..") or part in _IGNORED for part in path.parts)
+
+
+def _too_large(most: int) -> bytes:
+    raise LeftOutError("it is too large.")
+
+
+def _open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file.
+
+    Raises:
+        LeftOutError: The file cannot be read, or is not a regular file.
+    """
     try:
         # Opening a pipe must not block.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise LeftOutError("it is not a regular file")
+    except OSError as error:
+        raise LeftOutError(f"{error.strerror}") from None
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise LeftOutError("it is not a regular file")
+    return file
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        with _open_regular(path) as file:
             return file.read(most)
     except OSError as error:
         raise LeftOutError(f"{error.strerror}") from None

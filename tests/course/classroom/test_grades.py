@@ -57,13 +57,15 @@ def test_student_points(records, doubling):
 def test_csv_has_no_formulas(records, doubling):
     text = grades.as_csv(grades.student_points(records, [doubling]), [doubling])
     lines = list(csv.reader(io.StringIO(text)))
-    assert lines[0] == ["student", "a1", "total", "possible", "a1.twice", "a1.again"]
-    assert lines[1] == ["'=anna", "37", "37", "37", "32", "5"]
-    assert lines[3] == ["cleo, the 2nd", "16", "16", "37", "16", "0"]
+    assert lines[0] == ["student", "a1", "total", "possible", "a1.twice", "a1.again", "notes"]
+    assert lines[1] == ["'=anna", "37", "37", "37", "32", "5", ""]
+    assert lines[2][-1] == "x.py is left out: it is a link."
+    assert lines[3] == ["cleo, the 2nd", "16", "16", "37", "16", "0", ""]
 
 
 def test_json_omits_the_answers(records, doubling):
-    found = json.loads(json.dumps(grades.as_json(records, [doubling], 9)))
+    found = json.loads(json.dumps(grades.as_json(records, [doubling], 9, {"notes.odt": "a reason"})))
+    assert found["ignored"] == {"notes.odt": "a reason"}
     assert (found["seed"], found["possible"]) == (9, {"a1": 37})
     assert found["students"][1]["exercises"]["a1.twice"]["mistake"]["id"] == "tripled"
     assert "code" not in found["students"][1]["exercises"]["a1.twice"]

@@ -10,7 +10,7 @@ import pytest
 from kmha import atomic_files
 from kmha.course.classroom import grades, grading
 from kmha.course.classroom.grading import GradingRun, file_names, grade, handed_in
-from kmha.course.classroom.submissions import places
+from kmha.course.classroom.submissions import collect
 from kmha.course.exercises import content
 from kmha.course.judging.running import BrokenExerciseError
 
@@ -27,7 +27,7 @@ def _hand_in(folder, answers, place="a1_doubling/twice.py"):
     for id, code in answers.items():
         (folder / id / place).parent.mkdir(parents=True)
         (folder / id / place).write_text(code)
-    return places(folder)
+    return collect(folder).students
 
 
 def _run(tmp_path, doubling, **options):
@@ -40,7 +40,7 @@ def records(tmp_path_factory, doubling):
     answers = {**ANSWERS, "starter": doubling.items[0].master.starter}
     handed = _hand_in(folder / "in", answers)
     (folder / "in" / "nothing").mkdir()
-    return grade(places(folder / "in") | handed, _run(folder, doubling))
+    return grade(collect(folder / "in").students | handed, _run(folder, doubling))
 
 
 def test_points_mistakes_and_errors(records):
@@ -87,7 +87,7 @@ def test_only_what_changed_is_graded_again(tmp_path, doubling, monkeypatch):
     assert grade(handed, _run(tmp_path, doubling)) == first
     assert judged == []
     changed = "def twice(array):\n    return array + array\n"
-    (handed["raises"] / "a1_doubling" / "twice.py").write_text(changed)
+    (handed["raises"][0] / "a1_doubling" / "twice.py").write_text(changed)
     (tmp_path / "results" / "broken.json").write_text("{")
     found = grade(handed, _run(tmp_path, doubling))
     assert sorted(judged) == sorted([changed, ANSWERS["broken"]])

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("jinja2")
 
 from kmha.course.classroom import grading, pages
-from kmha.course.classroom.submissions import places
+from kmha.course.classroom.submissions import collect
 
 EVIL = "<script>alert(1)</script>\"'&"
 CODE = f'''print({EVIL!r})
@@ -34,9 +34,9 @@ def found(tmp_path_factory, doubling):
         (folder / "in" / id / "a1").mkdir(parents=True)
         (folder / "in" / id / "a1" / "twice.py").write_text(code)
     (folder / "in" / "anna" / "<img src=x onerror=alert(3)>.ipynb").write_text("")
-    handed = places(folder / "in")
+    handed = collect(folder / "in").students
     records = grading.grade(handed, grading.GradingRun((doubling,), folder / "results", 5))
-    return pages.pages(records, [doubling], grading.file_names(records), 5)
+    return pages.pages(records, [doubling], grading.file_names(records), 5, {"<b>.odt": "a reason"})
 
 
 def test_page_for_each_student_and_one_for_the_class(found):

@@ -4,7 +4,7 @@ import zipfile
 import pytest
 
 from kmha.course.classroom import submissions
-from kmha.course.classroom.submissions import SubmissionsError, places, read
+from kmha.course.classroom.submissions import SubmissionsError, collect, read
 from kmha.course.exercises import notebooks
 
 nbformat = pytest.importorskip("nbformat")
@@ -34,12 +34,20 @@ def _without_metadata(text):
 def test_submission_is_a_folder_an_archive_or_a_notebook(tmp_path):
     _folder(tmp_path, {"bob/x.py": "", "anna.zip": b"", "cleo.ipynb": "", "note.txt": "", ".x/y": "", "__MACOSX/y": ""})
     (tmp_path / "link").symlink_to(tmp_path / "bob")
-    assert list(places(tmp_path)) == ["anna", "bob", "cleo"]
+    found = collect(tmp_path)
+    assert list(found.students) == ["anna", "bob", "cleo", "link"]
+    assert read("link", found.students["link"], []).notes[0] == "link is left out: it is a link."
+    hidden = "it is hidden, or belongs to the operating system"
+    assert found.ignored == {
+        ".x": hidden,
+        "__MACOSX": hidden,
+        "note.txt": "it is no folder, archive, notebook or .py file",
+    }
 
 
 def test_folder_and_archive_with_the_same_name(tmp_path):
     _folder(tmp_path, {"anna/x.py": "", "anna.zip": b"", "anna.ipynb": ""})
-    assert {id: path.name for id, path in places(tmp_path).items()} == {
+    assert {id: paths[0].name for id, paths in collect(tmp_path).students.items()} == {
         "anna": "anna",
         "anna.ipynb": "anna.ipynb",
         "anna.zip": "anna.zip",
@@ -49,7 +57,7 @@ def test_folder_and_archive_with_the_same_name(tmp_path):
 def test_names_hold_no_escape_sequences(tmp_path):
     (tmp_path / "a\x1b[31mb").mkdir()
     (tmp_path / "a\x1b[32mb").mkdir()
-    assert list(places(tmp_path)) == ["a\N{REPLACEMENT CHARACTER}[31mb", "a\N{REPLACEMENT CHARACTER}[32mb"]
+    assert list(collect(tmp_path).students) == ["a\N{REPLACEMENT CHARACTER}[31mb", "a\N{REPLACEMENT CHARACTER}[32mb"]
 
 
 @pytest.mark.parametrize("name", ["empty", "file.txt", "nothing"])
@@ -57,7 +65,7 @@ def test_folder_without_submissions(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file.txt").touch()
     with pytest.raises(SubmissionsError, match="for each student"):
-        places(tmp_path / name)
+        collect(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +90,20 @@ def test_notebook_names_its_assignment(tmp_path, doubling, name):
 
 def test_notebook_without_metadata_is_found_by_name(tmp_path, doubling):
     text = _without_metadata(_notebook(doubling))
-    found = read("anna", _folder(tmp_path, {"a1_mine.ipynb": text, "mine.ipynb": text}), [doubling])
-    assert found.answers["a1.twice"] == ANSWER
-    assert found.notes == ("mine.ipynb is left out: neither its metadata nor its name says which assignment it is.",)
+    for name in ("a1_mine.ipynb", "Copy of a1_doubling.ipynb", "mine.ipynb"):  # the last by its cells
+        found = read("anna", _folder(tmp_path / name, {name: text}), [doubling])
+        assert (found.answers["a1.twice"], found.notes) == (ANSWER, ())
+    other = nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]))
+    found = read("anna", _folder(tmp_path / "other", {"mine.ipynb": other}), [doubling])
+    assert found.notes[0] == "mine.ipynb is left out: neither its metadata nor its name says which assignment it is."
 
 
 def test_single_notebook_and_an_archive(tmp_path, doubling):
     _folder(tmp_path, {"anna.ipynb": _notebook(doubling)})
     with zipfile.ZipFile(tmp_path / "bob.zip", "w") as archive:
         archive.writestr("work/a1_doubling/twice.py", ANSWER)
-    for path in places(tmp_path).values():
-        assert read("x", path, [doubling]).answers["a1.twice"] == ANSWER
+    for paths in collect(tmp_path).students.values():
+        assert read("x", paths, [doubling]).answers["a1.twice"] == ANSWER
 
 
 def test_edited_answer_counts(tmp_path, doubling):
@@ -162,3 +173,91 @@ def test_notebook_with_too_much_code_is_noted(tmp_path, doubling):
         "a1.ipynb is left out: it has more than 5,000 statements.",
         "No answer was found, so this submission gets 0 points.",
     )
+
+
+NEAR = [
+    *("twice (1).py", "twice-1.py", "twice - Copy.py", "Copy of twice.py", "twice_final.py", "anna_twice.py"),
+    *("Twice.py", "TWICE.PY", "twice.py.txt", "twice.txt", "twice.pyw", "twice.PY", "a1-twice.py", "twice (1) (1).py"),
+]
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_misnamed_file_is_taken_with_a_note(tmp_path, doubling, name):
+    found = read("anna", _folder(tmp_path, {name: ANSWER}), [doubling])
+    note = f"{name} is taken as the answer to a1.twice, because its name contains twice."
+    assert (found.answers, found.notes) == ({"a1.twice": ANSWER}, (note,))
+
+
+def test_file_that_defines_several_exercises(tmp_path, doubling):
+    both = ANSWER + "def again(array):\n    return 4 * array\n"
+    found = read("anna", _folder(tmp_path, {"homework.py": both}), [doubling])
+    assert found.answers == {"a1.twice": both, "a1.again": both}
+    assert found.notes[0] == "homework.py is taken as the answer to a1.twice, because it defines twice."
+
+
+def test_edited_file_with_the_best_name_counts(tmp_path, doubling):
+    starter = doubling.items[0].master.starter
+    files = {"twice.py": starter, "twice (1).py": "def twice(array): return 1", "twice (2).py": ANSWER, "h.py": ANSWER}
+    found = read("anna", _folder(tmp_path, files), [doubling])
+    assert found.answers == {"a1.twice": ANSWER}
+    assert len(found.notes) == 4
+    assert "twice (2).py is taken as the answer to a1.twice, because its name contains twice." in found.notes
+    found = read("anna", _folder(tmp_path, {"twice.py": ANSWER + "#"}), [doubling])
+    assert found.answers == {"a1.twice": ANSWER + "#"}
+
+
+def test_what_is_not_read_is_noted(tmp_path, doubling):
+    files = {f"{number}.png": "" for number in range(7)}
+    files |= {"README.md": "", "helper.py": "x = 1", "twise.py": "x = 1", "test_twice.py": "def test(): pass"}
+    found = read("anna", _folder(tmp_path, {**files, "a1/twice.py": ANSWER}), [doubling])
+    assert found.notes == (
+        "helper.py is left out: no exercise has this name.",
+        "test_twice.py is left out: no exercise has this name.",
+        "twise.py is left out: no exercise has this name. Is it a1.twice?",
+        "Not read, because only .py, .ipynb and archives are: 0.png, 1.png, 2.png, 3.png, 4.png and 2 more.",
+    )
+
+
+def test_broken_code_with_a_near_name_is_taken(tmp_path, doubling):
+    assert read("anna", _folder(tmp_path, {"twice (1).py": "def twice(:"}), [doubling]).answers
+
+
+DOWNLOADS = {
+    "moodle folders": {
+        "Jane Doe_1234_assignsubmission_file_/a1_doubling/twice.py": ANSWER,
+        "Jane Doe_1234_assignsubmission_onlinetext_/onlinetext.html": "",
+    },
+    "moodle flat": {"Jane Doe_1234_assignsubmission_file_twice.py": ANSWER},
+    "canvas": {"doejane_1234_77_twice.py": ANSWER},
+    "canvas, late": {"doejane_LATE_1234_77_twice.py": ANSWER},
+    "gradescope": {
+        "assignment_9_export/submission_1/twice.py": ANSWER,
+        "assignment_9_export/submission_metadata.yml": (
+            "---\nsubmission_1:\n  :submitters:\n  - :name: \"Jane D\\u00f6e\"\n    :sid: '7'\n    :email: j@x.edu\n"
+            "  - :name: 'Bo O''Hara'\n  :created_at: 2026-01-01\n  :history:\n  - :id: 3\n    :submitters:\n"
+            "    - :name: Old Name\n"
+        ),
+    },
+    "loose": {"peggy_twice.py": ANSWER, "peggy_a1.ipynb": "{}"},
+}
+STUDENTS = ["Jane Doe_1234", "Jane Doe_1234", "doejane_1234", "doejane_1234", "Jane D\xf6e, Bo O'Hara", "peggy"]
+
+
+@pytest.mark.parametrize(("name", "student"), [*zip(DOWNLOADS, STUDENTS, strict=True)])
+def test_bulk_downloads(tmp_path, doubling, name, student):
+    found = collect(_folder(tmp_path, DOWNLOADS[name]), [doubling])
+    assert list(found.students) == [student]
+    submission = read(student, found.students[student], [doubling])
+    assert submission.answers["a1.twice"] == ANSWER
+    wanted = {"canvas, late": "Canvas marks twice.py as late.", "moodle folders": "Not read"}.get(name, "")
+    if name != "loose":
+        assert len(submission.notes) == bool(wanted)
+    assert "".join(submission.notes[:1]).startswith(wanted)
+
+
+def test_two_versions_in_a_download_of_canvas(tmp_path, doubling):
+    files = {"doejane_1_2_twice.py": ANSWER + "# 1", "doejane_1_3_twice-1.py": ANSWER}
+    found = collect(_folder(tmp_path, files), [doubling])
+    submission = read("doejane_1", found.students["doejane_1"], [doubling])
+    assert len(submission.notes) == 1
+    assert submission.answers["a1.twice"] == ANSWER + "# 1"

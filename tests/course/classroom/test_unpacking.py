@@ -1,5 +1,9 @@
+import bz2
+import gzip
+import io
 import os
 import stat
+import tarfile
 import zipfile
 from contextlib import ExitStack
 
@@ -77,7 +81,7 @@ def test_links_are_not_followed(tmp_path):
 
 def test_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
-    assert _read(tmp_path) == ({}, [])
+    assert _read(tmp_path) == ({}, ["pipe.py is left out: it is not a regular file."])
     with pytest.raises(LeftOutError, match="it is not a regular file"):
         _read(tmp_path / "pipe.py")
 
@@ -168,3 +172,83 @@ def test_one_archive_is_open_at_a_time(tmp_path, monkeypatch):
             assert entry.read(9).decode() == entry.path.stem
             assert sum(archive.fp is not None for archive in made) == 1
     assert all(archive.fp is None for archive in made)
+
+
+def _tar(path, mode, *members):
+    with tarfile.open(path, mode) as archive:
+        for member, text in members:
+            info = member if isinstance(member, tarfile.TarInfo) else tarfile.TarInfo(member)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("a.tar", "w"), ("a.tar.gz", "w:gz"), ("a.TGZ", "w:gz"), ("a.tar.bz2", "w:bz2")]
+)
+def test_tar_archives(tmp_path, name, mode):
+    path = _tar(tmp_path / name, mode, ("a1_x/one.py", "1"), ("b.py", "22"), (".git/x", "no"), ("__MACOSX/x.py", "no"))
+    assert _read(path) == ({"a1_x/one.py": b"1", "b.py": b"22"}, [])
+    assert _read(path, most=1) == ({"a1_x/one.py": b"1", "b.py": b"2"}, [])
+
+
+def test_tar_members_that_are_left_out(tmp_path):
+    link, device = tarfile.TarInfo("link.py"), tarfile.TarInfo("device.py")
+    link.type, link.linkname, device.type = tarfile.SYMTYPE, "/etc/passwd", tarfile.CHRTYPE
+    path = _tar(
+        tmp_path / "a.tar", "w", ("../up.py", "x"), ("/root.py", "x"), (link, ""), (device, ""), ("good.py", "y")
+    )
+    found, notes = _read(path)
+    assert found == {"good.py": b"y"}
+    assert notes == [
+        "../up.py is left out: its path leads out of the archive.",
+        "/root.py is left out: its path leads out of the archive.",
+        "link.py is left out: it is not a regular file.",
+        "device.py is left out: it is not a regular file.",
+    ]
+
+
+def test_zip_that_is_a_tar(tmp_path):
+    _tar(tmp_path / "a.tgz", "w:gz", ("one.py", "1"))
+    os.rename(tmp_path / "a.tgz", tmp_path / "a.gz")
+    assert _read(tmp_path) == ({"one.py": b"1"}, [])
+
+
+@pytest.mark.parametrize("limit", ["MAX_UNPACKED", "MAX_MEMBERS", "MAX_KEPT", "MAX_ARCHIVE"])
+def test_limits_of_tar_archives(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(unpacking, limit, 1)
+    path = _tar(tmp_path / "a.tgz", "w:gz", ("one.py", "1"), ("two.py", "2" * 100_000))
+    opened = {}
+    with ExitStack() as stack:
+        notes = []
+        for entry in entries(path, notes.append, stack):
+            try:
+                opened[str(entry.path)] = entry.read(9)
+            except LeftOutError as error:
+                notes.append(str(error))
+    assert set(opened) <= {"one.py"}
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
+def test_damaged_tar_archives(tmp_path, opener):
+    suffix = ".gz" if opener is gzip.open else ".bz2"
+    with opener(tmp_path / f"no-tar{suffix}", "wb") as file:
+        file.write(b"def twice(array): ...")
+    whole = _tar(tmp_path / f"whole.tar{suffix}", f"w:{suffix[1:]}", ("one.py", os.urandom(99).hex()), ("two.py", "2"))
+    (tmp_path / f"half.tar{suffix}").write_bytes(whole.read_bytes()[:-40])
+    whole.unlink()
+    (tmp_path / "empty.tar").touch()
+    _, notes = _read(tmp_path)
+    assert len(notes) == 3
+    assert all(f"{name}" in " ".join(notes) for name in ("no-tar", "half", "empty.tar"))
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "kind"),
+    [("a.7z", b"7z\xbc\xaf\x27\x1c", "7z"), ("b.zip", b"Rar!", "RAR"), ("c.7z", b"?", "7z"), ("d.txz", b"", "XZ")],
+)
+def test_archives_that_are_not_read_say_what_to_ask_for(tmp_path, name, start, kind):
+    (tmp_path / name).write_bytes(start)
+    note = f"{name} is left out: it is a {kind} archive, which kmha does not read. Ask for a .zip or a .tar.gz."
+    assert _read(tmp_path) == ({}, [note])
