@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from kmha.sandbox import limits, scratch, worker, worker_api
+from kmha.sandbox import absent, limits, readable, scratch, worker, worker_api
 from kmha.sandbox.encoding import LARGEST, LENGTH, decode, encode, read, write
 from kmha.sandbox.shutdown import Shutdown
 
@@ -32,6 +32,7 @@ RESEND = 0.02  # seconds between repeated signals
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
 _shutdown = Shutdown()
+_readable: list[str] = []  # what a task may read, found once all libraries are imported
 
 
 def main(uses: list[str]) -> None:
@@ -43,6 +44,7 @@ def main(uses: list[str]) -> None:
     for name in uses:
         if name in MODULES:
             importlib.import_module(MODULES[name])
+    _readable.extend(readable.paths(uses))
     write(sink, b"")
     while select.select([source], [], []) and _run_supervised(source, sink):
         pass
@@ -138,7 +140,9 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
         os.environ.update(HOME=str(folder), TMPDIR=str(folder), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
         os.environ.update(task.get("environment", {}))
         tempfile.tempdir = str(folder)
-        limits.lock(folder, task["seconds"], task.get("readable", ()))
+        hidden = absent.remove(task.get("absent", ()))
+        own = readable.without(_readable, hidden) if hidden else _readable
+        limits.lock(folder, task["seconds"], task.get("readable", own))
         worker_api.connect(lambda message: _send(writer, message, REQUEST), os.fdopen(reader, "rb"))
         run_task = worker.call_function if "function" in task else worker.execute
         run_task(task, lambda message: _send(writer, message))

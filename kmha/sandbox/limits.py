@@ -15,11 +15,11 @@ import importlib
 import importlib.util
 import os
 import sys
-import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kmha.sandbox import system_calls
+from kmha.sandbox.readable import package_folders
 
 MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it has at the start
 DATA = 8 << 30  # bytes that the process may allocate if it imports large libraries, without counting the libraries
@@ -27,8 +27,6 @@ FILE = 32 << 20  # maximum size of a file, in bytes
 OPEN = 256  # maximum number of open files
 PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
 
-# Paths that NumPy, Keras and TensorFlow read besides Python's own folders.
-_READ = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts")
 _READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
@@ -60,7 +58,7 @@ def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> 
         scratch: The folder that the process can write to.
         seconds: Time limit of the task. `None` means that the task imports large libraries and its caller limits its
             time: then the process may allocate `DATA` bytes, without counting the libraries.
-        readable: Folders that the process can read besides Python's own folders.
+        readable: Files and folders that the process can read (`kmha.sandbox.readable`).
     """
     seccomp = _seccomp_works()  # loads a library, so it must come before Landlock
     _limit(seconds)
@@ -123,8 +121,11 @@ def _landlock(scratch: Path, readable: Sequence[str]) -> None:
     every = FSAccess.all()
     rules = Ruleset(restrict_rules=every)
     read = every & (FSAccess.READ_FILE | FSAccess.READ_DIR | FSAccess.EXECUTE)
-    for folder in (*_python_folders(), *readable):
-        rules.allow(folder, rules=read)
+    files = every & (FSAccess.READ_FILE | FSAccess.EXECUTE)
+    for path in readable:
+        rules.allow(path, rules=read if os.path.isdir(path) else files)
+    for folder in package_folders():
+        rules.allow(folder, rules=every & FSAccess.READ_DIR)
     files = every & FSAccess.READ_FILE
     for name in (*_READ_FILES, *_DEVICES):
         if os.path.exists(name):
@@ -132,12 +133,3 @@ def _landlock(scratch: Path, readable: Sequence[str]) -> None:
             rules.allow(name, rules=(read if os.path.isdir(name) else files) | more)
     rules.allow(str(scratch), rules=every & ~FSAccess.EXECUTE & ~(FSAccess.MAKE_CHAR | FSAccess.MAKE_BLOCK))
     rules.apply()
-
-
-def _python_folders() -> Iterator[str]:
-    """Yield the folders of modules and libraries, not the whole environment, which may contain other data."""
-    bases: tuple[dict[str, str], ...] = ({}, {"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    paths = {sysconfig.get_path(name, vars=base) for name in names for base in bases}
-    paths |= {os.path.join(sys.base_prefix, "lib"), *_READ}
-    yield from sorted(path for path in paths if os.path.isdir(path))

@@ -133,6 +133,7 @@ class Sandbox:
         files: Mapping[str, str] | None = None,
         seconds: float = 10.0,
         serve: Callable[..., Any] | None = None,
+        absent: Sequence[str] = (),
     ) -> TaskResult:
         """Run a task: load a module and make calls to it.
 
@@ -144,6 +145,7 @@ class Sandbox:
             seconds: Time limit of the whole task.
             serve: Function that computes the requests of `kmha.sandbox.worker_api.remote` outside the sandbox. It is
                 called with the name and the arguments of the request.
+            absent: Names of classes and functions of the libraries that do not exist for this task.
 
         Raises:
             SandboxError: The fork server does not start.
@@ -157,6 +159,7 @@ class Sandbox:
             "files": {**(files or {}), f"{name}.py": code},
             "calls": [{"function": call.function, "inputs": call.inputs} for call in calls],
             "seconds": seconds,
+            "absent": list(absent),
         }
         sent = self._exchange(task, serve)
         return TaskResult(error_record(ENDED), ()) if sent is None else results.read(sent, len(calls), seconds)

@@ -72,7 +72,13 @@ class Runner:
         asked = (self.plan if calls is None else calls).calls
         for _ in range(2):  # something other than this answer may have ended the sandbox
             ran = self.sandbox.run(
-                self.item.name, answer.code, asked, files=answer.files, seconds=seconds, serve=self.spec.serve
+                self.item.name,
+                answer.code,
+                asked,
+                files=answer.files,
+                seconds=seconds,
+                serve=self.spec.serve,
+                absent=self.spec.forbids,
             )
             if ran.error is None or ran.error["says"] != ENDED:
                 break

@@ -10,7 +10,8 @@ from kmha.course.judging.marking import problem
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.planning import plan
 from kmha.course.judging.running import Runner
-from kmha.sandbox.sandbox import CallResult
+from kmha.sandbox import limits
+from kmha.sandbox.sandbox import CallResult, Sandbox
 from kmha.verify.chains.attention import ImpossibleError
 
 SEED = 201
@@ -144,10 +145,11 @@ def test_nan_passes_no_judge(sandbox, assignment):
 def test_remote_attention_has_size_limits(shapes, says):
     """The sandbox does not limit it, because it is computed outside."""
     (item,) = content.find("a8.catches", content.installed())
+    token = item.spec.checks[-1].draw(np.random.default_rng(1))["tokens"][0]
     with pytest.raises(ValueError, match=says):
-        item.spec.serve("7/0", *map(np.zeros, shapes))
+        item.spec.serve(token, *map(np.zeros, shapes))
     with pytest.raises(ValueError, match="Received 25,000 for mask"):
-        item.spec.serve("7/0", *[np.zeros((2, 3, 4, 5))] * 3, mask=np.ones(25_000, bool))
+        item.spec.serve(token, *[np.zeros((2, 3, 4, 5))] * 3, mask=np.ones(25_000, bool))
 
 
 def test_usual_sizes_are_within_the_limits():
@@ -155,6 +157,28 @@ def test_usual_sizes_are_within_the_limits():
     (item,) = content.find("a8.catches", content.installed())
     inputs = item.spec.checks[-1].draw(np.random.default_rng(1))
     arrays = [np.ones((2, 8, length, 64)) for length in (10, 16, 16)]
-    for index in range(inputs["count"]):
+    for token in inputs["tokens"]:
         with contextlib.suppress(ImpossibleError):
-            item.spec.serve(f"{inputs['seed']}/{index}", *arrays, mask=np.ones((2, 10, 16), bool))
+            item.spec.serve(token, *arrays, mask=np.ones((2, 10, 16), bool))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+def test_a_forbidden_layer_under_a_name_made_of_two_parts():
+    (item,) = content.find("a6.HeadMerge", content.installed())
+    with Sandbox(item.spec.uses) as sandbox:
+        grade = judge(item, WITH_EINSUM_DENSE, sandbox, seed=1, explained=False)
+    assert grade.points == 0
+    assert any("you use `EinsumDense`" in (outcome.problem or "") for outcome in grade.outcomes)
+
+
+WITH_EINSUM_DENSE = """
+import keras
+
+Base = getattr(keras.layers, "Einsum" + "Dense")
+
+
+class HeadMerge(Base):
+    def __init__(self, output_dim, **kwargs):
+        super().__init__("BTHO,HOE->BTE", (None, output_dim), bias_axes="E", **kwargs)
+"""

@@ -15,12 +15,12 @@ def _spec(**more):
         "from numpy.lib import stride_tricks\n",
         "def f(:\n",
         "\0",
-        "MultiHeadAttention = 3\n",
+        "layer = keras.layers.MultiHeadAttention(2, 3)\n",  # it does not exist where the code runs
         "(" * 5000,
     ],
 )
 def test_no_violation(code):
-    assert violation(code, _spec(forbids=("MultiHeadAttention",))) is None
+    assert violation(code, _spec()) is None
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,10 @@ def test_no_violation(code):
         ),
         ("def f():\n    import keras.ops\n", "you import keras in line 2. Write this exercise with NumPy."),
         ("from . import other\n", "you import "),
-        (
-            "layer = keras.layers.MultiHeadAttention(2, 3)\n",
-            "you use `MultiHeadAttention` in line 1. In this exercise",
-        ),
-        ("f = MultiHeadAttention\n", "you use `MultiHeadAttention` in line 1"),
-        ("from os import MultiHeadAttention\n", "you use `MultiHeadAttention` in line 1"),
     ],
 )
 def test_violations(code, says):
-    assert violation(code, _spec(forbids=("MultiHeadAttention",))).startswith(says)
+    assert violation(code, _spec()).startswith(says)
 
 
 def test_libraries_and_exercises_that_are_allowed():

@@ -1,0 +1,101 @@
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import kmha
+from kmha.sandbox import limits, readable
+from kmha.sandbox.sandbox import Call
+
+needs_limits = pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+
+
+def test_what_a_task_may_read(tmp_path):
+    found = readable.paths(["numpy"])
+    assert str(Path(numpy.__file__).parent) in found
+    assert sys.prefix not in found
+    assert not any(Path(path).name in ("site-packages", "dist-packages", "kmha", "click") for path in found)
+    assert not any(str(tmp_path).startswith(path) for path in found)
+
+
+def test_what_a_library_requires():
+    pytest.importorskip("matplotlib")
+    names = {Path(path).name for path in readable.paths(["matplotlib"])}
+    assert {"matplotlib", "PIL", "dateutil", "numpy"} <= names
+
+
+def test_hidden_files_are_left_out(tmp_path):
+    for name in ("a/b/hidden.py", "a/b/shown.py", "a/c/other.py", "d/more.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "a" / "link").symlink_to("b")
+    found = readable.without([str(tmp_path)], [str(tmp_path / "a/b/hidden.py")])
+    assert sorted(str(Path(path).relative_to(tmp_path)) for path in found) == ["a/b/shown.py", "a/c", "d"]
+    assert readable.without([str(tmp_path)], []) == [str(tmp_path)]
+
+
+READS = """
+import gc, importlib, sys
+
+def tell(action):
+    try:
+        return str(action())
+    except Exception as error:
+        return type(error).__name__
+
+def found_again():
+    sys.modules["kmha"] = next(each for each in gc.get_objects() if getattr(each, "__name__", "") == "kmha.sandbox")
+    return importlib.import_module("kmha.verify")
+
+def f(places):
+    return {
+        "in sys.modules": [name for name in sys.modules if name.startswith("kmha")],
+        "imported": tell(lambda: importlib.import_module("kmha.verify.reference")),
+        "found again": tell(found_again),
+        "read": [tell(lambda: open(place).read()) for place in places],
+        "other": tell(lambda: importlib.import_module("click")),
+        "needed": tell(lambda: importlib.import_module("numpy.testing").__name__),
+    }
+"""
+RUN = """
+import json, sys
+from kmha.sandbox.sandbox import Call, Sandbox
+
+with Sandbox() as sandbox:
+    code, places = sys.stdin.read(), sys.argv[1:]
+    ran = sandbox.run("f", code, [Call({"places": places})])
+    print(json.dumps(ran.results[0].value or ran.results[0].error))
+"""
+
+
+@needs_limits
+def test_an_installed_package_cannot_be_read_by_its_own_tasks(tmp_path):
+    """An editable installation lies outside the folders that Python reads, a normal one inside."""
+    source, installed = Path(kmha.__file__).parent, tmp_path / "lib" / "site-packages"
+    shutil.copytree(source, installed / "kmha", ignore=shutil.ignore_patterns("__pycache__"))
+    places = [str(folder / "verify" / "reference.py") for folder in (source, installed / "kmha")]
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", RUN, *places],
+        input=READS,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(installed)},
+        check=True,
+        cwd=tmp_path,
+    )
+    found = json.loads(ran.stdout)
+    assert found.pop("needed") == "numpy.testing"
+    assert found.pop("in sys.modules") == []
+    assert found.pop("read") == ["PermissionError"] * 2
+    assert {*found.values()} <= {"PermissionError", "ModuleNotFoundError", "ImportError", "StopIteration"}, found
+
+
+@needs_limits
+def test_only_the_libraries_of_the_task_can_be_imported(sandbox):
+    code = "import importlib\ndef f(name): return importlib.import_module(name).__name__\n"
+    ran = sandbox.run("f", code, [Call({"name": name}) for name in ("keras", "click", "numpy.testing", "wave")])
+    assert [result.error is None for result in ran.results] == [False, False, True, True]
