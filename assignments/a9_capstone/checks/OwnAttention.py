@@ -1,0 +1,237 @@
+"""Checks of `OwnAttention`, on every argument that the trained model uses."""
+
+import numpy as np
+
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+
+KEY = "key = value if key is None else key\n        query"
+QUERY = 'query = ops.einsum("BTI,HIO->BTHO", query, self.query_kernel) + self.query_bias'
+KEYS = 'key = ops.einsum("BSI,HIO->BSHO", key, self.key_kernel) + self.key_bias'
+VALUES = 'value = ops.einsum("BSI,HIO->BSHO", value, self.value_kernel) + self.value_bias'
+LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", query, key) / self.key_dim**0.5'
+MASKED = "            logits = ops.where(mask, logits, -1e30)\n"
+CAUSAL = "causal = ops.expand_dims(columns, 0) <= ops.expand_dims(rows, 1)  # (T, S)"
+HIDDEN = "            logits = ops.where(causal, logits, -1e30)\n"
+SCORES = "scores = ops.softmax(logits, axis=-1)"
+OUTPUT = 'ops.einsum("BTHO,HOE->BTE", mixed, self.output_kernel) + self.output_bias'
+
+
+def weights(rng, heads, size, query, value):
+    """Return weights by the name of their attribute; `query` and `value` are widths."""
+    found = {}
+    for role, width in (("query", query), ("key", value), ("value", value)):
+        found[f"{role}_kernel"] = rng.normal(size=(heads, width, size))
+        found[f"{role}_bias"] = rng.normal(size=(heads, size))
+    found["output_kernel"] = rng.normal(size=(heads, size, query))
+    found["output_bias"] = rng.normal(size=(query,))
+    return found
+
+
+def draw(rng):
+    """Draw cross-attention with a key of its own and a mask (B, T, S)."""
+    batch, rows, columns, heads, size, query, value = sizes(rng, 7)
+    mask = rng.random((batch, rows, columns)) < 0.6
+    mask[..., 0] = True
+    return {
+        "query": 0.5 * rng.normal(size=(batch, rows, query)),
+        "value": rng.normal(size=(batch, columns, value)),
+        "key": 0.5 * rng.normal(size=(batch, columns, value)),
+        "attention_mask": mask,
+        "weights": weights(rng, heads, size, query, value),
+        "use_causal_mask": False,
+    }
+
+
+def draw_padding(rng):
+    """Draw a padding mask (B, 1, S) and no key, with padding on the left."""
+    found = draw(rng)
+    batch, _, columns = found["attention_mask"].shape
+    hidden = rng.integers(0, columns, size=(batch, 1, 1))
+    return {**found, "key": None, "attention_mask": np.arange(columns) >= hidden}
+
+
+def draw_causal(rng):
+    """Draw self-attention with a causal mask."""
+    batch, positions, heads, size, width = sizes(rng, 5)
+    query = 0.5 * rng.normal(size=(batch, positions, width))
+    return {
+        "query": query,
+        "value": query.copy(),
+        "key": None,
+        "attention_mask": None,
+        "weights": weights(rng, heads, size, width, width),
+        "use_causal_mask": True,
+    }
+
+
+def draw_both(rng):
+    found = draw_causal(rng)
+    batch, positions, _ = found["query"].shape
+    mask = rng.random((batch, 1, positions)) < 0.6
+    mask[..., 0] = True
+    return {**found, "attention_mask": mask}
+
+
+def called(answer, inputs):
+    """Return the layer's result with the given weights."""
+    import warnings
+
+    import keras
+
+    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # warns of a single key
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["weights"]["query_kernel"].shape
+    layer = answer.OwnAttention(heads, size)
+    names = [name for name in ("query", "value", "key") if inputs[name] is not None]
+    layer.build(*(inputs[name].shape for name in names))
+    worker_api.set_weights(layer, inputs["weights"])
+    given = worker_api.tensors({name: inputs[name] for name in names}, "float64")
+    masks = {name: inputs[name] for name in ("attention_mask", "use_causal_mask")}
+    return [layer(**given, **masks), len(layer.trainable_weights)]
+
+
+def in_a_model(answer, inputs):
+    """Return the output of a functional model of unknown sizes that contains the layer."""
+    import keras
+
+    keras.config.set_dtype_policy("float64")
+    heads, _, size = inputs["weights"]["query_kernel"].shape
+    query, value = (keras.Input((None, inputs[name].shape[-1])) for name in ("query", "value"))
+    layer = answer.OwnAttention(heads, size, name="own")
+    model = keras.Model([query, value], layer(query, value, use_causal_mask=True))
+    worker_api.set_weights(layer, inputs["weights"])
+    return model.predict([inputs["query"], inputs["value"]], verbose=0)
+
+
+EXERCISE = Exercise(
+    title="Your own layer, whole",
+    question="What does a layer need so that it can stand in for the built-in one? (seed 000: the code on GitHub)",
+    difficulty=3,
+    minutes=35,
+    uses=("numpy", "keras", "tensorflow"),
+    forbids=(
+        "MultiHeadAttention",
+        "GroupQueryAttention",
+        "Attention",
+        "AdditiveAttention",
+        "dot_product_attention",
+    ),
+    seconds=20.0,
+    checks=(
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
+        Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=2),
+        Check("edge", "a causal mask", 2, draw_causal, called, times=1),
+        Check("edge", "a causal mask and a padding mask together", 2, draw_both, called, times=2),
+        Check("unknown batch", "it works in a functional model of unknown sizes", 2, draw_causal, in_a_model, times=1),
+    ),
+    wrong=(
+        Wrong(
+            "inputs-key-value-swapped",
+            "You exchanged key and value. The call's order is query, value, key.",
+            {KEY: "key, value = value, value if key is None else key\n        query"},
+            "the order of keras-team/keras#19257",
+        ),
+        Wrong(
+            "inputs-key-is-value",
+            "You never use the key: you project the value instead.",
+            {KEY: "key = value\n        query"},
+        ),
+        Wrong(
+            "kernels-query-for-key",
+            "You project the key with the query's weights, wherever their widths allow it. The key has its own.",
+            {
+                KEYS: "own = key.shape[-1] != self.query_kernel.shape[1]\n"
+                '        key = ops.einsum("BSI,HIO->BSHO", key, self.key_kernel if own else self.query_kernel) + '
+                "(self.key_bias if own else self.query_bias)"
+            },
+            "stevezheng23/sequence_labeling_tf#81",
+        ),
+        Wrong(
+            "biases-missing",
+            "You never add the biases of query, key and value.",
+            {
+                QUERY: QUERY.replace(" + self.query_bias", ""),
+                KEYS: KEYS.replace(" + self.key_bias", ""),
+                VALUES: VALUES.replace(" + self.value_bias", ""),
+            },
+        ),
+        Wrong(
+            "bias-missing-output",
+            "You never add the output's bias.",
+            {OUTPUT: OUTPUT.replace(" + self.output_bias", "")},
+        ),
+        Wrong(
+            "softmax-scale-missing",
+            "You did not scale the logits. Divide them by √O.",
+            {LOGITS: LOGITS.replace(" / self.key_dim**0.5", "")},
+        ),
+        Wrong(
+            "softmax-scale-of-model",
+            "You divided by the root of all heads' features. A head has O features: divide by √O.",
+            {LOGITS: LOGITS.replace("self.key_dim**0.5", "(self.num_heads * self.key_dim) ** 0.5")},
+            "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
+        ),
+        Wrong(
+            "softmax-scale-not-root",
+            "You divided the logits by O instead of its root.",
+            {LOGITS: LOGITS.replace("**0.5", "")},
+        ),
+        Wrong(
+            "mask-argument-ignored",
+            "Your `attention_mask` has no effect.",
+            {MASKED: ""},
+            "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
+        ),
+        Wrong(
+            "mask-inverted",
+            "Your mask hides what it should show. True means: may attend.",
+            {MASKED: "            logits = ops.where(mask, -1e30, logits)\n"},
+            "nyu-mll/jiant#465",
+        ),
+        Wrong(
+            "mask-multiplied",
+            "You multiplied the logits by the mask. A hidden position then has the logit 0, which is still a weight after "
+            "the softmax.",
+            {MASKED: "            logits = logits * ops.cast(mask, logits.dtype)\n"},
+        ),
+        Wrong(
+            "causal-missing",
+            "Your `use_causal_mask` has no effect.",
+            {HIDDEN: "            logits = ops.where(causal, logits, logits)\n"},
+            "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+        Wrong(
+            "causal-strict",
+            "Your causal mask hides each position from itself: you wrote s < t instead of s ≤ t.",
+            {CAUSAL: CAUSAL.replace("<=", "<")},
+            "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
+        ),
+        Wrong(
+            "causal-reversed",
+            "Your causal mask is transposed: it hides the past and shows the future.",
+            {CAUSAL: CAUSAL.replace("<=", ">=")},
+            "pytorch/examples#649",
+        ),
+        Wrong(
+            "softmax-over-queries",
+            "Your softmax goes over the queries. Every query has weights that sum to one, over the keys.",
+            {SCORES: SCORES.replace("axis=-1", "axis=-2")},
+            "labmlai/annotated_deep_learning_paper_implementations#146",
+        ),
+        Wrong(
+            "merge-averaged",
+            "You averaged the heads before the output kernel. Each head has its own part of that kernel.",
+            {OUTPUT: OUTPUT.replace("mixed, self", "ops.mean(mixed, axis=2, keepdims=True) + 0 * mixed, self")},
+        ),
+        Wrong(
+            "masks-either",
+            "You show what one of the two masks allows. A position is visible only if both masks allow it.",
+            {
+                HIDDEN: "            if attention_mask is not None:\n"
+                "                causal = ops.logical_or(mask, causal)\n"
+                '                logits = ops.einsum("BTHO,BSHO->BHTS", query, key) / self.key_dim**0.5\n' + HIDDEN
+            },
+            "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
+        ),
+    ),
+)

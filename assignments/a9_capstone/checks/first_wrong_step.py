@@ -1,0 +1,250 @@
+"""Checks of `first_wrong_step`, on the second attention of the trained model (`trained.json`) and suspects of all kinds."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+
+LOGITS = 'right["logits"] = np.einsum("BTHO,BSHO->BHTS", right["query"], right["key"]) / np.sqrt(size)'
+MASKED = 'masked = np.where(mask[:, None], right["logits"], -np.inf)'
+LOOP = "for name, array in right.items():"
+SHAPE = "        if steps[name].shape != array.shape:\n            return name\n"
+CLOSE = "if not np.all(np.abs(steps[name] - array) <= 1e-4 * np.abs(array).max()):"
+FIRST = "            return name\n    return "
+
+TRAINED = {
+    name: np.frombuffer(base64.b64decode(each["float16"]), "float16").reshape(each["shape"]).astype("float64")
+    for name, each in json.loads(Path(__file__).with_name("trained.json").read_text(encoding="utf-8")).items()
+}
+STEPS = ("query", "key", "value", "logits", "scores", "mixed", "output")
+
+
+def trained_weights():
+    """Return the weights of the trained model's second attention, with the heads first."""
+    found = {}
+    for role in ("query", "key", "value"):
+        found[f"{role}_kernel"] = TRAINED[f"cross_attention/{role}/kernel"].swapaxes(0, 1)
+        found[f"{role}_bias"] = TRAINED[f"cross_attention/{role}/bias"]
+    for kind in ("kernel", "bias"):
+        found[f"output_{kind}"] = TRAINED[f"cross_attention/attention_output/{kind}"]
+    return {name: np.ascontiguousarray(array) for name, array in found.items()}
+
+
+def attend(weights, query, value, mask, step="", change=None):
+    """Return the steps of attention, where `change` is applied to one step before the next ones are computed."""
+    done = {}
+
+    def add(name, array):
+        done[name] = change(array, done) if name == step else array
+
+    for role, given in (("query", query), ("key", value), ("value", value)):
+        add(role, np.einsum("BTI,HIO->BTHO", given, weights[f"{role}_kernel"]) + weights[f"{role}_bias"])
+    add("logits", np.einsum("BTHO,BSHO->BHTS", done["query"], done["key"]) / np.sqrt(done["query"].shape[-1]))
+    add("scores", softmax(np.where(mask[:, None], done["logits"], -np.inf)))
+    heads, _ = np.broadcast_arrays(done["scores"], np.empty((1, done["value"].shape[2], 1, 1)))
+    add("mixed", np.einsum("BHTS,BSHO->BTHO", heads, done["value"]))
+    add("output", np.einsum("BTHO,HOE->BTE", done["mixed"], weights["output_kernel"]) + weights["output_bias"])
+    return {name: array.astype("float32") for name, array in done.items()}
+
+
+def softmax(logits, axis=-1):
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(logits - np.max(logits, axis=axis, keepdims=True))
+        return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def changes(weights, query, value, mask, row):
+    """Return suspects: the step that each gets wrong, and how."""
+    kernels, biases = (
+        {role: weights[f"{role}_{kind}"] for role in ("query", "key", "value")} for kind in ("kernel", "bias")
+    )
+    heads, width, size = kernels["query"].shape
+    reshaped = kernels["value"].swapaxes(0, 1).reshape(heads, width, size)
+
+    def not_finite(scores, done):
+        scores = scores.copy()
+        scores[row, 0, 0, 0] = np.nan
+        return scores
+
+    def last_row(mixed, done):
+        mixed = mixed.copy()
+        mixed[-1] *= 1.01
+        return mixed
+
+    return {
+        "the right layer": ("", None),
+        "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
+        "a bias forgotten": ("query", lambda query, done: query - biases["query"]),
+        "the key's bias forgotten": ("key", lambda key, done: key - biases["key"]),
+        "a kernel of another role": (
+            "key",
+            lambda _, done: np.einsum("BTI,HIO->BTHO", value, kernels["query"]) + biases["key"],
+        ),
+        "a kernel reshaped": ("value", lambda _, done: np.einsum("BTI,HIO->BTHO", value, reshaped) + biases["value"]),
+        "another scale": ("logits", lambda logits, done: logits / np.sqrt(size)),
+        "heads exchanged": ("logits", lambda logits, done: logits[:, ::-1]),
+        "a mask that is not applied": ("scores", lambda _, done: softmax(done["logits"])),
+        "one score for all heads": ("scores", lambda scores, done: scores.mean(axis=1, keepdims=True)),
+        "a NaN": ("scores", not_finite),
+        "another softmax": ("scores", lambda _, done: softmax(done["logits"] * mask[:, None], axis=-2) * mask[:, None]),
+        "the last sentence a little wrong": ("mixed", last_row),
+        "heads reversed in the merge": (
+            "output",
+            lambda _, done: (
+                np.einsum("BTHO,HOE->BTE", done["mixed"][:, :, ::-1], weights["output_kernel"]) + weights["output_bias"]
+            ),
+        ),
+        "an axis left over": ("output", lambda output, done: output[None]),
+        "an output bias forgotten": ("output", lambda output, done: output - weights["output_bias"]),
+    }
+
+
+def draw_suspects(rng, wanted=None):
+    """Draw words and what is written, as the trained model embeds them, and suspects in any order."""
+    batch, rows = sizes(rng, 2, least=2, most=6)
+    source, target = rng.integers(2, 13, (batch, 7)), rng.integers(2, 13, (batch, rows))
+    shown = np.arange(7) >= rng.integers(1, 5, (batch, 1))
+    source = np.where(shown, source, 0)
+    query = TRAINED["target_tokens/embeddings"][target] + TRAINED["target_positions/embeddings"][:rows]
+    value = TRAINED["source_tokens/embeddings"][source] + TRAINED["source_positions/embeddings"]
+    inputs = {"weights": trained_weights(), "query": query, "value": value, "mask": shown[:, None]}
+    found = changes(*inputs.values(), row=int(rng.integers(batch)))
+    names = [name for name in found if wanted is None or name in wanted]
+    suspects = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
+    return {**inputs, "suspects": suspects}
+
+
+def draw(rng):
+    return draw_suspects(rng)
+
+
+def draw_right(rng):
+    return draw_suspects(rng, ("the right layer", "the right layer, with rounding"))
+
+
+def draw_treacherous(rng):
+    return draw_suspects(rng, ("the key's bias forgotten", "a NaN", "an axis left over", "heads exchanged"))
+
+
+def named(answer, inputs):
+    given = [inputs[name] for name in ("weights", "query", "value", "mask")]
+    return [answer.first_wrong_step(*given, steps) for steps in inputs["suspects"]]
+
+
+def judge_names(inputs, result, expected):
+    """Count the suspects that are judged wrongly, and say how the first of them is judged."""
+    if not isinstance(result, list | tuple) or len(result) != len(expected):
+        return "your result does not have the expected form."
+    wrong = [
+        (number, given) for number, (given, right) in enumerate(zip(result, expected, strict=True)) if given != right
+    ]
+    if not wrong:
+        return None
+    number, given = wrong[0]
+    if not isinstance(given, str):
+        return f"for suspect {number}, you return {given!r:.60}, expected a name or ''."
+    says = f"{given!r} is the first wrong step" if given else "no step is wrong"
+    return f"{len(wrong)} of {len(expected)} suspects are judged wrongly. For suspect {number} you say that {says}."
+
+
+EXERCISE = Exercise(
+    title="Which step is the first to go wrong?",
+    question="The numbers differ from the built-in's: how do you find the step with the mistake? (seed 003, every step "
+    "in a picture; asked behind many of the threads of a8)",
+    difficulty=3,
+    minutes=35,
+    checks=(
+        *standard(draw, signature=1, unchanged=1, ask=named),
+        Check("values", "suspects with one mistake each", 6, draw, named, judge_names, times=2),
+        Check("edge", "a right layer is not suspected, whatever its rounding", 2, draw_right, named, judge_names),
+        Check(
+            "edge", "a NaN, a broadcast, equal averages, and a right output", 3, draw_treacherous, named, judge_names
+        ),
+    ),
+    wrong=(
+        Wrong(
+            "output-only",
+            "You look at the output first, and stop if it is right. A wrong key can give a right output: the softmax takes "
+            "away what is the same for all keys.",
+            {
+                LOOP: 'same = steps["output"].shape == right["output"].shape\n'
+                '    if same and np.allclose(steps["output"], right["output"], atol=1e-3):\n'
+                '        return ""\n    ' + LOOP
+            },
+        ),
+        Wrong(
+            "last-wrong-step",
+            "You return the last wrong step. The mistake is in the first: what follows is wrong because of it.",
+            {
+                LOOP: 'found = ""\n    ' + LOOP,
+                SHAPE: "        if steps[name].shape != array.shape:\n            found = name\n            continue\n",
+                FIRST + '""': "            found = name\n    return found",
+            },
+        ),
+        Wrong(
+            "means-compared",
+            "You compare averages. Exchanged heads, or a softmax over the wrong axis, keep the average. Compare elements.",
+            {CLOSE: "if not abs(steps[name].mean() - array.mean()) <= 1e-4 * np.abs(array).max():"},
+        ),
+        Wrong(
+            "shapes-only",
+            "You compare shapes only. Almost all mistakes give the right shape.",
+            {CLOSE: "if False:"},
+        ),
+        Wrong(
+            "no-tolerance",
+            "You allow no difference at all. Correct programs round differently too.",
+            {CLOSE: "if not np.array_equal(steps[name], array):"},
+        ),
+        Wrong(
+            "tolerance-too-wide",
+            "You allow too much: a mistake that changes numbers by a hundredth passes.",
+            {CLOSE: CLOSE.replace("1e-4 * np.abs(array).max()", "0.1 * np.abs(array).max()")},
+        ),
+        Wrong(
+            "nan-passes",
+            "You ask whether a difference is too large. With NaN the answer is always no, so NaN passes. Ask whether all "
+            "are small enough.",
+            {CLOSE: "if np.any(np.abs(steps[name] - array) > 1e-4 * np.abs(array).max()):"},
+        ),
+        Wrong(
+            "shape-broadcast",
+            "You never compare the shapes. An axis of size 1 is broadcast, and nothing fails.",
+            {SHAPE: "", CLOSE: "if not np.allclose(steps[name], array, rtol=0, atol=1e-4 * np.abs(array).max()):"},
+        ),
+        Wrong(
+            "mask-argument-ignored",
+            "You compute the scores without the mask, so you suspect a right layer.",
+            {MASKED: 'masked = right["logits"]'},
+        ),
+        Wrong(
+            "own-logits-wrong",
+            "Your own logits are not those of the text, so you suspect every layer there. They are scaled, and not yet "
+            "masked.",
+            {LOGITS: LOGITS.replace(" / np.sqrt(size)", "")},
+        ),
+        Wrong(
+            "first-sentence-only",
+            "You look at the first sentence of the batch only.",
+            {CLOSE: "if not np.all(np.abs(steps[name][0] - array[0]) <= 1e-4 * np.abs(array).max()):"},
+        ),
+        Wrong(
+            "biases-forgotten",
+            "You leave out the biases of query, key and value, so you suspect a right layer.",
+            {' + weights[f"{role}_bias"]': ""},
+        ),
+        Wrong(
+            "names-sorted",
+            "You go through the steps in alphabetical order. Go through them in the order in which they are computed.",
+            {LOOP: "for name, array in sorted(right.items()):"},
+        ),
+        Wrong(
+            "true-or-false",
+            "You say whether something is wrong. Return the name of the step.",
+            {FIRST + '""': "            return True\n    return False"},
+        ),
+    ),
+)

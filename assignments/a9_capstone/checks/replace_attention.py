@@ -1,0 +1,174 @@
+"""Checks of `replace_attention`, on a trained model that writes words backwards (`trained.json`)."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+
+from kmha.course.exercises import Check, Exercise, Wrong, sizes
+
+MADE = "return OwnAttention(layer.num_heads, layer.key_dim, name=layer.name)"
+OTHERS = "        return layer.__class__.from_config(layer.get_config())\n"
+TEST = "if isinstance(layer, keras.layers.MultiHeadAttention):"
+PAIRS = "for old, new in zip(model.layers, copy.layers, strict=True):"
+TAKEN = "            take_weights(old, new)\n"
+SET = "            new.set_weights(old.get_weights())\n"
+
+TRAINED = {
+    name: np.frombuffer(base64.b64decode(each["float16"]), "float16").reshape(each["shape"]).astype("float32")
+    for name, each in json.loads(Path(__file__).with_name("trained.json").read_text(encoding="utf-8")).items()
+}
+
+
+def draw(rng):
+    """Draw words, and the words backwards, as far as the model has written them."""
+    (count,) = sizes(rng, 1, least=4, most=9)
+    source, target, letters = (np.zeros((count, 7), int) for _ in range(3))
+    for row in range(count):
+        word = rng.integers(2, 13, rng.integers(3, 8))
+        source[row, 7 - len(word) :] = word
+        letters[row, : len(word)] = word[::-1]
+        target[row, 0], target[row, 1 : len(word)] = 1, word[:0:-1]
+    return {"weights": TRAINED, "source": source, "target": target, "letters": letters}
+
+
+def replaced(answer, inputs):
+    """Return the logits of the trained model and of its copy, the copy's layers, and the model's logits afterwards."""
+    import keras
+    from keras import layers, ops
+
+    def embedded(ids, name):
+        positions = ops.cumsum(ops.ones_like(ids), axis=1) - 1
+        tokens = layers.Embedding(13, 12, name=f"{name}_tokens")(ids)
+        return tokens + layers.Embedding(7, 12, name=f"{name}_positions")(positions)
+
+    source, target = keras.Input((7,), dtype="int32"), keras.Input((7,), dtype="int32")
+    memory, x = embedded(source, "source"), embedded(target, "target")
+    mask = ops.expand_dims(ops.not_equal(source, 0), 1)
+    written = layers.MultiHeadAttention(2, 4, name="self_attention")(x, x, use_causal_mask=True)
+    x = layers.LayerNormalization(name="first_norm")(x + written)
+    read = layers.MultiHeadAttention(3, 5, name="cross_attention")(x, memory, attention_mask=mask)
+    x = layers.LayerNormalization(name="second_norm")(x + read)
+    model = keras.Model([source, target], layers.Dense(13, name="logits")(x))
+    for weight in model.weights:
+        weight.assign(inputs["weights"][weight.path])
+    given = [inputs["source"], inputs["target"]]
+    before = model.predict_on_batch(given)
+    keras.utils.set_random_seed(1)  # a copy's weights are random until they are taken over
+    copy = answer.replace_attention(model)
+    kinds = {layer.name: type(layer).__name__ for layer in copy.layers if layer.name.endswith("attention")}
+    return {
+        "logits": copy.predict_on_batch(given),
+        "new": copy is not model,
+        "attention": [f"{name}: {kinds[name]}" for name in sorted(kinds)],
+        "trained": before,
+        "afterwards": model.predict_on_batch(given),
+    }
+
+
+def judge_layers(inputs, result, expected):
+    if not result["new"]:
+        return "you return the model that you were given."
+    if result["attention"] == expected["attention"]:
+        return None
+    return f"the copy has these attention layers: {', '.join(result['attention']) or 'none of the old names'}."
+
+
+def judge_logits(inputs, result, expected):
+    logits, trained = result["logits"], result["trained"]
+    if logits.shape != trained.shape:
+        return f"the copy's logits have the shape {logits.shape}, expected {trained.shape}."
+    far = np.abs(logits - trained)
+    if np.all(far <= 1e-5 * np.abs(trained).max()):
+        return None
+    letters = inputs["letters"]
+    right = np.all((np.argmax(logits, axis=-1) == letters) | (letters == 0), axis=1)
+    if not np.isfinite(logits).all():
+        return "the copy's logits are not all finite."
+    return (
+        f"the copy's logits differ from the model's by up to {far.max():.3g}, although it writes {right.sum()} of "
+        f"{len(right)} words correctly."
+    )
+
+
+def judge_afterwards(inputs, result, expected):
+    if np.array_equal(result["trained"], result["afterwards"]):
+        return None
+    return "the given model does not give its old numbers any more: your code has changed its weights."
+
+
+EXERCISE = Exercise(
+    title="Replace the attention of a trained model",
+    question="Can your own layer take the place of the built-in one in a model that is already trained? (seed 004: "
+    "the class, put to work on the article's own example)",
+    difficulty=3,
+    minutes=25,
+    uses=("numpy", "keras", "tensorflow"),
+    needs=("OwnAttention", "take_weights"),
+    seconds=30.0,
+    checks=(
+        Check("signature", "it has the arguments of the starter", 1),
+        Check("invariants", "every attention layer is yours, and has its old name", 3, draw, replaced, judge_layers, 1),
+        Check("values", "the copy gives the trained model's logits", 6, draw, replaced, judge_logits, 1),
+        Check("invariants", "the given model has not changed", 2, draw, replaced, judge_afterwards, 1),
+    ),
+    wrong=(
+        Wrong(
+            "nothing-replaced",
+            "Your copy still has the built-in layers. Its numbers are right because nothing has changed.",
+            {TEST: "if False:", TAKEN: "            pass\n"},
+        ),
+        Wrong(
+            "weights-of-others-forgotten",
+            "You took the weights of the attention layers only. A clone begins with new weights in *all* layers.",
+            {SET: "            pass\n"},
+        ),
+        Wrong(
+            "weights-of-attention-forgotten",
+            "You took the weights of all layers but the attention layers, which still have those that they began with.",
+            {TAKEN: "            pass\n"},
+        ),
+        Wrong(
+            "no-weights-taken",
+            "You took no weights at all. A clone has the model's layers, but not its weights.",
+            {TAKEN: "            pass\n", SET: "            pass\n"},
+        ),
+        Wrong(
+            "only-first-replaced",
+            "You replaced the first attention layer only.",
+            {TEST: TEST.replace("):", ') and layer.name == "self_attention":')},
+        ),
+        Wrong(
+            "masks-dropped",
+            "The masks do not reach your layer: its logits are those of attention without any mask.",
+            {
+                MADE: "dropped = OwnAttention(layer.num_heads, layer.key_dim, name=layer.name)\n"
+                "            whole = dropped.call\n"
+                "            dropped.call = lambda query, value, key=None, attention_mask=None, use_causal_mask=False: "
+                "whole(query, value, key)\n"
+                "            return dropped"
+            },
+        ),
+        Wrong(
+            "names-lost",
+            "Your layers have other names than those that they replace, so `get_layer` does not find them.",
+            {MADE: MADE.replace(", name=layer.name", ', name="own_" + layer.name')},
+        ),
+        Wrong(
+            "weights-taken-backwards",
+            "You copied weights from the clone to the model. The trained weights are lost.",
+            {SET: "            old.set_weights(new.get_weights())\n"},
+        ),
+        Wrong(
+            "heads-and-size-exchanged",
+            "You exchanged the number of heads and the head size.",
+            {MADE: MADE.replace("layer.num_heads, layer.key_dim", "layer.key_dim, layer.num_heads")},
+        ),
+        Wrong(
+            "model-returned",
+            "You returned the given model instead of the copy.",
+            {"    return copy\n": "    return model\n"},
+        ),
+    ),
+)
