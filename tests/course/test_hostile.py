@@ -17,7 +17,7 @@ pytest.importorskip("jinja2")
 
 from kmha.course.classroom import grades, grading, pages
 from kmha.course.classroom.grading import GradingRun
-from kmha.course.classroom.submissions import places
+from kmha.course.classroom.submissions import collect
 from kmha.sandbox import limits
 
 pytestmark = pytest.mark.skipif(bool(limits.missing()), reason="this system cannot keep code from doing harm")
@@ -97,7 +97,7 @@ def graded(tmp_path_factory, doubling):
         _archives(folder / "in", doubling)
         before = _snapshot(folder / "in", folder / "others", doubling.folder.parent)
         run = GradingRun((doubling,), folder / "results", seed=13, jobs=2, seconds=SECONDS)
-        records = grading.grade(places(folder / "in"), run)
+        records = grading.grade(collect(folder / "in").students, run)
         after = _snapshot(folder / "in", folder / "others", doubling.folder.parent)
         with pytest.raises(BlockingIOError):
             listening.accept()
@@ -115,19 +115,20 @@ def test_there_are_more_than_twenty():
 @pytest.mark.parametrize("id", [path.name.partition(".")[0] for path in FILES])
 def test_none_gains_a_point(graded, id):
     told = _told(graded, id)
-    assert told["handed_in"]
+    assert told["state"] != "not begun"
     assert not told["failed"]
     assert told["points"] == RIGHT.get(id, 0), told
 
 
 @pytest.mark.parametrize("id", ["bomb", "traversal", "linked", "link", "pipe"])
 def test_archives_and_links_hold_no_answer(graded, id):
-    assert not _told(graded, id)["handed_in"]
+    assert _told(graded, id)["state"] == "not begun"
     assert id == "pipe" or graded[0][id]["notes"]
 
 
-def test_a_link_to_a_folder_is_no_submission(graded):
-    assert "link-to-all" not in graded[0]
+def test_a_link_to_a_folder_is_not_followed(graded):
+    assert _told(graded, "link-to-all")["state"] == "not begun"
+    assert graded[0]["link-to-all"]["notes"][0] == "link-to-all is left out: it is a link."
 
 
 def test_none_changes_a_file_of_anyone_else(graded):
@@ -152,7 +153,7 @@ def test_none_hangs(graded):
 def test_none_disturbs_the_grade_of_another(graded, tmp_path, doubling):
     _hand_in(tmp_path / "in", HONEST)
     alone = grading.grade(
-        places(tmp_path / "in"), GradingRun((doubling,), tmp_path / "results", seed=13, seconds=SECONDS)
+        collect(tmp_path / "in").students, GradingRun((doubling,), tmp_path / "results", seed=13, seconds=SECONDS)
     )
     assert {id: graded[0][id] for id in HONEST} == alone
     assert [record["exercises"]["a1.twice"]["points"] for record in alone.values()] == [32, 0, 32, 12]

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kmha.course.classroom.grading import GradedSubmission
+from kmha.course.classroom.grading import NOT_BEGUN, RIGHT, STATES, WRONG, GradedSubmission
+from kmha.course.classroom.likeness import Alike, alike
 from kmha.course.exercises.content import Assignment
 from kmha.course.judging.marking import error_text
 
@@ -33,21 +34,29 @@ class ExerciseSummary:
     """A class's results in one exercise.
 
     Attributes:
-        id, title: Id and title of the exercise.
-        handed_in: Number of answers handed in.
-        passed: Number of answers with full points.
+        id, title, difficulty: Id, title and difficulty of the exercise.
+        states: Number of students for each of `kmha.course.classroom.grading.STATES`.
         mistakes: Known mistakes and how often each was made, most frequent first.
         checks: Checks and how many answers without a known mistake fail each.
-        errors: Number of answers that are still the starter or could not be run.
+        alike: Groups of students with identical answers.
     """
 
     id: str
     title: str
-    handed_in: int
-    passed: int
+    difficulty: int
+    states: dict[str, int]
     mistakes: tuple[tuple[str, int], ...]
     checks: tuple[tuple[str, int], ...]
-    errors: int
+    alike: tuple[Alike, ...]
+
+    @property
+    def begun(self) -> int:
+        return sum(self.states.values()) - self.states[NOT_BEGUN]
+
+    @property
+    def passed(self) -> float:
+        """Share of the students who began the exercise and passed it, or 1 if nobody began."""
+        return self.states[RIGHT] / self.begun if self.begun else 1.0
 
 
 def student_points(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment]) -> list[StudentPoints]:
@@ -134,18 +143,39 @@ def gradescope(submission: GradedSubmission) -> dict[str, Any]:
     return {"score": score, **texts, "output": notes, "tests": tests}
 
 
+def histogram(students: Sequence[StudentPoints], most: int, bins: int = 10) -> list[tuple[int, int, int]]:
+    """Return the lowest and highest points of each bin, and how many students are in it.
+
+    >>> students = [StudentPoints(str(total), {"a1": total}, {}) for total in (0, 3, 9, 10)]
+    >>> histogram(students, 10, bins=3)
+    [(0, 3, 2), (4, 7, 0), (8, 10, 2)]
+    """
+    width = most // bins + 1
+    counts = Counter(student.total // width for student in students)
+    return [(low, min(low + width - 1, most), counts[low // width]) for low in range(0, most + 1, width)]
+
+
 def summaries(graded: Mapping[str, GradedSubmission]) -> list[ExerciseSummary]:
     """Return a summary of each exercise."""
     ids = next(iter(graded.values()))["exercises"] if graded else {}
-    return [_summary(id, [submission["exercises"][id] for submission in graded.values()]) for id in ids]
+    return [_summary(id, {name: submission["exercises"][id] for name, submission in graded.items()}) for id in ids]
 
 
-def _summary(id: str, answers: Sequence[dict[str, Any]]) -> ExerciseSummary:
-    handed_in = [answer for answer in answers if answer["handed_in"]]
-    failed = [answer for answer in handed_in if not answer["passed"]]
-    mistakes = tuple(Counter(answer["mistake"]["says"] for answer in failed if answer["mistake"]).most_common())
-    unnamed = [answer for answer in failed if not answer["mistake"] and answer["error"] is None]
-    checks = Counter(check["says"] for answer in unnamed for check in answer["checks"] if check["wrong"])
-    errors, passed = sum(answer["error"] is not None for answer in failed), len(handed_in) - len(failed)
-    title, common = answers[0]["title"], tuple(checks.most_common())
-    return ExerciseSummary(id, title, len(handed_in), passed, mistakes, common, errors)
+def _summary(id: str, answers: Mapping[str, dict[str, Any]]) -> ExerciseSummary:
+    first, states = next(iter(answers.values())), Counter(answer["state"] for answer in answers.values())
+    failed = [answer for answer in answers.values() if answer["state"] == WRONG]
+    mistakes = Counter(answer["mistake"]["says"] for answer in failed if answer["mistake"])
+    checks = Counter(
+        check["says"] for each in failed if not each["mistake"] for check in each["checks"] if check["wrong"]
+    )
+    solution = next((each["fingerprint"] for each in answers.values() if each["like_solution"]), "")
+    same = alike(id, ((student, answer["fingerprint"]) for student, answer in answers.items()), solution)
+    return ExerciseSummary(
+        id,
+        first["title"],
+        first["difficulty"],
+        {state: states[state] for state in STATES},
+        tuple(mistakes.most_common()),
+        tuple(checks.most_common()),
+        tuple(same),
+    )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kmha import __version__, atomic_files
-from kmha.course.classroom import submissions
+from kmha.course.classroom import likeness, submissions
 from kmha.course.classroom.submissions import Submission
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import is_starter
@@ -30,9 +30,11 @@ from kmha.course.judging.running import BrokenExerciseError, needed_solutions
 from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.sandbox import Pool, Sandbox
 
-VERSION = 1  # version of the format of the result files
+VERSION = 2  # version of the format of the result files
 ENGINE = Path(__file__).parents[2]  # the folder of kmha
+STATES = NOT_BEGUN, DOES_NOT_RUN, WRONG, RIGHT = "not begun", "does not run", "wrong", "right"
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
+STUB_ERROR = "NotImplementedError: write this part"  # an answer with a part that is still the stub
 CASE_LENGTH = 3_000  # characters kept of a smallest case
 GradedSubmission = dict[str, Any]
 
@@ -83,8 +85,9 @@ def grade(
 
     Returns:
         For each id, a dictionary with `student`, `notes`, `failed` and `exercises`. `exercises` maps ids to what
-        `kmha.course.judging.rendering.as_dict` returns, plus `title`, `code`, `handed_in` and `failed` (the grader
-        itself failed). Each check also has `visible`, and the smallest case is text.
+        `kmha.course.judging.rendering.as_dict` returns, plus `title`, `difficulty`, `code`, `state` (one of `STATES`),
+        `failed` (the grader itself failed), and `fingerprint` and `like_solution` (`kmha.course.classroom.likeness`).
+        Each check also has `visible`, and the smallest case is text.
 
     Raises:
         BrokenExerciseError: The solution of an exercise fails. No submission is graded.
@@ -255,8 +258,25 @@ def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: P
     exercise = rendering.as_dict(dataclasses.replace(found, case=None)) | {"case": _case(found)}
     for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
         check["visible"] = outcome.check.visible
-    more = {"title": item.spec.title, "handed_in": code is not None, "failed": failed, "code": code or ""}
-    return exercise | more
+    alike = likeness.fingerprint(code, item) if code else ""
+    return exercise | {
+        "title": item.spec.title,
+        "difficulty": item.spec.difficulty,
+        "code": code or "",
+        "state": _state(found),
+        "failed": failed,
+        "fingerprint": alike,
+        "like_solution": bool(alike) and alike == likeness.of_solution(item),
+    }
+
+
+def _state(found: Grade) -> str:
+    """Return how far an answer is: one of `STATES`."""
+    says = str((found.error or {}).get("says"))
+    problems = [outcome.problem or "" for outcome in found.outcomes]
+    if says in (MISSING, UNWRITTEN) or (found.points == 0 and any(STUB_ERROR in each for each in problems)):
+        return NOT_BEGUN
+    return DOES_NOT_RUN if found.error is not None else RIGHT if found.passed else WRONG
 
 
 def _judge(item: Item, code: str | None, submission: Submission, run: GradingRun, pool: Pool) -> Grade:

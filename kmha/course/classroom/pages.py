@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from kmha.course.classroom import grades
+from kmha.course.classroom import grades, grading
 from kmha.course.classroom.grading import GradedSubmission
 from kmha.course.exercises import extras
 from kmha.course.exercises.content import Assignment
@@ -39,11 +39,19 @@ def pages(
     """
     environment = _environment()
     students = grades.student_points(graded, assignments)
-    shared = {"assignments": assignments, "possible": grades.possible(assignments)}
+    shared: dict[str, Any] = {"assignments": assignments, "possible": grades.possible(assignments)}
     index = environment.get_template("class.html")
     page = environment.get_template("student.html")
     summaries = grades.summaries(graded)
-    about = {"students": students, "summaries": summaries, "names": names, "seed": seed, "ignored": ignored}
+    about = {
+        "students": students,
+        "summaries": sorted(summaries, key=lambda each: each.passed),
+        "histogram": grades.histogram(students, sum(shared["possible"].values())),
+        "names": names,
+        "seed": seed,
+        "ignored": ignored,
+        "states": grading.STATES,
+    }
     found = {"index.html": index.render(**about, **shared)}
     for points, submission in zip(students, graded.values(), strict=True):
         exercises = list(submission["exercises"].values())

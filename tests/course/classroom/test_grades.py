@@ -9,7 +9,7 @@ from kmha.course.judging import rendering
 from kmha.course.judging.marking import Grade, NamedMistake, Outcome, refused
 
 
-def _graded(item, wrong=(), mistake=None, error=None, handed_in=True):
+def _graded(item, wrong=(), mistake=None, error=None, state=None):
     """Return a graded answer; `wrong` holds the indices of the checks that fail."""
     checks = item.spec.checks
     outcomes = tuple(
@@ -21,7 +21,9 @@ def _graded(item, wrong=(), mistake=None, error=None, handed_in=True):
     exercise = rendering.as_dict(grade)
     for check, each in zip(exercise["checks"], checks, strict=True):
         check["visible"] = each.visible
-    return {**exercise, "title": item.spec.title, "handed_in": handed_in, "failed": False, "code": "code", "case": ""}
+    more = {"title": item.spec.title, "difficulty": item.spec.difficulty, "failed": False, "code": "code", "case": ""}
+    state = state or ("does not run" if error else "wrong" if wrong else "right")
+    return {**exercise, **more, "state": state, "fingerprint": "x" if wrong == (0,) else "", "like_solution": False}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def records(doubling):
     def record(one, other, notes=()):
         return {"notes": list(notes), "exercises": {"a1.twice": one, "a1.again": other}}
 
-    nothing = _graded(again, error="it was not handed in.", handed_in=False)
+    nothing = _graded(again, error="it was not handed in.", state="not begun")
     return {
         "=anna": record(_graded(twice), _graded(again)),
         "bob": record(_graded(twice, (2, 5), "tripled"), nothing, ["x.py is left out: it is a link."]),
@@ -74,14 +76,16 @@ def test_json_omits_the_answers(records, doubling):
 
 def test_summaries(records):
     twice, again = grades.summaries(records)
-    assert (twice.handed_in, twice.passed) == (5, 1)
+    assert (twice.begun, twice.passed) == (5, 0.2)
     assert twice.mistakes == (("tripled is what it does.", 2), ("changed is what it does.", 1))
     shape, values = (
         "the result has the right structure, shapes and dtypes",
         "every element of the result is right",
     )
     assert twice.checks == ((shape, 1), (values, 1))
-    assert (again.handed_in, again.passed, again.mistakes, again.checks, again.errors) == (4, 1, (), ((values, 2),), 1)
+    assert again.states == {"not begun": 1, "does not run": 1, "wrong": 2, "right": 1}
+    assert (again.difficulty, again.passed, again.mistakes, again.checks) == (2, 0.25, (), ((values, 2),))
+    assert (twice.alike, again.alike) == ((), (("a1.again", ("cleo, the 2nd", "emil"), False),))
     assert grades.summaries({}) == []
 
 

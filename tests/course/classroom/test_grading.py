@@ -37,7 +37,8 @@ def _run(tmp_path, doubling, **options):
 @pytest.fixture(scope="module")
 def records(tmp_path_factory, doubling):
     folder = tmp_path_factory.mktemp("class")
-    answers = {**ANSWERS, "starter": doubling.items[0].master.starter}
+    starter = doubling.items[0].master.starter
+    answers = {**ANSWERS, "starter": starter, "renamed starter": starter.replace("The array", "My array")}
     handed = _hand_in(folder / "in", answers)
     (folder / "in" / "nothing").mkdir()
     return grade(collect(folder / "in").students | handed, _run(folder, doubling))
@@ -54,7 +55,10 @@ def test_points_mistakes_and_errors(records):
     assert told["nothing"]["error"]["says"] == grading.MISSING
     assert told["starter"]["error"]["says"] == grading.UNWRITTEN
     assert [check["visible"] for check in told["right"]["checks"]] == [True] * 5 + [False]
-    assert [id for id, each in told.items() if not each["handed_in"]] == ["nothing"]
+    assert {id: each["state"] for id, each in told.items()} == {
+        **{"right": "right", "thrice": "wrong", "raises": "wrong", "broken": "does not run", "prints": "wrong"},
+        **{"starter": "not begun", "nothing": "not begun", "renamed starter": "not begun"},
+    }
 
 
 def test_exercise_uses_the_students_own_answers(tmp_path, doubling):

@@ -1,0 +1,103 @@
+"""Find answers that are identical except for names, comments and layout. This is a sign, not a verdict.
+
+>>> one = "def double(x):\\n    y = x + x  # twice\\n    return y\\n"
+>>> normalized(one) == normalized("def double(array: int):\\n    both = array + array\\n    return both\\n")
+True
+"""
+
+import ast
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from kmha.course.exercises import cells
+from kmha.course.exercises.content import Item
+
+MIN_NODES = 80  # a shorter answer looks alike in many heads
+MAX_CODE = 64 << 10  # characters
+
+
+class Alike(NamedTuple):
+    """Students whose answers to an exercise are identical, and whether the solution is identical too."""
+
+    exercise: str
+    students: tuple[str, ...]
+    like_solution: bool
+
+
+def fingerprint(code: str, item: Item) -> str:
+    """Return a hash of an answer, or an empty string if it is too short, too long, or cannot be parsed."""
+    shape, size = normalized(code), _size(code) - _size(item.master.starter)
+    return hashlib.sha256(shape.encode()).hexdigest()[:32] if shape and size >= MIN_NODES else ""
+
+
+@cache
+def of_solution(item: Item) -> str:
+    """Return the `fingerprint` of an exercise's solution."""
+    return fingerprint(item.master.solution, item)
+
+
+def alike(exercise: str, fingerprints: Iterable[tuple[str, str]], solution: str) -> list[Alike]:
+    """Return the groups of students with identical answers to an exercise, the largest first.
+
+    Args:
+        exercise: Id of the exercise.
+        fingerprints: Pairs of a student and the `fingerprint` of the student's answer.
+        solution: Fingerprint of the solution. An answer that is like the solution is returned even if it is alone.
+    """
+    groups = defaultdict[str, list[str]](list)
+    for student, each in fingerprints:
+        if each:
+            groups[each].append(student)
+    found = [Alike(exercise, tuple(students), each == solution) for each, students in groups.items()]
+    found = [each for each in found if len(each.students) > 1 or each.like_solution]
+    return sorted(found, key=lambda each: -len(each.students))
+
+
+def normalized(code: str) -> str:
+    """Return the syntax tree of a text without docstrings and annotations, and with its own names numbered.
+
+    The text is untrusted. Without a syntax tree, the result is empty.
+    """
+    tree = cells.syntax_tree(code) if len(code) <= MAX_CODE else None
+    if tree is None:
+        return ""
+    numbers: dict[str, str] = {}
+    for node in ast.walk(tree):
+        for name in _bound(node):
+            numbers.setdefault(name, f"_{len(numbers)}")
+    for node in ast.walk(tree):
+        _rename(node, numbers)
+    try:
+        return ast.dump(tree)
+    except (RecursionError, MemoryError):
+        return ""
+
+
+def _bound(node: ast.AST) -> Iterable[str]:
+    """Return the names that a node defines."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    return [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+
+
+def _rename(node: ast.AST, numbers: dict[str, str]) -> None:
+    if isinstance(node, ast.Name):
+        node.id = numbers.get(node.id, node.id)
+    elif isinstance(node, ast.arg):
+        node.arg, node.annotation = numbers[node.arg], None
+    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        node.name = numbers[node.name]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+
+
+def _size(code: str) -> int:
+    tree = cells.syntax_tree(code)
+    return sum(1 for _ in ast.walk(tree)) if tree else 0
