@@ -74,6 +74,7 @@ def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
 
     Raises:
         AttributeError: The layer does not have the attribute.
+        TypeError: The attribute is not a weight.
         ValueError: An array does not have the shape of its attribute.
     """
     for path, value in weights.items():
@@ -84,8 +85,11 @@ def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
             target = getattr(target, name)
         if hasattr(target, "set_weights"):
             target.set_weights(value)
-        elif tuple(target.shape) != tuple(value.shape):
+        elif target is not None and tuple(target.shape) != tuple(value.shape):
             raise ValueError(f"`{path}` has the shape {tuple(target.shape)}, expected {tuple(value.shape)}.")
+        elif not hasattr(target, "assign"):
+            kind = "None" if target is None else f"a {type(target).__name__}"
+            raise TypeError(f"`{path}` is {kind}, not a weight.")
         else:
             target.assign(value)
 

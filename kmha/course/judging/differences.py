@@ -33,27 +33,27 @@ def kind_of_difference(triples: Sequence[Triple], tolerance: float = 1e-6) -> Fo
         return None
     if all(received is None for _, received, _ in wrong):
         return None if wrong[0][2] is None else RETURNED_NOTHING
-    if (found := _structure(wrong)) is not None:
-        return found
-    for path, parts in _leaves("", wrong):
+    for path, parts in _nodes("", wrong):
         differing = [part for part in parts if not same(part[1], part[2], tolerance)]
-        if differing and (found := _leaf(path, differing)) is not None:
+        if differing and (found := _kind(path, differing)) is not None:
             return found
     return None
+
+
+def _kind(path: str, triples: Sequence[Triple]) -> Found:
+    if not isinstance(triples[0][2], Mapping | tuple | list):
+        found = _wrapped(triples) if not path else None
+        return found or _leaf(path or "your result", triples)
+    for rule in (_parts_exchanged, _one_part) if not path else ():
+        if (found := rule(triples)) is not None:
+            return found
+    return _keys(path, triples)
 
 
 RETURNED_NOTHING = (
     "returned-nothing",
     "Your function returned nothing (None). A function without `return` computes its result and drops it.",
 )
-
-
-def _structure(triples: Sequence[Triple]) -> Found:
-    """Find the right parts in another order, or in another structure."""
-    for rule in (_parts_exchanged, _one_part, _wrapped, _keys):
-        if (found := rule(triples)) is not None:
-            return found
-    return None
 
 
 def _is_list(value: Any) -> bool:
@@ -77,7 +77,8 @@ def _one_part(triples: Sequence[Triple]) -> Found:
     for index in range(len(triples[0][2]) if _is_list(triples[0][2]) else 0):
         if all(_is_list(other) and same(one, other[index]) for _, one, other in triples):
             several = len(triples[0][2])
-            return "one-result-only", f"You return only result[{index}]. Return all {several} results, as a tuple."
+            all_of = "Return both results." if several == 2 else f"Return all {several} results."
+            return "one-result-only", f"You return only result[{index}]. {all_of}"
     return None
 
 
@@ -89,7 +90,7 @@ def _wrapped(triples: Sequence[Triple]) -> Found:
     return None
 
 
-def _keys(triples: Sequence[Triple]) -> Found:
+def _keys(path: str, triples: Sequence[Triple]) -> Found:
     _, received, expected = triples[0]
     if not isinstance(received, Mapping) or not isinstance(expected, Mapping):
         return None
@@ -99,24 +100,22 @@ def _keys(triples: Sequence[Triple]) -> Found:
         return None
     parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
     parts += [f"has {', '.join(map(repr, extra[:5]))}, which nobody asked for"] if extra else []
-    return "dict-keys", f"Your dict {' and '.join(parts)}."
+    return "dict-keys", f"{f'`{path}`' if path else 'Your dict'} {' and '.join(parts)}."
 
 
-def _leaves(path: str, triples: Sequence[Triple]) -> Iterator[tuple[str, list[Triple]]]:
-    """Yield each part that all results have, with its path."""
+def _nodes(path: str, triples: Sequence[Triple]) -> Iterator[tuple[str, list[Triple]]]:
+    """Yield the results, and then each part that all of them have, with its path."""
+    yield path, list(triples)
     wanted = triples[0][2]
+    keys: list[Any] = []
     if isinstance(wanted, Mapping):
         keys = [key for key in wanted if all(isinstance(one, Mapping) and key in one for _, one, _ in triples)]
     elif _is_list(wanted):
-        few = min(len(each) if _is_list(each) else 0 for _, *both in triples for each in both)
-        keys = list(range(few))
-    else:
-        yield path or "your result", list(triples)
-        return
+        keys = list(range(min(len(each) if _is_list(each) else 0 for _, *both in triples for each in both)))
     for key in keys:
         if all(isinstance(other, type(wanted)) for _, _, other in triples):
             inner = [(inputs, one[key], other[key]) for inputs, one, other in triples]
-            yield from _leaves(f"{path or 'result'}[{key!r}]", inner)
+            yield from _nodes(f"{path or 'result'}[{key!r}]", inner)
 
 
 def _leaf(path: str, triples: Sequence[Triple]) -> Found:

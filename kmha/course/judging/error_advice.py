@@ -103,6 +103,57 @@ _RULES: tuple[_Advice, ...] = (
         "and convert a constant with `ops.cast(constant, x.dtype)`.",
     ),
     (
+        "error-matmul-batch",
+        r"InvalidArgumentError:.*must have compatible batch dimensions: (\[[\d,]+\]) vs\. (\[[\d,]+\])",
+        "`@` cannot pair {0} and {1}{with}. It multiplies the last two axes as matrices, and pairs the axes before "
+        "them one by one. To combine each of the one with each of the other, name the axes with `ops.einsum`.",
+    ),
+    (
+        "error-matmul",
+        r"InvalidArgumentError:.*Matrix size-incompatible: In\[0\]: (\[[\d,]+\]), In\[1\]: (\[[\d,]+\])",
+        "{0} and {1} cannot be multiplied as matrices{with}: the last axis of the left one is summed over with the "
+        "last but one of the right one, and these differ.",
+    ),
+    (
+        "error-einsum-sizes",
+        r"InvalidArgumentError: .*Input to reshape is a tensor with .* einsum\(",
+        "In an `einsum`, one letter stands for axes of different sizes{with}. Either the equation does not fit, or "
+        "what comes in is not what it should be.",
+    ),
+    (
+        "error-mask-shape",
+        r"The `mask` must be broadcastable to `inputs`.*inputs\.shape=(\([\d, ]+\)), mask\.shape=(\([\d, ]+\))",
+        "A mask of shape {1} meets scores of shape {0}, (batch, heads, query positions, key positions). Either it is "
+        "the mask of another attention, or the queries or keys are not the right ones{with}.",
+    ),
+    (
+        "error-built-twice",
+        r"You cannot add new elements of state \(variables or sub-layers\) to a layer that is already built",
+        "One layer object is used in several places, so it is built twice. `[layer] * n` holds the same layer n times: "
+        "make a new one for each place.",
+    ),
+    (
+        "error-no-super",
+        r"(?:forgot to call `super\(\)\.__init__\(\)`|has no attribute '(?:_parent_path|_lock|_tracker|_auto_config)')",
+        "Your `__init__` does not call `super().__init__(**kwargs)`. Without it Keras cannot keep track of the "
+        "weights. Call it first.",
+    ),
+    (
+        "error-config",
+        r"Error when deserializing class '(\w+)'.*missing \d+ required positional arguments?: ([^\n]*)",
+        "A copy of your `{0}` cannot be made from its config, because the config lacks {1}.",
+    ),
+    (
+        "error-config",
+        r"Error when deserializing class '(\w+)'.*unexpected keyword argument '(\w+)'",
+        "A copy of your `{0}` cannot be made from its config: `__init__` does not take '{1}'.",
+    ),
+    (
+        "error-not-a-weight",
+        r"TypeError: `([\w.]+)` is (.*?), not a weight",
+        "Your attribute `{0}` is {1}, not a weight. Make it with `self.add_weight`, and keep it in this attribute.",
+    ),
+    (
         "error-torch-name",
         r"AttributeError: '?(?:numpy\.ndarray|[\w.]*EagerTensor|KerasTensor|SymbolicTensor)'? object has no attribute "
         r"'(view|permute|unsqueeze|masked_fill\w*|size|contiguous|softmax|chunk|expand|matmul|repeat_interleave)'",
@@ -110,10 +161,20 @@ _RULES: tuple[_Advice, ...] = (
         "(`reshape`, `transpose`, `where`, …).",
     ),
     (
+        "error-tensor-method",
+        r"AttributeError: '?(?:[\w.]*EagerTensor|SymbolicTensor|KerasTensor)'? object has no attribute '(\w+)'",
+        "A tensor has no `.{0}`{with}. Use the function of `keras.ops` of that name.",
+    ),
+    (
+        "error-self-attribute",
+        r"AttributeError: '(\w+)' object has no attribute '(\w+)' .*self\.\2",
+        "`self.{1}` has no value yet. Give it one in `__init__` or `build`, whatever the arguments are.",
+    ),
+    (
         "error-none",
-        r"(?:TypeError|AttributeError): .*'?NoneType'?",
-        "Something is None here{with}, and you compute with it. Either it was not given, or a function or method of "
-        "yours has no `return`.",
+        r"(?:TypeError|AttributeError|ValueError): .*(?:'?NoneType'?|a value \(None\))",
+        "Something is None here{with}, and is used like a value. Either it was not given, or it was never set, or a "
+        "function or method of yours has no `return`.",
     ),
     (
         "error-name",
@@ -131,10 +192,24 @@ _RULES: tuple[_Advice, ...] = (
         "Your `{1}` has no attribute `{0}` after `build`. The docstring lists the attributes by name.",
     ),
     (
-        "error-wrong-arguments",
-        r"TypeError: (?:[\w<>]+\.)*([\w<>]+)\(\) (?:missing|takes|got)",
-        "`{0}` is called with other arguments than its `def` names. Compare the names and their order with the "
-        "starter.",
+        "error-no-argument",
+        r"TypeError: (?:[\w<>]+\.)*([\w<>]+)\(\) got an unexpected keyword argument '(\w+)'",
+        "`{0}` has no argument called `{1}`. Compare the names with those in its `def` or its documentation.",
+    ),
+    (
+        "error-argument-twice",
+        r"TypeError: (?:[\w<>]+\.)*([\w<>]+)\(\) got multiple values for argument '(\w+)'",
+        "`{0}` gets `{1}` twice: by its position, and by its name.",
+    ),
+    (
+        "error-argument-missing",
+        r"TypeError: (?:[\w<>]+\.)*([\w<>]+)\(\) missing \d+ required [\w-]+ arguments?: (.*?)(?: \(|$)",
+        "`{0}` also needs {1}, which the call leaves out.",
+    ),
+    (
+        "error-arguments",
+        r"TypeError: (?:[\w<>]+\.)*([\w<>]+)\(\) takes (.*?) positional arguments? but (\d+) (?:was|were) given",
+        "`{0}` takes {1} arguments by position, and the call passes {2}.",
     ),
     (
         "error-float-index",
@@ -159,7 +234,7 @@ _RULES: tuple[_Advice, ...] = (
 
 def advice(error: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return an id, and a sentence on what an error means, or `None` for an unusual error."""
-    text = " ".join(f"{error.get('kind')}: {error.get('says')}".split())
+    text = " ".join(f"{error.get('kind')}: {error.get('says')} ({error.get('text') or ''})".split())
     for id, pattern, says in _RULES:
         if (found := re.search(pattern, text)) is not None:
             groups = {str(number): group or "" for number, group in enumerate(found.groups())}

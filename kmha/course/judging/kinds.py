@@ -24,16 +24,17 @@ def failed_checks(grade: Grade, plan: Plan) -> Iterator[tuple[Check, tuple[int, 
 def kind_of_mistake(
     grade: Grade, plan: Plan, results: Sequence[CallResult], expected: Sequence[CallResult]
 ) -> NamedMistake | None:
-    """Return the kind of the mistake in the first check that fails and shows one, or `None`."""
-    for check, indices in failed_checks(grade, plan):
+    """Return the kind of the mistake in the first failed check that shows one, or `None`.
+
+    Checks with their own judge come last: their results may differ from the solution's and be right.
+    """
+    for check, indices in sorted(failed_checks(grade, plan), key=lambda each: each[0].judge is not None):
         error = next((results[index].error for index in indices if results[index].error), None)
-        triples = [(plan.inputs(index), results[index].value, expected[index].value) for index in indices]
         if error is not None:
             found = advice(error)
-        elif check.judge is None:
-            found = kind_of_difference(triples, check.tolerance)
         else:
-            found = RETURNED_NOTHING if all(value is None for _, value, _ in triples) else None
+            triples = [(plan.inputs(index), results[index].value, expected[index].value) for index in indices]
+            found = kind_of_difference(triples, check.tolerance)
         if found is not None:
             return NamedMistake(*found)
     return None

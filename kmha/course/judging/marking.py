@@ -20,6 +20,7 @@ from kmha.sandbox.worker import error_record
 FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
 LONGEST = 600  # maximum number of characters of a check's problem
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_NODE = re.compile(r"\{\{function_node[^}]*\}\} ?| ?\[Op:\w+\](?: name:)?")  # how TensorFlow names an operation
 _RAISED = re.compile(r"\w*(Error|Exception): ")
 
 
@@ -181,7 +182,7 @@ def error_text(error: Mapping[str, Any]) -> str:
     kind = f"{error['kind']}: " if error.get("kind") else ""
     operands = f", with {error['operands']}" if error.get("operands") else ""
     place = f" (line {error['line']}: {error['text']}{operands})" if error.get("line") else ""
-    lines = [line.strip() for line in _COLORS.sub("", str(error["says"])).splitlines() if line.strip()]
+    lines = [line.strip() for line in _NODE.sub("", _COLORS.sub("", str(error["says"]))).splitlines() if line.strip()]
     if lines and lines[0].startswith("in user code:"):  # a traceback, whose last line is the error
         raised = [line for line in lines if _RAISED.match(line)]
         return f"{(raised or lines)[-1]}{place}"

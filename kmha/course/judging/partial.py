@@ -55,10 +55,12 @@ def _differing(mine: Any, theirs: Any, right: Any, tolerance: float) -> Iterator
 
 
 def _alike(*values: Any) -> bool:
-    """Return whether some results have the same structure at the top."""
+    """Return whether some results have the same structure at the top. A list of plain numbers has none, as an array."""
     if all(isinstance(each, Mapping) for each in values):
         return all(each.keys() == values[0].keys() for each in values)
-    return all(isinstance(each, tuple | list) and len(each) == len(values[0]) for each in values)
+    return all(isinstance(each, tuple | list) and len(each) == len(values[0]) for each in values) and any(
+        isinstance(each, np.ndarray | Mapping | tuple | list) for each in values[0]
+    )
 
 
 def _bits(wrong: Any, right: Any, tolerance: float) -> float:

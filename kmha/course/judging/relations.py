@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 NEAR = 1e-6  # relative tolerance
-ALMOST = 0.02  # largest relative difference of a result that is nearly right
+ALMOST = 0.002  # largest relative difference of a result that is nearly right
 _POWERS = {1: "{}", 0.5: "√{}", 2: "{}²"}
 
 
@@ -141,6 +141,23 @@ def _sizes(cases: Cases) -> Iterator[tuple[str, list[int]]]:
                 yield f"the size of axis {axis} of `{name}`", [np.shape(each)[axis] for each in values]
 
 
+def _size_in_place(cases: Cases) -> Found:
+    """Find a size in the inputs that a wrong number is, or is too large by."""
+    if any(case.expected.shape or case.received.dtype.kind not in "iu" for case in cases):
+        return None
+    received, expected = ([int(getattr(case, name)) for case in cases] for name in ("received", "expected"))
+    for name, sizes in _sizes(cases):
+        if len(set(sizes)) > 1 and received == sizes:
+            return "result-is-size", f"is {received[0]}, which is {name}. That is not what is asked for."
+    for name, sizes in _sizes(cases):
+        for sign, much in ((1, "large"), (-1, "small")):
+            if len(set(sizes)) > 1 and all(
+                one - other == sign * size for one, other, size in zip(received, expected, sizes, strict=True)
+            ):
+                return "result-offset", f"is too {much} by {sizes[0]}. {sizes[0]} is {name}."
+    return None
+
+
 def _offset(cases: Cases) -> Found:
     differences = np.concatenate([np.ravel(case.received.astype(float) - case.expected) for case in cases])
     whole = all(case.received.dtype.kind in "iu" for case in cases)
@@ -150,7 +167,8 @@ def _offset(cases: Cases) -> Found:
     if any(case.received.dtype.kind == "b" for case in cases):
         return None
     much = "large" if offset > 0 else "small"
-    return "result-offset", f"is too {much} by {abs(offset):.4g}{' everywhere' if len(differences) > 1 else ''}."
+    everywhere = " everywhere" if any(case.expected.size > 1 for case in cases) else ""
+    return "result-offset", f"is too {much} by {abs(offset):.4g}{everywhere}."
 
 
 _FUNCTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -294,6 +312,6 @@ def _almost(cases: Cases) -> Found:
 
 
 RULES: tuple[Rule, ...] = (
-    _not_finite, _inverted, _constant, _factor, _offset, _function, _is_input, _moved, _same_along, _row_sums, _zeros,
-    _almost,
+    _not_finite, _size_in_place, _inverted, _constant, _factor, _offset, _function, _is_input, _moved, _same_along,
+    _row_sums, _zeros, _almost,
 )  # fmt: skip

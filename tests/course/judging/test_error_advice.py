@@ -30,7 +30,7 @@ CASES = {
     "error-float-index": lambda: np.zeros(3 / 2),
     "error-module": lambda: np.einsums,
     "error-unpack": lambda: [0 for a, b, c in [A.shape]],
-    "error-wrong-arguments": lambda: (lambda one: one)(1, 2),
+    "error-arguments": lambda: (lambda one: one)(1, 2),
 }
 
 

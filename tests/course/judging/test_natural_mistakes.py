@@ -42,9 +42,14 @@ def _judge(pool, id, edits):
         ("a4.masks_from_ids", {"[:, None, :]": "[:, :, None]"}, "padding-on-queries", ""),
         ("a3.fold_kernels", {"    folded = ": ONE_FOR_ALL}, "axis-combined", "`result[1]` lacks axis 0"),
         ("a7.get_angles", {"positions / power": "positions // power"}, "result-rounded-down", "whole numbers"),
-        ("a2.draw_heads", {"axes[0]": "axes", "squeeze=False, ": "", "vmax=heads.max()": ""}, "own-colours", ""),
+        (
+            "a2.draw_heads",
+            {"axes[0]": "axes", "squeeze=False, ": "", "vmin=0, vmax=heads.max()": ""},
+            "own-colours",
+            "",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_learners_wrote(pool, id, edits, mistake, says):
     found = _judge(pool, id, edits).mistake
     assert found is not None
