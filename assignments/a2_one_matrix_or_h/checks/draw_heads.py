@@ -82,7 +82,7 @@ def judge_labels(inputs, result, expected):
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
         for name, called in (("title", "title"), ("x", "x label"), ("y", "y label")):
             if panel[name].strip() != right[name]:
-                return f"panel {number} has the {called} {panel[name]!r}."
+                return f"panel {number} has the {called} {panel[name]!r}, expected {right[name]!r}."
     return None
 
 

@@ -70,6 +70,17 @@ EXERCISE = Exercise(
             {QUERY: "np.zeros_like(query_bias)"},
         ),
         Wrong(
+            "moved-subtracted",
+            "You subtracted what the value bias adds. The output bias must now add it instead.",
+            {OUTPUT: "output_bias - moved"},
+        ),
+        Wrong(
+            "heads-summed-apart",
+            "You summed the value biases and the output kernels over the heads, each by itself. Then every bias meets "
+            "the kernels of all heads. Give both the same letter for the heads.",
+            {MOVED: "value_bias.sum(axis=0) @ output_kernel.sum(axis=0)"},
+        ),
+        Wrong(
             "key-bias-moved-to-query",
             "You added the key bias to the query bias. The key bias has no effect on the scores, so there is nothing "
             "to keep.",

@@ -78,7 +78,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "queries-projected-twice",
-            "You multiplied Q by the folded kernel. Q already contains W^Q: use the unfolded kernel.",
+            "You found that x W^Q W_i^{Q*} equals Q W_i^Q for every head. Either you multiplied Q by the folded kernel, "
+            "which already contains W^Q, or your pairs are in another order than in the docstring.",
             {PRINTED: "x @ kernel @ folded_head, queries @ folded_head"},
             "seed 002, the second answer",
         ),

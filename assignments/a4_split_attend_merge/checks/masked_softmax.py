@@ -106,6 +106,11 @@ EXERCISE = Exercise(
             "the derivative of a sigmoid, or the diagonal of the softmax's",
         ),
         Wrong(
+            "gradient-without-scores",
+            "You subtracted the average, but did not multiply by the scores. A position of weight 0 has no gradient.",
+            {GRADIENT: GRADIENT.replace("scores * (upstream", "(upstream")},
+        ),
+        Wrong(
             "gradient-unweighted-sum",
             "In the gradient, you summed g alone. Weight each element of g by its score.",
             {GRADIENT: GRADIENT.replace("np.sum(scores * upstream", "np.sum(upstream")},

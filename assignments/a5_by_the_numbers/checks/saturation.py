@@ -129,6 +129,12 @@ EXERCISE = Exercise(
             {JACOBIAN: "jacobian = own * (1 - scores[..., None, :])"},
         ),
         Wrong(
+            "jacobian-of-scores-alone",
+            "Your Jacobian holds only the scores on its diagonal. Raising one logit also takes weight from all "
+            "positions, itself included: subtract the products of the scores.",
+            {JACOBIAN: "jacobian = own"},
+        ),
+        Wrong(
             "gradient-without-root",
             "You summed the squares but did not take the root. That is the square of the norm.",
             {GRADIENT: "gradient = np.sum(jacobian**2, axis=(-2, -1))"},

@@ -114,6 +114,11 @@ EXERCISE = Exercise(
     ),
     wrong=(
         Wrong(
+            "bias-from-ones",
+            "Your bias starts from ones. A bias starts from zeros, so that an untrained layer adds nothing.",
+            {BIAS: BIAS.replace("zeros", "ones")},
+        ),
+        Wrong(
             "bias-from-noise",
             'Your bias starts from random numbers, the default of `add_weight`. Pass `initializer="zeros"`.',
             {BIAS: BIAS.replace(', initializer="zeros"', "")},

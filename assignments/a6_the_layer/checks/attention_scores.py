@@ -140,6 +140,15 @@ EXERCISE = Exercise(
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
+            "mask-multiplied",
+            "You multiplied the logits by the mask. Hidden logits become 0, and exp(0) is 1, so they keep a share.",
+            {
+                SOFTMAX: "scores = ops.softmax(logits * ops.cast(mask, logits.dtype), axis=-1)",
+                ZEROS: "scores = scores + 0",
+            },
+            "hyunwoongko/transformer#10",
+        ),
+        Wrong(
             "mask-after-softmax",
             "You apply the mask only after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
             {SOFTMAX: "scores = ops.softmax(logits, axis=-1)"},

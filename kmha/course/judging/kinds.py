@@ -36,7 +36,9 @@ def kind_of_mistake(
             triples = [(plan.inputs(index), results[index].value, expected[index].value) for index in indices]
             found = kind_of_difference(triples, check.tolerance)
         if found is not None:
-            return NamedMistake(*found)
+            id, says = found
+            where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
+            return NamedMistake(id, says + where)
     return None
 
 
