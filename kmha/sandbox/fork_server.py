@@ -145,6 +145,8 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
         limits.lock(folder, task["seconds"], task.get("readable", own))
         worker_api.connect(lambda message: _send(writer, message, REQUEST), os.fdopen(reader, "rb"))
         run_task = worker.call_function if "function" in task else worker.execute
+        if run_task is worker.execute:
+            readable.forget_own_package()
         run_task(task, lambda message: _send(writer, message))
         os._exit(0)
     finally:
@@ -190,7 +192,7 @@ class _Relay:
 
     def _dispatch(self) -> bool:
         """Keep the results and answer the requests in the buffer. Return False if a reply takes too long."""
-        while len(self.buffer) >= LENGTH.size:
+        while len(self.buffer) >= LENGTH.size and time.monotonic() < self.deadline:
             (head,) = LENGTH.unpack_from(self.buffer)
             end = LENGTH.size + (head & ~REQUEST)
             if len(self.buffer) < end:

@@ -31,6 +31,14 @@ def paths(uses: Sequence[str]) -> list[str]:
     return sorted({os.path.realpath(path) for path in found if os.path.exists(path)})
 
 
+def forget_own_package() -> None:
+    """Remove the package that contains this module from what can be imported. Its functions still run."""
+    folder = str(Path(__file__).parents[2])
+    for name in [name for name in sys.modules if name.partition(".")[0] == _OWN]:
+        del sys.modules[name]
+    sys.path[:] = [path for path in sys.path if path.endswith("-packages") or os.path.abspath(path) != folder]
+
+
 def package_folders() -> list[str]:
     """Return the folders of installed packages, whose entries a task may list. It cannot read the entries."""
     return [path for path in sys.path if path.endswith("-packages") and os.path.isdir(path)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kmha.sandbox import encoding
-from kmha.sandbox.encoding import LARGEST, EncodingError
+from kmha.sandbox.encoding import LARGEST, PARTS, EncodingError
 from kmha.sandbox.worker import PRINTED, error_record
 
 ENDED = "the sandbox ended"
@@ -82,10 +82,13 @@ def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 
 def _messages(sent: bytes) -> Iterator[dict[str, Any]]:
     """Yield the messages before the first malformed message."""
-    source = io.BytesIO(sent)
+    source, parts = io.BytesIO(sent), 0
     with contextlib.suppress(EncodingError, OverflowError):  # a length can be too large for any stream
         while (message := encoding.read(source)) is not None and isinstance(found := encoding.decode(message), dict):
             yield found
+            parts += encoding.count_parts(message)
+            if parts > PARTS:
+                return
 
 
 def _call_result(message: Mapping[str, Any]) -> CallResult:

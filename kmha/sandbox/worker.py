@@ -153,7 +153,6 @@ def _load(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
     for name, text in task["files"].items():
         (folder / name).write_text(text, encoding="utf-8")
     sys.dont_write_bytecode = True
-    _forget_own_package()
     sys.path.insert(0, str(folder))
     _seed()
     try:
@@ -163,15 +162,6 @@ def _load(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
         return module, None
     except BaseException as error:
         return None, _describe(error)
-
-
-def _forget_own_package() -> None:
-    """Remove the package that contains this module from what can be imported. Its files cannot be read either."""
-    root = __name__.partition(".")[0]
-    folder = str(Path(__file__).parents[2])
-    for name in [name for name in sys.modules if name.partition(".")[0] == root]:
-        del sys.modules[name]
-    sys.path[:] = [path for path in sys.path if path.endswith("-packages") or os.path.abspath(path) != folder]
 
 
 def _seed() -> None:

@@ -1,7 +1,11 @@
+import contextlib
 import io
 import json
 import struct
+import time
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 
@@ -12,6 +16,38 @@ from kmha.sandbox.encoding import EncodingError, decode, encode
 def _message(tree, rest=b""):
     head = json.dumps(tree).encode()
     return struct.pack("<Q", len(head)) + head + rest
+
+
+DTYPES = ("<f8", ">f4", "|b1", "|u1", "<c16", "<M8", "|O", "f8,f8", "<U3", "<f9", 8, None)
+SIZES = (0, 1, 2, 3, -1, 1 << 62, "2", None)
+LEAVES = (None, True, "a", "", 3, 2.5, [], {}, "-7", "nan", "1e999", "9" * 5000, "\ud800", [[], []], float("nan"))
+
+
+def _grow(choices, depth=6):
+    """Return a tree that resembles those of `encode`. The bytes decide on each part."""
+    kind, number = next(choices, 0), next(choices, 0)
+    parts = [_grow(choices, depth - 1) for _ in range(number % 4)] if depth and kind > 100 else []
+    if kind > 200:
+        return {"list" if kind % 2 else "tuple": parts}
+    if kind > 130:
+        keys = [{"plain": "ab"[next(choices, 0) % 2]} if kind % 8 else _grow(choices, 0) for _ in parts]
+        return {"dict": [list(pair) for pair in zip(keys, parts, strict=True)]}
+    if kind > 100:
+        return parts if kind % 2 else {LEAVES[2 + kind % 2]: parts, "array": number}
+    if kind > 50:
+        sizes = [SIZES[next(choices, 0) % len(SIZES)] for _ in range(number % 5)]
+        return {"array": [DTYPES[kind % len(DTYPES)], sizes]}
+    return {("plain", "number")[kind % 2]: LEAVES[number % len(LEAVES)]}
+
+
+def _damaged(data, place, more):
+    """Return a message with a tree, and some bytes of it replaced."""
+    message = _message(_grow(iter(data)), data[:24])
+    place %= 2 * len(message)
+    return message if place >= len(message) else message[:place] + more + message[place + 1 :]
+
+
+MESSAGES = st.builds(_damaged, st.binary(max_size=60), st.integers(0, 1 << 16), st.binary(max_size=2)) | st.binary()
 
 
 @pytest.mark.parametrize(
@@ -27,7 +63,7 @@ def _message(tree, rest=b""):
         float("inf"),
         (1, "a", None),
         [1, [2, (3.0,)]],
-        {"a": 1, 2: "b"},
+        {"a": 1, "b": {"": "c"}},
         {},
         (),
         [],
@@ -87,6 +123,8 @@ class _Raising:
         (np.array(["a"]), "cannot send a ndarray"),
         (np.array([None]), "cannot send a ndarray"),
         ({"a": {1, 2}}, "cannot send a set"),
+        ({1: "a"}, "cannot send a dict whose keys are not strings"),
+        ([[]] * encoding.PARTS, "too many parts"),
         (_Raising(), "cannot send a _Raising: no array for you"),
     ],
 )
@@ -119,6 +157,14 @@ def test_what_is_too_large(monkeypatch):
         _message({"array": ["<f8", "no shape", "float64"]}),
         _message({"dict": [[{"list": []}, {"plain": None}]]}),
         _message({"plain": None, "number": "1"}),
+        _message({"set": []}),
+        _message({"list": {"plain": 1}}),
+        _message({"dict": [[{"number": "1"}, {"plain": None}]]}),
+        _message({"array": [{"names": ["a"], "formats": ["f8"]}, [1]]}, b"\0" * 8),
+        _message({"array": ["f8," * 10_000, [1]]}, b"\0" * 80_000),
+        _message({"array": ["<M8", [1]]}, b"\0" * 8),
+        _message({"array": ["<f8", [1] * 100]}, b"\0" * 8),
+        _message({"number": "9" * 100_000}),
     ],
 )
 def test_malformed_message(message):
@@ -130,6 +176,47 @@ def test_deeply_nested_message():
     head = b'{"list": [' * 100_000 + b"]}" * 100_000
     with pytest.raises(EncodingError, match="malformed message"):
         decode(struct.pack("<Q", len(head)) + head)
+
+
+HOSTILE = {
+    "keys with the same hash": [{"dict": [[{"number": str(n * (2**61 - 1))}, {"plain": 1}] for n in range(100_000)]}],
+    "empty lists": [{"list": [{"list": []}] * 450_000}],
+    "the most allowed": [{"list": [{"number": "1"}] * (encoding.PARTS // 2 - 10)}],
+    "many arrays": [{"list": [{"array": ["<f8", [0]]}] * 60_000}],
+    "long numbers": [{"list": [{"number": "9" * 4_000}] * 2_000}],
+    "long texts": [{"plain": "," * (7 << 20)}],
+}
+
+
+@pytest.mark.parametrize("id", HOSTILE)
+def test_no_message_takes_long(id):
+    """Some took minutes."""
+    message, begin = _message(*HOSTILE[id]), time.monotonic()
+    with contextlib.suppress(EncodingError):
+        decode(message)
+    assert time.monotonic() - begin < 10
+
+
+@pytest.mark.slow
+@hypothesis.settings(max_examples=100_000, deadline=None, database=None)
+@hypothesis.given(MESSAGES)
+def test_any_message(message):
+    _decode_any(message)
+
+
+@hypothesis.settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@hypothesis.given(MESSAGES)
+def test_some_messages(message):
+    _decode_any(message)
+
+
+def _decode_any(message):
+    """A message is decoded into what can be encoded again, or refused."""
+    try:
+        found = decode(message)
+    except EncodingError:
+        return
+    np.testing.assert_equal(decode(encode(found)), found)
 
 
 def test_messages_with_their_length():

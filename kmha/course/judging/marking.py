@@ -15,9 +15,10 @@ from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.judging.comparing import difference
 from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult, TaskResult
-from kmha.sandbox.worker import error_record
+from kmha.sandbox.worker import arrays, error_record
 
 FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
+ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's
 LONGEST = 600  # maximum number of characters of a check's problem
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _NODE = re.compile(r"\{\{function_node[^}]*\}\} ?| ?\[Op:\w+\](?: name:)?")  # how TensorFlow names an operation
@@ -154,8 +155,23 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
     if check.layer == "unchanged":
         return f"your code changes its argument {', '.join(result.changed)}." if result.changed else None
     if check.judge is not None and (result.value is not None or expected is None):
+        if _size(result.value) > ROOM + GROWTH * _size(expected):  # a judge may compute with it
+            return "your result is far larger than the expected one."
+        if _has_nan(result.value) and not _has_nan(expected):  # a judge's comparisons with NaN are all false
+            return "your result contains NaN."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
+
+
+def _size(value: Any) -> int:
+    """Return the number of bytes in the arrays of a value, plus a few for each other part."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return int(getattr(value, "nbytes", 8)) + sum(map(_size, inner))
+
+
+def _has_nan(value: Any) -> bool:
+    floats = [array for array in arrays(value) if array.dtype.kind in "fc"]
+    return any(bool(np.isnan(array).any()) for array in floats)
 
 
 def _signature_problem(received: Any, expected: Mapping[str, list[str]]) -> str | None:
