@@ -58,7 +58,7 @@ def test_what_is_absent_is_reached_in_no_way():
 
 
 KINDS = """
-class Forbidden:
+class OfThisTest:
     def __init__(self): self.kept = 1
     @staticmethod
     def of_static(): return 1
@@ -67,25 +67,25 @@ class Forbidden:
     @property
     def of_property(self): return 1
 class Other: pass
-def forbidden(): return 1
-def _forbidden_helper(): return 1
+def of_this_test(): return 1
+def _of_this_test_helper(): return 1
 """
 
 
 def test_functions_of_all_kinds(monkeypatch):
-    module = types.ModuleType("of_this_test")
+    module = types.ModuleType("a_module")
     exec(KINDS, vars(module))  # noqa: S102 - our own text
-    monkeypatch.setitem(sys.modules, "of_this_test", module)
-    module.alias = module.Forbidden
-    made = object.__new__(module.Forbidden)
-    assert absent.remove(["Forbidden", "forbidden"]) == []
+    monkeypatch.setitem(sys.modules, "a_module", module)
+    module.alias = module.OfThisTest
+    made = object.__new__(module.OfThisTest)
+    assert absent.remove(["OfThisTest", "of_this_test"]) == []
     for use in (
         module.alias,
-        module.Forbidden.of_static,
-        module.Forbidden.of_class,
+        module.OfThisTest.of_static,
+        module.OfThisTest.of_class,
         lambda: made.of_property,
-        module.forbidden,
-        module._forbidden_helper,
+        module.of_this_test,
+        module._of_this_test_helper,
     ):
         with pytest.raises(NameError, match="In this exercise you write it yourself"):
             use()
