@@ -56,6 +56,11 @@ class Item:
     def id(self) -> str:
         return f"{self.assignment}.{self.name}"
 
+    @property
+    def all_points(self) -> int:
+        """The points of all checks, including those that are not in a released course."""
+        return self.spec.points
+
     @cached_property
     def master(self) -> Master:
         path = self.folder / f"{self.name}.py"
@@ -130,7 +135,6 @@ class ReleasedItem(Item):
 
     @property
     def all_points(self) -> int:
-        """The points of all checks, including those that are not in the released course."""
         return int(self.record["all_points"])
 
 

@@ -1,7 +1,8 @@
 """Make the notebook of an assignment, and extract the answers from a notebook that a learner returns.
 
 The cells of an exercise are its text, its code and its check. Their metadata tells nbgrader which cell is a solution,
-which is a test with points, and which must not be changed (https://nbgrader.readthedocs.io, schema 3). In a returned
+which is a test with points, and which must not be changed (https://nbgrader.readthedocs.io, schema 3). nbgrader gives
+the points that the test's cell ends with, so a cell must end with a number or raise an error. In a returned
 notebook, an editor may have dropped the metadata, and the learner may have added cells, magics and second tries. What
 counts is the state of a kernel after it runs the cells in order: the last definition of the exercise's name among its
 cells, and everything that this definition uses.
@@ -88,8 +89,8 @@ def _of_item(v4: Any, item: Item, code: str) -> Iterator[Any]:
     code = _without_imports(code, item)
     solution = _marked(item.name, solution=True, cell_type="code")
     yield v4.new_code_cell(code.rstrip("\n"), id=f"code-{number}", metadata=solution)
-    check = f'from kmha.course import check\n\ncheck("{item.id}")'
-    test = _marked(f"check-{item.name}", grade=True, locked=True, cell_type="code", points=item.spec.points)
+    check = f'from kmha.course import check\n\ncheck("{item.id}").show()'
+    test = _marked(f"check-{item.name}", grade=True, locked=True, cell_type="code", points=item.all_points)
     yield v4.new_code_cell(check, id=f"check-{number}", metadata=test)
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kmha.course.exercises import cells, content
+from kmha.course.exercises import cells, content, extras
 from kmha.course.exercises.content import Item, UnknownExerciseError
 from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
@@ -33,6 +33,11 @@ class NotebookGrade:
     @property
     def points(self) -> int:
         return self.grade.points
+
+    def show(self) -> int:
+        """Display the grade, and return its points. nbgrader counts the number that a cell ends with."""
+        extras.load("IPython").display.display(self)
+        return self.points
 
     def __repr__(self) -> str:
         return rendering.text(self.title, self.grade, self.seed)

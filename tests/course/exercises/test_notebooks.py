@@ -42,7 +42,7 @@ def test_nbgrader_knows_solutions_and_tests_with_their_points(doubling):
     assert [mark.locked for mark in marks] == [True, True, False, True, True, False, True]
     assert [mark.points for mark in marks if mark.grade] == [32, 5]
     assert {mark.schema_version for mark in marks} == {3}
-    assert cells[3].source == 'from kmha.course import check\n\ncheck("a1.twice")'
+    assert cells[3].source == 'from kmha.course import check\n\ncheck("a1.twice").show()'
 
 
 def test_the_same_masters_give_the_same_file(doubling):

@@ -42,6 +42,12 @@ def test_check_uses_the_last_definition(cells):
     assert "32 of 32 points" in found._repr_html_()
 
 
+def test_show_displays_the_grade_and_returns_a_number(cells, capsys):
+    cells("factor = 2", RIGHT)
+    assert check("a1.twice").show() == 32
+    assert "32 of 32 points" in capsys.readouterr().out
+
+
 def test_mistake_is_named(cells):
     cells("factor = 3", RIGHT)
     found = check("twice", seed=3)
