@@ -129,7 +129,10 @@ def _show(out: Console, result: CheckResult, folder: Workspace) -> None:
     out.print(f"[bold {colour}]{escape(rendering.headline(result.item.spec.title, grade))}[/]")
     if result.is_starter:
         path = escape(display_path(folder.path(result.item)))
-        out.print(f"  This is still the starter. Read the text and write the missing code in [bold]{path}[/].")
+        out.print(
+            "  This is still the starter, as it was handed out. Read the text and write the missing code in "
+            f"[bold]{path}[/]."
+        )
     else:
         _show_details(out, grade)
     for id in result.not_passed:

@@ -22,6 +22,7 @@ from kmha.course.learner.progress import Progress, Record
 
 FOLDER = Path("kmha-course")
 BAR_WIDTH = 24  # characters
+WIDE = 110  # width of a terminal in which a list can have long headers
 ALL_PASSED = "You have passed all exercises."
 
 
@@ -75,17 +76,18 @@ def show_list(assignment: str | None) -> int:
     records = here.progress.records() if here else {}
     out = screen()
     chosen = {item.assignment for item in content.find(assignment)} if assignment else None
-    longest = max(len(item.id) for item in content.items())
+    wide = out.width >= WIDE
+    longest = max(len(item.id) for item in content.items()) if wide else 0
+    names = ("points", "minutes", "difficulty") if wide else ("pts", "min", "")
     for each in content.assignments(content.root()):
         if chosen is not None and each.id not in chosen:
             continue
         out.print(f"[bold]{each.id}  {escape(each.title)}[/]")
         table = Table(box=None, padding=(0, 1))
         table.add_column("exercise", no_wrap=True, min_width=longest)
-        table.add_column("points", no_wrap=True, justify="right")
-        table.add_column("minutes", no_wrap=True, justify="right")
-        table.add_column("difficulty", no_wrap=True)
-        table.add_column("state", no_wrap=True, min_width=18)
+        for name in names:
+            table.add_column(name, no_wrap=True, justify="left" if name == names[-1] else "right")
+        table.add_column("state", no_wrap=wide, min_width=18 if wide else None)
         table.add_column("title", overflow="fold")
         for item in each.items:
             record = records.get(item.id, Record())
@@ -104,14 +106,21 @@ def show_progress() -> int:
     folder = course_common.workspace()
     records = folder.progress.records()
     out = screen()
-    table = Table(box=None, padding=(0, 1), show_header=False)
-    for _ in range(4):
-        table.add_column(no_wrap=True)
-    items: list[Item] = []
-    for assignment in content.assignments(content.root()):
-        table.add_row(*_row(f"{assignment.id} {assignment.title}", assignment.items, records))
-        items.extend(assignment.items)
-    table.add_row(*_row("all", items, records))
+    rows = [(f"{each.id} {each.title}", each.items) for each in content.assignments(content.root())]
+    rows.append(("all", tuple(item for _, items in rows for item in items)))
+    numbers = [(earned_points(items, records), _passed(items, records)) for _, items in rows]
+    shown = [(f"{earned} of {possible}", passed) for (earned, possible), passed in numbers]
+    others = [max(map(len, column)) for column in zip(("points", "exercises"), *shown, strict=True)]
+    # The bar gets what the other columns leave, and a title is wrapped before a number would be.
+    left = out.width - sum(others) - max(len(title) for title, _ in rows) - 2 * 4
+    width = min(max(left, BAR_WIDTH // 3), BAR_WIDTH)
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("")
+    for name in ("", "points", "exercises"):
+        table.add_column(name, no_wrap=True)
+    for (title, _), ((earned, possible), passed) in zip(rows, numbers, strict=True):
+        bar = Text(bar_text(earned, possible, width), "green")
+        table.add_row(Text(title), bar, Text(f"{earned} of {possible}"), Text(passed))
     out.print(table)
     attempts = count(sum(record.attempts for record in records.values()), "check")
     hints = count(sum(record.hints for record in records.values()), "hint")
@@ -181,10 +190,10 @@ def reset(exercise: str, yes: bool) -> int:
     return 0
 
 
-def bar_text(points: int, possible: int) -> str:
+def bar_text(points: int, possible: int, width: int = BAR_WIDTH) -> str:
     """Return a bar of characters, full only if all points were earned."""
-    full = BAR_WIDTH * points // max(possible, 1)
-    return "█" * full + "░" * (BAR_WIDTH - full)
+    full = width * points // max(possible, 1)
+    return "█" * full + "░" * (width - full)
 
 
 def earned_points(items: Sequence[Item], records: dict[str, Record]) -> tuple[int, int]:
@@ -193,11 +202,8 @@ def earned_points(items: Sequence[Item], records: dict[str, Record]) -> tuple[in
     return earned, sum(item.spec.points for item in items)
 
 
-def _row(title: str, items: Sequence[Item], records: dict[str, Record]) -> tuple[Text, ...]:
-    earned, possible = earned_points(items, records)
-    passed = sum(records.get(item.id, Record()).passed for item in items)
-    done = f"{passed} of {count(len(items), 'exercise')}"
-    return Text(title), Text(bar_text(earned, possible), "green"), Text(f"{earned} of {count(possible)}"), Text(done)
+def _passed(items: Sequence[Item], records: dict[str, Record]) -> str:
+    return f"{sum(records.get(item.id, Record()).passed for item in items)} of {len(items)}"
 
 
 def _state(item: Item, record: Record) -> str:

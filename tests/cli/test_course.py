@@ -155,7 +155,8 @@ def test_list_needs_no_folder(run, monkeypatch):
 def test_check_of_the_starter(begun):
     output = begun("check", status=1)
     assert "a1.twice, Twice as much: 0 of 32 points" in output
-    assert "This is still the starter. Read the text and write the missing code in a1_doubling/twice.py." in output
+    says = "This is still the starter, as it was handed out. Read the text and write the missing code in"
+    assert f"{says} a1_doubling/twice.py." in " ".join(output.split())
     assert "stuck? kmha course hint a1.twice" in output
     assert "You have made 0 checks" in begun("progress")
     (twice,) = (line for line in begun("list").splitlines() if "a1.twice" in line)
@@ -322,9 +323,31 @@ def test_progress(begun, answer):
     answer(RIGHT)
     begun("check")
     output = begun("progress")
-    assert " a1 Doubling  ████████████████████░░░░  32 of 37 points  1 of 2 exercises" in output
+    assert " a1 Doubling  ████████████████████░░░░  32 of 37  1 of 2" in output
     assert "You have made 1 check and asked for 0 hints and 0 solutions." in output
     assert "Next: a1.again" in output
+
+
+@pytest.mark.parametrize("command", ["list", "progress"])
+def test_narrow_terminals(command, tmp_path, monkeypatch):
+    """At 80 columns, no number and no title of the real assignments is cut."""
+    from kmha.course.exercises import content
+
+    monkeypatch.setattr(common, "WIDTH", 80)
+    monkeypatch.chdir(tmp_path)
+    CliRunner().invoke(main, ["course", "start", "mine"], catch_exceptions=False)
+    monkeypatch.chdir("mine")
+    output = CliRunner().invoke(main, ["course", command], catch_exceptions=False).output
+    assert max(map(len, output.splitlines())) <= 80
+    assert "…" not in output
+    words = output.split()
+    if command == "list":
+        for item in content.items():
+            assert item.id in words
+            assert item.spec.title.split()[-1] in words
+    else:
+        assert f"0 of {sum(item.spec.points for item in content.items())}" in output
+        assert "░░░░" in output
 
 
 def test_reset(begun, answer):

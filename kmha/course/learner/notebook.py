@@ -4,6 +4,7 @@ import atexit
 import dataclasses
 import sys
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,24 @@ from kmha.course.learner import workspace
 from kmha.course.learner.checking import fresh_seed
 from kmha.sandbox.sandbox import Pool
 
+STARTER = "This is still the starter, as it was handed out. Read the text and write the missing code in its cell."
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NotebookGrade:
-    """A grade that a notebook displays, and the seed that draws the same inputs again."""
+    """A grade that a notebook displays.
+
+    Attributes:
+        title: Title of the exercise.
+        grade: Grade of the answer.
+        seed: Seed that draws the same inputs again.
+        is_starter: Whether the answer is still the starter.
+    """
 
     title: str
     grade: Grade
     seed: int
+    is_starter: bool = False
 
     @property
     def passed(self) -> bool:
@@ -40,9 +51,13 @@ class NotebookGrade:
         return self.points
 
     def __repr__(self) -> str:
+        if self.is_starter:
+            return f"{rendering.headline(self.title, self.grade)}\n\n{STARTER}"
         return rendering.text(self.title, self.grade, self.seed)
 
     def _repr_html_(self) -> str:
+        if self.is_starter:
+            return f"<p><b>{escape(rendering.headline(self.title, self.grade))}</b></p><p>{STARTER}</p>"
         return rendering.page(self.title, self.grade, self.seed)
 
 
@@ -68,11 +83,17 @@ def check(name: str, seed: int | None = None) -> NotebookGrade:
     seed = fresh_seed() if seed is None else seed
     others = {f"{other.name}.py": _answer(other, sources) for other in item.needs}
     files = {name: text for name, text in others.items() if text is not None}
+    unwritten = _is_starter(code, item)
     grade = judge(item, code, _pool().get(item.spec.uses), seed=seed, files=files)
     folder = workspace.find(Path.cwd())
-    if folder is not None and not is_starter(code, item):
+    if folder is not None and not unwritten:
         folder.progress.add_attempt(item.id, grade.points, grade.passed)
-    return NotebookGrade(item.spec.title, grade, seed)
+    return NotebookGrade(item.spec.title, grade, seed, unwritten)
+
+
+def _is_starter(code: str, item: Item) -> bool:
+    """Return whether an answer from cells is still the starter. Cells lack the imports that the answer does not use."""
+    return is_starter(code, item) or code == _answer(item, [item.master.starter])
 
 
 def _answer(item: Item, sources: list[str]) -> str | None:

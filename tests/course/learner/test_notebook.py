@@ -54,6 +54,16 @@ def test_mistake_is_named(cells):
     assert (found.passed, found.grade.mistake.id, found.seed) == (False, "thrice-as-much", 3)
 
 
+def test_starter(cells, doubling):
+    """A notebook says what the command line says, and nothing of errors."""
+    cells("import numpy as np", doubling.items[0].master.starter)
+    found = check("a1.twice")
+    assert found.is_starter
+    for shown in (repr(found), found._repr_html_()):
+        assert "This is still the starter, as it was handed out." in shown
+        assert "NotImplementedError" not in shown
+
+
 def test_exercise_that_uses_another(cells):
     cells("factor = 2", RIGHT, "def again(array):\n    return twice(twice(array))")
     assert check("a1.again").passed
