@@ -33,7 +33,7 @@ COMMANDS = {
     "course hint": "EXERCISE",
     "course list": "ASSIGNMENT",
     "course progress": "",
-    "course release": "FOLDER --assignment --form --seed",
+    "course release": "FOLDER --assignment --form --seed --gradescope",
     "course reset": "EXERCISE --yes",
     "course solution": "EXERCISE --yes",
     "course start": "FOLDER --notebooks",

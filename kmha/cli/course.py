@@ -171,6 +171,7 @@ def verify(exercises: tuple[str, ...], **options: Any) -> None:
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs in the copy. [default: random]"
 )
+@click.option("--gradescope", is_flag=True, help="Also write gradescope.zip, an autograder for Gradescope.")
 def release(folder: Path, **options: Any) -> None:
     """Make a copy of the course for a class.
 
@@ -182,6 +183,7 @@ def release(folder: Path, **options: Any) -> None:
     Examples:
       kmha course release class
       kmha course release week1 --assignment a1 --form notebooks
+      kmha course release week1 --assignment a1 --gradescope
     """
     from kmha.cli import course_teacher
 

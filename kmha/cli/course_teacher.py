@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ from kmha.cli import common
 from kmha.cli.common import screen
 from kmha.cli.course_common import command, display_path, progress_bar
 from kmha.course.classroom import grades, grading, listing, pages, submissions, verifying
+from kmha.course.classroom import gradescope as gradescoping
 from kmha.course.classroom import release as releasing
 from kmha.course.classroom.grading import GradedSubmission, GradingRun
 from kmha.course.classroom.verifying import Problem
@@ -78,16 +80,19 @@ def verify(
 
 
 @command
-def release(folder: Path, *, chosen: Sequence[str], form: str | None, seed: int | None) -> int:
+def release(folder: Path, *, chosen: Sequence[str], form: str | None, seed: int | None, gradescope: bool) -> int:
     """Make a class's copy of the course."""
     assignments = _choose(chosen)
     seed = checking.fresh_seed() if seed is None else seed
     forms = (form,) if form else releasing.FORMS
     number = sum(len(assignment.items) for assignment in assignments)
     with Pool() as pool, progress_bar("solutions", number) as step:
-        releasing.release(folder, assignments, pool, seed=seed, forms=forms, progress=lambda item: step(item.id))
+        release_to = partial(releasing.release, folder, assignments, pool, progress=lambda item: step(item.id))
+        release_to(seed=seed, forms=forms, autograder=gradescope)
     ids = ", ".join(each.id for each in assignments)
     click.echo(f"{folder}: {count(number, 'exercise')} of {ids}, as {' and '.join(forms)}.")
+    if gradescope:
+        click.echo(f"Upload {folder / gradescoping.NAME} as the autograder of a programming assignment in Gradescope.")
     return 0
 
 

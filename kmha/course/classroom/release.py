@@ -4,6 +4,7 @@
 README.md           how to work in the copy
 files/              a learner's folder with a file for each exercise
 notebooks/          a learner's folder with a notebook for each assignment
+gradescope.zip      Gradescope's autograder, on request
 ```
 
 Each of the two folders has a `.checks`, which `kmha course` reads instead of the assignments
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kmha import atomic_files
+from kmha.course.classroom import gradescope
 from kmha.course.errors import CourseError
 from kmha.course.exercises import content, extras, handout
 from kmha.course.exercises.content import RELEASED_FOLDER, RELEASED_SUFFIX, Assignment, Item, ReleasedItem
@@ -38,6 +40,7 @@ def release(
     *,
     seed: int,
     forms: Sequence[str] = FORMS,
+    autograder: bool = False,
     progress: Callable[[Item], None] = lambda item: None,
 ) -> None:
     """Make the copy, completely or not at all.
@@ -48,6 +51,7 @@ def release(
         pool: Pool of sandboxes that run the solutions.
         seed: Seed of the inputs in the copy.
         forms: `handout.FILES`, `handout.NOTEBOOKS`, or both.
+        autograder: Whether to write Gradescope's autograder too.
         progress: Function called with each exercise before its release.
 
     Raises:
@@ -71,6 +75,8 @@ def release(
             shutil.copytree(kept, beside / form / RELEASED_FOLDER)
             handout.write_missing(beside / form, form, content.assignments(beside / form / RELEASED_FOLDER))
         atomic_files.write_text(beside / "README.md", _readme(content.assignments(kept), forms))
+        if autograder:
+            atomic_files.write_bytes(beside / gradescope.NAME, gradescope.archive(assignments))
         shutil.rmtree(kept)
         os.replace(beside, folder)
     except BaseException:
