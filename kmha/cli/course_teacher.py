@@ -152,7 +152,7 @@ def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verif
 
     def work(item: Item) -> Verified:
         if not hasattr(own, "pool"):
-            own.pool = Pool()
+            own.pool = grading.StoppablePool()
             pools.append(own.pool)
         return _verify_item(item, own.pool, seed)
 

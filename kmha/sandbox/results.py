@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import io
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +12,7 @@ from kmha.sandbox import encoding
 from kmha.sandbox.encoding import LARGEST, PARTS, EncodingError
 from kmha.sandbox.worker import PRINTED, error_record
 
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 ENDED = "the sandbox ended"
 _STOPPED = {
     "time": "your code took longer than {seconds:g} seconds. Does it have a loop that never ends?",
@@ -102,6 +105,8 @@ def _error(error: Any) -> dict[str, Any]:
     if not isinstance(error, dict):
         return error_record("your code sent a message that is not a result")
     line = error.get("line")
+    if isinstance(says := error.get("says"), str):  # Keras colors parts of its messages
+        error = {**error, "says": _COLORS.sub("", says[: 2 * PRINTED])}
     texts = {name: _text(error.get(name, ""), PRINTED) for name in ("kind", "says", "text", "file", "operands")}
     return {**texts, "line": line if isinstance(line, int) else None}
 
@@ -110,6 +115,20 @@ def _printed(message: Mapping[str, Any]) -> str:
     return _text(message.get("printed", ""), PRINTED + 100)
 
 
+def visible(text: str) -> str:
+    """Write out characters that a terminal or a browser would obey instead of showing them, except ends of lines.
+
+    >>> print(visible("\\x1b[2J\\u202ereversed"))
+    \\x1b[2J\\u202ereversed
+    """
+    return "".join(map(_visible, text.replace("\r\n", "\n")))
+
+
+def _visible(letter: str) -> str:
+    shown = letter.isprintable() or letter in "\n\t" or unicodedata.category(letter) == "Zs"
+    return letter if shown else letter.encode("unicode_escape").decode("ascii")
+
+
 def _text(value: Any, longest: int) -> str:
-    """Return a text of at most `longest` characters, whatever the task sent."""
-    return value[:longest].encode(errors="replace").decode() if isinstance(value, str) else ""
+    """Return a text of at most `longest` characters, whatever the task sent. Escapes can make it longer."""
+    return visible(value[:longest].encode(errors="replace").decode()) if isinstance(value, str) else ""

@@ -26,7 +26,7 @@ from kmha.sandbox.worker import SIGNATURE, error_record
 
 __all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
-SHUTDOWN = 5.0  # maximum number of seconds for the cleanup of the fork server
+SHUTDOWN = 1.5  # maximum number of seconds for the cleanup of the fork server; a supervisor also cleans up alone
 TICK = 0.1  # seconds between the calls of `tick`
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
@@ -61,7 +61,7 @@ class Sandbox:
     def __init__(self, uses: Sequence[str] = ("numpy",)) -> None:
         self.uses = tuple(uses)
         self._process: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._stopped = self._ready = False
 
     def __enter__(self) -> Self:
         return self
@@ -71,23 +71,27 @@ class Sandbox:
 
     def close(self) -> None:
         """End the fork server. The next `run` starts a new one."""
-        if self._process is not None:
-            self._process.terminate()  # not `kill`, because the fork server must remove the scratch folder
+        process, self._process = self._process, None  # another thread may close it too
+        if process is not None:
+            self._end(process)
             try:
-                self._process.wait(SHUTDOWN)
+                process.wait(SHUTDOWN)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                process.kill()
+                process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
                 with contextlib.suppress(OSError):
                     cast(BinaryIO, pipe).close()
-        self._process = None
 
     def stop(self) -> None:
         """End the fork server for good. If another thread is in `run`, `run` raises a `StoppedError` there."""
         self._stopped = True
         if (process := self._process) is not None:
-            process.terminate()
+            self._end(process)
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        """Let the fork server remove the scratch folder, unless it is still importing: then it notices no signal."""
+        (process.terminate if self._ready else process.kill)()
 
     def start(self) -> None:
         """Start the fork server if necessary. This takes as long as the imports, and raises the errors of `run`."""
@@ -101,7 +105,8 @@ class Sandbox:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
         environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0"}
-        self._process = subprocess.Popen(
+        self._ready = False
+        self._process = process = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM, str(Path(__file__).parents[2]), *self.uses],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -109,13 +114,13 @@ class Sandbox:
             env=environment,
         )
         try:
-            self._wait_until_ready()
+            self._wait_until_ready(process)
         except BaseException:  # otherwise the message "ready" would later be read as a result
             self.close()
             raise
+        self._ready = True
 
-    def _wait_until_ready(self) -> None:
-        process = cast("subprocess.Popen[bytes]", self._process)
+    def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
         if self._stopped:
             raise StoppedError
         if encoding.read(cast(BinaryIO, process.stdout)) is None:
@@ -209,7 +214,9 @@ class Sandbox:
         if self._stopped:
             raise StoppedError
         self.start()
-        process = cast("subprocess.Popen[bytes]", self._process)
+        process = self._process
+        if process is None:  # another thread has closed it
+            raise StoppedError
         sink, source = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
         message = None
         try:

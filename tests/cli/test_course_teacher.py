@@ -269,3 +269,19 @@ def test_ctrl_c_then_resume(tmp_path):
     assert again.returncode == 0, again.stderr
     assert {name: Path("in-grades/results", name).stat().st_mtime_ns for name in kept} == kept
     assert [line[1] for line in _lines("in-grades/grades.csv")[1:]] == ["5"] * 12
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
+@pytest.mark.parametrize("after", [1.5, 4])
+def test_interrupt_ends_while_an_answer_runs(tmp_path, after):
+    """Ctrl-C waits neither for the answer, nor for what a thread of the grader computes."""
+    _hand_in({"student": "while True:\n    pass\n"})
+    command = [sys.executable, "-c", PROGRAM, "grade", "in"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(content.__file__).parents[3])}
+    process = subprocess.Popen(
+        command, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)  # about one second, on a machine that does nothing else
+    assert process.returncode == 130

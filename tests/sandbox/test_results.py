@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 
+from kmha.sandbox import results
 from kmha.sandbox.encoding import encode
 from kmha.sandbox.results import read
 
@@ -80,3 +81,9 @@ def test_malformed_fields_are_sanitized(message):
     if answer.error is not None:
         assert {type(value) for value in answer.error.values()} <= {str, type(None)}
         assert all(len(value or "") < 5_000 for value in answer.error.values())
+
+
+def test_colors_are_left_out_of_errors_and_other_characters_are_written_out():
+    found = results._error({"says": "\x1b[1mOnly\x1b[0m inputs\x1b[2J\r\n\u2028"})
+    assert found["says"] == "Only inputs\\x1b[2J\n\\u2028"
+    assert results.visible("ordinary ✓ é 🙂\ttext\n\xa0") == "ordinary ✓ é 🙂\ttext\n\xa0"

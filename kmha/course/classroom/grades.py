@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from kmha.course.classroom.likeness import Alike, alike
 from kmha.course.exercises.content import Assignment
 from kmha.course.judging.marking import error_text
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet evaluates a cell that begins with one of these
+_FORMULA = ("=", "+", "-", "−", "@")  # a spreadsheet evaluates a cell that begins with one of these
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +94,9 @@ def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment])
 
 
 def _cell(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Return a text as a spreadsheet shows it. Some leave out spaces, and read wide letters as narrow ones."""
+    begin = unicodedata.normalize("NFKC", text[:100]).lstrip()
+    return f"'{text}" if begin.startswith(_FORMULA) or text.startswith(("\t", "\r", "\n")) else text
 
 
 def as_json(

@@ -13,6 +13,7 @@ import os
 import queue
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,6 +36,7 @@ ENGINE = Path(__file__).parents[2]  # the folder of kmha
 STATES = NOT_BEGUN, DOES_NOT_RUN, WRONG, RIGHT = "not begun", "does not run", "wrong", "right"
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
 STUB_ERROR = "NotImplementedError: write this part"  # an answer with a part that is still the stub
+INTERRUPTED = 1.0  # maximum number of seconds to wait for the workers after an error or Ctrl-C
 CASE_LENGTH = 3_000  # characters kept of a smallest case
 GradedSubmission = dict[str, Any]
 
@@ -141,12 +143,13 @@ class _Workers:
             worker.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for worker in self._workers:
             worker.stop()
             self._jobs.put(None)
-        for worker in self._workers:
-            worker.join()
+        end = time.monotonic() + INTERRUPTED
+        for worker in self._workers:  # whoever presses Ctrl-C does not wait for what a thread still computes
+            worker.join(None if kind is None else max(end - time.monotonic(), 0))
 
     def map(self, jobs: Mapping[str, Callable[[Pool], Any]], progress: Callable[[str], None]) -> dict[str, Any]:
         """Do jobs, and return their results in order. The first error of a job is raised."""

@@ -14,13 +14,13 @@ import numpy as np
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.judging.comparing import difference
 from kmha.course.judging.planning import Plan
+from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
 FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
 ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's
 LONGEST = 600  # maximum number of characters of a check's problem
-_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _NODE = re.compile(r"\{\{function_node[^}]*\}\} ?| ?\[Op:\w+\](?: name:)?")  # how TensorFlow names an operation
 _RAISED = re.compile(r"\w*(Error|Exception): ")
 
@@ -134,7 +134,7 @@ def _first_problem(
             return error_text(result.error)[:LONGEST]
         found = problem(check, plan.inputs(index), result, expected[index].value)
         if found is not None:
-            return found[:LONGEST]
+            return visible(found[:LONGEST])
     return None
 
 
@@ -198,7 +198,7 @@ def error_text(error: Mapping[str, Any]) -> str:
     kind = f"{error['kind']}: " if error.get("kind") else ""
     operands = f", with {error['operands']}" if error.get("operands") else ""
     place = f" (line {error['line']}: {error['text']}{operands})" if error.get("line") else ""
-    lines = [line.strip() for line in _NODE.sub("", _COLORS.sub("", str(error["says"]))).splitlines() if line.strip()]
+    lines = [line.strip() for line in _NODE.sub("", str(error["says"])).splitlines() if line.strip()]
     if lines and lines[0].startswith("in user code:"):  # a traceback, whose last line is the error
         raised = [line for line in lines if _RAISED.match(line)]
         return f"{(raised or lines)[-1]}{place}"

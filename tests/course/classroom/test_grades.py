@@ -107,3 +107,15 @@ def test_gradescope(records):
     assert (hidden["visibility"], hidden["output"]) == ("after_published", "it differs.")
     assert (again["score"], again["output"]) == (0, "it was not handed in.")
     assert sum(test["max_score"] for test in found["tests"]) == 37
+
+
+@pytest.mark.parametrize(
+    "name", ["=1", "\uff1d1", " =1", "\u3000\uff0b1", "\uff0d1", "\u22121", "\uff201", "\t1", "\r1", "\ufe661"]
+)
+def test_no_spreadsheet_reads_a_formula(name):
+    assert grades._cell(name) == f"'{name}"
+
+
+@pytest.mark.parametrize("name", ["anna", "1=1", "", "Ö-=", "(=1)"])
+def test_other_names_stay(name):
+    assert grades._cell(name) == name

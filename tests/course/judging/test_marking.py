@@ -96,7 +96,7 @@ def test_refused_grade_has_the_reason():
 @pytest.mark.parametrize(
     ("says", "said"),
     [
-        ("Exception encountered when calling M.call().\n\n\x1b[1mOnly inputs.\x1b[0m\n\nArguments:", "E: Only inputs."),
+        ("Exception encountered when calling M.call().\n\nOnly inputs.\n\nArguments:", "E: Only inputs."),
         (
             'in user code:\n\n    File "f.py", line 3, in call\n        g(x)\n\n    TypeError: no list\n',
             "TypeError: no list",

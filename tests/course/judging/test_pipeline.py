@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from kmha.course.exercises import content
+from kmha.course.judging import rendering
 from kmha.course.judging.comparing import same
 from kmha.course.judging.marking import problem
 from kmha.course.judging.pipeline import judge
@@ -182,3 +183,20 @@ class HeadMerge(Base):
     def __init__(self, output_dim, **kwargs):
         super().__init__("BTHO,HOE->BTE", (None, output_dim), bias_axes="E", **kwargs)
 """
+
+
+CONTROL = """
+def twice(array):
+    print("\\x1b[2J\\x1b]0;owned\\x07\\x9b31m\\u202e\\x00", end="")
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["raise ValueError('\\x1b[2J\\x9b')", "return 3 * array", "return {'\\x1b[2J': '\\x9b'}"]
+)
+def test_control_characters_are_shown_and_never_sent(doubling, sandbox, line):
+    grade = _judge(doubling, sandbox, CONTROL.format(line))
+    assert "\\x1b[2J\\x1b]0;owned\\x07\\x9b31m\\u202e\\x00" in grade.printed
+    for text in (rendering.text("title", grade, 1), rendering.page("title", grade, 1), str(rendering.as_dict(grade))):
+        assert all(letter.isprintable() or letter == "\n" for letter in text), text
