@@ -109,7 +109,7 @@ def grade(
 ) -> int:
     """Grade a folder of submissions, and write the results."""
     _check_protection(unprotected)
-    for package in ("jinja2", "nbformat", "jupytext"):
+    for package in ("jinja2", "nbformat"):
         extras.load(package)
     assignments = _choose(chosen)
     collected = submissions.collect(folder, assignments)

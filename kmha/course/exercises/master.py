@@ -9,12 +9,13 @@ solution, a learner gets a stub, or the comments that follow `### STARTER`, unco
 import dataclasses
 import re
 import textwrap
+from collections.abc import Iterator
 
 from kmha.course.errors import CourseError
-from kmha.course.exercises import extras
 
 BEGIN, STARTER, END = "### BEGIN SOLUTION", "### STARTER", "### END SOLUTION"
 STUB = '# YOUR CODE HERE\nraise NotImplementedError("write this part")'
+_CELL = re.compile(r"^# %%(.*)\n", re.M)
 _REGION = re.compile(rf"^(?P<indent>[ \t]*){BEGIN}\n(?P<body>.*?)^[ \t]*{END}[ \t]*(?:\n|\Z)", re.M | re.S)
 
 
@@ -58,6 +59,19 @@ class Master:
         return self.text.splitlines()[0].lstrip("# ").strip()
 
 
+def _cells(text: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield the kind of each cell, whether it is a hint, and its text.
+
+    We do not import jupytext for this: that takes a second, at every command of a learner.
+    """
+    for head, body in zip(*[iter(_CELL.split(text)[1:])] * 2, strict=True):
+        if "[markdown]" in head:
+            lines = [line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines()]
+            yield "markdown", '"hint"' in head, "\n".join(lines)
+        else:
+            yield "code", False, body.rstrip("\n")
+
+
 def _parts(region: re.Match[str]) -> tuple[str, str]:
     """Return the solution and the starter of a region between the marks."""
     solution, given, starter = region["body"].partition(f"{region['indent']}{STARTER}\n")
@@ -72,13 +86,12 @@ def parse(text: str, name: str) -> Master:
     Raises:
         MasterError: The file does not have the required cells.
     """
-    cells = extras.load("jupytext").reads(text, fmt="py:percent").cells
-    hints = tuple(cell.source for cell in cells if "hint" in cell.metadata.get("tags", ()))
-    rest = [cell for cell in cells if "hint" not in cell.metadata.get("tags", ())]
-    kinds = [cell.cell_type for cell in rest]
+    cells = list(_cells(text))
+    hints = tuple(source for _, is_hint, source in cells if is_hint)
+    kinds = [kind for kind, is_hint, _ in cells if not is_hint]
     if kinds != ["markdown", "code"]:
         raise MasterError(f"{name}: expected a Markdown cell, a code cell, and hints. Received: {', '.join(kinds)}.")
-    text, code = (cell.source for cell in rest)
+    text, code = (source for _, is_hint, source in cells if not is_hint)
     if not text.startswith("# "):
         raise MasterError(f"{name}: the text must begin with a heading, `# …`.")
     if len(hints) != 3:
