@@ -45,6 +45,19 @@ def draw_any(rng):
     return inputs | {"logits": np.where(inputs["mask"][:, None], inputs["logits"], rubbish)}
 
 
+def ask_without_nan(answer, inputs):
+    """Call it so that whatever makes a NaN from other numbers raises an error, whether or not the NaN is mended later."""
+    import contextlib
+
+    class Ignored(contextlib.ContextDecorator, contextlib.nullcontext):
+        def __init__(self, **kinds):
+            super().__init__()
+
+    np.seterr(invalid="raise")
+    np.errstate = Ignored
+    return answer.masked_softmax(**inputs)
+
+
 EXERCISE = Exercise(
     title="Rows with nothing to attend to",
     question="Where does the NaN come from, if all inputs are finite? (pytorch/pytorch#143287; seed 003 on masks)",
@@ -53,7 +66,14 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1),
         Check("values", "every element of scores and gradient is right, if no row is empty", 4, draw),
-        Check("edge", "rows with nothing to attend to get zeros, and no gradient", 4, draw_empty),
+        Check("edge", "rows with nothing to attend to get zeros, and no gradient", 2, draw_empty),
+        Check(
+            "edge",
+            "no NaN arises in these rows, neither on the way there nor on the way back",
+            2,
+            draw_empty,
+            ask_without_nan,
+        ),
         Check("edge", "hidden logits that are far larger than the others", 2, draw_far),
         Check("edge", "hidden logits that are infinite or NaN", 2, draw_any),
         *standard(draw, unchanged=1),
@@ -70,6 +90,13 @@ EXERCISE = Exercise(
             "nan-mended-at-the-end",
             "You set NaN to 0 in the finished scores. The gradient still goes through the NaN: do not let it arise.",
             {GUARD: "largest", RETURN: "return np.nan_to_num(scores), gradient"},
+            "pytorch/pytorch#41508",
+        ),
+        Wrong(
+            "nan-mended-twice",
+            "You set NaN to 0 in the finished scores and in the finished gradient. The NaN arose all the same, and in a "
+            "framework that computes the gradient itself, it would be in all weights after one step. Do not let it arise.",
+            {GUARD: "largest", RETURN: "return np.nan_to_num(scores), np.nan_to_num(gradient)"},
             "pytorch/pytorch#41508",
         ),
         Wrong(

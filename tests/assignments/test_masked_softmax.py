@@ -1,0 +1,42 @@
+import pytest
+
+from kmha.course.exercises import content
+from kmha.course.judging.pipeline import judge
+
+MENDED = """
+import numpy as np
+
+def masked_softmax(logits, mask, upstream):
+    with {}:
+        masked = np.where(mask[:, None], logits, -np.inf)
+        powers = np.exp(masked - masked.max(-1, keepdims=True))
+        scores = powers / powers.sum(-1, keepdims=True)
+        gradient = scores * (upstream - (scores * upstream).sum(-1, keepdims=True))
+    return np.nan_to_num(scores), np.nan_to_num(gradient)
+"""
+CHOSEN = """
+import numpy as np
+
+def masked_softmax(logits, mask, upstream):
+    allowed = np.broadcast_to(mask[:, None], logits.shape)
+    filled = np.where(allowed, logits, -1e30)
+    powers = np.where(allowed, np.exp(filled - filled.max(-1, keepdims=True)), 0)
+    total = powers.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        scores = np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
+    return scores, scores * (upstream - (scores * upstream).sum(-1, keepdims=True))
+"""
+
+
+@pytest.mark.parametrize("context", ["np.errstate()", "np.errstate(all='ignore')", "np.errstate(invalid='ignore')"])
+def test_a_nan_that_is_mended_at_the_end_loses_points(sandbox, context):
+    (item,) = content.find("a4.masked_softmax", content.installed())
+    grade = judge(item, MENDED.format(context), sandbox, seed=1)
+    (problem,) = (outcome.problem for outcome in grade.outcomes if outcome.problem)
+    assert "FloatingPointError: invalid value" in problem
+    assert grade.mistake.id == "nan-mended-twice"
+
+
+def test_an_answer_that_makes_no_nan(sandbox):
+    (item,) = content.find("a4.masked_softmax", content.installed())
+    assert judge(item, CHOSEN, sandbox, seed=1).passed
