@@ -33,7 +33,7 @@ from take_weights import take_weights
 
 
 def replace_attention(model):
-    """Return a copy of a model with your attention in place of the built-in's, and the same weights.
+    """Return a copy of a model that has your attention instead of the built-in's, and the same weights.
 
     Args:
         model: A functional Keras model. It contains `keras.layers.MultiHeadAttention` layers, with biases, each with its

@@ -26,7 +26,7 @@ def draw_next(rng):
     order = rng.permutation(count)
     return {
         "inputs": np.eye(count)[None, order],
-        "query_kernel": 30 * np.eye(count)[(np.arange(count) + 1) % count],
+        "query_kernel": 60 * np.eye(count)[(np.arange(count) + 1) % count],
         "key_kernel": np.eye(count),
         "value_kernel": np.round(rng.normal(scale=5, size=(count, count)), 1),
     }

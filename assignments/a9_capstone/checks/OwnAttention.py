@@ -46,7 +46,7 @@ def draw_padding(rng):
     """Draw a padding mask (B, 1, S) and no key, with padding on the left."""
     found = draw(rng)
     batch, _, columns = found["attention_mask"].shape
-    hidden = rng.integers(0, columns, size=(batch, 1, 1))
+    hidden = rng.integers(min(1, columns - 1), columns, size=(batch, 1, 1))
     return {**found, "key": None, "attention_mask": np.arange(columns) >= hidden}
 
 
@@ -100,7 +100,7 @@ def in_a_model(answer, inputs):
     layer = answer.OwnAttention(heads, size, name="own")
     model = keras.Model([query, value], layer(query, value, use_causal_mask=True))
     worker_api.set_weights(layer, inputs["weights"])
-    return model.predict([inputs["query"], inputs["value"]], verbose=0)
+    return model([inputs["query"], inputs["value"]])
 
 
 EXERCISE = Exercise(
@@ -118,10 +118,10 @@ EXERCISE = Exercise(
     ),
     seconds=20.0,
     checks=(
-        *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
-        Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=2),
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=1),
+        Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1),
         Check("edge", "a causal mask", 2, draw_causal, called, times=1),
-        Check("edge", "a causal mask and a padding mask together", 2, draw_both, called, times=2),
+        Check("edge", "a causal mask and a padding mask together", 2, draw_both, called, times=1),
         Check("unknown batch", "it works in a functional model of unknown sizes", 2, draw_causal, in_a_model, times=1),
     ),
     wrong=(
