@@ -39,8 +39,8 @@ def full_width_heads(positions, features, num_heads):
         "multiplications": multiplications of one sequence: the four projections, the scores and the mix;
         "scores": number of scores, of all heads;
         "rank": the highest rank that W_i of one head can have;
-        "cheapest_logits": the fewest parameters with which one head can compute its logits: the pair W_i^Q and W_i^K,
-        or, if it has fewer parameters and the same possible ranks, W_i itself.
+        "cheapest_logits": the fewest parameters with which one head can compute its logits: those of the pair W_i^Q and
+        W_i^K, or those of W_i itself.
     """
     ### BEGIN SOLUTION
 
@@ -53,7 +53,7 @@ def full_width_heads(positions, features, num_heads):
             "multiplications": positions * parameters + 2 * pairs * size,
             "scores": pairs,
             "rank": size,
-            "cheapest_logits": min(pair, features**2) if size == features else pair,
+            "cheapest_logits": min(pair, features**2),
         }
 
     return {"thin": cost(features // num_heads), "full": cost(features)}
@@ -69,5 +69,5 @@ def full_width_heads(positions, features, num_heads):
 
 # %% [markdown] tags=["hint"]
 # The product of an (I, O) and an (O, I) matrix has a rank of at most the smaller of the two sizes. W_i has I · I
-# parameters, but every rank up to I: it can only replace a pair that can have every rank too, so only where O = I. With
-# one head, thin and full are the same layer.
+# parameters, whatever O is, and the pair has 2 · I · O. Which of the two is smaller depends on O. With one head, thin and
+# full are the same layer.

@@ -14,7 +14,7 @@
 # - *NaN.* Every comparison with NaN is False. So is "the difference is larger than the tolerance".
 # - *Averages.* Exchanged heads, or a softmax over the wrong axis, keep the mean of all scores. Compare elements.
 #
-# And do not look at the output alone. A key without its bias is wrong, and yet the output is right: the softmax takes
+# And do not look at the output alone. A key with another bias is wrong, and yet the output is right: the softmax takes
 # away what is the same for all keys.
 #
 # **The shapes.** The kernels are (H, I, O) and (H, O, E), the biases (H, O) and (E,). The steps, in order: "query" (B, T,

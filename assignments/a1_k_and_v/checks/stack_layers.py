@@ -201,5 +201,17 @@ EXERCISE = Exercise(
             "You returned after the first layer. The loop has to go through all of them.",
             {SUM: SUM + "        break\n"},
         ),
+        Wrong(
+            "nothing-checked",
+            "You compare no widths and rely on NumPy to fail. An axis of size 1 is broadcast, in a sum and in `np.einsum`, "
+            "and nothing fails.",
+            {FIT: "", SAME: ""},
+        ),
+        Wrong(
+            "softmax-scale-of-model",
+            "You scaled the logits by the width of the model. Divide them by √O, the root of the head size.",
+            {"np.sqrt(query.shape[-1])": "np.sqrt(width)"},
+            "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
+        ),
     ),
 )

@@ -155,5 +155,14 @@ EXERCISE = Exercise(
             "side by side.",
             {HEADS: '"heads": heads.swapaxes(2, 3).reshape(query.shape)'},
         ),
+        Wrong(
+            "heads-reshaped",
+            "You split the heads with a reshape alone, which mixes positions and features. Cut the last axis first, then "
+            "exchange heads and positions.",
+            {
+                CUT: "array.reshape(len(array), num_heads, array.shape[1], -1).swapaxes(1, 2) for array in (query, key, value)"
+            },
+            "reczoo/FuxiCTR#30",
+        ),
     ),
 )

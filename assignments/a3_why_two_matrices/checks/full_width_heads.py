@@ -8,7 +8,7 @@ PAIR = "pair = 2 * features * size"
 MULTIPLICATIONS = "positions * parameters + 2 * pairs * size"
 SCORES = '"scores": pairs'
 RANK = '"rank": size'
-CHEAPEST = "min(pair, features**2) if size == features else pair"
+CHEAPEST = "min(pair, features**2)"
 RETURN = 'return {"thin": cost(features // num_heads), "full": cost(features)}'
 
 
@@ -130,8 +130,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "bilinear-always",
-            "You took W_i for the thin heads too. It can have ranks that a thin pair cannot have, and costs more for more "
-            "than two heads.",
+            "You took W_i for the thin heads too. With more than two heads, the thin pair has fewer parameters.",
             {CHEAPEST: "features**2"},
             "seed 002: define only a W_i",
         ),

@@ -148,5 +148,11 @@ EXERCISE = Exercise(
             "You kept words from looking at themselves. That mends the symptom; here nothing is hidden.",
             {LOGITS: LOGITS + "\n        logits = np.where(np.eye(logits.shape[-1], dtype=bool), -1e30, logits)"},
         ),
+        Wrong(
+            "softmax-scale-of-model",
+            "You scaled the logits by the width of the inputs. Divide them by √O, the root of the head size.",
+            {LOGITS: LOGITS.replace("query.shape[-1]", "inputs.shape[-1]")},
+            "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
+        ),
     ),
 )

@@ -76,12 +76,13 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "always-copied",
-            "You copied even where `moved` was contiguous already. `.contiguous()` returns the array itself then.",
+            "You copied, or said so, even where `moved` was contiguous already. `.contiguous()` returns the array itself then.",
             {COPIED: 'copied = np.array(moved, order="C")'},
         ),
         Wrong(
             "contiguous-before-the-move",
-            "You made the array contiguous before moving the heads. It was contiguous there, and the move undoes it.",
+            "Your `copied` is not contiguous. Make the array contiguous after moving the heads: the move undoes what was "
+            "done before it.",
             {COPIED: "copied = np.swapaxes(np.ascontiguousarray(mixed), 1, 2)"},
         ),
         Wrong(
@@ -123,6 +124,11 @@ EXERCISE = Exercise(
                 SHARES: "(np.shares_memory(mixed, moved), np.shares_memory(moved, copied), "
                 "np.shares_memory(copied, merged))"
             },
+        ),
+        Wrong(
+            "joins-if-contiguous",
+            "You asked whether the whole array is contiguous. To join the last two axes, only their strides have to fit.",
+            {JOINS: '"joins": moved.flags.c_contiguous'},
         ),
     ),
 )

@@ -78,7 +78,7 @@ def changes(weights, query, value, mask, row):
         "the right layer": ("", None),
         "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
         "a bias forgotten": ("query", lambda query, done: query - biases["query"]),
-        "the key's bias forgotten": ("key", lambda key, done: key - biases["key"]),
+        "another bias for the key": ("key", lambda key, done: key + biases["query"]),
         "a kernel of another role": (
             "key",
             lambda _, done: np.einsum("BTI,HIO->BTHO", value, kernels["query"]) + biases["key"],
@@ -126,7 +126,7 @@ def draw_right(rng):
 
 
 def draw_treacherous(rng):
-    return draw_suspects(rng, ("the key's bias forgotten", "a NaN", "an axis left over", "heads exchanged"))
+    return draw_suspects(rng, ("another bias for the key", "a NaN", "an axis left over", "heads exchanged"))
 
 
 def named(answer, inputs):
@@ -245,6 +245,12 @@ EXERCISE = Exercise(
             "true-or-false",
             "You say whether something is wrong. Return the name of the step.",
             {FIRST + '""': "            return True\n    return False"},
+        ),
+        Wrong(
+            "allclose-as-it-is",
+            "You use `np.allclose` with its own limits. They are relative to each element, and too narrow for float32: small "
+            "elements of a right layer differ by more.",
+            {CLOSE: "if not np.allclose(steps[name], array):"},
         ),
     ),
 )

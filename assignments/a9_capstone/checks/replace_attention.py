@@ -170,5 +170,16 @@ EXERCISE = Exercise(
             "You returned the given model instead of the copy.",
             {"    return copy\n": "    return model\n"},
         ),
+        Wrong(
+            "weights-taken-at-once",
+            "You set the weights of the whole copy at once. Your layer keeps them in other shapes than the built-in. Go "
+            "through the layers one by one.",
+            {"    " + PAIRS: "    copy.set_weights(model.get_weights())\n    " + PAIRS},
+        ),
+        Wrong(
+            "weights-taken-too-early",
+            "You take the weights while the layer is being made. It has none yet: it is built when the clone calls it.",
+            {MADE: MADE.replace("return OwnAttention(", "return take_weights(layer, OwnAttention(") + ")"},
+        ),
     ),
 )

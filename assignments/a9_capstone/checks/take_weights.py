@@ -48,11 +48,12 @@ def taken(answer, inputs):
     builtin.set_weights(inputs["arrays"])
     for weight in own.weights:  # what is not taken must not be random
         weight.assign(np.full(weight.shape, 0.5))
-    returned = answer.take_weights(builtin, own)
     names = [f"{role}_{kind}" for role in ("query", "key", "value", "output") for kind in ("kernel", "bias")]
+    variables = {name: getattr(own, name) for name in names}
+    returned = answer.take_weights(builtin, own)
     kept = all(np.array_equal(*pair) for pair in zip(builtin.get_weights(), inputs["arrays"], strict=True))
     return {
-        "weights": {name: np.asarray(getattr(own, name)) for name in names},
+        "weights": {name: np.asarray(variable) for name, variable in variables.items()},
         "output": np.asarray(own(query, value)),
         "builtin": np.asarray(builtin(query, value)),
         "returned": returned is own,
@@ -145,6 +146,21 @@ EXERCISE = Exercise(
             "builtin-changed",
             "You changed the weights of the built-in layer. Only yours are to change.",
             {"    return own\n": "    builtin.set_weights([0 * array for array in arrays])\n    return own\n"},
+        ),
+        Wrong(
+            "attribute-replaced",
+            "You put arrays in the place of the layer's weights. The layer computes with them, but its weights, which are "
+            "trained and saved, are still the old ones. Assign to the weights.",
+            {
+                ".assign(kernel)\n": '\n        setattr(own, f"{role}_kernel", kernel)\n',
+                ".assign(bias)\n": '\n        setattr(own, f"{role}_bias", bias)\n',
+            },
+        ),
+        Wrong(
+            "set-weights-directly",
+            "You handed the built-in's weights to your layer as they are. Three of the kernels have their axes in another "
+            "order.",
+            {ROLES: "own.set_weights(builtin.get_weights())\n    " + ROLES},
         ),
     ),
 )
