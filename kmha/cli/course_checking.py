@@ -1,8 +1,9 @@
 """`kmha course check` and `kmha course watch`: check answers and print the results."""
 
+import contextlib
 import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -41,8 +42,8 @@ def check(exercise: str | None, seed: int | None, json_file: Path | None) -> int
     results = []
     with Pool() as pool:
         for item in items:
-            with Console(stderr=True).status(f"checking {item.id}"):
-                result = checking.check(item, folder, pool, seed)
+            with _status(item) as tell:
+                result = checking.check(item, folder, pool, seed, tell=tell)
             results.append(result)
             _show(out, result, folder)
             if len(items) > 1:
@@ -106,8 +107,8 @@ class Watcher:
     def _check(self, item: Item) -> None:
         self.out.rule(f"[dim]{time.strftime('%H:%M:%S')}[/]")
         try:
-            with Console(stderr=True).status(f"checking {item.id}"):
-                result = checking.check(item, self.folder, self.pool, self.seed, confirm=True)
+            with _status(item) as tell:
+                result = checking.check(item, self.folder, self.pool, self.seed, confirm=True, tell=tell)
         except WorkspaceError as error:  # the file may have been moved after the change
             self.out.print(escape(str(error)))
             return
@@ -120,6 +121,13 @@ class Watcher:
                 yield item, self.folder.code(item)
             except WorkspaceError:
                 continue
+
+
+@contextlib.contextmanager
+def _status(item: Item) -> Iterator[Callable[[str], None]]:
+    """Show on standard error what is being waited for, and yield a function that changes it."""
+    with Console(stderr=True).status(f"checking {item.id}") as status:
+        yield lambda step: status.update(f"checking {item.id}: {step}")
 
 
 def _show(out: Console, result: CheckResult, folder: Workspace) -> None:

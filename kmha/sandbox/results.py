@@ -14,8 +14,9 @@ from kmha.sandbox.worker import PRINTED, error_record
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 ENDED = "the sandbox ended"
+TOO_LONG = "your code took longer than "
 _STOPPED = {
-    "time": "your code took longer than {seconds:g} seconds. Does it have a loop that never ends?",
+    "time": TOO_LONG + "{seconds:g} seconds. Does it have a loop that never ends?",
     "files": "your code wrote too many files, or files that are too large",
     "output": f"your code returned more than {LARGEST >> 20} MiB",
 }

@@ -137,6 +137,7 @@ class Sandbox:
         *,
         files: Mapping[str, str] | None = None,
         seconds: float = 10.0,
+        startup: float = STARTUP,
         serve: Callable[..., Any] | None = None,
         absent: Sequence[str] = (),
     ) -> TaskResult:
@@ -148,6 +149,7 @@ class Sandbox:
             calls: Calls to make.
             files: Texts of other files in the module's folder, keyed by file name.
             seconds: Time limit of the whole task.
+            startup: Extra seconds if the task may use Keras or TensorFlow, whose first operation is slow.
             serve: Function that computes the requests of `kmha.sandbox.worker_api.remote` outside the sandbox. It is
                 called with the name and the arguments of the request.
             absent: Names of classes and functions of the libraries that do not exist for this task.
@@ -158,7 +160,7 @@ class Sandbox:
         """
         calls = list(calls)
         if "keras" in self.uses or "tensorflow" in self.uses:
-            seconds += STARTUP
+            seconds += startup
         task = {
             "name": name,
             "files": {**(files or {}), f"{name}.py": code},

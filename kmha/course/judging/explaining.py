@@ -7,7 +7,7 @@ answer that agrees in parts names the mistake, or else its kind does.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kmha.course.exercises.exercise import Check
@@ -26,19 +26,28 @@ _BANK = LockedCache(64)
 Results = Sequence[CallResult]
 
 
-def explain(grade: Grade, runner: Runner, answer: Answer, results: Results, expected: Results) -> Grade:
+def explain(
+    grade: Grade,
+    runner: Runner,
+    answer: Answer,
+    results: Results,
+    expected: Results,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Grade:
     """Return the grade of an answer with the mistake's name and a small case, if they can be found."""
     if _is_unwritten(results):
         return grade
-    check = _first_failed(grade, runner, results)
-    return dataclasses.replace(
-        grade,
-        mistake=missing_return(answer.code, runner.item.master.solution)
+    tell("comparing it with known mistakes")
+    mistake = (
+        missing_return(answer.code, runner.item.master.solution)
         or named_mistake(runner, results, expected)
         or _mistake_in_parts(grade, runner, results, expected)
-        or kind_of_mistake(grade, runner.plan, results, expected),
-        case=None if check is None else _smallest_case(runner, answer, check),
+        or kind_of_mistake(grade, runner.plan, results, expected)
     )
+    tell("looking for the smallest case")
+    check = _first_failed(grade, runner, results)
+    case = None if check is None else _smallest_case(runner, answer, check)
+    return dataclasses.replace(grade, mistake=mistake, case=case)
 
 
 def _is_unwritten(results: Results) -> bool:

@@ -1,13 +1,13 @@
 """Grade an answer: run it, compare its results with the solution's, mark it, and explain what is wrong."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kmha.course.exercises.content import Item, ReleasedItem
 from kmha.course.judging.explaining import explain
 from kmha.course.judging.kinds import kind_of_error
 from kmha.course.judging.marking import Grade, mark
-from kmha.course.judging.policy import violation
+from kmha.course.judging.policy import LIBRARIES, violation
 from kmha.course.judging.released import NO_CHECKS, ReleasedRunner
 from kmha.course.judging.running import Answer, Runner, needed_files
 from kmha.sandbox.sandbox import Sandbox, TaskResult
@@ -23,6 +23,7 @@ def judge(
     files: Mapping[str, str] | None = None,
     explained: bool = True,
     seconds: float | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Grade:
     """Grade an answer.
 
@@ -34,6 +35,7 @@ def judge(
         files: The learner's other files, keyed by name. The answer can import the files that the exercise needs.
         explained: Whether to name the mistake and look for a small case that shows it.
         seconds: Time limit. Default: the exercise's own.
+        tell: Function that is called with each step, if somebody waits. Then an endless loop is also looked for first.
 
     Raises:
         BrokenExerciseError: The exercise's own solution fails.
@@ -41,11 +43,21 @@ def judge(
     runner = ReleasedRunner(item, sandbox) if isinstance(item, ReleasedItem) else Runner(item, sandbox, seed)
     spec, answer = runner.spec, Answer(code, needed_files(item, files or {}), seconds)
     reason = NO_CHECKS if item.released and not spec.checks else violation(code, spec)
-    ran = runner.run(answer) if reason is None else TaskResult(error_record(reason), ())
+    waiting, tell = tell is not None, tell or (lambda _: None)
+    tell(f"starting {' and '.join(LIBRARIES[each] for each in spec.uses) or 'Python'}")
+    if reason is None:
+        sandbox.start()
+    tell("running your code")
+    endless = runner.endless(answer) if waiting and reason is None else None
+    if endless is not None:
+        ran = TaskResult(endless.error, ())
+    else:
+        ran = runner.run(answer) if reason is None else TaskResult(error_record(reason), ())
+    tell("comparing the results")
     expected = runner.expected() if ran.error is None else ()
     grade = mark(item.id, spec, runner.plan, ran, expected)
     if grade.error is not None:
         return dataclasses.replace(grade, mistake=kind_of_error(grade))
     if grade.passed or item.released or not explained:
         return grade
-    return explain(grade, runner, answer, ran.results, expected)
+    return explain(grade, runner, answer, ran.results, expected, tell)

@@ -9,7 +9,7 @@ import sys
 from kmha.course.exercises import cells
 from kmha.course.exercises.exercise import Exercise
 
-_LIBRARIES = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
+LIBRARIES = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
 
 
 def violation(code: str, spec: Exercise) -> str | None:
@@ -22,7 +22,7 @@ def violation(code: str, spec: Exercise) -> str | None:
         line = getattr(node, "lineno", 0)
         for name in _imported(node):
             if name not in allowed and name not in sys.stdlib_module_names:
-                libraries = " and ".join(_LIBRARIES[each] for each in spec.uses)
+                libraries = " and ".join(LIBRARIES[each] for each in spec.uses)
                 return f"you import {name} in line {line}. Write this exercise with {libraries}."
     return None
 

@@ -1,16 +1,21 @@
 """Run answers to an exercise in the sandbox: the learner's, the solution, and the wrong answers."""
 
+import ast
 import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
 
 from kmha.course.errors import CourseError
+from kmha.course.exercises import cells
 from kmha.course.exercises.content import Item
 from kmha.course.exercises.exercise import Check, Exercise, Wrong
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.planning import Plan, plan, plan_smallest
-from kmha.sandbox.sandbox import ENDED, CallResult, Sandbox, TaskResult
+from kmha.sandbox.results import TOO_LONG
+from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, CallResult, Sandbox, TaskResult
+from kmha.sandbox.worker import arrays
 
+QUICK = 2.0  # seconds in which any right answer finishes a small call
 _SOLUTIONS, _WRONG, _SMALLEST = LockedCache(256), LockedCache(2048), LockedCache(256)
 
 
@@ -66,7 +71,7 @@ class Runner:
     def plan(self) -> Plan:
         return plan(self.spec.checks, self.seed)
 
-    def run(self, answer: Answer, calls: Plan | None = None) -> TaskResult:
+    def run(self, answer: Answer, calls: Plan | None = None, startup: float = STARTUP) -> TaskResult:
         """Run an answer and make `calls` to it, by default the calls of all checks."""
         seconds = self.spec.seconds if answer.seconds is None else answer.seconds
         asked = (self.plan if calls is None else calls).calls
@@ -77,12 +82,27 @@ class Runner:
                 asked,
                 files=answer.files,
                 seconds=seconds,
+                startup=startup,
                 serve=self.spec.serve,
                 absent=self.spec.forbids,
             )
             if ran.error is None or ran.error["says"] != ENDED:
                 break
         return ran
+
+    def endless(self, answer: Answer) -> CallResult | None:
+        """Return the error of an answer that does not finish a small call in `QUICK` seconds, or `None`.
+
+        Only code with a `while` loop is tried. So an endless loop is found long before the time limit.
+        """
+        tree = cells.syntax_tree(answer.code)
+        calls = [call for call in self.plan.calls if call.function != SIGNATURE]
+        if tree is None or not calls or not any(isinstance(node, ast.While) for node in ast.walk(tree)):
+            return None
+        call = min(calls, key=lambda call: sum(array.size for array in arrays(call.inputs)))
+        ran = self.run(dataclasses.replace(answer, seconds=QUICK), Plan((call,), ((0,),)), startup=QUICK)
+        error = ran.error or ran.results[0].error
+        return CallResult(error=error) if error is not None and str(error["says"]).startswith(TOO_LONG) else None
 
     def run_solution(self, calls: Plan | None = None) -> tuple[CallResult, ...]:
         """Run the solution.

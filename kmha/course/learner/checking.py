@@ -3,7 +3,7 @@
 import dataclasses
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kmha.course.exercises.content import Item, items
 from kmha.course.exercises.handout import is_starter
@@ -45,7 +45,13 @@ def fresh_seed() -> int:
 
 
 def check(
-    item: Item, workspace: Workspace, pool: Pool, seed: int | None = None, *, confirm: bool = False
+    item: Item,
+    workspace: Workspace,
+    pool: Pool,
+    seed: int | None = None,
+    *,
+    confirm: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> CheckResult:
     """Check a learner's answer, and record the result unless the answer is still the starter.
 
@@ -56,6 +62,7 @@ def check(
         seed: Seed of the inputs. Default: a random seed.
         confirm: Whether an answer that passes with `seed` must also pass with another seed. Checking with the same seed
             again is faster, since the results of the solution and of the known wrong answers are cached.
+        tell: Function that is called with each step.
 
     Raises:
         WorkspaceError: The answer cannot be read.
@@ -65,7 +72,7 @@ def check(
     code, others = workspace.code(item), workspace.others(item)
     seed = fresh_seed() if seed is None else seed
     sandbox = pool.get(item.spec.uses)
-    grade = judge(item, code, sandbox, seed=seed, files=others)
+    grade = judge(item, code, sandbox, seed=seed, files=others, tell=tell)
     if confirm and grade.passed:
         seed = fresh_seed()
         grade = judge(item, code, sandbox, seed=seed, files=others)

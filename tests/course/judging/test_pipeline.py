@@ -1,4 +1,5 @@
 import contextlib
+import time
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ from kmha.course.judging.comparing import same
 from kmha.course.judging.marking import problem
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.planning import plan
-from kmha.course.judging.running import Runner
+from kmha.course.judging.running import QUICK, Runner
 from kmha.sandbox import limits
 from kmha.sandbox.sandbox import CallResult, Sandbox
 from kmha.verify.chains.attention import ImpossibleError
@@ -94,6 +95,26 @@ def test_the_learners_own_files(doubling, sandbox):
     assert _judge(doubling, sandbox, code, 1, files={"twice.py": right}).passed
     assert not _judge(doubling, sandbox, code, 1, files={"twice.py": wrong}).passed
     assert _judge(doubling, sandbox, code, 1).error["kind"] == "ModuleNotFoundError"
+
+
+def test_an_endless_loop_is_found_early(doubling, sandbox):
+    """If somebody waits, the time limit of a small call is short, and each step is told."""
+    steps = []
+    loop = "while True:\n        pass"
+    (grade, seconds) = _timed(lambda: judge(doubling.items[0], _twice(loop), sandbox, seed=1, tell=steps.append))
+    assert f"longer than {QUICK:g} seconds" in grade.error["says"]
+    assert seconds < doubling.items[0].spec.seconds
+    assert "running your code" in steps
+
+
+def test_a_loop_that_ends(doubling, sandbox):
+    code = _twice("size = 0\n    while size < 3:\n        size += 1\n    return 2 * array")
+    assert judge(doubling.items[0], code, sandbox, seed=1, tell=print).passed
+
+
+def _timed(function):
+    begin = time.monotonic()
+    return function(), time.monotonic() - begin
 
 
 def test_time_limit(doubling, sandbox):
