@@ -112,7 +112,7 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
         os.close(worker_reader)
     seconds = math.inf if task["seconds"] is None else task["seconds"]
     relay = _Relay(reader, writer, serve, time.monotonic() + seconds)
-    stopped = relay.run(folder)
+    stopped = relay.run(folder, process)
     with _shutdown.deferred():
         _shutdown.cleanup.close()
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
@@ -170,7 +170,7 @@ class _Relay:
         self.size = 0
         os.set_blocking(writer, False)
 
-    def run(self, folder: Path) -> str:
+    def run(self, folder: Path, process: int) -> str:
         """Relay until the worker ends. Return the limit that the worker exceeded: "time", "files", "output" or ""."""
         looked = time.monotonic()
         while (now := time.monotonic()) < self.deadline:
@@ -186,7 +186,7 @@ class _Relay:
                     return "time"
             if now - looked > POLL:
                 looked = now
-                if scratch.exceeds_limits(folder):
+                if scratch.exceeds_limits(folder, process):
                     return "files"
         return "time"
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -13,9 +14,12 @@ def make() -> Path:
     return Path(tempfile.mkdtemp(prefix="kmha-sandbox-"))
 
 
-def exceeds_limits(folder: Path) -> bool:
-    """Return whether a folder has too many files or bytes, or folders nested deeper than a path can name."""
-    count = size = 0
+def exceeds_limits(folder: Path, process: int | None = None) -> bool:
+    """Return whether a folder has too many files or bytes, or folders nested deeper than a path can name.
+
+    The files that a process keeps open or mapped after it removed them count too, where the system tells (Linux).
+    """
+    count, size = 0, 0 if process is None else removed_size(folder, process)
     pending = [os.fspath(folder)]
     while pending:
         try:
@@ -26,13 +30,32 @@ def exceeds_limits(folder: Path) -> bool:
                         pending.append(entry.path)
                     else:
                         size += _size(entry)
-                    if count > FILES or size > LARGEST:
+                    if count > FILES:
                         return True
         except FileNotFoundError:  # the task removed it meanwhile
             continue
         except OSError:
             return True
-    return False
+    return size > LARGEST
+
+
+def removed_size(folder: Path, process: int) -> int:
+    """Return the number of bytes in the files of a folder that a process has removed and still uses.
+
+    Nothing tells the size of a file that is only mapped, so it counts as a quarter of what all files may have.
+    """
+    sizes: dict[int, int] = {}
+    with contextlib.suppress(OSError):  # the process has ended, or this system does not tell
+        for entry in os.scandir(f"/proc/{process}/fd"):
+            with contextlib.suppress(OSError):
+                found = entry.stat()
+                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                    sizes[found.st_ino] = found.st_size
+        with open(f"/proc/{process}/maps", errors="replace") as maps:
+            for line in maps:
+                if f" {folder}/" in line and line.endswith(" (deleted)\n"):
+                    sizes.setdefault(int(line.split()[4]), LARGEST // 4)
+    return sum(sizes.values())
 
 
 def remove(folder: Path) -> None:

@@ -76,6 +76,25 @@ def test_memory_is_limited(sandbox):
     assert sandbox.run("f", code, _calls()).results[0].error["kind"] in ("MemoryError", "_ArrayMemoryError")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "files.append(file)",
+        "files.append(mmap.mmap(file.fileno(), 4096)); file.close()",
+        "files.append(os.dup(file.fileno()))",
+    ],
+)
+def test_removed_files_count(sandbox, kept):
+    code = (
+        "import mmap, os, tempfile\nfiles = []\n"
+        "def f():\n    for _ in range(90):\n"
+        "        file = tempfile.TemporaryFile()\n        file.write(bytes(30 << 20))\n        file.flush()\n"
+        f"        {kept}\n"
+    )
+    assert "wrote too many files" in _says(sandbox.run("f", code, _calls()))
+
+
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
 @pytest.mark.parametrize(
     "code",
