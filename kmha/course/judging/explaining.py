@@ -40,6 +40,7 @@ def explain(
     tell("comparing it with known mistakes")
     mistake = (
         missing_return(answer.code, runner.item.master.solution)
+        or runner.recorded_mistake(results, expected, tolerances_of(runner))
         or named_mistake(runner, results, expected)
         or _mistake_in_parts(grade, runner, results, expected)
         or kind_of_mistake(grade, runner.plan, results, expected)
@@ -59,7 +60,7 @@ def _is_unwritten(results: Results) -> bool:
 
 def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
     """Return the first known mistake that gives the same results for every call, or `None`."""
-    tolerances = _tolerances(runner)
+    tolerances = tolerances_of(runner)
     pairs = zip(results, runner.plan.calls, strict=True)
     has_values = any(result.error is None and call.function != SIGNATURE for result, call in pairs)
     for wrong in runner.spec.wrong:
@@ -71,7 +72,7 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
             has_values or _messages(results) == _messages(ran.results)
         ):
             return NamedMistake(wrong.id, wrong.says, describe(wrong.source))
-    for mistake, outputs in _BANK.get((runner.item, runner.seed), lambda: list(_bank_outputs(runner))):
+    for mistake, outputs in _BANK.get((runner.item, runner.seed), lambda: list(bank_outputs(runner))):
         plain = [each for each in zip(results, outputs, tolerances, strict=True) if each[1] is not None]
         if plain and all(ran.error is None and same(ran.value, output, limit) for ran, output, limit in plain):
             return NamedMistake(mistake.id, mistake.says, describe(mistake.source))
@@ -80,7 +81,7 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
 
 def _mistake_in_parts(grade: Grade, runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
     """Return the known mistake that the calls of the first failed check show most clearly, or `None`."""
-    tolerances = _tolerances(runner)
+    tolerances = tolerances_of(runner)
     indices = next((indices for _, indices in failed_checks(grade, runner.plan)), ())
     best, most = None, 0.0
     for wrong in runner.spec.wrong:
@@ -91,7 +92,7 @@ def _mistake_in_parts(grade: Grade, runner: Runner, results: Results, expected: 
     return None if best is None else NamedMistake(best.id, best.says, describe(best.source))
 
 
-def _tolerances(runner: Runner) -> list[float]:
+def tolerances_of(runner: Runner) -> list[float]:
     """Return for each call the largest tolerance of its checks, since equal mistakes can round differently."""
     found = [TOLERANCE] * len(runner.plan.calls)
     for check, indices in zip(runner.spec.checks, runner.plan.indices, strict=True):
@@ -115,7 +116,7 @@ def _messages(results: Results) -> list[str]:
     return [str((result.error or {}).get("says")) for result in results]
 
 
-def _bank_outputs(runner: Runner) -> Iterator[tuple[Any, list[Any]]]:
+def bank_outputs(runner: Runner) -> Iterator[tuple[Any, list[Any]]]:
     """Yield each mistake of the bank with its output for each call (`None` if the call has its own `function`)."""
     spec = runner.spec
     if spec.bank is None:

@@ -58,6 +58,6 @@ def judge(
     grade = mark(item.id, spec, runner.plan, ran, expected)
     if grade.error is not None:
         return dataclasses.replace(grade, mistake=kind_of_error(grade))
-    if grade.passed or item.released or not explained:
+    if grade.passed or not explained:
         return grade
     return explain(grade, runner, answer, ran.results, expected, tell)

@@ -1,24 +1,29 @@
 """Write the exercises of a released course, and grade answers to them.
 
-A released exercise contains its texts, its starter, its visible checks, the calls that they make for a few draws, and
-the solution's results. It contains neither the solution, nor hidden checks, nor wrong answers, nor code that decides: a
-check with its own judge compares an answer with the solution's result, and leaves open whether a different result
-is correct too.
+A released exercise contains its texts, its starter, its visible checks, the calls that they make for a few draws, a few
+calls with small sizes, and the solution's results. It contains neither the solution, nor hidden checks, nor wrong
+answers, nor code that decides: a check with its own judge compares an answer with the solution's result, and leaves
+open whether a different result is correct too. Known mistakes are sealed (`kmha.course.judging.sealed`).
 """
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from kmha import atomic_files
 from kmha.course.exercises.content import CHECK_FIELDS, EXERCISE_FIELDS, RELEASED_VERSION, Item, ReleasedItem
-from kmha.course.exercises.exercise import Exercise, Inputs
+from kmha.course.exercises.exercise import LAYERS, Check, Exercise, Inputs
+from kmha.course.exercises.source_documents import describe
+from kmha.course.judging import sealed
 from kmha.course.judging.comparing import difference
-from kmha.course.judging.planning import Plan, plan
-from kmha.course.judging.running import Runner
+from kmha.course.judging.explaining import bank_outputs, tolerances_of
+from kmha.course.judging.marking import FORM, NamedMistake
+from kmha.course.judging.planning import Plan
+from kmha.course.judging.running import Answer, Runner, needed_solutions
 from kmha.sandbox.encoding import encode
-from kmha.sandbox.sandbox import Call, CallResult, Sandbox
+from kmha.sandbox.sandbox import SIGNATURE, Call, CallResult, Sandbox
 
 UNDECIDED = "your result differs from the solution's. Your teacher's grading decides whether it is right all the same."
 NO_CHECKS = "this exercise has no checks that could be handed out. It is checked when your teacher grades it."
@@ -37,10 +42,9 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         BrokenExerciseError: The solution fails.
     """
     spec = item.spec
-    # Our own code answers the requests to `serve`, and must not be handed out.
-    checks = [check for check in spec.checks if check.visible and (spec.serve is None or check.layer == "signature")]
-    runner, calls = Runner(item, sandbox, seed), plan(checks, seed)
-    expected = runner.run_solution(calls) if checks else ()
+    runner = _VisibleRunner(item, sandbox, seed)
+    checks, calls = runner.spec.checks, runner.plan
+    expected = runner.run_solution() if checks else ()
     record = {
         **{name: getattr(spec, name) for name in EXERCISE_FIELDS},
         "version": RELEASED_VERSION,
@@ -50,13 +54,53 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         "hints": list(item.master.hints),
         "checks": [
             {name: getattr(check, name) for name in CHECK_FIELDS}
-            | {"judged": check.judge is not None, "of": list(indices)}
+            | {"judged": check.judge is not None, "of": list(indices), "small": _small_cases(check, runner)}
             for check, indices in zip(checks, calls.indices, strict=True)
         ],
         "asked": [{"ask": call.function, "inputs": call.inputs} for call in calls.calls],
         "expected": [result.value for result in expected],
+        "mistakes": _sealed_mistakes(runner, expected) if checks else {},
     }
     atomic_files.write_bytes(path, encode(record))
+
+
+class _VisibleRunner(Runner):
+    """Run answers on the calls of the checks that are handed out."""
+
+    @cached_property
+    def spec(self) -> Exercise:
+        # Our own code answers the requests to `serve`, and must not be handed out.
+        keep = ("signature",) if self.item.spec.serve else LAYERS
+        checks = [check for check in self.item.spec.checks if check.visible and check.layer in keep]
+        return dataclasses.replace(self.item.spec, checks=tuple(checks))
+
+
+def _small_cases(check: Check, runner: Runner) -> list[dict[str, Any]]:
+    """Return small inputs for a check with the solution's results, if `explain` can show them."""
+    if check.layer in FORM or check.ask or check.judge:
+        return []
+    cases, expected = runner.smallest(check)
+    pairs = zip(cases.calls, expected or (), strict=False)
+    return [{"inputs": call.inputs, "expected": result.value} for call, result in pairs]
+
+
+def _sealed_mistakes(runner: Runner, expected: Sequence[CallResult]) -> sealed.Book:
+    """Return the known mistakes that show in the calls of the checks that are handed out."""
+    item, tolerances, book = runner.item, tolerances_of(runner), sealed.Book()
+    plain = [call.function != SIGNATURE for call in runner.plan.calls]
+    for wrong in item.spec.wrong:
+        ran = runner.run(Answer(wrong.text(item.master.solution), needed_solutions(item)))
+        has_values = any(
+            is_plain and result.error is None for result, is_plain in zip(ran.results, plain, strict=False)
+        )
+        if ran.error is None and has_values:
+            named = {"id": wrong.id, "says": wrong.says, "source": describe(wrong.source)}
+            sealed.seal(book, named, ran.results, expected, tolerances)
+    for mistake, outputs in bank_outputs(runner):
+        named = {"id": mistake.id, "says": mistake.says, "source": describe(mistake.source)}
+        results = [None if output is None else CallResult(output) for output in outputs]
+        sealed.seal(book, named, results, expected, tolerances)
+    return book
 
 
 class ReleasedRunner(Runner):
@@ -82,6 +126,21 @@ class ReleasedRunner(Runner):
 
     def expected(self) -> tuple[CallResult, ...]:
         return tuple(CallResult(value) for value in self.record["expected"])
+
+    def smallest(self, check: Check) -> tuple[Plan, tuple[CallResult, ...] | None]:
+        index = next(index for index, each in enumerate(self.spec.checks) if each is check)
+        small = self.record["checks"][index].get("small", [])
+        calls = tuple(Call(case["inputs"]) for case in small)
+        results = tuple(CallResult(case["expected"]) for case in small)
+        return Plan(calls, (tuple(range(len(calls))),)), results or None
+
+    def recorded_mistake(
+        self, results: Sequence[CallResult], expected: Sequence[CallResult], tolerances: Sequence[float]
+    ) -> NamedMistake | None:
+        book = self.record.get("mistakes", {})
+        of_bank = [None if call.function else result for call, result in zip(self.plan.calls, results, strict=True)]
+        found = sealed.opened(book, results, expected, tolerances) or sealed.opened(book, of_bank, expected, tolerances)
+        return NamedMistake(**found) if found else None
 
 
 def _same_or_undecided(tolerance: float, inputs: Inputs, result: Any, expected: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 import ast
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from kmha.course.errors import CourseError
@@ -10,6 +10,7 @@ from kmha.course.exercises import cells
 from kmha.course.exercises.content import Item
 from kmha.course.exercises.exercise import Check, Exercise, Wrong
 from kmha.course.judging.locked_cache import LockedCache
+from kmha.course.judging.marking import NamedMistake
 from kmha.course.judging.planning import Plan, plan, plan_smallest
 from kmha.sandbox.results import TOO_LONG
 from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, CallResult, Sandbox, TaskResult
@@ -119,6 +120,12 @@ class Runner:
     def expected(self) -> tuple[CallResult, ...]:
         """Return the results of `run_solution`, which runs only once per seed."""
         return _SOLUTIONS.get((self.item, self.seed), self.run_solution)
+
+    def recorded_mistake(
+        self, results: Sequence[CallResult], expected: Sequence[CallResult], tolerances: Sequence[float]
+    ) -> NamedMistake | None:
+        """Return a mistake from the record of a released exercise. Any other exercise has none."""
+        return None
 
     def wrong(self, wrong: Wrong) -> TaskResult:
         """Return the results of a wrong answer."""

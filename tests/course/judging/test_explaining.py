@@ -98,4 +98,4 @@ def test_mistakes_of_the_bank(power, id):
 def test_no_outputs_without_a_bank():
     item = Item("a0", "f", None)
     vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), ())
-    assert list(explaining._bank_outputs(Runner(item, None, 1))) == []
+    assert list(explaining.bank_outputs(Runner(item, None, 1))) == []

@@ -59,6 +59,20 @@ def test_the_points_of_an_answer(items, sandbox, code, points):
     assert grade.passed is (sum(points) == 16)
 
 
+def test_the_mistake_is_named_and_the_smallest_case_is_found(items, sandbox):
+    grade = judge(items[0], _answer(3), sandbox, seed=9)
+    assert (grade.mistake.id, grade.mistake.says, grade.mistake.source) == (
+        "thrice-as-much",
+        "The factor is 3.",
+        "a thread",
+    )
+    assert grade.case.inputs["array"].size <= 4
+    rounded = judge(items[0], _answer(3 + 1e-9), sandbox, seed=9)
+    assert rounded.mistake.id == "thrice-as-much"
+    assert getattr(judge(items[0], _answer(3.01), sandbox, seed=9).mistake, "id", "") != "thrice-as-much"
+    assert judge(items[0], _answer(2), sandbox, seed=9).mistake is None
+
+
 def test_judges_leave_other_results_undecided(items, sandbox):
     assert judge(items[0], _answer(3), sandbox, seed=9).outcomes[4].problem == UNDECIDED
 
