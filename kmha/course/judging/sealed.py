@@ -25,9 +25,8 @@ from kmha.sandbox.results import CallResult
 
 PROJECTIONS = 4
 FINEST, COARSEST = 1e-3, 0.05  # bounds of the rounding interval, relative to the largest expected element
-LARGEST = 1e12
 MAX_TRIES = 64
-_STANDINS = {"nan": 1.7, "posinf": 2.3, "neginf": -2.9}  # numbers in place of those that have no projection
+NAN, LARGEST = 1.7, 1e12  # NaN, which has no projection, counts as this number, and infinity as the largest
 
 Book = dict[str, str]
 Token = tuple[str, ...]  # what may stand at this place, the most likely first
@@ -120,7 +119,8 @@ def _array_tokens(array: np.ndarray, scale: float, tolerance: float) -> Iterator
     flat = array.ravel()
     parts = np.concatenate([flat.real, flat.imag]) if array.dtype.kind == "c" else flat
     with np.errstate(all="ignore"):  # the numbers are untrusted
-        numbers = np.clip(np.nan_to_num(parts.astype(np.float64) / scale, **_STANDINS), -LARGEST, LARGEST)
+        scaled = parts.astype(np.float64) / scale
+    numbers = np.clip(np.where(np.isnan(scaled), NAN, scaled), -LARGEST, LARGEST)
     if numbers.size > PROJECTIONS:
         # The numbers of a legacy generator never change.
         weights = np.random.RandomState(numbers.size).normal(size=(PROJECTIONS, numbers.size))
