@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kmha.course.judging.marking import error_text
+
 _Advice = tuple[str, str, str]  # an id, a pattern of "kind: message", and what to say of it
 
 # `{0}` and `{1}` are the groups of the pattern, and `{with}` the values in the expression.
@@ -41,7 +43,7 @@ _RULES: tuple[_Advice, ...] = (
     ),
     (
         "error-einsum-letters",
-        r"InvalidArgumentError.*(?:Expected dimension|einsum|Einsum)",
+        r"InvalidArgumentError(?!.*Input to reshape).*(?:Expected dimension|einsum|Einsum)",
         "The letters of your `einsum` do not fit{with}. Each operand needs one letter for each of its axes, and one "
         "letter must stand for one size.",
     ),
@@ -171,6 +173,22 @@ _RULES: tuple[_Advice, ...] = (
         "`self.{1}` has no value yet. Give it one in `__init__` or `build`, whatever the arguments are.",
     ),
     (
+        "error-invalid",
+        r"FloatingPointError: invalid value encountered in (\w+)",
+        "NaN is made here, in {0}{with}: by ∞ - ∞, 0 · ∞ or 0 / 0, or by a root or logarithm of a negative number. "
+        "Replacing NaN afterwards is too late, since a gradient passes through here as well.",
+    ),
+    (
+        "error-zero-division",
+        r"(?:FloatingPointError: divide by zero encountered|ZeroDivisionError: )",
+        "Something is divided by 0 here, or the logarithm of 0 is taken{with}.",
+    ),
+    (
+        "error-overflow",
+        r"(?:FloatingPointError: overflow encountered|OverflowError: )",
+        "A number becomes too large here{with}. exp(x) overflows from x = 710, in float16 from x = 11.",
+    ),
+    (
         "error-none",
         r"(?:TypeError|AttributeError|ValueError): .*(?:'?NoneType'?|a value \(None\))",
         "Something is None here{with}, and is used like a value. Either it was not given, or it was never set, or a "
@@ -234,7 +252,8 @@ _RULES: tuple[_Advice, ...] = (
 
 def advice(error: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return an id, and a sentence on what an error means, or `None` for an unusual error."""
-    text = " ".join(f"{error.get('kind')}: {error.get('says')} ({error.get('text') or ''})".split())
+    # What Keras and TensorFlow put around a message comes last: a pattern begins with the message itself.
+    text = " ".join(f"{error_text({**error, 'line': None})} ({error.get('text') or ''}) {error.get('says')}".split())
     for id, pattern, says in _RULES:
         if (found := re.search(pattern, text)) is not None:
             groups = {str(number): group or "" for number, group in enumerate(found.groups())}

@@ -70,6 +70,37 @@ def test_errors_of_tensorflow(function, id):
     assert advice(_raised(function))[0] == id
 
 
+@pytest.mark.parametrize(
+    ("kind", "says", "text", "id"),
+    [
+        (
+            "AttributeError",
+            "Exception encountered when calling L.call().\n\n'L' object has no attribute 'bias'\n\nArguments: 1",
+            "if self.bias is not None:",
+            "error-self-attribute",
+        ),
+        ("TypeError", "`bias` is None, not a weight.", "", "error-not-a-weight"),
+        ("AttributeError", "'L' object has no attribute '_parent_path'", "", "error-no-super"),
+        ("FloatingPointError", "invalid value encountered in subtract", "e = np.exp(a - a)", "error-invalid"),
+        (
+            "TypeError",
+            "Error when deserializing class 'L' using config={}.\n\nException encountered: L.__init__() missing 1 "
+            "required positional argument: 'key_dim'",
+            "",
+            "error-config",
+        ),
+        (
+            "InvalidArgumentError",
+            "Input to reshape is a tensor with 352 values, but the requested shape requires a multiple of 3",
+            'outputs = ops.einsum("BTI,HIO->BTHO", inputs, self.kernel)',
+            "error-einsum-sizes",
+        ),
+    ],
+)
+def test_errors_of_layers(kind, says, text, id):
+    assert advice({"kind": kind, "says": says, "text": text, "line": 3})[0] == id
+
+
 def test_the_shapes_are_said():
     says = advice(_raised(CASES["error-broadcast"]))[1]
     assert "(2,3) and (4,5)" in says
