@@ -118,7 +118,7 @@ _RULES: tuple[_Advice, ...] = (
     ),
     (
         "error-einsum-sizes",
-        r"InvalidArgumentError: .*Input to reshape is a tensor with .* einsum\(",
+        r"InvalidArgumentError: .*Input to reshape is a tensor with .*einsum\(",
         "In an `einsum`, one letter stands for axes of different sizes{with}. Either the equation does not fit, or "
         "what comes in is not what it should be.",
     ),
