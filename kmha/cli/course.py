@@ -154,8 +154,9 @@ def verify(exercises: tuple[str, ...], **options: Any) -> None:
     """Verify that the exercises and their checks work.
 
     Every starter must score zero, and every solution must score full marks. Every known wrong answer must lose points,
-    and its mistake must be identified. No hint may contain a line of the solution. Without EXERCISE, all exercises are
-    verified, and assignments/README.md must list them. The exit status is 1 if there is a problem.
+    and its mistake must be identified. No hint may contain a line of the solution, and copied numbers must not pass
+    with another seed. Without EXERCISE, all exercises are verified, and assignments/README.md must list them. The exit
+    status is 1 if there is a problem.
     """
     from kmha.cli import course_teacher
 
@@ -176,8 +177,9 @@ def release(folder: Path, **options: Any) -> None:
     """Make a copy of the course for a class.
 
     DIR receives the texts, starters and hints, as files and as notebooks with nbgrader's metadata. For `kmha course
-    check`, it also receives the visible checks and the results that they expect. It contains no solutions, hidden
-    checks or wrong answers. The other `kmha course` commands work in DIR and in copies of it.
+    check`, it also receives the visible checks and the results that they expect, and the names of known mistakes in a
+    form that cannot be read. It contains no solutions, hidden checks or wrong answers. The other `kmha course` commands
+    work in DIR and in copies of it.
 
     \b
     Examples:
@@ -205,7 +207,9 @@ def release(folder: Path, **options: Any) -> None:
 def grade(folder: Path, **options: Any) -> None:
     """Grade the submissions of a class.
 
-    FOLDER holds a folder, a .zip or a notebook for each student. Each answer runs in a sandbox. The results go to DIR:
+    FOLDER holds a folder, an archive or a notebook for each student, or the files of a download from Moodle, Canvas or
+    Gradescope. First the solutions run in the sandbox, and if one fails, nothing is graded. Then each answer runs
+    there. Each entry of FOLDER is graded, or listed with the reason why not. The results go to DIR:
 
     \b
       grades.csv, grades.json   points of each student

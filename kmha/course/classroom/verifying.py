@@ -4,17 +4,21 @@ import dataclasses
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kmha.course.exercises import extras, notebooks
 from kmha.course.exercises.content import Assignment, Item
+from kmha.course.judging.marking import mark
 from kmha.course.judging.pipeline import judge
-from kmha.course.judging.running import BrokenExerciseError, needed_solutions
-from kmha.sandbox.sandbox import Sandbox
+from kmha.course.judging.running import BrokenExerciseError, Runner, needed_solutions
+from kmha.sandbox.sandbox import Sandbox, TaskResult
 
 CELL_SECONDS = 600  # time limit of a notebook cell; the longest checks train a model
+COPIED_SHARE = 0.5  # maximum share of the points for numbers of another seed
 COPIED = 24  # a hint must not contain a line of the solution with at least this many characters
 
 
@@ -60,6 +64,7 @@ def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]
     for outcome in solved.outcomes:
         if outcome.problem is not None:
             yield Problem(item.id, f"its solution fails the check {outcome.check.says!r}: {outcome.problem}")
+    yield from _verify_variation(item, sandbox, seed)
     for wrong in item.spec.wrong:
         grade = judge(item, wrong.text(item.master.solution), sandbox, seed=seed, files=files)
         if grade.error is not None:
@@ -70,6 +75,24 @@ def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]
             yield Problem(item.id, f"its wrong answer {wrong.id} is not named.")
         elif grade.mistake.id != wrong.id:
             yield Problem(item.id, f"its wrong answer {wrong.id} is named {grade.mistake.id}.")
+
+
+def _verify_variation(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
+    """Yield a problem if the solution's numbers for one seed get many points with another seed: they can be copied."""
+    one, other = Runner(item, sandbox, seed), Runner(item, sandbox, seed + 1)
+    results = one.expected()
+    compared = tuple(dataclasses.replace(check, judge=None) for check in item.spec.checks)
+    spec = dataclasses.replace(item.spec, checks=compared)
+    copied = mark(item.id, spec, other.plan, TaskResult(None, results), other.expected())
+    if copied.points > COPIED_SHARE * copied.possible and any(_has_numbers(result.value) for result in results):
+        points = f"{copied.points} of {copied.possible} points"
+        yield Problem(item.id, f"numbers that are copied from a run with another seed get {points}. Draw more of them.")
+
+
+def _has_numbers(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    return any(map(_has_numbers, value)) if isinstance(value, tuple | list) else isinstance(value, np.ndarray)
 
 
 def _verify_texts(item: Item) -> Iterator[Problem]:

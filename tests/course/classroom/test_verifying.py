@@ -38,6 +38,7 @@ WRONG = 'Wrong("thrice-as-much", "The factor is 3.", {"of_the_solution = 2": "of
 
 GIVEN = "    ### STARTER\n    # return 2 * array\n    ### END SOLUTION"
 SHRINKS = [("it shrinks", "it shrank"), ("result[inputs", "-result[inputs")]
+FIXED = ("from kmha.course.exercises import Check", "import numpy as np\nfrom kmha.course.exercises import Check")
 TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(array)`.")]
 
 
@@ -64,6 +65,11 @@ TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(
         ),
         ([("def twice(", "def double(")], [], "its starter does not define twice."),
         ([], [("difficulty=1", "difficulty=4")], "its difficulty must be 1, 2 or 3. Received: 4."),
+        (
+            [],
+            [('"array": rng.normal(size=(rows, columns))', '"array": np.arange(6.0)'), FIXED],
+            "with another seed get 32",
+        ),
         (TOLD, [], "hint 2 contains a line of the solution"),
     ],
 )
