@@ -72,7 +72,7 @@ class OwnAttention(keras.layers.Layer):
         query = ops.einsum("BTI,HIO->BTHO", query, self.query_kernel) + self.query_bias
         key = ops.einsum("BSI,HIO->BSHO", key, self.key_kernel) + self.key_bias
         value = ops.einsum("BSI,HIO->BSHO", value, self.value_kernel) + self.value_bias
-        logits = ops.einsum("BTHO,BSHO->BHTS", query, key) / self.key_dim**0.5
+        logits = ops.einsum("BTHO,BSHO->BHTS", query / self.key_dim**0.5, key)
         if attention_mask is not None:
             mask = ops.expand_dims(ops.cast(attention_mask, "bool"), 1)  # (B, 1, T, S)
             logits = ops.where(mask, logits, -1e30)
@@ -95,6 +95,8 @@ class OwnAttention(keras.layers.Layer):
 # the scale, the masks and the softmax. Hide a position by a large negative logit.
 
 # %% [markdown] tags=["hint"]
+# Divide the query before the product: in half precision, large logits are infinite before they are divided.
+#
 # The mask (B, T, S) has no head axis, and the logits (B, H, T, S) have it second: `ops.expand_dims(mask, 1)`. The causal
 # mask compares the key positions, as a row, with the query positions, as a column. Get their numbers from `ops.shape`,
 # because sizes may be unknown.

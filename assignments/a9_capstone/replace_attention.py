@@ -24,7 +24,8 @@
 # logits too, to about six digits, because float32 has no more.
 #
 # Try your layer outside of the checks as well: in the folder of `OwnAttention.py`, `kmha diagnose
-# OwnAttention:OwnAttention` names the mistake in it, if there is one.
+# OwnAttention:OwnAttention` names the mistake in it, if there is one. (It also tries float16, and rows with nothing to
+# attend to. This model has neither. The exercise `attention_scores` of a6 is about both.)
 
 # %%
 import keras

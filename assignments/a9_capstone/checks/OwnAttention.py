@@ -8,7 +8,7 @@ KEY = "key = value if key is None else key\n        query"
 QUERY = 'query = ops.einsum("BTI,HIO->BTHO", query, self.query_kernel) + self.query_bias'
 KEYS = 'key = ops.einsum("BSI,HIO->BSHO", key, self.key_kernel) + self.key_bias'
 VALUES = 'value = ops.einsum("BSI,HIO->BSHO", value, self.value_kernel) + self.value_bias'
-LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", query, key) / self.key_dim**0.5'
+LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", query / self.key_dim**0.5, key)'
 MASKED = "            logits = ops.where(mask, logits, -1e30)\n"
 CAUSAL = "causal = ops.expand_dims(columns, 0) <= ops.expand_dims(rows, 1)  # (T, S)"
 HIDDEN = "            logits = ops.where(causal, logits, -1e30)\n"
@@ -229,7 +229,7 @@ EXERCISE = Exercise(
             {
                 HIDDEN: "            if attention_mask is not None:\n"
                 "                causal = ops.logical_or(mask, causal)\n"
-                '                logits = ops.einsum("BTHO,BSHO->BHTS", query, key) / self.key_dim**0.5\n' + HIDDEN
+                '                logits = ops.einsum("BTHO,BSHO->BHTS", query / self.key_dim**0.5, key)\n' + HIDDEN
             },
             "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
         ),

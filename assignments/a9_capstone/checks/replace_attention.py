@@ -87,8 +87,8 @@ def judge_logits(inputs, result, expected):
     if not np.isfinite(logits).all():
         return "the copy's logits are not all finite."
     return (
-        f"the copy's logits differ from the model's by up to {far.max():.3g}, although it writes {right.sum()} of "
-        f"{len(right)} words correctly."
+        f"the copy's logits differ from the model's by up to {far.max():.3g}. It writes {right.sum()} of {len(right)} words "
+        "correctly."
     )
 
 
