@@ -1,4 +1,4 @@
-"""What the usual errors of NumPy, Keras and Python mean, in words and with the shapes that met.
+"""Say in words what the usual errors of NumPy, Keras and Python mean, with the shapes that met.
 
 >>> error = {"kind": "NameError", "says": "name 'nd' is not defined", "line": 3, "text": "nd.sum(x)"}
 >>> advice(error)[1]
@@ -238,7 +238,7 @@ _RULES: tuple[_Advice, ...] = (
     (
         "error-module",
         r"AttributeError: module '([\w.]+)' has no attribute '(\w+)'",
-        "`{0}` has no function `{1}`. Check the spelling, or look for the function's name in its documentation.",
+        "`{0}` does not define `{1}`. Check the spelling.",
     ),
     (
         "error-traced",
