@@ -43,16 +43,8 @@ def judge(
     runner = ReleasedRunner(item, sandbox) if isinstance(item, ReleasedItem) else Runner(item, sandbox, seed)
     spec, answer = runner.spec, Answer(code, needed_files(item, files or {}), seconds)
     reason = NO_CHECKS if item.released and not spec.checks else violation(code, spec)
-    waiting, tell = tell is not None, tell or (lambda _: None)
-    tell(f"starting {' and '.join(LIBRARIES[each] for each in spec.uses) or 'Python'}")
-    if reason is None:
-        sandbox.start()
-    tell("running your code")
-    endless = runner.endless(answer) if waiting and reason is None else None
-    if endless is not None:
-        ran = TaskResult(endless.error, ())
-    else:
-        ran = runner.run(answer) if reason is None else TaskResult(error_record(reason), ())
+    ran = TaskResult(error_record(reason), ()) if reason is not None else _run(runner, answer, tell)
+    tell = tell or (lambda _: None)
     tell("comparing the results")
     expected = runner.expected() if ran.error is None else ()
     grade = mark(item.id, spec, runner.plan, ran, expected)
@@ -61,3 +53,14 @@ def judge(
     if grade.passed or not explained:
         return grade
     return explain(grade, runner, answer, ran.results, expected, tell)
+
+
+def _run(runner: Runner, answer: Answer, tell: Callable[[str], None] | None) -> TaskResult:
+    """Run an answer. If somebody waits, look for an endless loop first."""
+    if tell is not None:
+        tell(f"starting {' and '.join(LIBRARIES[each] for each in runner.spec.uses) or 'Python'}")
+        runner.sandbox.start()
+        tell("running your code")
+        if (endless := runner.endless(answer)) is not None:
+            return TaskResult(endless.error, ())
+    return runner.run(answer)
