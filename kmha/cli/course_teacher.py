@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -22,7 +21,7 @@ from kmha import atomic_files
 from kmha.cli import common
 from kmha.cli.common import screen
 from kmha.cli.course_common import command, display_path, progress_bar
-from kmha.course.classroom import grades, grading, listing, pages, submissions, verifying
+from kmha.course.classroom import grades, grading, listing, pages, submissions, verifying, workers
 from kmha.course.classroom import gradescope as gradescoping
 from kmha.course.classroom import release as releasing
 from kmha.course.classroom.grading import GradedSubmission, GradingRun
@@ -86,9 +85,9 @@ def release(folder: Path, *, chosen: Sequence[str], form: str | None, seed: int 
     seed = checking.fresh_seed() if seed is None else seed
     forms = (form,) if form else releasing.FORMS
     number = sum(len(assignment.items) for assignment in assignments)
-    with Pool() as pool, progress_bar("solutions", number) as step:
-        release_to = partial(releasing.release, folder, assignments, pool, progress=lambda item: step(item.id))
-        release_to(seed=seed, forms=forms, autograder=gradescope)
+    jobs = os.cpu_count() or 1
+    with progress_bar("exercises", number) as step:
+        releasing.release(folder, assignments, seed=seed, jobs=jobs, forms=forms, autograder=gradescope, progress=step)
     ids = ", ".join(each.id for each in assignments)
     click.echo(f"{folder}: {count(number, 'exercise')} of {ids}, as {' and '.join(forms)}.")
     if gradescope:
@@ -152,7 +151,7 @@ def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verif
 
     def work(item: Item) -> Verified:
         if not hasattr(own, "pool"):
-            own.pool = grading.StoppablePool()
+            own.pool = workers.StoppablePool()
             pools.append(own.pool)
         return _verify_item(item, own.pool, seed)
 

@@ -497,10 +497,8 @@ def test_verify_reports_problems(run, assignments, tmp_path, monkeypatch):
 def test_released_course_has_no_solutions(run, assignments, tmp_path, monkeypatch):
     from kmha.course.classroom import release
     from kmha.course.exercises import content
-    from kmha.sandbox.sandbox import Pool
 
-    with Pool() as pool:
-        release.release(tmp_path / "class", content.assignments(assignments), pool, seed=3, forms=["files"])
+    release.release(tmp_path / "class", content.assignments(assignments), seed=3, forms=["files"])
     monkeypatch.chdir(tmp_path / "class" / "files")
     Path("a1_doubling/twice.py").write_text(WRONG)
     output = run("check", status=1)

@@ -9,19 +9,16 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
-import queue
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kmha import __version__, atomic_files
 from kmha.course.classroom import likeness, submissions
 from kmha.course.classroom.submissions import Submission
+from kmha.course.classroom.workers import Workers
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
@@ -29,14 +26,13 @@ from kmha.course.judging.marking import Grade, refused
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError, needed_solutions
 from kmha.sandbox.errors import SandboxError, StoppedError
-from kmha.sandbox.sandbox import Pool, Sandbox
+from kmha.sandbox.sandbox import Pool
 
 VERSION = 2  # version of the format of the result files
 ENGINE = Path(__file__).parents[2]  # the folder of kmha
 STATES = NOT_BEGUN, DOES_NOT_RUN, WRONG, RIGHT = "not begun", "does not run", "wrong", "right"
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
 STUB_ERROR = "NotImplementedError: write this part"  # an answer with a part that is still the stub
-INTERRUPTED = 1.0  # maximum number of seconds to wait for the workers after an error or Ctrl-C
 CASE_LENGTH = 3_000  # characters kept of a smallest case
 GradedSubmission = dict[str, Any]
 
@@ -99,7 +95,7 @@ def grade(
     names = file_names(students)
     solutions = {item.id: partial(_check_solution, item, run.seed) for item in run.items}
     jobs = {id: partial(_grade, id, paths, run.folder / f"{names[id]}.json", run) for id, paths in students.items()}
-    with _Workers(max(1, min(run.jobs, len(students)))) as workers:
+    with Workers(max(1, min(run.jobs, len(students)))) as workers:
         workers.map(solutions, progress)
         return workers.map(jobs, progress)
 
@@ -130,84 +126,6 @@ def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assi
     return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)
 
 
-class _Workers:
-    """Threads that do jobs. A job is a function of the thread's own pool of sandboxes."""
-
-    def __init__(self, number: int) -> None:
-        self._jobs: queue.SimpleQueue[tuple[str, Callable[[Pool], Any]] | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[tuple[str, Any] | BaseException] = queue.SimpleQueue()
-        self._workers = [_Worker(self._jobs, self._done) for _ in range(number)]
-
-    def __enter__(self) -> Self:
-        for worker in self._workers:
-            worker.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for worker in self._workers:
-            worker.stop()
-            self._jobs.put(None)
-        end = time.monotonic() + INTERRUPTED
-        for worker in self._workers:  # whoever presses Ctrl-C does not wait for what a thread still computes
-            worker.join(None if kind is None else max(end - time.monotonic(), 0))
-
-    def map(self, jobs: Mapping[str, Callable[[Pool], Any]], progress: Callable[[str], None]) -> dict[str, Any]:
-        """Do jobs, and return their results in order. The first error of a job is raised."""
-        for each in jobs.items():
-            self._jobs.put(each)
-        found: dict[str, Any] = {}
-        while len(found) < len(jobs):
-            result = self._next()
-            if isinstance(result, BaseException):
-                raise result
-            found[result[0]] = result[1]
-            progress(result[0])
-        return {id: found[id] for id in jobs}
-
-    def _next(self) -> tuple[str, Any] | BaseException:
-        """Wait for a result. Use timeouts, because Ctrl-C does not interrupt a long wait on every system."""
-        while True:
-            with contextlib.suppress(queue.Empty):
-                return self._done.get(timeout=0.2)
-
-
-class _Worker(threading.Thread):
-    """A thread that does one job after another, in its own sandboxes."""
-
-    def __init__(self, jobs: Any, done: Any) -> None:
-        super().__init__(daemon=True)
-        self.jobs, self.done = jobs, done
-        self.pool = StoppablePool()
-
-    def run(self) -> None:
-        try:
-            with self.pool, contextlib.suppress(StoppedError):
-                while not self.pool.stopped and (job := self.jobs.get()) is not None:
-                    self.done.put((job[0], job[1](self.pool)))
-        except BaseException as error:  # raised again in the thread that waits
-            self.done.put(error)
-
-    def stop(self) -> None:
-        """Stop the worker, even in the middle of an answer."""
-        self.pool.stop()
-
-
-class StoppablePool(Pool):
-    """A pool that creates no more sandboxes after it was stopped."""
-
-    stopped = False
-
-    def get(self, uses: Sequence[str]) -> Sandbox:
-        sandbox = super().get(uses)
-        if self.stopped:  # this sandbox may have been created after `stop` stopped the others
-            raise StoppedError
-        return sandbox
-
-    def stop(self) -> None:
-        self.stopped = True
-        super().stop()
-
-
 def _check_solution(item: Item, seed: int, pool: Pool) -> None:
     """Check that the solution gets full points in the sandbox in which the answers run.
 
@@ -222,10 +140,8 @@ def _check_solution(item: Item, seed: int, pool: Pool) -> None:
         reason = f"{item.id}: its own solution fails: {rendering.failure(found)}"
     except BrokenExerciseError as error:
         reason = str(error)
-    # Cluster modules use this variable.
-    advice = "The sandbox cannot read packages on PYTHONPATH, so install them. " if os.environ.get("PYTHONPATH") else ""
     raise BrokenExerciseError(
-        f"{reason.rstrip('.')}. Nothing is graded. {advice}To see all problems, run: kmha course verify {item.id}"
+        f"{reason.rstrip('.')}. Nothing is graded. To see all problems, run: kmha course verify {item.id}"
     )
 
 

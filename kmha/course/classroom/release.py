@@ -14,10 +14,12 @@ Each of the two folders has a `.checks`, which `kmha course` reads instead of th
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from kmha import atomic_files
 from kmha.course.classroom import gradescope
+from kmha.course.classroom.workers import Workers
 from kmha.course.errors import CourseError
 from kmha.course.exercises import content, extras, handout
 from kmha.course.exercises.content import RELEASED_FOLDER, RELEASED_SUFFIX, Assignment, Item, ReleasedItem
@@ -36,23 +38,23 @@ class ReleaseError(CourseError, ValueError):
 def release(
     folder: Path,
     assignments: Sequence[Assignment],
-    pool: Pool,
     *,
     seed: int,
+    jobs: int = 1,
     forms: Sequence[str] = FORMS,
     autograder: bool = False,
-    progress: Callable[[Item], None] = lambda item: None,
+    progress: Callable[[str], None] = lambda id: None,
 ) -> None:
     """Make the copy, completely or not at all.
 
     Args:
         folder: Path of the copy. An existing folder must be empty.
         assignments: Assignments to release, with their solutions.
-        pool: Pool of sandboxes that run the solutions.
         seed: Seed of the inputs in the copy.
+        jobs: Number of exercises that are written at a time.
         forms: `handout.FILES`, `handout.NOTEBOOKS`, or both.
         autograder: Whether to write Gradescope's autograder too.
-        progress: Function called with each exercise before its release.
+        progress: Function called with the id of each exercise that is written.
 
     Raises:
         ReleaseError: The folder is in use, or the assignments are themselves a released course.
@@ -69,8 +71,17 @@ def release(
     beside = atomic_files.folder_beside(folder)
     try:
         kept = beside / RELEASED_FOLDER
+        written = {
+            item.id: partial(_write, kept / assignment.folder.name, item, seed)
+            for assignment in assignments
+            for item in assignment.items
+        }
         for assignment in assignments:
-            _write(kept / assignment.folder.name, assignment, pool, seed, progress)
+            (kept / assignment.folder.name).mkdir(parents=True)
+            for name in ("assignment.toml", "README.md"):
+                shutil.copyfile(assignment.folder / name, kept / assignment.folder.name / name)
+        with Workers(jobs) as workers:
+            workers.map(written, progress)
         for form in forms:
             shutil.copytree(kept, beside / form / RELEASED_FOLDER)
             handout.write_missing(beside / form, form, content.assignments(beside / form / RELEASED_FOLDER))
@@ -95,22 +106,15 @@ def _check_free(folder: Path) -> None:
         raise ReleaseError(f"{folder} is a mount point and cannot be replaced. {remedy}")
 
 
-def _write(folder: Path, assignment: Assignment, pool: Pool, seed: int, progress: Callable[[Item], None]) -> None:
-    folder.mkdir(parents=True)
-    for name in ("assignment.toml", "README.md"):
-        shutil.copyfile(assignment.folder / name, folder / name)
-    for item in assignment.items:
-        progress(item)
-        path = folder / f"{item.name}{RELEASED_SUFFIX}"
-        sandbox = pool.get(item.spec.uses)
-        released.write(item, path, sandbox, seed)
-        copy = ReleasedItem(item.assignment, item.name, folder)
-        if copy.spec.checks:
-            grade = judge(copy, item.master.solution, sandbox, seed=seed, files=needed_solutions(item))
-            if not grade.passed:
-                raise BrokenExerciseError(
-                    f"{item.id}: its solution fails a check that learners get: {rendering.failure(grade)}"
-                )
+def _write(folder: Path, item: Item, seed: int, pool: Pool) -> None:
+    sandbox = pool.get(item.spec.uses)
+    released.write(item, folder / f"{item.name}{RELEASED_SUFFIX}", sandbox, seed)
+    copy = ReleasedItem(item.assignment, item.name, folder)
+    if copy.spec.checks:
+        grade = judge(copy, item.master.solution, sandbox, seed=seed, files=needed_solutions(item), explained=False)
+        if not grade.passed:
+            reason = rendering.failure(grade)
+            raise BrokenExerciseError(f"{item.id}: its solution fails a check that learners get: {reason}")
 
 
 def _readme(assignments: Sequence[Assignment], forms: Sequence[str]) -> str:

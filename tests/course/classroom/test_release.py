@@ -22,10 +22,10 @@ def pool():
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory, doubling, pool):
+def released(tmp_path_factory, doubling):
     folder = tmp_path_factory.mktemp("teachers") / "class"
     seen = []
-    release.release(folder, [doubling], pool, seed=11, progress=lambda item: seen.append(item.id))
+    release.release(folder, [doubling], seed=11, progress=seen.append)
     assert seen == ["a1.twice", "a1.again"]
     return folder
 
@@ -91,52 +91,52 @@ def test_table_counts_hidden_checks(released):
     assert "| a1 | Doubling | 2 | 5 | 37 |" in (released / "README.md").read_text()
 
 
-def test_folder_in_use_is_refused(tmp_path, doubling, pool):
+def test_folder_in_use_is_refused(tmp_path, doubling):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(release.ReleaseError, match="is not empty"):
-        release.release(tmp_path, [doubling], pool, seed=1)
+        release.release(tmp_path, [doubling], seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-def test_folder_that_cannot_be_replaced_is_refused_first(tmp_path, doubling, pool, monkeypatch, mounted):
+def test_folder_that_cannot_be_replaced_is_refused_first(tmp_path, doubling, monkeypatch, mounted):
     """The error comes before the long work."""
     if mounted:
         monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
     else:
         monkeypatch.chdir(tmp_path)
     with pytest.raises(release.ReleaseError, match="is a mount point" if mounted else "is the current folder"):
-        release.release(tmp_path if mounted else Path("."), [doubling], pool, seed=1, progress=pytest.fail)
+        release.release(tmp_path if mounted else Path("."), [doubling], seed=1, progress=pytest.fail)
 
 
-def test_link_to_a_folder(tmp_path, doubling, pool):
+def test_link_to_a_folder(tmp_path, doubling):
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
-    release.release(tmp_path / "link", [doubling], pool, seed=1, forms=["files"])
+    release.release(tmp_path / "link", [doubling], seed=1, forms=["files"])
     assert (tmp_path / "there" / "README.md").is_file()
     assert (tmp_path / "link").is_symlink()
 
 
-def test_interrupted_release_leaves_nothing(tmp_path, doubling, pool):
+def test_interrupted_release_leaves_nothing(tmp_path, doubling):
     def stop(item):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        release.release(tmp_path / "class", [doubling], pool, seed=1, progress=stop)
+        release.release(tmp_path / "class", [doubling], seed=1, progress=stop)
     assert not list(tmp_path.iterdir())
 
 
-def test_release_of_a_release_is_refused(released, tmp_path, pool):
+def test_release_of_a_release_is_refused(released, tmp_path):
     assignments = content.assignments(released / "files" / ".checks")
     with pytest.raises(release.ReleaseError, match="without solutions"):
-        release.release(tmp_path / "class", assignments, pool, seed=1)
+        release.release(tmp_path / "class", assignments, seed=1)
 
 
-def test_failing_solution_is_not_released(tmp_path, doubling, pool, monkeypatch):
+def test_failing_solution_is_not_released(tmp_path, doubling, monkeypatch):
     monkeypatch.setattr(release.released, "_same_or_undecided", lambda *arguments: "it shrinks.")
     message = r"^a1\.twice: its solution fails a check that learners get: [^\n]*: it shrinks\.$"
     with pytest.raises(BrokenExerciseError, match=message):
-        release.release(tmp_path / "class", [doubling], pool, seed=1)
+        release.release(tmp_path / "class", [doubling], seed=1)
     assert not list(tmp_path.iterdir())
 
 
