@@ -167,7 +167,10 @@ def summaries(graded: Mapping[str, GradedSubmission]) -> list[ExerciseSummary]:
 def _summary(id: str, answers: Mapping[str, dict[str, Any]]) -> ExerciseSummary:
     first, states = next(iter(answers.values())), Counter(answer["state"] for answer in answers.values())
     failed = [answer for answer in answers.values() if answer["state"] == WRONG]
-    mistakes = Counter(answer["mistake"]["says"] for answer in failed if answer["mistake"])
+    made = [answer["mistake"] for answer in failed if answer["mistake"]]
+    # The same kind of mistake can be said with the names and shapes of each answer.
+    says = {mistake["id"]: mistake["says"] for mistake in reversed(made)}
+    mistakes = Counter(mistake["id"] for mistake in made)
     checks = Counter(
         check["says"] for each in failed if not each["mistake"] for check in each["checks"] if check["wrong"]
     )
@@ -178,7 +181,7 @@ def _summary(id: str, answers: Mapping[str, dict[str, Any]]) -> ExerciseSummary:
         first["title"],
         first["difficulty"],
         {state: states[state] for state in STATES},
-        tuple(mistakes.most_common()),
+        tuple((says[mistake], count) for mistake, count in mistakes.most_common()),
         tuple(checks.most_common()),
         tuple(same),
     )

@@ -1,3 +1,4 @@
+import copy
 import csv
 import io
 import json
@@ -72,6 +73,13 @@ def test_json_omits_the_answers(records, doubling):
     assert found["students"][1]["exercises"]["a1.twice"]["mistake"]["id"] == "tripled"
     assert "code" not in found["students"][1]["exercises"]["a1.twice"]
     assert found["common"][0]["id"] == "a1.twice"
+
+
+def test_one_kind_of_mistake_said_in_two_ways(records):
+    """A kind of mistake is said with the names and shapes of each answer, and counted as one."""
+    changed = copy.deepcopy(records)
+    changed["cleo, the 2nd"]["exercises"]["a1.twice"]["mistake"]["says"] = "tripled is what y does."
+    assert grades.summaries(changed)[0].mistakes == grades.summaries(records)[0].mistakes
 
 
 def test_summaries(records):
