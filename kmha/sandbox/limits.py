@@ -27,7 +27,27 @@ FILE = 32 << 20  # maximum size of a file, in bytes
 OPEN = 256  # maximum number of open files
 PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
 
-_READ_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/self")
+_READ_FILES = (
+    *("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo"),
+    *(
+        f"/proc/self/{name}"
+        for name in (
+            "auxv",
+            "cgroup",
+            "cmdline",
+            "cpuset",
+            "exe",
+            "fd",
+            "limits",
+            "maps",
+            "mounts",
+            "stat",
+            "statm",
+            "status",
+            "task",
+        )
+    ),
+)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 

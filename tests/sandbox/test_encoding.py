@@ -198,6 +198,7 @@ def test_no_message_takes_long(id):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 @hypothesis.settings(max_examples=100_000, deadline=None, database=None)
 @hypothesis.given(MESSAGES)
 def test_any_message(message):

@@ -60,16 +60,19 @@ def dates(rng, count):
     return source, target
 
 
+TARGETS = {}  # the translations of new dates, which never enter the process of the answer
+
+
 def draw_dates(rng):
     """Return a thousand dates to learn from, in their order, and a hundred others."""
     source, target = dates(rng, 1000)
     new_source, new_target = dates(rng, 100)
+    TARGETS[new_source.tobytes()] = new_target
     return {
         "source": source,
         "target": target,
         "batches": rng.integers(0, 1000, (200, 64)),
         "new source": new_source,
-        "new target": new_target,
         "made": [1, 32, 4, 64, VOCABULARY, MONTH, 7, 12, 0.0],
     }
 
@@ -130,7 +133,7 @@ def reads(inputs, result, expected):
         return (
             f"your Transformer does not learn: its loss is {first:.2f} in the first steps and {last:.2f} in the last."
         )
-    right = np.all(np.asarray(result["read"]) == inputs["new target"][:, 1:], axis=1)
+    right = np.all(np.asarray(result["read"]) == TARGETS[inputs["new source"].tobytes()][:, 1:], axis=1)
     if right.mean() < 0.6:
         return " new dates correctly."
     return None

@@ -91,6 +91,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 @hypothesis.settings(max_examples=100_000, deadline=None, database=None)
 @hypothesis.given(CHOICES)
 def test_any_archive(folder, choices):
