@@ -8,6 +8,7 @@ and never a guess. No sentence contains an expected number.
 'Your result is too large by the factor √5. 5 is the size of axis 1 of `x`.'
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
@@ -17,6 +18,10 @@ import numpy as np
 
 NEAR = 1e-6  # relative tolerance
 ALMOST = 0.002  # largest relative difference of a result that is nearly right
+_FACTORS = {
+    180 / np.pi: ": as many times as degrees are radians",
+    1 / np.log(2): ": as many times as a logarithm to the base 2 is a natural one",
+}
 _POWERS = {1: "{}", 0.5: "√{}", 2: "{}²"}
 
 
@@ -126,7 +131,8 @@ def _factor(cases: Cases) -> Found:
                     much = "large" if sign > 0 else "small"
                     return "result-scaled", f"is too {much} by the factor {size}. {sizes[0]} is {name}."
     if np.allclose(factors, factors[0]):
-        return "result-scaled", f"is {factors[0]:.4g} times what it should be, everywhere."
+        known = next((says for factor, says in _FACTORS.items() if np.isclose(factor, factors[0])), "")
+        return "result-scaled", f"is {factors[0]:.4g} times what it should be, everywhere{known}."
     return None
 
 
@@ -204,6 +210,30 @@ def _is_input(cases: Cases) -> Found:
         if array and _always(cases, lambda case, name=name: case.inputs[name]):  # type: ignore[misc]
             return "result-is-input", f"is your argument `{name}`, unchanged."
     return None
+
+
+def _with_input(cases: Cases) -> Found:
+    """Find an argument that was not added or not multiplied by, or once too often."""
+    if not _rich(cases) or not _rich(cases, "received"):
+        return None
+    ways: dict[str, Callable[[Any, Any], Any]] = {
+        "lacks `{}`, which must be added.": lambda right, given: right - given,
+        "has `{}` added once too often.": lambda right, given: right + given,
+        "lacks `{}` as a factor.": lambda right, given: right / given,
+        "has `{}` as a factor once too often.": lambda right, given: right * given,
+    }
+    for name, value in cases[0].inputs.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size > 1:
+            for says, way in ways.items():
+                if all(_is_way(case, case.inputs[name], way) for case in cases):
+                    return "argument-missing-or-twice", says.format(name)
+    return None
+
+
+def _is_way(case: Case, given: np.ndarray, way: Callable[[Any, Any], Any]) -> bool:
+    with contextlib.suppress(ValueError):  # the shapes do not go together
+        return equal(case.received, way(case.expected, np.broadcast_to(given, case.expected.shape)))
+    return False
 
 
 def _moved(cases: Cases) -> Found:
@@ -312,6 +342,6 @@ def _almost(cases: Cases) -> Found:
 
 
 RULES: tuple[Rule, ...] = (
-    _not_finite, _size_in_place, _inverted, _constant, _factor, _offset, _function, _is_input, _moved, _same_along,
-    _row_sums, _zeros, _almost,
+    _not_finite, _size_in_place, _inverted, _constant, _factor, _offset, _function, _is_input, _with_input, _moved,
+    _same_along, _row_sums, _zeros, _almost,
 )  # fmt: skip

@@ -81,5 +81,24 @@ def test_an_argument_that_is_returned():
     assert relation("your result", [case])[1] == "Your result is your argument `x`, unchanged."
 
 
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        (lambda right, bias: right - bias, "lacks `bias`, which must be added."),
+        (lambda right, bias: right + bias, "has `bias` added once too often."),
+        (lambda right, bias: right / bias, "lacks `bias` as a factor."),
+        (lambda right, bias: right * bias, "has `bias` as a factor once too often."),
+    ],
+)
+def test_an_argument_that_is_missing(way, says):
+    rng = np.random.default_rng(3)
+    right, bias = rng.normal(size=(4, 2, 3)), rng.normal(size=(2, 3))
+    assert relation("your result", [Case({"bias": bias}, way(right, bias), right)])[1] == f"Your result {says}"
+
+
+def test_known_factors():
+    assert "radians" in relation("your result", _cases(np.degrees))[1]
+
+
 def test_texts_have_no_relation():
     assert relation("your result", [Case({}, np.array(["a"]), np.array(["b"]))]) is None
