@@ -147,7 +147,7 @@ def _why_ignored(path: Path, names: Sequence[str]) -> str:
     suffix = path.suffix.lower()
     if suffix in (*ARCHIVES, *UNREAD, NOTEBOOK, ".py") or (suffix in CODE and downloads.known_name(path.stem, names)):
         return ""
-    return "it is no folder, archive, notebook or .py file"
+    return "it is not a folder, archive, notebook or .py file"
 
 
 def _shared_owner(path: Path, names: Sequence[str], gradescope: dict[str, str]) -> str:

@@ -41,7 +41,7 @@ def test_submission_is_a_folder_an_archive_or_a_notebook(tmp_path):
     assert found.ignored == {
         ".x": hidden,
         "__MACOSX": hidden,
-        "note.txt": "it is no folder, archive, notebook or .py file",
+        "note.txt": "it is not a folder, archive, notebook or .py file",
     }
 
 
