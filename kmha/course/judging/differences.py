@@ -44,7 +44,7 @@ def _kind(path: str, triples: Sequence[Triple]) -> Found:
     if not isinstance(triples[0][2], Mapping | tuple | list):
         found = _wrapped(triples) if not path else None
         return found or _leaf(path or "your result", triples)
-    for rule in (_parts_exchanged, _one_part) if not path else ():
+    for rule in (_parts_exchanged, _one_part, _part_missing) if not path else ():
         if (found := rule(triples)) is not None:
             return found
     return _keys(path, triples)
@@ -82,6 +82,19 @@ def _one_part(triples: Sequence[Triple]) -> Found:
     return None
 
 
+def _part_missing(triples: Sequence[Triple]) -> Found:
+    _, first, wanted = triples[0]
+    if not _is_list(first) or not _is_list(wanted) or len(first) != len(wanted) - 1:
+        return None
+    for index in range(len(wanted)):
+        if all(same(tuple(one), (*other[:index], *other[index + 1 :])) for _, one, other in triples):
+            return (
+                "one-result-missing",
+                f"You return {len(first)} results instead of {len(wanted)}: result[{index}] is missing.",
+            )
+    return None
+
+
 def _wrapped(triples: Sequence[Triple]) -> Found:
     for index in range(len(triples[0][1]) if _is_list(triples[0][1]) and not _is_list(triples[0][2]) else 0):
         if all(_is_list(one) and len(one) > index and same(one[index], other) for _, one, other in triples):
@@ -110,8 +123,8 @@ def _nodes(path: str, triples: Sequence[Triple]) -> Iterator[tuple[str, list[Tri
     keys: list[Any] = []
     if isinstance(wanted, Mapping):
         keys = [key for key in wanted if all(isinstance(one, Mapping) and key in one for _, one, _ in triples)]
-    elif _is_list(wanted):
-        keys = list(range(min(len(each) if _is_list(each) else 0 for _, *both in triples for each in both)))
+    elif all(_is_list(each) and len(each) == len(triples[0][2]) for _, *both in triples for each in both):
+        keys = list(range(len(wanted)))
     for key in keys:
         if all(isinstance(other, type(wanted)) for _, _, other in triples):
             inner = [(inputs, one[key], other[key]) for inputs, one, other in triples]

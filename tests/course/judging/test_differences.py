@@ -15,6 +15,8 @@ MASK = np.arange(9).reshape(3, 3) % 2 == 0
         ((B, A), (A, B), "results-in-another-order"),
         (B, (A, B), "one-result-only"),
         ((A, B), A, "too-many-results"),
+        ((A, 3), (A, B, 3), "one-result-missing"),
+        ((np.swapaxes(A, 0, 2), 3), (A, B, 3), None),
         ({"a": A}, {"a": A, "b": B}, "dict-keys"),
         (A[:, None], A, "axis-of-size-one"),
         (A[:, :1], A[:, 0], "axis-of-size-one"),
