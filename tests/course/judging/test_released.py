@@ -5,6 +5,8 @@ from kmha.course.exercises.content import RELEASED_SUFFIX, ReleasedItem, Unknown
 from kmha.course.judging import released
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.released import NO_CHECKS, UNDECIDED
+from kmha.course.judging.running import needed_solutions
+from kmha.sandbox.sandbox import Pool
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +110,21 @@ def test_a_file_of_another_version(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(content, "RELEASED_VERSION", 2)
     with pytest.raises(UnknownExerciseError, match="another version of kmha"):
         _ = ReleasedItem("a1", "twice", folder).spec
+
+
+@pytest.mark.slow
+def test_known_mistakes_of_the_real_course_are_named(tmp_path):
+    """Of the first assignment. One wrong answer only raises errors, which many mistakes do."""
+    unnamed, wrongly = [], []
+    with Pool() as pool:
+        for item in content.assignments(content.installed())[0].items:
+            sandbox, files = pool.get(item.spec.uses), needed_solutions(item)
+            released.write(item, tmp_path / f"{item.name}{RELEASED_SUFFIX}", sandbox, 5)
+            copy = ReleasedItem(item.assignment, item.name, tmp_path)
+            for wrong in item.spec.wrong:
+                mistake = judge(copy, wrong.text(item.master.solution), sandbox, seed=5, files=files).mistake
+                if mistake is None:
+                    unnamed.append(wrong.id)
+                elif mistake.id != wrong.id:
+                    wrongly.append((wrong.id, mistake.id))
+    assert (unnamed, wrongly) == (["mask-as-fourth"], [])
