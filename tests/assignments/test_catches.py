@@ -5,6 +5,7 @@ import numpy as np
 
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
+from kmha.verify.chains import ImpossibleError
 
 DRAW = """
 import numpy as np
@@ -41,3 +42,20 @@ def test_no_token_says_what_it_stands_for():
 def test_an_answer_that_reads_frames(sandbox):
     grade = judge(_item(), READS_FRAMES, sandbox, seed=1, explained=False)
     assert grade.points == 0
+
+
+def test_the_dtype_does_not_tell_which_are_right():
+    item, rng = _item(), np.random.default_rng(3)
+    arrays = 2 * rng.normal(size=(3, 2, 3, 4, 5))
+    dtypes = {}
+    for token in item.spec.checks[0].draw(rng)["tokens"]:
+        try:
+            output, _ = item.spec.serve(token, *arrays)
+        except ImpossibleError:
+            continue
+        dtypes.setdefault(np.round(np.asarray(output, float), 3).tobytes(), []).append(output.dtype.name)
+    often = [found for found in dtypes.values() if len(found) > 20]
+    assert len(often) > 1
+    for found in often:
+        assert found.count("float32") >= len(found) // 3, found
+        assert found.count("float64") >= len(found) // 3, found

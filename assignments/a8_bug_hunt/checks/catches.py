@@ -62,7 +62,8 @@ _behind = {}  # what a token stands for: a mistake, or `None` if the implementat
 def _implementations():
     """Return what the tokens stand for."""
     wrong = [*mistakes()] + [id for id in random.Random(_KEY).sample(mistakes(), DECOYS) for _ in range(RIGHT - 1)]
-    return [*((id, False) for id in wrong), *((None, index % 2 == 0) for index in range(RIGHT))]
+    # Wrong ones are in float32 too: otherwise the dtype would tell which are right.
+    return [(id, index % 2 == 0) for index, id in enumerate([*wrong, *[None] * RIGHT])]
 
 
 def draw(rng):
@@ -106,7 +107,7 @@ def _shapes(*arrays):
 
 
 def serve(name, query, key, value, mask=None):
-    """Return an implementation's results, in float32 for every other right one."""
+    """Return an implementation's results, in float32 for every other one."""
     id, single = _behind[name]
     _check_sizes(query, key, value, mask)
     output, scores = _results(query, key, value, None if mask is None else np.asarray(mask, bool), id)
