@@ -14,7 +14,8 @@ Steps with a 2 in their name exist in decoders only. E is the number of the bloc
 | `activation` | a function: the activation of the feed-forward network |
 | `start` | the block's input x, (B, T, E) |
 | `input1` | the first attention's input: x, or norm1(x) in pre-norm |
-| `call1` | the first attention's call: a `Trial` with `input1` as query, key and value |
+| `memory1` | the first attention's key and value: `input1`, or the memory in a layer with cross-attention alone |
+| `call1` | the first attention's call: a `Trial` with `input1` as query and `memory1` as key and value |
 | `inside1` | the results of that attention's own chain |
 | `attention1`, `scores1` | the first attention's output (B, T, E) and the scores that it returns |
 | `residual1` | x + `attention1` |
@@ -33,7 +34,8 @@ Both attentions run with the same changes as the block, as in code where both ca
 A trial passes x as `query`, and passes the encoder's output (B, S, D) to a decoder as `key` and `value`. In an encoder,
 `key_mask` is the padding of x. In a decoder, `key_mask` is the padding of the encoder's output, which the second
 attention hides, and `query_mask` is the padding of x, which the first attention hides. `causal` is for self-attention.
-`more` may contain "norm_first", "epsilon" and "activation".
+`more` may contain "norm_first", "epsilon" and "activation". With "crossing", an encoder layer's only attention gets
+`key` as key and value, and `key_mask` is the padding of `key`.
 
 The weights, where F is the width of the feed-forward network and D is the width of the encoder's output:
 
@@ -154,8 +156,13 @@ def _attention(number: int, call: Step) -> dict[str, Step]:
     }
 
 
+def _memory(state: State) -> np.ndarray:
+    return state["trial"].key if state["trial"].more.get("crossing") else state["input1"]
+
+
 def _encoder_masks(trial: Trial) -> dict[str, Any]:
-    return {"mask": trial.mask, "causal": trial.causal, "key_mask": trial.key_mask, "query_mask": trial.key_mask}
+    query_mask = trial.query_mask if trial.more.get("crossing") else trial.key_mask
+    return {"mask": trial.mask, "causal": trial.causal, "key_mask": trial.key_mask, "query_mask": query_mask}
 
 
 def _self_masks(trial: Trial) -> dict[str, Any]:
@@ -211,7 +218,8 @@ _START: dict[str, Step] = {
 
 ENCODER: dict[str, Step] = {
     **{name: step for name, step in _START.items() if name != "norm2"},
-    **_attention(1, _call("mha", "input1", "input1", _encoder_masks)),
+    "memory1": _memory,
+    **_attention(1, _call("mha", "input1", "memory1", _encoder_masks)),
     **_sublayer("residual1", "after1", "start", "attention1", "norm1"),
     **_feed_forward("after1"),
     "untouched": lambda state: bool(state["inside1"]["untouched"]),

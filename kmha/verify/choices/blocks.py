@@ -119,6 +119,24 @@ def _has(layer: str) -> Any:
     return suits
 
 
+def _crosses(trial: Trial) -> bool:
+    return bool(trial.more.get("crossing"))
+
+
+register(
+    "norm-of-memory",
+    "memory",
+    "a normalization of the memory",
+    lambda trial: _crosses(trial) and _has("extra1")(trial),
+    memory1=_normalized("extra1"),
+)
+register(
+    "shared-norm-of-memory",
+    "memory",
+    "the normalization of x for the memory too",
+    _crosses,
+    memory1=_normalized("layernorm1"),
+)
 register("final-norm", "further norms", "a final normalization", _has("extra1"), after_last=_normalized("extra1"))
 register(
     "sandwich-norm",

@@ -54,10 +54,13 @@ class BlockCandidate(LayerCandidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any, chain: str = "") -> None:
         super().__init__(thing, name, given, *said)
         self.chain = chain or chain_of(self.constructor_roles, self.roles)
+        crossing = self.chain == "encoder" and self._needs_memory()
         if self.chain == "decoder":  # a decoder has masks for two attentions
             open_names = [name for name in self.call_parameters if name not in self.call_given]
             self.roles = with_mask_of_target({**self.by_place, **naming.roles_of(open_names, self.said)})
-        elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
+        elif (
+            not crossing and "memory" in self.roles
+        ):  # it can also be a decoder, whose memory and mask of the memory are not passed
             memory = naming.roles_of(name for name in self.call_parameters if not naming.OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
@@ -66,11 +69,17 @@ class BlockCandidate(LayerCandidate):
         self.block_accepts = BlockAccepts(
             self.chain,
             mask=bool({"padding", "mask", "memory_mask"} & masks),
-            causal=bool({"look_ahead", "mask"} & masks) or "causal" in self.roles,
+            causal=bool({"look_ahead", "mask"} & masks) or (not crossing and "causal" in self.roles),
             query_padding=bool({"look_ahead", "target_padding"} & masks),
+            crossing=crossing,
             norm_first=defaults.get("norm_first") is True,
             activation=activation if isinstance(activation, str) else "relu",
         )
+
+    def _needs_memory(self) -> bool:
+        """Return whether the call needs a memory beside its input."""
+        name = next((self.roles[role] for role in ("memory", "key") if role in self.roles), "")
+        return bool(name and {"self", "query"} & self.roles.keys()) and self.call_parameters[name].default is EMPTY
 
     @property
     def built(self) -> bool:
@@ -288,8 +297,8 @@ class BlockCandidate(LayerCandidate):
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         found: dict[str, Any] = {role: trial.query for role in ("self", "query") if role in self.roles}
         size = trial.weights[f"{attentions(self.chain)[0]}/query/kernel"].shape[-1]
-        if self.chain == "decoder":
-            found["memory" if "memory" in self.roles else "key"] = trial.key
+        if self.block_accepts.has_memory:
+            found |= {role: trial.key for role in ("memory", "key", "value") if role in self.roles}
         if self.convention.entry == TIME:
             found = {role: np.swapaxes(array, 0, 1) for role, array in found.items()}
         arguments = guessed_arguments(self, trial, size)
@@ -302,7 +311,7 @@ class BlockCandidate(LayerCandidate):
                 paddings = ("padding", "target_padding")
                 meaning = self.convention.padding_meaning if role in paddings else self.convention.mask_meaning
                 arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, meaning), trial)
-            elif self.call_parameters[name].default is EMPTY:
+            elif self.neutral_masks or self.call_parameters[name].default is EMPTY:
                 arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
         flags = {"training": trial.training, "deterministic": not trial.training}
         arguments |= {self.roles[role]: flag for role, flag in flags.items() if role in self.roles}
@@ -321,10 +330,11 @@ class BlockCandidate(LayerCandidate):
     def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
         """Return the masks of each role, in the shapes that are being tried."""
         rows = trial.query.shape[1]
-        square = np.ones((len(trial.query), rows, rows), bool)
-        hidden = trial.causal and "causal" not in self.roles
+        columns = trial.key.shape[1] if self.block_accepts.crossing else rows
+        square = np.ones((len(trial.query), rows, columns), bool)
+        hidden = trial.causal and ("causal" not in self.roles or self.block_accepts.crossing)
         if hidden:
-            square &= causal(rows, rows)
+            square &= causal(rows, columns)
         if self.chain == "decoder":
             target, memory = trial.query_mask, self._padding(trial.key_mask, "padding" in self.roles)
             found = {"padding": memory, "mask": memory, "memory_mask": None if "padding" in self.roles else memory}

@@ -30,6 +30,7 @@ class BlockAccepts:
         causal: Whether self-attention takes a look-ahead mask.
         query_padding: Whether a decoder's look-ahead mask may hide the target's padding too.
         equal: Whether a decoder only allows T = S.
+        crossing: Whether an encoder layer's only attention attends to a memory.
         memory: Whether the encoder's output may have another number of features than x.
         norm_first: Whether the block normalizes before each sublayer.
         epsilon: Epsilon of the normalizations.
@@ -42,6 +43,7 @@ class BlockAccepts:
     causal: bool = True
     query_padding: bool = True
     equal: bool = False
+    crossing: bool = False
     memory: bool = False
     norm_first: bool = False
     epsilon: float = EPSILON
@@ -49,8 +51,13 @@ class BlockAccepts:
     pad_id: int = 0
 
     @property
+    def has_memory(self) -> bool:
+        return self.crossing or self.chain == "decoder"
+
+    @property
     def more(self) -> dict[str, Any]:
-        return {"norm_first": self.norm_first, "epsilon": self.epsilon, "activation": self.activation}
+        more = {"norm_first": self.norm_first, "epsilon": self.epsilon, "activation": self.activation}
+        return {**more, "crossing": True} if self.crossing else more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +161,7 @@ class _BlockTrials:
         columns = rows if accepts.equal else sizes.columns
         yield self.make("plain", rows, columns)
         yield from self._masked(rows, columns)
-        if accepts.chain == "decoder" and not accepts.equal:
+        if accepts.has_memory and not accepts.equal:
             yield self.make("T = S", rows, rows)
             yield self.make("S < T" if columns > rows else "S > T", columns, rows)
             yield from self._masked(rows, rows, ", T = S")
@@ -184,10 +191,10 @@ class _BlockTrials:
         return dataclasses.replace(self, sizes=dataclasses.replace(self.sizes, batch=batch))
 
     def make(self, name: str, rows: int, columns: int, **options: Any) -> Trial:
-        """Make a trial with x (B, T, E), and for a decoder the encoder's output (B, S, D)."""
+        """Make a trial with x (B, T, E), and for a layer with a memory the encoder's output (B, S, D)."""
         sizes, chain = self.sizes, self.accepts.chain
         query = self.rng.normal(size=(sizes.batch, rows, sizes.width))
-        key = self.rng.normal(size=(sizes.batch, columns, sizes.memory)) if chain == "decoder" else query
+        key = self.rng.normal(size=(sizes.batch, columns, sizes.memory)) if self.accepts.has_memory else query
         return Trial(name, query, key, key, self.weights(), chain=chain, more=self.accepts.more, **options)
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -197,12 +204,12 @@ class _BlockTrials:
 
     def like(self, trial: Trial, query: np.ndarray, key: np.ndarray) -> Trial:
         """Return the trial with another query, and with another key as key and value."""
-        key = key if self.accepts.chain == "decoder" else query
+        key = key if self.accepts.has_memory else query
         return dataclasses.replace(trial, query=query, key=key, value=key)
 
     def padded(self, name: str, rows: int, columns: int, target: bool = False, **options: Any) -> Trial:
         trial = self.make(name, rows, columns, **options)
-        if self.accepts.chain == "encoder":
+        if not self.accepts.has_memory:
             return dataclasses.replace(trial, key_mask=self._real(rows))
         masks: dict[str, Any] = {"key_mask": self._real(columns)} if self.accepts.mask else {}
         if target:  # reversed, so that the padding of target and encoder differs if T = S

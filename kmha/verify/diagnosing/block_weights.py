@@ -125,7 +125,7 @@ def sublayers(variables: Sequence[Variable], width: int, inner: int | None = Non
             f"expected the weights of {attentions} attention{'s' * (attentions > 1)}, two dense layers and "
             f"normalizations of {width} features. Received: {listed(variables)}."
         )
-    orders = tuple(tuple(_norm_slots(norms[index]) for index in order) for order in _orders(norms))
+    orders = tuple(tuple(_norm_slots(norms[index]) for index in order) for order in _orders(norms, attentions))
     ones = tuple(PlainSlot(variable, ()) for variable in scales)
     return Sublayers(groups, forward, orders, ones)
 
@@ -198,8 +198,10 @@ def _norm_slots(variables: Sequence[Variable]) -> tuple[PlainSlot, ...]:
     return PlainSlot(first, ("gamma",)), PlainSlot(second, ("beta",))
 
 
-def _orders(norms: Sequence[Sequence[Variable]]) -> list[tuple[int, ...]]:
+def _orders(norms: Sequence[Sequence[Variable]], attentions: int) -> list[tuple[int, ...]]:
     """Return the orders of the normalizations to try, as indices. The order of attributes comes first.
+
+    With one attention, a normalization of the memory is a further one, which comes last.
 
     If names such as norm1 and norm2, or attention_norm and ffn_norm, state the order, no other order is tried. If names
     state the places of some, the orders with these places come first.
@@ -207,6 +209,8 @@ def _orders(norms: Sequence[Sequence[Variable]]) -> list[tuple[int, ...]]:
     paths = [norm[0].path if len(norm) == 1 else owner(norm[0]) or norm[0].path for norm in norms]
     usual = tuple(range(len(norms)))
     places = [_place(path) for path in paths]
+    if attentions == 1:
+        places = [place if not place else 3 - place for place in places]
     if len(set(places)) == len(places) and None not in places:
         return [tuple(sorted(usual, key=lambda index: places[index] or 0))]
     patterns = {re.sub(r"\d+", "#", path) for path in paths}

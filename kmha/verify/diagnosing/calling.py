@@ -292,16 +292,17 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
     for role, flag in flags.items():
         if role in roles and (role != "causal" or flag or _default(parameters_found, roles[role]) is not False):
             found[roles[role]] = flag
-    for role in required_masks(roles, parameters_found):
-        if roles[role] not in found:
+    for role in possible_masks(roles, parameters_found):
+        is_required = parameters_found[roles[role]].default is EMPTY
+        if roles[role] not in found and (is_required or candidate.neutral_masks):
             found[roles[role]] = _neutral(candidate, role, trial) if candidate.neutral_masks else None
     return found
 
 
-def required_masks(roles: Mapping[str, str], found: Mapping[str, Any]) -> list[str]:
-    """Return the roles of the masks without a default."""
+def possible_masks(roles: Mapping[str, str], found: Mapping[str, Any]) -> list[str]:
+    """Return the roles of the masks without a default, and of those that may be `None`, which some code cannot take."""
     masks = ("mask", "look_ahead", "padding", "query_padding", "lengths")
-    return [role for role in masks if role in roles and _default(found, roles[role]) is EMPTY]
+    return [r for r in masks if r in roles and _default(found, roles[r]) in (EMPTY, None) and roles[r] in found]
 
 
 def _neutral(candidate: Any, role: str, trial: Trial) -> Any:

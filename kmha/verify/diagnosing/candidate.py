@@ -270,7 +270,8 @@ class Candidate:
         if single and scores.ndim == 3:
             scores = scores[None]
         batch, rows, columns = len(trial.query), trial.query.shape[-2], trial.key.shape[-2]
-        likely = sorted(scores.shape) == sorted((batch, heads, rows, columns)) or (scores.ndim == 4 and self.core)
+        likely = sorted(scores.shape) == sorted((batch, heads, rows, columns))
+        likely |= self.core and scores.ndim == 4 and scores.shape not in (trial.key.shape, trial.value.shape)
         averaged = scores.shape == (batch, rows, columns)
         return np.asarray(scores, "float64") if likely or averaged else None  # else a cache, or something else
 

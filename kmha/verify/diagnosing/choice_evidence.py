@@ -26,6 +26,7 @@ NEEDED = {
 }
 ROTATION = re.compile(rf"(?i){naming.ROTARY.pattern}|\bcos\b|freqs_cis|\bangles?\b")
 GELUS = {"gelu", "gelu_tanh"}
+FURTHER_NORMS = {"final-norm", "sandwich-norm", "norm-of-memory"}  # choices that use the first of the further norms
 IN_SOURCE = (
     ("gelu_tanh", r"approximate\s*=\s*(True|['\"]tanh)|gelu_new|0\.044715"),
     ("gelu", r"gelu|\berf\b"),
@@ -55,6 +56,8 @@ def likely_combinations(
         found = set()
     likely = [each for each in combinations(chain, trial, expected) if _agrees(each, ids, bool(found))]
     likely = [each for each in likely if not excluded & {*each}]
+    has_more = int(any(name.startswith("extra1/") for name in trial.weights))
+    likely = [each for each in likely if len(FURTHER_NORMS & {*each}) == has_more] or likely
     return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [tuple(expected)]
 
 

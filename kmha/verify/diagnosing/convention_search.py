@@ -17,7 +17,7 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import matching, naming
-from kmha.verify.diagnosing.calling import required_masks
+from kmha.verify.diagnosing.calling import possible_masks
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, unlikeliness, with_choices
 from kmha.verify.diagnosing.conventions import (
@@ -161,7 +161,7 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     ]
     memory: Memory = {}
     of_block = candidate.chain != "attention"
-    needed = required_masks(candidate.roles, candidate.call_parameters)
+    needed = possible_masks(candidate.roles, candidate.call_parameters)
     if candidate.neutral_masks and needed and not of_block:
         likely = [each for each in options if (each.weights, each.causal) == (options[0].weights, options[0].causal)]
         opened = _with_open_masks(candidate, likely)
@@ -285,12 +285,12 @@ def _find_choices(
     def against(each: tuple[float, Convention, list[TrialResult]]) -> int:
         _, chosen, answered = each
         turned = any(id.startswith("rotary") for id in chosen.choices)
-        return (turned != rotates) + unlikeliness(chosen.choices, answered)
+        return (turned and not rotates) + unlikeliness(chosen.choices, answered)  # code may turn on request only
 
     ranked = [(against(each), each) for each in nearest.values()]
     least = min((number for number, _ in ranked), default=0)
     likely = [each for number, each in ranked if number == least]
-    likely.sort(key=lambda each: (len(each[1].choices), each[0]))
+    likely.sort(key=lambda each: len(each[1].choices))  # with a mistake, the distance says little
     for _, chosen, answered in likely[:NEAREST]:
         candidate.use_convention(chosen)
         with_ids = with_choices(answered, chosen.choices, chosen.norm_epsilon)

@@ -331,7 +331,7 @@ def candidate_of(
         if chain == "embedding":
             return EmbeddingCandidate(thing, name, arguments, mask, roles)
         block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
-        if block.memory_is_optional and chain_of_made(block) == "encoder":
+        if block.chain == "decoder" and chain_of_made(block) == "encoder":
             return BlockCandidate(thing, name, arguments, mask, roles, chain="encoder")
         return block
     if callable(thing):
@@ -362,6 +362,7 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
     if not fitting and any(_is_informative(result) for result in answered):
         tell("comparing with every pair of mistakes")
         fitting = _plausible(find_pairs(answered, candidate.chain), sizes, answered)
+        fitting = _but_for_training(fitting, candidate, sizes, answered)
     if not fitting:
         tell("calling it again with other inputs and weights")
         findings += evidence.after_pairs(candidate, answered, found["nearest"])
@@ -390,6 +391,19 @@ def _plausible(fitting: list[Match], sizes: Sizes, results: Sequence[TrialResult
         return []
     heads = ("heads-", "softmax-over-heads")
     return [match for match in fitting if sizes.heads > 1 or not any(id.startswith(heads) for id in match.ids)]
+
+
+def _but_for_training(
+    fitting: list[Match], candidate: Candidate, sizes: Sizes, results: Sequence[TrialResult]
+) -> list[Match]:
+    """Return the single mistakes that explain all calls but those in training, or else the pairs that explain all.
+
+    How a layer drops numbers may hide another mistake, unless a pair has a mistake in the dropout itself.
+    """
+    without = [result for result in results if not result.trial.training]
+    if len(without) == len(results) or any(id.startswith("dropout") for match in fitting for id in match.ids):
+        return fitting
+    return _plausible(matching.singles(without, candidate.chain), sizes, without) or fitting
 
 
 def _is_informative(result: TrialResult) -> bool:

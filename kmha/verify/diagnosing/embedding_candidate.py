@@ -30,7 +30,9 @@ SEGMENTS = re.compile(r"type|segment")
 # In names of classes that encode positions:
 WORDS = re.compile(r"posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
 # In names of other classes:
-OTHERS = re.compile(r"patch|relative|alibi|block|encoder|decoder|attention|time|label|feed_?forward")
+OTHERS = re.compile(
+    r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"
+)
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
 WIDTH = 12  # width of an encoding that has no width of its own
 
@@ -137,8 +139,10 @@ class EmbeddingCandidate(LayerCandidate):
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         ids = self.takes_ids or self.convention.entry == IDS
         array = trial.more["ids"] if ids else trial.query
-        array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
         name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
+        if self.convention.entry == IDS and POSITIONS.search(name.lower()):
+            array = np.broadcast_to(np.arange(array.shape[1]), array.shape).copy()
+        array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
         guessed = guessed_arguments(self, trial, trial.query.shape[2])
         dtype = "int64" if ids else self.dtype_of(trial)
         return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}

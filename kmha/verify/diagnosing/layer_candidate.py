@@ -52,7 +52,7 @@ from kmha.verify.diagnosing.weights import (
 
 # Roles of constructor arguments for which every trial has a value.
 VALUED = (
-    *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs"),
+    *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs", "memory_width"),
     *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary"),
 )
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
@@ -64,7 +64,13 @@ MASK_FLAG = re.compile("^_?(mask_?flag|(use|apply|with|enable)_?mask(s|ing)?)$")
 
 
 class LayerCandidate(Candidate):
-    """A layer or module as a candidate."""
+    """A layer or module as a candidate.
+
+    Attributes:
+        output_is_of_head: Whether the constructor's output width is that of each head in a list of heads.
+    """
+
+    output_is_of_head = False
 
     def __init__(
         self,
@@ -308,6 +314,7 @@ class LayerCandidate(Candidate):
 
     def _adjusted(self, sizes: Sizes) -> Sizes:
         """Return the sizes, or the sizes of the weights that the constructor makes if these do not depend on them."""
+        self.output_is_of_head = False
         inner = {f"I {role}": sizes.features for role in ("query", "key", "value")}
         letter = {"H": sizes.heads, "O": sizes.size, "E": sizes.width, **inner}
         variables: list[Variable] = []
@@ -328,6 +335,7 @@ class LayerCandidate(Candidate):
         found = possible_sizes(variables, number_of_heads(layer, self.given) or sizes.heads)
         if found is None:
             return sizes
+        self.output_is_of_head = found["O"] == sizes.width != found["E"]
         features: dict[str, Any] = {"features": found["I query"], "key_features": found["I key"]}
         return dataclasses.replace(sizes, heads=found["H"], size=found["O"], width=found["E"], **features)
 
@@ -461,8 +469,9 @@ class LayerCandidate(Candidate):
             "value_size": sizes["O"],
             "length": LENGTH,
             "width": sizes["E"] if self.accepts.wide else sizes["I query"],
-            "output": sizes["E"],
+            "output": sizes["O" if self.output_is_of_head else "E"],
             "inputs": sizes["I query"],
+            "memory_width": sizes["I key"],
             "use_bias": True,
             "batch_first": True,
             **{role: number for role, number in NUMBERS.items() if self._is_required(role)},

@@ -13,7 +13,7 @@ ARGUMENTS: dict[str, str] = {
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
-    "memory": "xkv kvinput inputkv encoutput encoderoutput encoderoutputs memory context kv inputskv encout source enc "
+    "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
     "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings",
     "mask": "mask attentionmask attnmask msk m srcmask",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
@@ -64,24 +64,31 @@ ARGUMENTS: dict[str, str] = {
     "maxsequencelength maxseqlength contextwindow seqlen seqlength",
     "ids": "ids tokenids inputids",
     "weights": "weights params parameters",
+    "memory_width": "",
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
-HIDDEN = ("hidden", "hiddendim", "hiddensize", "numhiddens", "hiddim", "units")
+HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
 _ARRAY = "(inputs?|tensors?|hidden|states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
+_WIDTH = "(channels|dims?|size|features|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
 # Patterns of names that no list has.
 PATTERNS = {
-    "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels)",
+    "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels|count)"
+    "|^(d|dim|n|num)(ffn?|feedforward|mlp)$",
     "heads": "^(n|nb|num|number)(of)?(self|cross|mha|attn|attention)*heads$",
     "dropout": "^(hidden|attention|attn|residual|resid|ffn|proj|output|embedding)*drop(out)?(rate|prob(ability)?|p)?$",
     "output": "^feat(ure)?(s|dim|size)$",
-    "query": f"^(query|queries|q|from){_ARRAY}",
+    "inputs": f"^(d|n|num|dim)?(q|query)?in(put)?{_WIDTH}$",
+    "memory_width": f"^(d|n|num|dim)?(kv|keyvalue|memory|context|ctx|encoder)(in(put)?)?{_WIDTH}$",
+    "width": f"^(d|n|num)(model|emb(ed)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed)?(ding)?s?|hid(den)?s?){_WIDTH}$",
+    "query": f"^(query|queries|q|from|dec|decoder|tgt|target){_ARRAY}",
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",
-    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}",
+    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|^enc(oder)?out(put)?s?$|"
+    f"^cross(attention|attn)?(src|source|memory|context|{_ARRAY.removesuffix('$')})$",
 }
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
 
@@ -164,7 +171,7 @@ def without_kind(name: str) -> str:
 
 
 def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Return the first argument name for each role.
+    """Return the first argument name for each role. What is named like an encoder's state is the input if it is alone.
 
     Args:
         names: Names of arguments.
@@ -172,6 +179,8 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
 
     >>> roles_of(["d_model", "num_heads", "rate"])
     {'width': 'd_model', 'heads': 'num_heads'}
+    >>> roles_of(["enc_input", "mask"]), roles_of(["dec_input", "enc_input"])
+    ({'mask': 'mask', 'self': 'enc_input'}, {'query': 'dec_input', 'memory': 'enc_input'})
     """
     names = list(names)
     by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
@@ -180,13 +189,15 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         role = argument(name)
         if by_input and plain(name) in ("keysize", "valuesize"):
             continue
-        if role == "width" and role in found and plain(name) in HIDDEN:
+        if role == "width" and role in found and HIDDEN.search(plain(name)):
             role = "inner"
         if role is not None and name not in said.values():
             found.setdefault(role, name)
     size = next((name for name in names if plain(name) == "size"), None)
     if size and not {"width", "inputs", "size", "query", "key"} & found.keys():
         found["width"] = size
+    if "memory" in found and not {"query", "key", "value", "self", "ids"} & found.keys() and all(map(argument, names)):
+        found["self"] = found.pop("memory")
     special = next((name for name in names if plain(name) in ("attnmask", "attentionmask")), None)
     if special and "mask" not in said and plain(found.get("mask", "")) == "mask":
         found["mask"] = special  # beside it, `mask` is often for padding

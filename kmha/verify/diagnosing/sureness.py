@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kmha.verify.chains.attention import ROLES
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 BENIGN = re.compile("device|dtype|name|trainable|seed|initializer|regularizer|constraint|autocast|^wrong$")
 _INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of heads"}
 MISSING = {"causal-missing", "mask-missing"}
+IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
 def advice(found: "Diagnosis") -> tuple[str, ...]:
     """Return what would help to judge the candidate, or nothing if the verdict is sure enough."""
-    ran = len(found.results) - len(found.errors)
+    ran = _ran(found.results)
     lines = list(_unknown_arguments(found))
     if found.verdict == RAISES and not lines:
         return ()
@@ -32,6 +33,12 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         return (f"{share} an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
     if getattr(found.candidate, "rotates", False):
         return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
+    masked = [result for result in found.results if result.trial.masked]
+    if all(each.trial.masked for each in found.results if each.wrong) and _ran(masked) < ENOUGH * len(masked):
+        return ("It is right without masks, and most calls with masks raise an error.", *lines, *_remedies(found))
+    others = [name for name in left_out(found) if "mask" in name.lower()]
+    if others and {mistake.id for mistake in found.mistakes} & IGNORED:
+        return (f"Its mask has no effect, and kmha never passed `{others[0]}`.", *lines, *_remedies(found))
     missing = {mistake.id for mistake in found.mistakes} & MISSING
     unmasked = missing and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
@@ -43,6 +50,11 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
         lines.append("Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds.")
     return (*lines, *_remedies(found)) if lines else ()
+
+
+def _ran(results: Sequence[TrialResult]) -> int:
+    """Return the number of calls that raised no error."""
+    return sum(not result.answer.error for result in results)
 
 
 def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:

@@ -382,9 +382,14 @@ def fitting_variables(variables: Sequence[Variable], heads: int | None) -> list[
 
 
 def possible_sizes(variables: Sequence[Variable], heads: int) -> dict[str, int] | None:
-    """Return sizes with which variables fit attention with `heads` heads, or `None` if there are none."""
+    """Return sizes with which variables fit attention with `heads` heads, or `None` if there are none.
+
+    Without an output projection, the layer returns the heads side by side: E is H·O.
+    """
     found: dict[str, int] | None = None
     for sizes, fitting in _fitting(variables, heads, READINGS):
+        if not any(slot.role == "attention_output" for slot in fitting[0]):
+            sizes["E"] = sizes["H"] * sizes["O"]
         if all(_as_it_stands(slot) for slot in fitting[0]):
             return sizes
         found = found or sizes

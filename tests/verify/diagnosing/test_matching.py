@@ -65,6 +65,14 @@ def test_rows_with_nothing_to_attend_to_may_hold_anything_but_infinity():
         assert (matching.distance(one) <= one.limit) is close
 
 
+def test_rows_with_nothing_to_attend_to_need_not_be_infinite():
+    """A mistake may make them so, as with the logarithm of a softmax, and another number for -∞ may not."""
+    empty = np.array([[True, False]])
+    expected = np.array([[[-np.inf], [1.0]]])
+    assert matching.relative_difference(np.array([[[-3e38], [1.0]]]), expected, empty) == 0
+    assert matching.relative_difference(np.array([[[np.inf], [1.0]]]), np.array([[[2.0], [1.0]]]), empty) == np.inf
+
+
 def test_another_shape_is_infinitely_far():
     result = _of(_results(), "cross-attention")
     assert matching.distance(TrialResult(result.trial, Answer(result.answer.output[:, :1]))) == np.inf

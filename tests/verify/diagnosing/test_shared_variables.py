@@ -29,6 +29,15 @@ def test_sublayer_under_two_names(separate):
     assert found.ids == (() if separate else ("kernels-query-for-key",))
 
 
+@pytest.mark.parametrize("separate", [True, False])
+def test_sublayer_under_two_names_in_a_built_layer(separate):
+    """The numbers of a built layer cannot show it, because its own weights are kept."""
+    layer = Shared(12, 3, separate)
+    layer(*(keras.random.normal((2, 5, 12)) for _ in range(3)))
+    found = diagnose(layer, arguments={"num_heads": 3})
+    assert found.ids == (() if separate else ("kernels-query-for-key",))
+
+
 def _torch_head(nn):
     class Head(nn.Module):
         def __init__(self, d_model, head_size):
@@ -58,7 +67,7 @@ def test_one_head_in_a_list_many_times(shared, ids):
         def forward(self, x):
             return self.proj(torch.cat([each(x) for each in self.heads], -1))
 
-    assert diagnose(Heads).ids == ids
+    assert diagnose(Heads).ids == diagnose(Heads(12, 3), arguments={"num_heads": 3}).ids == ids
 
 
 def test_another_name_of_the_same_weight_is_no_mistake():

@@ -96,5 +96,16 @@ def cache_of(result: Any, given: Any, count: int) -> Any:
     return kept[-1] if kept else rest[-1] if rest and rest[-1] is not None and given is None else given
 
 
+def contents(cache: Any) -> list[np.ndarray]:
+    """Return copies of the arrays of a cache that is an array or a pair of arrays."""
+    parts = cache if isinstance(cache, tuple) else (cache,)
+    return [np.array(frameworks.to_numpy(part)) for part in parts if _is_array(part)]
+
+
+def filled(cache: Any) -> Any:
+    """Return a cache that is an array or a pair of arrays, with other numbers."""
+    return tuple(map(filled, cache)) if isinstance(cache, tuple) else cache + 1
+
+
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape")

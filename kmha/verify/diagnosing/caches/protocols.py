@@ -121,13 +121,21 @@ class Protocol(UncachedCalls):
         return runs, agree
 
     def _is_lost(self, decoding: Decoding, tokens: np.ndarray) -> bool:
-        """Return whether a call gave no cache back, and left the empty cache that it got empty."""
+        """Return whether a call gave scores or nothing back for a cache, and did nothing with the cache that it got."""
         if not {"cache", "key_cache"} & self.roles.keys():
             return False
         with quietly():
             decoding.fresh()
-            cache = decoding.step(tokens[:, :1], decoding.start(len(tokens), 4), 0)[1]
-        return cache is None or (isinstance(cache, dict | list | tuple) and not len(cache))
+            empty = decoding.start(len(tokens), 4)
+            before = arrays.contents(empty)
+            output, cache = decoding.step(tokens[:, :1], empty, 0)
+            if cache is empty and before:
+                unchanged = all(map(np.array_equal, arrays.contents(empty), before))
+                other, _ = decoding.step(tokens[:, :1], arrays.filled(empty), 0)
+                return unchanged and is_close(other, output, "float32")
+        if isinstance(cache, dict | list | tuple):
+            return not len(cache)
+        return cache is None or np.shape(cache)[-2:] == (1, 1)  # the scores of one position
 
     def ways(self, inputs: Inputs) -> Iterator[Way]:
         """Yield all usual ways to make a cached call, the likeliest first."""

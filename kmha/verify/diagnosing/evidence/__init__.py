@@ -15,6 +15,7 @@ from kmha.verify.diagnosing.evidence import (
     precision,
     randomness,
     reach,
+    shared,
     some_calls,
 )
 from kmha.verify.diagnosing.evidence.empty_rows import NAN_ROWS
@@ -44,7 +45,7 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
 
 def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence about a candidate whose numbers are right."""
-    found = (dropout.find(candidate, results), empty_rows.find(results))
+    found = (shared.find(candidate), dropout.find(candidate, results), empty_rows.find(results))
     return [finding for finding in found if finding is not None]
 
 

@@ -56,7 +56,7 @@ def test_a_task_is_run_here():
         if "outcome" in each
     ]
     assert [each["outcome"] for each in found] == ["named", "named"]
-    assert all(each["ids"] == each["right_ids"] for each in found)
+    assert all({*each["ids"]} <= {*each["right_ids"]} for each in found)
 
 
 def test_a_crash_and_a_hang_are_counted(tmp_path, monkeypatch):

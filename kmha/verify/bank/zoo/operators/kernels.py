@@ -136,7 +136,8 @@ def input_of_other_role(source: Source) -> Iterator[Edit]:
             if not isinstance(old, ast.Name) or not isinstance(new, ast.Name) or old.id == new.id:
                 continue
             # Where key and value have one input, the mistake in one of them is not that of both.
-            yield Edit(old, new.id, _projected_already(function, calls, used, role) or ids)
+            right = _projected_already(function, calls, used, role) or ids
+            yield Edit(old, new.id, (*right, f"{role}-ignored"))
 
 
 def _projected_already(function: ast.AST, calls: dict[str, ast.Call], used: str, role: str) -> tuple[str, ...]:

@@ -117,14 +117,14 @@ def _of_one_input(source: Source, node: ast.AST, wrong: str, other: str) -> tupl
 operators(
     _exchanged,
     {
-        "logits-query-query": (("key", "query"), "logits-query-query"),
-        "logits-key-key": (("query", "key"), "logits-key-key"),
+        "logits-query-query": (("key", "query"), "logits-query-query", "key-ignored"),
+        "logits-key-key": (("query", "key"), "logits-key-key", "query-ignored"),
         "logits-query-value": (("key", "value"), "logits-query-value"),
     },
 )
 
 
-@operator("mix-key", "mix-key")
+@operator("mix-key", "mix-key", "value-ignored")
 def mix_key(source: Source) -> Iterator[Edit]:
     """Mix the keys."""
     keys = {source.home(node): variable(found["key"]) for node, found in logits(source)}

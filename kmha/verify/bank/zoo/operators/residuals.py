@@ -20,11 +20,14 @@ BLOCKS = ("encoder", "decoder")
 def sublayers(source: Source, node: ast.AST) -> tuple[str, ...]:
     """Return the sublayers that an expression may belong to, by the names in it and in the statements before it."""
     statement = source.statement(node)
+    texts = list(_before(source, statement, node))
+    if found := first_sublayers(source, texts[:2]):
+        return found
     names = set(words(getattr(source.home(node), "name", "")))
     own = _sublayers_of(source, names) if names & (ATTENTION | FEED_FORWARD) else ()
     if len(own) == 1:  # a class that is one sublayer, with its residual connection
         return own
-    found = first_sublayers(source, _before(source, statement, node))
+    found = first_sublayers(source, texts[2:])
     if found:
         return found
     return ("attention", "cross", "feed-forward") if source.kind == "decoder" else ("attention", "feed-forward")

@@ -352,6 +352,18 @@ def test_an_encoder_in_the_name_of_a_class_is_no_sublayer():
     ]
 
 
+def test_a_statement_names_its_sublayer_better_than_its_class():
+    text = """
+class ResidualAttentionBlock:
+    def forward(self, x):
+        x = x + self.attn(self.attn_ln(x))
+        x = x + self.mlp(self.mlp_ln(x))
+        return x
+"""
+    edits = OPERATORS["residual-doubled"].edits(Source(text, ["ResidualAttentionBlock"], "encoder"))
+    assert [edit.ids for edit in edits] == [("residual-doubled-attention",), ("residual-doubled-feed-forward",)]
+
+
 def test_a_norm_of_an_input_that_is_kept_belongs_to_the_next_sublayer():
     assert ids_of("norm-dropped", ENCODER, "encoder") == [("norm-missing-attention",), ("norm-missing-feed-forward",)]
 

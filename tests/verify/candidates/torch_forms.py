@@ -1,0 +1,149 @@
+"""Right layers in forms that the diagnosis once refused or accused, each with a mistake that `wrong` makes."""
+
+import math
+
+import torch
+from candidates_torch_packages import attend, hiding
+from torch import nn
+
+
+class Projections(nn.Module):
+    """Projections of query, key, value and output, with attention between them."""
+
+    def __init__(self, d_model, num_heads, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = num_heads, wrong
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def attend(self, q, k, v, bias=0.0):
+        return self.wo(attend(self.wq(q), self.wk(k), self.wv(v), self.heads, bias, self.wrong))
+
+
+class Crossing(Projections):
+    """A block with cross-attention alone, whose mask is (B, 1, 1, S)."""
+
+    def __init__(self, d_model, num_heads, d_ff, wrong=""):
+        super().__init__(d_model, num_heads, wrong)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, context, mask=None):
+        attended = self.attend(x, context, context, hiding(mask))
+        x = self.norm1(attended if self.wrong == "no residual" else x + attended)
+        return self.norm2(x + self.ff(x))
+
+
+class ValueKeyQuery(Crossing):
+    """A block that takes query, key and value, in another order."""
+
+    def forward(self, value, key, query, mask):
+        return super().forward(query, key, mask)
+
+
+class CrossingPreNorm(Crossing):
+    """A pre-norm block with a normalization of the memory."""
+
+    def __init__(self, d_model, num_heads, d_ff, wrong=""):
+        super().__init__(d_model, num_heads, d_ff, wrong)
+        self.norm_context = nn.LayerNorm(d_model)
+
+    def forward(self, x, context):
+        context = self.norm_context(context)
+        x = x + self.attend(self.norm1(x), context, context)
+        return x + self.ff(self.norm2(x))
+
+
+class NeedsMask(Crossing):
+    """An encoder layer whose mask is optional by its signature alone."""
+
+    def forward(self, x, attention_mask=None):
+        hidden = (attention_mask == 0).view(attention_mask.shape[0], 1, 1, -1)
+        x = self.norm1(x + self.attend(x, x, x, torch.zeros(hidden.shape).masked_fill(hidden, -1e30)))
+        return self.norm2(x + self.ff(x))
+
+
+class EncoderState(Projections):
+    """Self-attention in an encoder, whose input is called after it."""
+
+    def __init__(self, head_count, embed_count, wrong=""):
+        super().__init__(embed_count, head_count, wrong)
+
+    def forward(self, encoder_state, attention_mask):
+        return self.attend(encoder_state, encoder_state, encoder_state, hiding(attention_mask))
+
+
+class Head(nn.Module):
+    def __init__(self, d_in, d_out, context_length, wrong):
+        super().__init__()
+        self.W_query, self.W_key, self.W_value = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+        self.wrong = wrong
+        self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), 1).bool())
+
+    def forward(self, x):
+        length = x.shape[1]
+        bias = hiding(~self.mask[:length, :length])
+        return attend(self.W_query(x), self.W_key(x), self.W_value(x), 1, bias, self.wrong)
+
+
+class ListOfHeads(nn.Module):
+    """Causal heads side by side, without an output projection. `d_out` is the width of each."""
+
+    def __init__(self, d_in, d_out, context_length, num_heads, wrong=""):
+        super().__init__()
+        self.heads = nn.ModuleList([Head(d_in, d_out, context_length, wrong) for _ in range(num_heads)])
+
+    def forward(self, x):
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+
+
+class RotatesOnRequest(Projections):
+    """Attention with a normalized input, which rotates queries and keys if it gets angles."""
+
+    def __init__(self, d_model, num_heads, wrong=""):
+        super().__init__(d_model, num_heads, wrong)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x, rotary_emb=None):
+        if rotary_emb is not None:
+            raise NotImplementedError
+        x = self.norm(x)
+        return self.attend(x, x, x)
+
+
+class DropsScores(Projections):
+    """Attention that drops scores in training."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0, wrong=""):
+        super().__init__(d_model, num_heads, wrong)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        q, k, v = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.wq, self.wk, self.wv))
+        scores = self.drop((q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1))
+        scores = scores.transpose(-1, -2) if self.wrong == "transposed" else scores
+        return self.wo((scores @ v).transpose(1, 2).flatten(2))
+
+
+class CacheOfAnother(Projections):
+    """Attention that returns its scores, and leaves a cache to hooks that a model may install."""
+
+    def __init__(self, n_state=12, n_head=3, wrong=""):
+        super().__init__(n_state, n_head, wrong)
+
+    def forward(self, x, kv_cache=None):
+        q, k, _ = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.wq, self.wk, self.wv))
+        return self.attend(x, x, x), (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
+
+
+class PositionalEncoder(nn.Module):
+    """Sinusoids added to vectors (T, B, E)."""
+
+    def __init__(self, emb_size, dropout=0.0, maxlen=64, wrong=""):
+        super().__init__()
+        angles = torch.arange(maxlen)[:, None] * torch.exp(-torch.arange(0, emb_size, 2) * math.log(1e4) / emb_size)
+        table = torch.stack([angles.sin(), angles.sin() if wrong == "sines" else angles.cos()], -1).flatten(1)
+        self.drop = nn.Dropout(dropout)
+        self.register_buffer("pos_embedding", table[:, None])
+
+    def forward(self, token_embedding):
+        return self.drop(token_embedding + self.pos_embedding[: token_embedding.shape[0]])
