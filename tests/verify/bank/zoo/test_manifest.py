@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kmha.verify.bank.zoo.entry import HELD_OUT, KINDS, TUNED
-from kmha.verify.bank.zoo.manifest import ENTRIES, PACKAGES, WITHOUT_REQUIREMENTS, how_to_install, missing
+from kmha.verify.bank.zoo.manifest import ENTRIES, PACKAGES, UNSEEN, WITHOUT_REQUIREMENTS, how_to_install, missing
 
 WIDTH, HEADS, SIZE, INNER, VOCABULARY, BATCH, TIME = 12, 3, 4, 20, 17, 2, 5
 
@@ -15,21 +15,24 @@ WIDTH, HEADS, SIZE, INNER, VOCABULARY, BATCH, TIME = 12, 3, 4, 20, 17, 2, 5
 WIDTHS = """
     dim d_model embed_dim embedding_dim embedding_size hidden_size query_dim n_feat size d_embedding depth_att depth_out
     depth_key_value d_in d_out model_dim n_embd emb_size emb_dim context_dim embed_count num_q_input_channels
-    num_kv_input_channels channels input_dim d_hid
+    num_kv_input_channels channels input_dim d_hid n_model
 """
 SIZES = {
     **dict.fromkeys(WIDTHS.split(), WIDTH),
     **dict.fromkeys(["num_heads", "n_heads", "heads", "nhead", "n_head", "h", "head_count"], HEADS),
-    **dict.fromkeys(["d_k", "d_v", "head_dim", "dim_head"], SIZE),
+    **dict.fromkeys(["d_k", "d_v", "head_dim", "dim_head", "key_size", "value_size"], SIZE),
     **dict.fromkeys(["mlp_dim", "intermediate_size", "dim_feedforward"], INNER),
     **dict.fromkeys(["dropout", "dropout_rate", "dropout_prob", "hidden_dropout_prob", "attn_dropout_prob"], 0.0),
     **dict.fromkeys(["dropout_p", "att_drop", "proj_drop"], 0.0),
-    **dict.fromkeys(["max_seq_len", "max_len", "seq_len", "context_length", "block_size"], 64),
+    **dict.fromkeys(["max_seq_len", "max_len", "seq_len", "context_length", "block_size", "n_position"], 64),
     **{"n_vocab": VOCABULARY, "hidden_act": "relu", "layer_norm_eps": 1e-5, "bias": True},
 }
 # Constructors' arguments whose defaults do not go together with a width of 12.
-ALWAYS = ("depth_att", "depth_out", "depth_key_value", "heads", "num_heads", "size", "hidden_states", "input_ids")
-IDS = ("input_ids", "piece_ids")
+ALWAYS = (
+    *("depth_att", "depth_out", "depth_key_value", "d_model", "size", "heads", "num_heads", "n_head"),
+    *("hidden_states", "input_ids"),
+)
+IDS = ("input_ids", "piece_ids", "pos_id")
 IDS_AS_X = (
     "EmbeddingsWithPositionalEncoding",
     "EmbeddingsWithLearnedPositionalEncoding",
@@ -43,6 +46,11 @@ SHAPES = {  # of inputs that are not (B, T, I)
     "ch03:SelfAttention_v": {"x": (TIME, WIDTH)},
     "palm_rlhf_pytorch": {"q": (BATCH, HEADS, TIME, SIZE)},
 }
+SHAPES |= {
+    "attention:DotAttention": dict.fromkeys("QKV", (BATCH, TIME, SIZE)),
+    "ding.torch_utils.network.transformer:ScaledDot": dict.fromkeys("qkv", (BATCH, HEADS, TIME, SIZE)),
+}
+HEADS_FIRST = ("ding.torch_utils.network.transformer:ScaledDot",)  # entries whose inputs are all (B, H, T, S)
 SHAPES["palm_rlhf_pytorch"] |= dict.fromkeys("kv", (BATCH, TIME, SIZE))
 # Arguments that have a default, and are needed.
 NEEDED = {
@@ -57,6 +65,7 @@ NEEDED = {
     "core.modules:SelfAttentionLayer": ["x"],
     "tabicl._model.layers:MultiheadAttentionBlock": [],
     "tabicl._model.layers:MultiheadAttention": ["key", "value"],
+    "parlai.agents.transformer.modules:MultiHeadAttention": ["mask"],
 }
 # Shapes of masks that must not be `None`.
 MASKS = {
@@ -64,6 +73,9 @@ MASKS = {
     "pytorch_transformers.modeling_distilbert": (BATCH, TIME),
     "min_dalle": (BATCH, 1, 1, TIME),
     "onmt.decoders": (BATCH, 1, TIME),
+    "parlai.agents.transformer.modules:MultiHead": (BATCH, TIME),
+    "parlai.agents.transformer.modules:Transformer": (BATCH, TIME),
+    "bert4rec.model": (BATCH, TIME),
 }
 
 
@@ -150,6 +162,9 @@ def test_a_torch_entry_runs_and_mixes_positions(entry, installed):
         result = result[0] if isinstance(result, tuple) else result
         return result if result.ndim > 2 else result[None]
 
+    def by_position(array):
+        return array.transpose(1, 2) if entry.where.startswith(HEADS_FIRST) else array
+
     output = call(given)
     assert output.isfinite().all()
     torch.testing.assert_close(call(given), output)
@@ -160,8 +175,8 @@ def test_a_torch_entry_runs_and_mixes_positions(entry, installed):
     for name in floats:
         given[name] = given[name].clone()
         batch = given[name] if given[name].ndim > 2 else given[name][None]
-        batch[:1, :1, ..., 0] += 1.0
-    changed = (call(given) - output).abs().flatten(2).amax(-1) > 1e-6
+        by_position(batch)[:1, :1, ..., 0] += 1.0
+    changed = by_position(call(given) - output).abs().flatten(2).amax(-1) > 1e-6
     assert changed.sum() > 1
 
 
@@ -176,6 +191,14 @@ def test_each_half_has_packages_of_its_own():
     assert len(packages[HELD_OUT]) >= 25
     assert sum(entry.half == HELD_OUT for entry in ENTRIES) >= 80
     assert max(collections.Counter(entry.package for entry in ENTRIES if entry.half == HELD_OUT).values()) <= 8
+
+
+def test_what_was_chosen_last_is_large_enough_and_of_other_packages():
+    unseen = {entry.package for entry in UNSEEN}
+    listed = collections.Counter((entry.package, entry.half) for entry in ENTRIES if entry.package in unseen)
+    assert listed == collections.Counter((entry.package, HELD_OUT) for entry in UNSEEN)
+    assert len(unseen) >= 15
+    assert len(UNSEEN) >= 40
 
 
 def test_no_entry_is_listed_twice():

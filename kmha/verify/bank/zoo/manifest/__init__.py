@@ -21,10 +21,15 @@ from kmha.verify.bank.zoo.manifest import (
     torch_speech,
     torch_transformers,
     torch_vision,
+    unseen_jax_keras,
+    unseen_language,
+    unseen_vision,
 )
 
 # Chosen before kmha read any of them.
 FRESH = (*fresh_language.ENTRIES, *fresh_vision.ENTRIES, *fresh_jax_keras.ENTRIES)
+# Chosen later, from their source alone, before kmha read any of them.
+UNSEEN = (*unseen_language.ENTRIES, *unseen_vision.ENTRIES, *unseen_jax_keras.ENTRIES)
 
 ENTRIES: tuple[Entry, ...] = (
     *torch_transformers.ENTRIES,
@@ -35,7 +40,7 @@ ENTRIES: tuple[Entry, ...] = (
     *keras_packages.ENTRIES,
     *keras_legacy.ENTRIES,
     *jax_packages.ENTRIES,
-    *(dataclasses.replace(entry, half=HELD_OUT) for entry in FRESH),
+    *(dataclasses.replace(entry, half=HELD_OUT) for entry in (*FRESH, *UNSEEN)),
 )
 
 # Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their
@@ -43,7 +48,9 @@ ENTRIES: tuple[Entry, ...] = (
 WITHOUT_REQUIREMENTS = (
     "agilerl",
     "demucs",
+    "di-engine",
     "espnet",
+    "fastnlp",
     "flood-forecast",
     "joeynmt",
     "kauldron",
@@ -54,10 +61,12 @@ WITHOUT_REQUIREMENTS = (
     "memorizing-transformers-pytorch",
     "moshi",
     "openai-whisper",
+    "parlai",
     "perceiver-io",
     "pypots",
     "pytorch-tabular",
     "recbole",
+    "replay-rec",
     "rtdl",
     "salesforce-merlion",
     "sockeye",
@@ -66,6 +75,8 @@ WITHOUT_REQUIREMENTS = (
     "torch-multi-head-attention",
     "torchscale",
     "tsai",
+    "uni2ts",
+    "unimol-tools",
     "vformer",
 )
 
