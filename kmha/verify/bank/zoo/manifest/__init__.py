@@ -26,10 +26,11 @@ from kmha.verify.bank.zoo.manifest import (
     unseen_vision,
 )
 
-# Chosen before kmha read any of them.
-FRESH = (*fresh_language.ENTRIES, *fresh_vision.ENTRIES, *fresh_jax_keras.ENTRIES)
-# Chosen later, from their source alone, before kmha read any of them.
+# Chosen from their source alone, before kmha read any of them. Once somebody has looked at why one is accused or not
+# read, its package is no longer held out.
 UNSEEN = (*unseen_language.ENTRIES, *unseen_vision.ENTRIES, *unseen_jax_keras.ENTRIES)
+
+LOOKED_AT = ("mmcv-lite", "onnx", "uni2ts")
 
 ENTRIES: tuple[Entry, ...] = (
     *torch_transformers.ENTRIES,
@@ -40,7 +41,10 @@ ENTRIES: tuple[Entry, ...] = (
     *keras_packages.ENTRIES,
     *keras_legacy.ENTRIES,
     *jax_packages.ENTRIES,
-    *(dataclasses.replace(entry, half=HELD_OUT) for entry in (*FRESH, *UNSEEN)),
+    *fresh_language.ENTRIES,
+    *fresh_vision.ENTRIES,
+    *fresh_jax_keras.ENTRIES,
+    *(entry if entry.package in LOOKED_AT else dataclasses.replace(entry, half=HELD_OUT) for entry in UNSEEN),
 )
 
 # Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their

@@ -1,4 +1,4 @@
-"""Held-out entries of packages on JAX and Keras.
+"""Entries of packages on JAX and Keras.
 
 Left out, because they are not the standard attention, or make what the bank calls a mistake: a mask of -10,000
 (`flaxmodels`, `transformers-keras`, `bert-for-tf2`); an activation after the feed-forward network (`jumanji`); a

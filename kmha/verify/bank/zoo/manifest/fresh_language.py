@@ -1,4 +1,4 @@
-"""Held-out entries of torch packages for language, speech and proteins.
+"""Entries of torch packages for language, speech and proteins.
 
 Left out, because they are not the standard attention, or make what the bank calls a mistake: a mask of -10,000
 (`pytorch-pretrained-vit`, `d3rlpy`, GPT-2 in `pytorch-transformers`); logits that are scaled twice (`ablang2`); a

@@ -1,4 +1,4 @@
-"""Held-out entries of torch packages for images, time series and tables.
+"""Entries of torch packages for images, time series and tables.
 
 Left out, because they are not the standard attention, or make what the bank calls a mistake: values that are the keys
 (the memory-efficient attention of `vformer`); sinusoids that the constructor overwrites with random numbers
