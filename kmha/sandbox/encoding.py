@@ -18,6 +18,7 @@ LARGEST = 64 << 20  # maximum size of a message, in bytes
 LONGEST_HEAD = 8 << 20  # maximum size of a message's JSON part, which takes many times as much memory when parsed
 PARTS = 1 << 18  # maximum number of brackets and commas in the JSON part: of lists, dicts and what they contain
 DEEPEST = 50  # maximum depth of lists, tuples and dicts inside each other
+AXES = 64  # maximum number of axes of an array
 KINDS = "biufc"  # kinds of dtypes that are sent: booleans, integers, floats, complex numbers
 _DTYPE = re.compile(rf"[<>=|]?[{KINDS}][1-9][0-9]?")
 LENGTH = struct.Struct("<Q")  # format of the length before each message, and before the JSON part in it
@@ -149,6 +150,8 @@ def _read_tree(tree: Any, arrays: memoryview, position: int, depth: int) -> tupl
 
 
 def _read_array(content: Any, arrays: memoryview, position: int) -> tuple[np.ndarray, int]:
+    if len(content[1]) > AXES or any(len(str(size)) > 20 for size in content[1]):  # their product takes minutes
+        raise EncodingError("malformed message: an array with too many axes, or a longer axis than exists.")
     name, shape = content[0], [int(size) for size in content[1]]
     if not _DTYPE.fullmatch(name) or min(shape, default=0) < 0:
         raise EncodingError(f"malformed message: an array with dtype and shape {content!r:.100}.")

@@ -185,6 +185,7 @@ HOSTILE = {
     "many arrays": [{"list": [{"array": ["<f8", [0]]}] * 60_000}],
     "long numbers": [{"list": [{"number": "9" * 4_000}] * 2_000}],
     "long texts": [{"plain": "," * (7 << 20)}],
+    "long sizes": [{"array": ["<f8", [10**4_290] * 700]}],
 }
 
 

@@ -75,6 +75,8 @@ def _list_difference(result: Any, expected: Any, tolerance: float, form_only: bo
 
 
 def _array_difference(result: Any, expected: Any, tolerance: float, form_only: bool, path: str) -> _Found:
+    if not isinstance(result, str) and has_text(result):
+        return path, f"is {_describe(result)}, expected {_describe(np.asarray(expected))}."
     try:
         received, wanted = np.asarray(result), np.asarray(expected)
     except ValueError:  # lists of unequal lengths
@@ -87,6 +89,14 @@ def _array_difference(result: Any, expected: Any, tolerance: float, form_only: b
     if (received.dtype.kind in "bc") != (wanted.dtype.kind in "bc") or (fractions and wanted.dtype.kind in "iu"):
         return path, f"contains {_KINDS[received.dtype.kind]}, expected {_KINDS[wanted.dtype.kind]}."
     return None if form_only else _element_difference(received, wanted, tolerance, path)
+
+
+def has_text(value: Any) -> bool:
+    """Return whether a value is a string, or a list that contains one.
+
+    Such a list must not become an array: each of its elements would take as much memory as the longest string.
+    """
+    return isinstance(value, str) or (isinstance(value, tuple | list) and any(map(has_text, value)))
 
 
 def _element_difference(received: np.ndarray, wanted: np.ndarray, tolerance: float, path: str) -> _Found:
@@ -138,6 +148,8 @@ def where(result: Any, expected: Any, tolerance: float, path: str = "result") ->
         keys = list(expected) if isinstance(expected, Mapping) else range(len(expected))
         inner = (where(result[key], expected[key], tolerance, f"{path}[{key!r}]") for key in keys)
         return next((found for found in inner if found is not None), None)
+    if has_text(result):
+        return None
     received, wanted = np.asarray(result), np.asarray(expected)
     if received.dtype.kind not in _KINDS or received.shape != wanted.shape or received.ndim < 2:
         return None

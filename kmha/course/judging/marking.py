@@ -6,7 +6,7 @@ Nothing runs here, so the solution's results can come from a run or from a recor
 import contextlib
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,8 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
     if check.judge is not None and (result.value is not None or expected is None):
         if _size(result.value) > ROOM + GROWTH * _size(expected):  # a judge may compute with it
             return "your result is far larger than the expected one."
+        if _has_empty(result.value) and not _has_empty(expected):  # all of no elements are right
+            return "your result contains an empty array."
         if _has_nan(result.value) and not _has_nan(expected):  # a judge's comparisons with NaN are all false
             return "your result contains NaN."
         return check.judge(inputs, result.value, expected)
@@ -164,9 +166,28 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
 
 
 def _size(value: Any) -> int:
-    """Return the number of bytes in the arrays of a value, plus a few for each other part."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return int(getattr(value, "nbytes", 8)) + sum(map(_size, inner))
+    """Return the number of bytes in the arrays of a value, plus a few for each other part.
+
+    A list with strings counts as the array that a judge may make of it: each element has room for the longest string.
+    """
+    parts = list(_parts(value))
+    longest = max((len(part) for part in parts if isinstance(part, str)), default=0)
+    return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * longest * sum(map(np.size, parts))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield a value, or the parts of a dict, tuple or list. A dict, tuple or list also counts as one."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if inner is None:
+        yield value
+        return
+    yield None
+    for each in inner:
+        yield from _parts(each)
+
+
+def _has_empty(value: Any) -> bool:
+    return any(not array.size for array in arrays(value))
 
 
 def _has_nan(value: Any) -> bool:

@@ -118,3 +118,13 @@ def test_where_a_matrix_differs():
     assert np.argwhere(~wrong).tolist() == [[2, 3]]
     assert where(expected, expected, 1e-5) is None
     assert where(np.zeros((3, 2)), np.zeros((2, 3)), 1e-5) is None
+
+
+def test_a_list_with_a_long_text_is_not_made_an_array(monkeypatch):
+    """Every element would take as much memory as the longest text."""
+    result = ["x" * 2_000, np.zeros(()), *["a"] * 2_000]
+    sizes = []
+    asarray = np.asarray
+    monkeypatch.setattr(np, "asarray", lambda value: sizes.append((made := asarray(value)).nbytes) or made)
+    assert difference([result], [ARRAY], 1e-5) == "result[0] is a list of 2002, expected an array of shape (2, 3)."
+    assert max(sizes) < 1_000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.course.exercises.exercise import Check, Exercise, sizes, standard
-from kmha.course.judging.marking import LONGEST, error_text, mark, refused
+from kmha.course.judging.marking import LONGEST, error_text, mark, problem, refused
 from kmha.course.judging.planning import plan
 from kmha.sandbox.sandbox import CallResult, TaskResult
 
@@ -108,3 +108,22 @@ def test_refused_grade_has_the_reason():
 )
 def test_error_text_without_decoration(says, said):
     assert error_text({"kind": "E", "says": says, "line": None, "text": ""}) == said
+
+
+def _judged(result, expected):
+    check = Check("values", "a judge that accepts all", 1, draw, judge=lambda *_: None)
+    return problem(check, {}, CallResult(result), expected)
+
+
+def test_an_empty_array_satisfies_no_judge():
+    """All of no elements are right."""
+    assert _judged({"scores": np.zeros((0, 2, 3))}, {"scores": np.ones((2, 3))}) == (
+        "your result contains an empty array."
+    )
+    assert _judged(np.zeros((0, 3)), np.zeros((0, 3))) is None
+
+
+def test_a_judge_sees_no_list_that_would_be_a_huge_array():
+    """NumPy makes each element as large as the longest string."""
+    assert _judged([["x" * 9_000], ["a"] * 9_000], np.ones(3)) == "your result is far larger than the expected one."
+    assert _judged(["x" * 9_000, 1], ["x", 1]) is None
