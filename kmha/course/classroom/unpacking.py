@@ -25,6 +25,7 @@ MAX_MEMBERS = 20_000  # in all archives together
 MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
 MAX_UNPACKED = 1 << 30  # bytes of a tar archive that are decompressed
+MAX_HEADER = 1 << 16  # bytes of the name and attributes of a file in a tar archive
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
 UNREAD = {".7z": "7z", ".rar": "RAR", ".xz": "XZ", ".txz": "XZ", ".zst": "Zstandard", ".lz4": "LZ4", ".z": "compress"}
@@ -176,7 +177,7 @@ def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: _Ar
     with (
         _open_regular(file) as raw,
         opener(raw, "rb") if opener else raw as plain,
-        tarfile.open(fileobj=_Limited(plain), mode="r|") as archive,
+        tarfile.open(fileobj=_Limited(plain), mode="r|", tarinfo=_Header) as archive,
     ):
         for info in archive:
             archives.count_members(1)
@@ -188,6 +189,21 @@ def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: _Ar
                 note(f"{path} is left out: {reason}.")
             elif content is not None:
                 yield Entry(path, archives.keep(content, info.size))
+
+
+class _Header(tarfile.TarInfo):
+    """A header of a tar archive. `tarfile` reads long names, attributes and maps of sparse files without a limit."""
+
+    _LONG = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type == tarfile.GNUTYPE_SPARSE or (self.type in self._LONG and self.size > MAX_HEADER):
+            raise LeftOutError("it contains a sparse file, or a name that is too long")
+        found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return found
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise LeftOutError("it contains a sparse file")
 
 
 class _Limited(io.RawIOBase):
@@ -224,6 +240,8 @@ def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
         return reason
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return "it is not a regular file"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks others without a limit
+        return "its compression is not the usual one. Ask for a .zip made without special options"
     return "it is encrypted" if info.flag_bits & _ENCRYPTED else ""
 
 

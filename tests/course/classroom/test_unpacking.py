@@ -252,3 +252,49 @@ def test_archives_that_are_not_read_say_what_to_ask_for(tmp_path, name, start, k
     (tmp_path / name).write_bytes(start)
     note = f"{name} is left out: it is a {kind} archive, which kmha does not read. Ask for a .zip or a .tar.gz."
     assert _read(tmp_path) == ({}, [note])
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_zip_members_that_unpack_without_a_limit(tmp_path, method):
+    """900 bytes with bzip2 took gigabytes of memory, however few bytes were asked for."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("bomb.py", bytes(10_000), method)
+        archive.writestr("good.py", "y", zipfile.ZIP_DEFLATED)
+    found, (note,) = _read(tmp_path / "a.zip")
+    assert found == {"good.py": b"y"}
+    assert note.startswith("bomb.py is left out: its compression is not the usual one.")
+
+
+def _header(type, size, **pax):
+    info = tarfile.TarInfo("long")
+    info.type, info.size = type, size
+    info.pax_headers = pax
+    return info.tobuf(tarfile.USTAR_FORMAT if not pax else tarfile.PAX_FORMAT)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        _header(tarfile.XHDTYPE, 1 << 20) + b"5 a=\n5 b=\n" * 104_858 + bytes(508),
+        _header(tarfile.GNUTYPE_LONGNAME, 1 << 20) + b"x" * (1 << 20),
+        _header(tarfile.GNUTYPE_SPARSE, 0),
+        _header(tarfile.REGTYPE, 0, **{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}) + b"1\n" * (1 << 10),
+    ],
+    ids=["attributes", "name", "sparse", "sparse of a later version"],
+)
+def test_tar_headers_that_are_read_without_a_limit(tmp_path, start):
+    """Attributes of 1 GiB took minutes, and a map of that size 5 GB of memory."""
+    (tmp_path / "a.tar").write_bytes(start + _header(tarfile.REGTYPE, 0) + bytes(1024))
+    found, notes = _read(tmp_path / "a.tar")
+    assert found == {}
+    assert len(notes) == 1
+    assert "is left out: it contains a sparse file" in notes[0]
+
+
+def test_a_long_name_in_a_tar_archive(tmp_path):
+    for format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        with tarfile.open(tmp_path / "a.tar", "w", format=format) as archive:
+            info = tarfile.TarInfo("x" * 300 + "/é.py")
+            info.size = 1
+            archive.addfile(info, io.BytesIO(b"y"))
+        assert _read(tmp_path / "a.tar") == ({info.name: b"y"}, [])
