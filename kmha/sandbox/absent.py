@@ -11,7 +11,11 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-_COPIES = ("tensorflow/python/keras/layers",)  # folders of libraries with older versions of the same classes
+# Folders of libraries with older versions of the same classes, or the same functions for other backends.
+_COPIES = (
+    "tensorflow/python/keras/layers",
+    *(f"keras/src/backend/{name}" for name in ("jax", "numpy", "openvino", "torch")),
+)
 
 
 def remove(names: Sequence[str]) -> list[str]:

@@ -150,6 +150,7 @@ def _landlock(scratch: Path, readable: Sequence[str]) -> None:
     for name in (*_READ_FILES, *_DEVICES):
         if os.path.exists(name):
             more = FSAccess.WRITE_FILE if name in _DEVICES else FSAccess(0)
-            rules.allow(name, rules=(read if os.path.isdir(name) else files) | more)
+            # A folder of a process holds its memory, its environment and the machine's connections.
+        rules.allow(name, rules=(every & FSAccess.READ_DIR if os.path.isdir(name) else files) | more)
     rules.allow(str(scratch), rules=every & ~FSAccess.EXECUTE & ~(FSAccess.MAKE_CHAR | FSAccess.MAKE_BLOCK))
     rules.apply()

@@ -5,6 +5,7 @@ from kmha.course.judging.pipeline import judge
 
 MENDED = """
 import numpy as np
+from numpy import errstate, seterr
 
 def masked_softmax(logits, mask, upstream):
     with {}:
@@ -28,7 +29,16 @@ def masked_softmax(logits, mask, upstream):
 """
 
 
-@pytest.mark.parametrize("context", ["np.errstate()", "np.errstate(all='ignore')", "np.errstate(invalid='ignore')"])
+@pytest.mark.parametrize(
+    "context",
+    [
+        "np.errstate()",
+        "np.errstate(all='ignore')",
+        "np.errstate(invalid='ignore')",
+        "errstate(all='ignore')",
+        "np.errstate(**seterr(all='ignore'))",
+    ],
+)
 def test_a_nan_that_is_mended_at_the_end_loses_points(sandbox, context):
     (item,) = content.find("a4.masked_softmax", content.installed())
     grade = judge(item, MENDED.format(context), sandbox, seed=1)
@@ -40,3 +50,9 @@ def test_a_nan_that_is_mended_at_the_end_loses_points(sandbox, context):
 def test_an_answer_that_makes_no_nan(sandbox):
     (item,) = content.find("a4.masked_softmax", content.installed())
     assert judge(item, CHOSEN, sandbox, seed=1).passed
+
+
+def test_an_answer_whose_function_ignores_all_errors(sandbox):
+    (item,) = content.find("a4.masked_softmax", content.installed())
+    code = MENDED.format("np.errstate()").replace("\ndef ", "\n@errstate(all='ignore')\ndef ", 1)
+    assert not judge(item, code, sandbox, seed=1, explained=False).passed

@@ -22,6 +22,7 @@ WAYS = {
     "an old copy": "importlib.import_module('tensorflow.python.keras.layers.core').Dense(3)",
     "a function": "keras.ops.dot_product_attention(*[tf.ones((2, 3, 4, 5))] * 3)",
     "its backend's": "keras.src.backend.nn.dot_product_attention(*[tf.ones((2, 3, 4, 5))] * 3)",
+    "another backend's": "importlib.import_module('keras.src.backend.numpy.nn').dot_product_attention",
     "its helper": "keras.src.backend.nn._dot_product_attention_xla(*[tf.ones((2, 3, 4, 5))] * 3, None, None, False, 1)",
     "its operation": "keras.src.ops.nn.DotProductAttention()(*[tf.ones((2, 3, 4, 5))] * 3)",
 }

@@ -88,18 +88,14 @@ def disturbed(*arguments):
 
 
 # It joins no words, which it would find then.
-SEARCH = """import re
+SEARCH = """import ctypes, re
 def f(first, second):
     first, second, found = first.encode(), second.encode(), 0
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+    with open("/proc/self/maps") as maps:
         for line in maps:
             start, end, kind = re.match("(\\w+)-(\\w+) (\\S+)", line).groups()
             if kind.startswith("rw"):
-                memory.seek(int(start, 16))
-                try:
-                    pieces = memory.read(int(end, 16) - int(start, 16)).split(first)
-                except OSError:
-                    continue
+                pieces = ctypes.string_at(int(start, 16), int(end, 16) - int(start, 16)).split(first)
                 found += sum(piece.startswith(second) for piece in pieces[1:])
     return found
 """

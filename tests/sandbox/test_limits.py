@@ -111,6 +111,14 @@ def test_root_has_no_capabilities(sandbox):
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+@pytest.mark.parametrize("name", ["environ", "mem", "net/tcp", "mountinfo"])
+def test_the_folder_of_a_thread_is_not_read(sandbox, name):
+    code = "import os\ndef f(): return len(open(f'/proc/self/task/{os.getpid()}/NAME', 'rb').read(0))\n"
+    result = sandbox.run("f", code.replace("NAME", name), [Call({})]).results[0]
+    assert result.error is not None
+    assert result.error["kind"] == "PermissionError"
+
+
 def test_own_files_can_be_written_truncated_and_read(sandbox):
     code = """import fcntl, os
 def f():
