@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
@@ -9,6 +10,7 @@ from kmha.verify.chains import ImpossibleError
 
 DRAW = """
 import numpy as np
+import pytest
 from kmha.course.exercises import content
 (item,) = content.find("a8.catches", content.installed())
 print(*item.spec.checks[0].draw(np.random.default_rng(3))["tokens"])
@@ -59,3 +61,12 @@ def test_the_dtype_does_not_tell_which_are_right():
     for found in often:
         assert found.count("float32") >= len(found) // 3, found
         assert found.count("float64") >= len(found) // 3, found
+
+
+def test_text_is_refused_before_it_becomes_an_array(monkeypatch):
+    """Lists with a long text took gigabytes of memory outside the sandbox."""
+    spec = _item().spec
+    (token, *_) = spec.checks[0].draw(np.random.default_rng(3))["tokens"]
+    monkeypatch.setattr(np, "size", lambda value: pytest.fail("an array was made"))
+    with pytest.raises(ValueError, match="Received text"):
+        spec.serve(token, ["x" * 2_000, *["a"] * 2_000], np.ones(3), [[["a"]]])

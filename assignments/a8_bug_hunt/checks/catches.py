@@ -15,6 +15,7 @@ import numpy as np
 
 from kmha.course.exercises import Check, Exercise, Wrong
 from kmha.course.judging import same
+from kmha.course.judging.comparing import has_text
 from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
@@ -84,6 +85,8 @@ def _check_sizes(query, key, value, mask):
         ValueError: An array is too large or has the wrong shape.
     """
     arrays = {"query": query, "key": key, "value": value, "mask": mask}
+    if any(map(has_text, arrays.values())):  # as arrays, all elements would be as large as the longest text
+        raise ValueError("expected arrays of numbers. Received text.")
     sizes = {name: np.size(array) for name, array in arrays.items()}
     (batch, heads, rows, size), of_key, of_value = _shapes(query, key, value)
     if of_key != (batch, heads, of_key[2], size) or of_value[:3] != of_key[:3]:
