@@ -401,7 +401,8 @@ def _but_for_training(
     How a layer drops numbers may hide another mistake, unless a pair has a mistake in the dropout itself.
     """
     without = [result for result in results if not result.trial.training]
-    if len(without) == len(results) or any(id.startswith("dropout") for match in fitting for id in match.ids):
+    dropped = any(id.startswith("dropout") for match in fitting for id in match.ids)
+    if dropped or len(without) == len(results) or not any(result.wrong for result in without):
         return fitting
     return _plausible(matching.singles(without, candidate.chain), sizes, without) or fitting
 

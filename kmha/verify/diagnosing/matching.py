@@ -141,14 +141,14 @@ def distance_from_state(result: TrialResult, state: State) -> float:
     """Return the distance of the answer from the results of a chain."""
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
-    empty = result.trial.empty_rows()
+    empty, is_half = result.trial.empty_rows(), result.trial.dtype == "float16"
     blind = np.zeros_like(empty)
     if result.has_nan:
-        blind = _blind_rows(state, empty) | (empty & (result.trial.dtype != "float16"))
-    far = relative_difference(_with_nan(result.answer.output, state["output"], blind), state["output"], empty)
+        blind = _blind_rows(state, empty) | (empty & (not is_half))
+    far = relative_difference(_with_nan(result.answer.output, state["output"], blind), state["output"], empty, is_half)
     if result.answer.scores is not None and "returned" in state:
         scores = _with_nan(result.answer.scores, state["returned"], blind)
-        far = max(far, relative_difference(scores, state["returned"], empty))
+        far = max(far, relative_difference(scores, state["returned"], empty, is_half))
     return far
 
 
@@ -173,18 +173,20 @@ def _with_nan(actual: np.ndarray | None, expected: np.ndarray, blind: np.ndarray
     return np.where(rows, expected, actual)
 
 
-def relative_difference(actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None) -> float:
+def relative_difference(
+    actual: np.ndarray | None, expected: np.ndarray, empty: np.ndarray | None = None, is_half: bool = False
+) -> float:
     """Return the largest difference relative to the largest expected element.
 
     The difference is infinite if the shapes, or the places of NaN and infinity, differ. Rows in `empty` may have any
-    finite numbers.
+    finite numbers. In float16 (`is_half`), they are NaN or infinite where they are expected to be.
     """
     expected = np.asarray(expected)
     if actual is None or actual.shape != expected.shape:
         return float("inf")
     finite = np.isfinite(expected)
     told = np.ones(expected.shape, bool) if empty is None else ~_rows(empty, expected.shape)
-    if ((finite != np.isfinite(actual)) & (told | finite)).any():
+    if ((finite != np.isfinite(actual)) & (told | finite | is_half)).any():
         return float("inf")
     compared = finite & told
     if not compared.any():
