@@ -336,7 +336,9 @@ def test_missing_backend(monkeypatch):
 
 
 def test_ctrl_c(tmp_path):
-    program = "from kmha.cli import main; main()"
+    # A shell that runs the tests in the background ignores Ctrl-C.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program += "from kmha.cli import main; main()"
     command = [sys.executable, "-c", program, "diagnose", "pupil:slow_with_masks"]
     scratch = tmp_path / "scratch"  # other tests make sandboxes at the same time
     scratch.mkdir()
