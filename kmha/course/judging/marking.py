@@ -161,6 +161,8 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
             return "your result contains an empty array."
         if _has_nan(result.value) and not _has_nan(expected):  # a judge's comparisons with NaN are all false
             return "your result contains NaN."
+        if _is_constant(result.value) and not _is_constant(expected):  # zeros have many properties
+            return "your result has the same number everywhere."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
 
@@ -184,6 +186,11 @@ def _parts(value: Any) -> Iterator[Any]:
     yield None
     for each in inner:
         yield from _parts(each)
+
+
+def _is_constant(value: Any) -> bool:
+    found = arrays(value)
+    return bool(found) and all(bool(np.all(array == array.flat[0])) for array in found if array.size)
 
 
 def _has_empty(value: Any) -> bool:

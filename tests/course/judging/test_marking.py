@@ -123,6 +123,14 @@ def test_an_empty_array_satisfies_no_judge():
     assert _judged(np.zeros((0, 3)), np.zeros((0, 3))) is None
 
 
+def test_the_same_number_everywhere_satisfies_no_judge():
+    """Zeros have many of the properties that judges ask for."""
+    right = np.arange(6.0).reshape(2, 3)
+    assert _judged((np.zeros((2, 3)), np.ones(4)), (right, right)) == "your result has the same number everywhere."
+    assert _judged((np.zeros((2, 3)), right), (right, right)) is None
+    assert _judged(np.zeros(3), np.ones(3)) is None
+
+
 def test_a_judge_sees_no_list_that_would_be_a_huge_array():
     """NumPy makes each element as large as the longest string."""
     assert _judged([["x" * 9_000], ["a"] * 9_000], np.ones(3)) == "your result is far larger than the expected one."
