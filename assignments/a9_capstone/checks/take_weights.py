@@ -149,7 +149,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "attribute-replaced",
-            "You put arrays in the place of the layer's weights. The layer computes with them, but its weights, which are "
+            "You replaced the layer's weights by arrays. The layer computes with them, but its weights, which are "
             "trained and saved, are still the old ones. Assign to the weights.",
             {
                 ".assign(kernel)\n": '\n        setattr(own, f"{role}_kernel", kernel)\n',

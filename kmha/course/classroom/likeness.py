@@ -29,8 +29,17 @@ class Alike(NamedTuple):
 
 def fingerprint(code: str, item: Item) -> str:
     """Return a hash of an answer, or an empty string if it is too short, too long, or cannot be parsed."""
-    shape, size = normalized(code), _size(code) - _size(item.master.starter)
-    return hashlib.sha256(shape.encode()).hexdigest()[:32] if shape and size >= MIN_NODES else ""
+    tree = _tree(code)
+    if tree is None or _size(tree) - _of_starter(item) < MIN_NODES:
+        return ""
+    shape = _shape(tree)
+    return hashlib.sha256(shape.encode()).hexdigest()[:32] if shape else ""
+
+
+@cache
+def _of_starter(item: Item) -> int:
+    tree = _tree(item.master.starter)
+    return _size(tree) if tree else 0
 
 
 @cache
@@ -61,9 +70,20 @@ def normalized(code: str) -> str:
 
     The text is untrusted. Without a syntax tree, the result is empty.
     """
-    tree = cells.syntax_tree(code) if len(code) <= MAX_CODE else None
-    if tree is None:
-        return ""
+    tree = _tree(code)
+    return _shape(tree) if tree else ""
+
+
+def _tree(code: str) -> ast.Module | None:
+    return cells.syntax_tree(code) if len(code) <= MAX_CODE else None
+
+
+def _size(tree: ast.Module) -> int:
+    return sum(1 for _ in ast.walk(tree))
+
+
+def _shape(tree: ast.Module) -> str:
+    """Return a tree as text with its own names numbered. The tree is changed."""
     numbers: dict[str, str] = {}
     for node in ast.walk(tree):
         for name in _bound(node):
@@ -96,8 +116,3 @@ def _rename(node: ast.AST, numbers: dict[str, str]) -> None:
             node.returns = None
         if ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
-
-
-def _size(code: str) -> int:
-    tree = cells.syntax_tree(code)
-    return sum(1 for _ in ast.walk(tree)) if tree else 0

@@ -59,9 +59,9 @@ def entries(path: Path, note: Callable[[str], None], stack: ExitStack, name: str
 
     Args:
         path: Path of the folder, archive or file.
-        name: Name of a file in the submission, if it is not the name on disk.
         note: Function called with a sentence for each thing that is left out.
         stack: Exit stack that closes the archives. Entries can be read until it is closed.
+        name: Name of a file in the submission, if it is not the name on disk.
     """
     archives = _Archives()
     stack.callback(archives.close)

@@ -62,7 +62,7 @@ class Master:
 def _cells(text: str) -> Iterator[tuple[str, bool, str]]:
     """Yield the kind of each cell, whether it is a hint, and its text.
 
-    We do not import jupytext for this: that takes a second, at every command of a learner.
+    jupytext could do this, but its import takes a second at every command of a learner.
     """
     for head, body in zip(*[iter(_CELL.split(text)[1:])] * 2, strict=True):
         if "[markdown]" in head:

@@ -170,7 +170,7 @@ class Candidate:
 
     @property
     def said_causal(self) -> bool | None:
-        """Whether the candidate is causal, if the user gave its causal flag a value."""
+        """The value that the user gave to the candidate's causal flag, or `None`."""
         named = (value for name, value in self.given.items() if naming.argument(name) == "causal")
         flag = self.given.get(self.said.get("causal", ""), next(named, None))
         return flag if isinstance(flag, bool) else None

@@ -114,7 +114,7 @@ def test_a_file_of_another_version(tmp_path, folder, monkeypatch):
 
 @pytest.mark.slow
 def test_known_mistakes_of_the_real_course_are_named(tmp_path):
-    """Of the first assignment. One wrong answer only raises errors, which many mistakes do."""
+    """The first assignment stands for all. One of its wrong answers only raises errors, as many mistakes do."""
     unnamed, wrongly = [], []
     with Pool() as pool:
         for item in content.assignments(content.installed())[0].items:
