@@ -58,10 +58,10 @@ class MultiHeadAttention(checks.CheckedLayer):
             `None` leaves the choice to `kmha.core.planning`.
         kernel_initializer: Initializer of all kernels. The layer passes it the built-in's shape, (I, H, O).
         bias_initializer: Initializer of all biases.
-        kernel_regularizer: Regularizer of all kernels.
+        kernel_regularizer: Regularizer of all kernels. It also receives them as (I, H, O).
         bias_regularizer: Regularizer of all biases.
         activity_regularizer: Regularizer of the projections' outputs.
-        kernel_constraint: Constraint of all kernels.
+        kernel_constraint: Constraint of all kernels. It also receives them as (I, H, O).
         bias_constraint: Constraint of all biases.
         use_gate: Before merging the heads, multiply them by a sigmoid of a projection of the query (Qiu et al. 2025,
             arXiv 2505.06708).

@@ -17,6 +17,9 @@ from kmha.core.tensors import Tensor
 # last axis. So they need the built-in's layout (I, H, O).
 MATRIX_MODES = ("int4", "gptq", "awq")
 
+# These constraints and regularizers give the same in every layout.
+_ELEMENTWISE = (keras.constraints.NonNeg, keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
+
 
 class _FloatProjection(keras.layers.EinsumDense):
     """An `EinsumDense` that computes floating point numbers with a function of `kmha.core`."""
@@ -50,7 +53,8 @@ class HeadProjection(_FloatProjection):
 
     With the same seed, the initial numbers are those of the (I, H, O) kernel of `keras.layers.MultiHeadAttention`,
     transposed. Drawn directly into (H, I, O), "glorot_uniform" would treat H as a convolution window and give a smaller
-    scale (at H=8, I=512, O=64 a standard deviation of 0.0208 instead of 0.0442).
+    scale (at H=8, I=512, O=64 a standard deviation of 0.0208 instead of 0.0442). For the same reason, the kernel's
+    regularizer and constraint receive the kernel transposed to (I, H, O): `UnitNorm(axis=0)` works along I.
 
     Args:
         num_heads: Number of heads (H).
@@ -89,6 +93,8 @@ class HeadProjection(_FloatProjection):
         self.kernel_initializer = _heads_first(initializer)
         super().build(input_shape)
         self.kernel_initializer = initializer
+        if not self._stores_input_first:
+            _show_input_first(self._kernel)
 
     def enable_lora(
         self, rank: int, lora_alpha: int | None = None, a_initializer: Any = "he_uniform", b_initializer: Any = "zeros"
@@ -101,6 +107,8 @@ class HeadProjection(_FloatProjection):
         if not self._stores_input_first:
             a_initializer = _transposed(a_initializer)
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
+        if not self._stores_input_first:
+            _show_input_first(self.lora_kernel_a)
 
     def load_own_variables(self, store: Any) -> None:
         """Load as Keras does. For the kernel of a built-in layer, (I, H, O), raise an error that names a remedy."""
@@ -151,6 +159,7 @@ class HeadProjection(_FloatProjection):
                 initializer=lambda shape, dtype, value=old.value: ops.transpose(value, (1, 0, 2)),
                 dtype=old.dtype,
                 trainable=old.trainable,
+                regularizer=self.kernel_regularizer if name == "lora_kernel_a" else None,
             )
             setattr(self, name, new)
 
@@ -192,6 +201,34 @@ class HeadMerge(_FloatProjection):
 
     def get_config(self) -> dict[str, Any]:
         return self._own_config(**self._arguments)
+
+
+class _InputFirstConstraint(keras.constraints.Constraint):
+    """A constraint of (H, I, …) that applies another constraint to (I, H, …)."""
+
+    def __init__(self, constraint: Any) -> None:
+        self._constraint = constraint
+
+    def __call__(self, kernel: Tensor) -> Tensor:
+        return ops.transpose(self._constraint(ops.transpose(kernel, (1, 0, 2))), (1, 0, 2))
+
+
+class _InputFirstRegularizer(keras.regularizers.Regularizer):
+    """A regularizer of (H, I, …) that applies another regularizer to (I, H, …)."""
+
+    def __init__(self, regularizer: Any) -> None:
+        self._regularizer = regularizer
+
+    def __call__(self, kernel: Tensor) -> Tensor:
+        return self._regularizer(ops.transpose(kernel, (1, 0, 2)))
+
+
+def _show_input_first(kernel: keras.Variable) -> None:
+    """Make the constraint and the regularizer of a kernel (H, I, …) see the built-in's layout (I, H, …)."""
+    if kernel.constraint is not None and type(kernel.constraint) not in _ELEMENTWISE:
+        kernel.constraint = _InputFirstConstraint(kernel.constraint)
+    if kernel.regularizer is not None and type(kernel.regularizer) not in _ELEMENTWISE:
+        kernel.regularizer = _InputFirstRegularizer(kernel.regularizer)
 
 
 def _heads_first(initializer: Any) -> Any:

@@ -8,7 +8,7 @@ from kmha.interchange import canonical
 from kmha.interchange import keras as keras_layout
 from kmha.layers import HeadMerge, HeadProjection
 from kmha.verify.comparing.running import WIDEST
-from kmha.verify.tolerance import is_close
+from kmha.verify.tolerance import difference, is_close, relative
 
 # `model.quantize` warns of every layer that it passes over: inputs, dropout.
 pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a .quantize. method")
@@ -168,6 +168,65 @@ class Block(keras.layers.Layer):
 
     def compute_output_shape(self, shape):
         return shape
+
+
+@keras.saving.register_keras_serializable("kmha_tests")
+class _Columns(keras.regularizers.Regularizer):
+    """A regularizer with an axis: the fourth powers of the norms along the first axis."""
+
+    def __call__(self, x):
+        return 0.01 * ops.sum(ops.square(ops.sum(ops.square(x), axis=0)))
+
+    def get_config(self):
+        return {}
+
+
+AXIS_CONSTRAINTS = [
+    keras.constraints.UnitNorm(axis=0),
+    keras.constraints.MaxNorm(0.3, axis=1),
+    keras.constraints.MinMaxNorm(0.1, 0.2, rate=0.5, axis=(0, 1)),
+    keras.constraints.UnitNorm(axis=(1, 2)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
+@pytest.mark.parametrize("constraint", AXIS_CONSTRAINTS, ids=lambda constraint: type(constraint).__name__)
+def test_constraints_and_regularizers_with_an_axis_train_as_in_the_built_in(constraint, tmp_path):
+    """Also in a model that was loaded from a file."""
+    query, value = _x(B, T, I), _x(B, S, J, seed=1)
+    trained = []
+    for layer_class in (kmha.MultiHeadAttention, BUILTIN):
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input((T, I)), keras.Input((S, J))
+        arguments = {"kernel_constraint": constraint, "kernel_regularizer": _Columns(), "use_gate": True}
+        if isinstance(constraint.axis, int):
+            arguments |= {"bias_constraint": keras.constraints.MaxNorm(0.01, axis=0), "bias_regularizer": "l2"}
+        model = keras.Model(inputs, layer_class(H, O, name="attention", **arguments)(*inputs))
+        for name in ("first.keras", "second.keras"):
+            model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=False)
+            model.fit([query, value], np.ones((B, T, I)), epochs=2, verbose=0)
+            model.save(tmp_path / name)
+            model = keras.models.load_model(tmp_path / name)
+        trained.append([_array(weight) for weight in model.get_layer("attention").weights])
+    for one, other in zip(*trained, strict=True):
+        other = other if one.shape == other.shape else other.swapaxes(0, 1)
+        # The gradient of the key's bias is zero up to rounding, so its numbers are compared with those of all weights.
+        assert difference(one, other, 1.0)[1] <= relative("float32")
+
+
+@pytest.mark.parametrize("mode", [None, "int8", "int4"])
+def test_a_regularizer_sees_lora_as_in_the_built_in(mode):
+    losses = []
+    for layer_class in (kmha.MultiHeadAttention, BUILTIN):
+        keras.utils.set_random_seed(1)
+        layer = layer_class(H, O, kernel_regularizer=_Columns())
+        layer.build((None, T, I), (None, S, J))
+        layer.key_dense.enable_lora(3)
+        if mode:
+            layer.key_dense.quantize(mode)
+        losses.append(sorted(float(loss) for loss in layer.key_dense.losses))
+    assert len(losses[0]) == len(losses[1]) > 0
+    assert is_close(np.stack(losses[0]), np.stack(losses[1]), "float32")
 
 
 def test_the_kernels_of_a_copied_layer():
