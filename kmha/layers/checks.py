@@ -255,8 +255,9 @@ def check_flash(layer: str, flash: bool | None, return_scores: bool) -> None:
 
 
 def check_weights(layer: keras.layers.Layer, weights: list[Any]) -> None:
-    """Raise a ValueError if the layer is not built, or if `weights` have the layout of the built-in layer."""
-    check_built(layer)
+    """Raise a ValueError if `weights` come before `build`, or have the layout of the built-in layer."""
+    if len(weights):
+        check_built(layer)
     for variable, value in zip(layer.weights, weights, strict=False):
         heads, *rest = variable.shape if len(variable.shape) == 3 else (None,)
         if rest and tuple(variable.shape) != tuple(value.shape) == (rest[0], heads, rest[1]):
@@ -268,13 +269,25 @@ def check_weights(layer: keras.layers.Layer, weights: list[Any]) -> None:
             )
 
 
+class NotBuiltError(ValueError, AttributeError):
+    """The layer has no weights yet. It is also an AttributeError, so that `hasattr(layer, "query_dense")` is False."""
+
+
 def check_built(layer: keras.layers.Layer) -> None:
-    """Raise a ValueError if the layer has no weights yet."""
+    """Raise a NotBuiltError if the layer has no weights yet."""
     if not layer.built:
-        raise ValueError(
+        raise NotBuiltError(
             f"{layer.name}: the layer has no weights before it is built, because their shapes depend on the inputs. "
             "Call the layer once, or call `build(query_shape, value_shape)`, before you read, set or load its weights."
         )
+
+
+def stores_any(store: Any, *names: str) -> bool:
+    """Tell whether a file has a place for a sublayer that is saved under one of `names`.
+
+    `store` is what Keras passes to `load_own_variables`: its view of the file at the place of the layer.
+    """
+    return any(hasattr(store, "has_path") and store.has_path(f"{store._h5_entry_path}/{name}") for name in names)
 
 
 class CheckedLayer(keras.layers.Layer):

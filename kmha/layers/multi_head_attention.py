@@ -162,6 +162,7 @@ class MultiHeadAttention(checks.CheckedLayer):
             )
 
     _folding: Any = None  # a Folding, once the layer is built
+    _refuses = False  # whether weights were loaded before the layer was built
 
     num_heads = property(lambda self: self._num_heads, doc="Number of heads (H).")
     key_dim = property(lambda self: self._key_dim, doc="Head size of query and key (O).")
@@ -338,7 +339,11 @@ class MultiHeadAttention(checks.CheckedLayer):
         super().set_weights(weights)
 
     def load_own_variables(self, store: Any) -> None:
-        checks.check_built(self)
+        # An attention that the saved model never called was not built either, and has nothing to load. After an error,
+        # Keras tries again with an empty store, so that the answer is kept.
+        self._refuses = self._refuses or (not self.built and checks.stores_any(store, "query_dense", "_query_dense"))
+        if self._refuses:
+            checks.check_built(self)
         super().load_own_variables(store)
 
     def _sublayer(self, name: str) -> Any:

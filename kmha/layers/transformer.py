@@ -122,7 +122,9 @@ class Transformer(keras.Model):
 
     # Keras exports a model with one argument, of the shapes that `build` received and of the model's compute dtype.
     input_dtype = property(lambda self: "int32")
-    _build_shapes_dict = property(lambda self: {"input_shape": ((None, None), (None, None))}, lambda self, shapes: None)
+    _build_shapes_dict = property(
+        lambda self: {"input_shape": ((None, None), (None, None))} if self.built else None, lambda self, shapes: None
+    )
 
     def build(self, input_shape: Any = None) -> None:
         """Make the weights, whose shapes do not depend on the input's shape."""
