@@ -29,9 +29,8 @@ def remove(names: Sequence[str]) -> list[str]:
         for function in list(_functions(thing)):
             function.__code__ = _raising(says).replace(co_freevars=function.__code__.co_freevars)
         if inspect.isclass(thing):
-            type.__setattr__(
-                thing, "__new__", FunctionType(_raising(says), {})
-            )  # Keras looks at the arguments of `__init__`
+            # Not `__init__`: Keras looks at its arguments.
+            type.__setattr__(thing, "__new__", FunctionType(_raising(says), {}))
         file = Path(getattr(sys.modules.get(thing.__module__), "__file__", None) or "-")
         if file.is_file():
             files |= {file, *file.parent.glob(f"__pycache__/{file.stem}.*")}

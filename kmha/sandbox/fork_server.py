@@ -28,6 +28,7 @@ from kmha.sandbox.shutdown import Shutdown
 REQUEST = 1 << 63  # flag in the length of a message that expects a reply
 OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
 POLL = 0.1  # seconds between checks of the scratch folder
+THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 RESEND = 0.02  # seconds between repeated signals
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
@@ -171,10 +172,10 @@ class _Relay:
         os.set_blocking(writer, False)
 
     def run(self, folder: Path, process: int) -> str:
-        """Relay until the worker ends. Return the limit that the worker exceeded: "time", "files", "output" or ""."""
+        """Relay until the worker ends. Return the limit that it exceeded: a key of `results._STOPPED`, or ""."""
         looked = time.monotonic()
         while (now := time.monotonic()) < self.deadline:
-            if select.select([self.reader], [], [], POLL)[0]:
+            if select.select([self.reader], [], [], THREAD_POLL)[0]:
                 chunk = os.read(self.reader, 1 << 20)
                 if not chunk:
                     return ""
@@ -184,6 +185,8 @@ class _Relay:
                     return "output"
                 if not self._dispatch():
                     return "time"
+            if limits.too_many_threads(process):
+                return "threads"
             if now - looked > POLL:
                 looked = now
                 if scratch.exceeds_limits(folder, process):

@@ -25,28 +25,13 @@ MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it h
 DATA = 8 << 30  # bytes that the process may allocate if it imports large libraries, without counting the libraries
 FILE = 32 << 20  # maximum size of a file, in bytes
 OPEN = 256  # maximum number of open files
+THREADS = 128 + 8 * (os.cpu_count() or 1)  # maximum number of threads. TensorFlow starts some for each processor
 PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
 
+_OWN_FILES = "auxv cgroup cmdline cpuset exe fd limits maps mounts stat statm status task"  # in /proc/self
 _READ_FILES = (
     *("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo"),
-    *(
-        f"/proc/self/{name}"
-        for name in (
-            "auxv",
-            "cgroup",
-            "cmdline",
-            "cpuset",
-            "exe",
-            "fd",
-            "limits",
-            "maps",
-            "mounts",
-            "stat",
-            "statm",
-            "status",
-            "task",
-        )
-    ),
+    *(f"/proc/self/{name}" for name in _OWN_FILES.split()),
 )
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
@@ -69,6 +54,21 @@ def end_with(parent: int, number: int) -> None:
         ctypes.CDLL(None).prctl(system_calls.PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # the parent has ended already
             os._exit(1)
+
+
+def run_on(processor: int, process: int) -> None:
+    """Let a process, and those that it forks later, run on one of this process's processors only (Linux)."""
+    if sys.platform == "linux":
+        usable = sorted(os.sched_getaffinity(0))
+        with contextlib.suppress(OSError):  # it has ended
+            os.sched_setaffinity(process, {usable[processor % len(usable)]})
+
+
+def too_many_threads(process: int) -> bool:
+    """Return whether another process has more than `THREADS` threads, which keep others from starting any (Linux)."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[17]) > THREADS
+    return False
 
 
 def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> None:
@@ -140,17 +140,15 @@ def _landlock(scratch: Path, readable: Sequence[str]) -> None:
 
     every = FSAccess.all()
     rules = Ruleset(restrict_rules=every)
-    read = every & (FSAccess.READ_FILE | FSAccess.READ_DIR | FSAccess.EXECUTE)
-    files = every & (FSAccess.READ_FILE | FSAccess.EXECUTE)
+    read, run, list_, write = (
+        every & right for right in (FSAccess.READ_FILE, FSAccess.EXECUTE, FSAccess.READ_DIR, FSAccess.WRITE_FILE)
+    )
     for path in readable:
-        rules.allow(path, rules=read if os.path.isdir(path) else files)
+        rules.allow(path, rules=read | run | list_ if os.path.isdir(path) else read | run)
     for folder in package_folders():
-        rules.allow(folder, rules=every & FSAccess.READ_DIR)
-    files = every & FSAccess.READ_FILE
-    for name in (*_READ_FILES, *_DEVICES):
-        if os.path.exists(name):
-            more = FSAccess.WRITE_FILE if name in _DEVICES else FSAccess(0)
-            # A folder of a process holds its memory, its environment and the machine's connections.
-        rules.allow(name, rules=(every & FSAccess.READ_DIR if os.path.isdir(name) else files) | more)
+        rules.allow(folder, rules=list_)
+    for name in filter(os.path.exists, (*_READ_FILES, *_DEVICES)):
+        # A folder of a process holds its memory, its environment and the machine's connections: it is only listed.
+        rules.allow(name, rules=list_ if os.path.isdir(name) else read | write if name in _DEVICES else read)
     rules.allow(str(scratch), rules=every & ~FSAccess.EXECUTE & ~(FSAccess.MAKE_CHAR | FSAccess.MAKE_BLOCK))
     rules.apply()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from kmha.sandbox import encoding, results
+from kmha.sandbox import encoding, limits, results
 from kmha.sandbox.encoding import decode, encode
 from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.results import ENDED, CallResult, TaskResult
@@ -56,10 +56,12 @@ class Sandbox:
 
     Args:
         uses: Libraries that the fork server imports beforehand: "numpy", "keras", "tensorflow", "matplotlib".
+        processor: Number of the processor to run on, if several sandboxes run at a time. Otherwise a task with many
+            threads could take so much time from the others that they exceed their time limits.
     """
 
-    def __init__(self, uses: Sequence[str] = ("numpy",)) -> None:
-        self.uses = tuple(uses)
+    def __init__(self, uses: Sequence[str] = ("numpy",), processor: int | None = None) -> None:
+        self.uses, self.processor = tuple(uses), processor
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = self._ready = False
 
@@ -112,7 +114,10 @@ class Sandbox:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            start_new_session=True,  # Linux shares time out between sessions, not threads, so each gets its part
         )
+        if self.processor is not None:
+            limits.run_on(self.processor, process.pid)
         try:
             self._wait_until_ready(process)
         except BaseException:  # otherwise the message "ready" would later be read as a result
@@ -265,12 +270,16 @@ def _reply(request: bytes, serve: Callable[..., Any] | None) -> bytes:
 class Pool:
     """A sandbox for every set of libraries. Each sandbox starts at its first use and runs until the pool is closed.
 
+    Args:
+        processor: As in `Sandbox`.
+
     >>> with Pool() as pool:
     ...     pool.get(("numpy",)) is pool.get(["numpy"])
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, processor: int | None = None) -> None:
+        self._processor = processor
         self._sandboxes: dict[tuple[str, ...], Sandbox] = {}
 
     def __enter__(self) -> Self:
@@ -281,7 +290,7 @@ class Pool:
 
     def get(self, uses: Sequence[str]) -> Sandbox:
         """Return the sandbox that imports these libraries."""
-        return self._sandboxes.setdefault(tuple(uses), Sandbox(tuple(uses)))
+        return self._sandboxes.setdefault(tuple(uses), Sandbox(tuple(uses), self._processor))
 
     def stop(self) -> None:
         """End all sandboxes for good, even if another thread is running a task in one of them."""

@@ -50,7 +50,7 @@ def removed_size(folder: Path, process: int) -> int:
             with contextlib.suppress(OSError):
                 found = entry.stat()
                 if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                    sizes[found.st_ino] = found.st_size
+                    sizes[found.st_ino] = _bytes(found)
         with open(f"/proc/{process}/maps", errors="replace") as maps:
             for line in maps:
                 if f" {folder}/" in line and line.endswith(" (deleted)\n"):
@@ -85,6 +85,11 @@ def remove(folder: Path) -> None:
 
 def _size(entry: "os.DirEntry[str]") -> int:
     try:
-        return entry.stat(follow_symlinks=False).st_size
+        return _bytes(entry.stat(follow_symlinks=False))
     except OSError:
         return 0
+
+
+def _bytes(found: os.stat_result) -> int:
+    """Return the size of a file, or the room that it takes on the disk, which can reach beyond its end."""
+    return max(found.st_size, 512 * getattr(found, "st_blocks", 0))

@@ -15,10 +15,10 @@ PR_SET_PDEATHSIG = 1
 _ALLOWED = (
     # Files. Landlock decides which. A file that is opened already is not affected.
     *("read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2", "lseek"),
-    *("close", "close_range", "creat", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs"),
+    *("close", "creat", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs"),
     *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir"),
     *("fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "symlink"),
-    *("symlinkat", "link", "linkat", "ftruncate", "fallocate", "fsync", "fdatasync", "flock", "umask", "fadvise64"),
+    *("symlinkat", "link", "linkat", "ftruncate", "fsync", "fdatasync", "flock", "umask", "fadvise64"),
     *("readahead", "sendfile", "copy_file_range", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr"),
     *("flistxattr", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
     *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
@@ -45,7 +45,10 @@ _REFUSED = (
 )
 # The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
 _WORD = 0xFFFFFFFF
-_CLONE_THREAD = 0x00010000
+# A new task must be a thread, and share its files: what it opens and removes must count (`kmha.sandbox.scratch`).
+_CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
+_SHARING = _CLONE_THREAD | _CLONE_FILES
+_CLOSE_RANGE_UNSHARE = 2
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
 # Commands of `fcntl` that copy a descriptor, read and set its flags, or lock a part of a file. Others report changes in
 # folders, delay those who open a file, send signals, or make a pipe larger than the memory limit.
@@ -56,7 +59,9 @@ _PRCTL = (3, 15, 16, 23, 39, 0x53564D41)  # names of threads and memory; what th
 
 def _arguments() -> Iterator[tuple[str, int, int, int]]:
     """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
-    yield "clone", 0, _CLONE_THREAD, _CLONE_THREAD  # a thread; otherwise it makes a process
+    yield "clone", 0, _SHARING, _SHARING
+    yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
+    yield "fallocate", 1, _WORD, 0  # other modes take room beyond the end of a file, which no limit of sizes counts
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
     yield from (("prctl", 0, _WORD, command) for command in _PRCTL)

@@ -70,3 +70,20 @@ def test_text_is_refused_before_it_becomes_an_array(monkeypatch):
     monkeypatch.setattr(np, "size", lambda value: pytest.fail("an array was made"))
     with pytest.raises(ValueError, match="Received text"):
         spec.serve(token, ["x" * 2_000, *["a"] * 2_000], np.ones(3), [[["a"]]])
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "value"),
+    [
+        ((0, 1, 60_000, 1), (0, 1, 60_000, 1), (0, 1, 60_000, 1)),
+        ((1, 1, 10**9, 0), (1, 1, 1, 0), (1, 1, 1, 0)),
+        ((1, 1, 20_000, 1), (1, 1, 1, 1), (1, 1, 1, 20_000)),
+        ((1, 1, 1, 20_000), (1, 1, 1, 20_000), (1, 1, 1, 1)),
+    ],
+)
+def test_a_computation_that_would_fill_the_memory_is_refused(query, key, value):
+    """Products of these took gigabytes and half a minute outside the sandbox."""
+    spec = _item().spec
+    (token, *_) = spec.checks[0].draw(np.random.default_rng(3))["tokens"]
+    with pytest.raises(ValueError, match=r"Received the shapes|too large"):
+        spec.serve(token, *map(np.zeros, (query, key, value)))

@@ -1,4 +1,5 @@
 import platform
+import subprocess
 import sys
 
 import pytest
@@ -36,7 +37,8 @@ def test_the_address_space():
     assert limits._address_space() > 2**20
 
 
-CALLS = {"openat2": 437, "prctl": 157, "fcntl": 72, "openat": 257}  # of x86-64
+# The numbers of x86-64.
+CALLS = {"openat2": 437, "prctl": 157, "fcntl": 72, "openat": 257, "fallocate": 285, "close_range": 436, "clone": 56}
 UNUSUAL = {
     **{"fanotify_init": 300, "fanotify_mark": 301, "inotify_init": 253, "inotify_init1": 294, "memfd_create": 319},
     **{"memfd_secret": 447, "io_uring_setup": 425, "userfaultfd": 323, "bpf": 321, "perf_event_open": 298},
@@ -94,6 +96,9 @@ def test_system_calls_refused_by_argument(sandbox, line):
         "call({fcntl}, reader, 1 << 40 | 8, os.getpid())",
         "call({openat}, -100, ctypes.addressof(path), 1 << 40 | os.O_TRUNC)",
         "call({openat2}, -100, ctypes.addressof(path), 0, 24)",
+        "call({fallocate}, os.open('own', os.O_RDWR | os.O_CREAT), 1, 0, 1 << 20)",  # room beyond the end of the file
+        "call({close_range}, 99, 99, 2)",  # gives this thread files that the limits do not see
+        "call({clone}, 0x10B00, 0, 0, 0, 0)",  # so does this: a thread that does not share its files
         *(f"call({number}, 0, 0, 0, 0, 0)" for number in UNUSUAL.values()),
     ],
     ids=lambda line: next((name for name, number in UNUSUAL.items() if f"({number}," in line), line),
@@ -131,3 +136,13 @@ def f():
     return open("own").read()
 """
     assert sandbox.run("f", code, [Call({})]).results[0].value == "tw"
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+def test_a_missing_system_file_is_left_out(tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom kmha.sandbox import limits\n"
+        "limits._READ_FILES = ('/nothing/is/here', '/proc/self/stat', '/nothing/is/there')\n"
+        "limits._landlock(Path(sys.argv[1]), [])\nopen('/proc/self/stat').read()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import threading
@@ -93,6 +94,28 @@ def test_removed_files_count(sandbox, kept):
         f"        {kept}\n"
     )
     assert "wrote too many files" in _says(sandbox.run("f", code, _calls()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_are_limited(sandbox):
+    code = (
+        "import threading, time\nthreading.stack_size(65536)\n"
+        "def f():\n    for _ in range(9_000):\n"
+        "        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "    time.sleep(60)\n"
+    )
+    assert "threads" in _says(sandbox.run("f", code, _calls()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes can be bound to a processor on Linux only")
+def test_sandboxes_that_run_at_a_time_do_so_on_different_processors():
+    usable = sorted(os.sched_getaffinity(0))
+    code = "import os\ndef f(): return list(os.sched_getaffinity(0))\n"
+    for number in (0, 1):
+        with Sandbox(processor=number) as one:
+            assert one.run("f", code, _calls()).results[0].value == [usable[number % len(usable)]]
+    with Sandbox() as one:
+        assert one.run("f", code, _calls()).results[0].value == usable
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")

@@ -22,7 +22,7 @@ from kmha.verify.mistakes import BANK
 RIGHT = 24  # right implementations among the wrong ones
 DECOYS = 4  # mistakes that occur as often as the right implementation
 SHARES = (0.25, 0.5, 0.75, 0.99)
-MOST = 20_000  # elements of an array, and of the scores
+MOST, LARGEST = 20_000, 100_000  # elements of an argument, and of any product of the arguments
 
 
 def _results(query, key, value, mask=None, mistake=None):
@@ -88,25 +88,24 @@ def _check_sizes(query, key, value, mask):
     if any(map(has_text, arrays.values())):  # as arrays, all elements would be as large as the longest text
         raise ValueError("expected arrays of numbers. Received text.")
     sizes = {name: np.size(array) for name, array in arrays.items()}
-    (batch, heads, rows, size), of_key, of_value = _shapes(query, key, value)
+    shapes = [np.shape(array) for array in (query, key, value)]
+    # Without this, an array of no elements could have axes of any length.
+    if any(len(shape) != 4 for shape in shapes) or not all(sizes.values()):
+        raise ValueError(f"expected arrays with four axes and at least one element. Received the shapes {shapes}.")
+    (batch, heads, rows, size), of_key, of_value = shapes
     if of_key != (batch, heads, of_key[2], size) or of_value[:3] != of_key[:3]:
         raise ValueError(
             "expected query (B, H, T, O), and key and value (B, H, S, O). "
             f"Received the shapes {(batch, heads, rows, size)}, {of_key} and {of_value}."
         )
-    sizes["the scores"] = batch * heads * rows * of_key[2]
     for name, count in sizes.items():
         if count > MOST:
             raise ValueError(
                 f"expected at most {MOST:,} elements. Received {count:,} for {name}: choose smaller sizes."
             )
-
-
-def _shapes(*arrays):
-    shapes = [np.shape(array) for array in arrays]
-    if any(len(shape) != 4 for shape in shapes):
-        raise ValueError(f"expected query, key and value with four axes each. Received the shapes {shapes}.")
-    return shapes
+    # A wrong implementation may multiply any two axes.
+    if batch * heads * max(rows, *of_key[2:], of_value[3]) ** 2 > LARGEST:
+        raise ValueError(f"the shapes {shapes} are too large: choose smaller sizes.")
 
 
 def serve(name, query, key, value, mask=None):

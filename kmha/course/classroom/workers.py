@@ -25,7 +25,7 @@ class Workers:
     def __init__(self, number: int) -> None:
         self._jobs: queue.SimpleQueue[tuple[str, Job] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[str, Any] | BaseException] = queue.SimpleQueue()
-        self._workers = [_Worker(self._jobs, self._done) for _ in range(number)]
+        self._workers = [_Worker(self._jobs, self._done, index if number > 1 else None) for index in range(number)]
 
     def __enter__(self) -> Self:
         for worker in self._workers:
@@ -61,12 +61,12 @@ class Workers:
 
 
 class _Worker(threading.Thread):
-    """A thread that does one job after another, in its own sandboxes."""
+    """A thread that does one job after another, in its own sandboxes, whose tasks run on a processor of their own."""
 
-    def __init__(self, jobs: Any, done: Any) -> None:
+    def __init__(self, jobs: Any, done: Any, processor: int | None) -> None:
         super().__init__(daemon=True)
         self.jobs, self.done = jobs, done
-        self.pool = StoppablePool()
+        self.pool = StoppablePool(processor)
 
     def run(self) -> None:
         try:
