@@ -127,6 +127,7 @@ def _explain(result: Result) -> None:
         result.flops = row.flops
         return
     layer = attention_contenders.build_layer(kmha.MultiHeadAttention, row)
-    explained = layer.explain(row.shape, row.shape, use_causal_mask=row.is_causal, training=row.is_training)
+    flags = {"use_causal_mask": row.is_causal, "training": row.is_training, "eager": row.mode == "eager"}
+    explained = layer.explain(row.shape, row.shape, **flags)
     result.path = explained.path
     result.flops = explained.step_flops if row.step else explained.forward_flops

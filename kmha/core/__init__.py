@@ -7,6 +7,7 @@ Read in this order:
 3. `attention`: the two equations between them, in `four_steps`. `masks` makes masks for them.
 4. `folding`: attention over several axes as attention over a single axis.
 5. `planning`: the choice of the fastest path. `blocked` and `one_block`: attention in blocks, on TensorFlow.
+   `eager`: TensorFlow outside of a graph.
 """
 
 # Importing Keras registers kmha's layers (see `kmha/__init__.py`), and the layers import the modules of this package.

@@ -6,7 +6,7 @@ import math
 import keras
 from keras import ops
 
-from kmha.core import masks, planning
+from kmha.core import axes, eager, masks, planning
 from kmha.core.tensors import Tensor, at_least_float32
 
 
@@ -40,6 +40,7 @@ def four_steps(
     scale: float | None = None,
     dropout: Dropout | None = None,
     elementwise: bool = False,
+    positions_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Compute softmax(Q Kᵀ / √O) V in every head (Vaswani et al. 2017, equation 1), with mask and dropout.
 
@@ -54,15 +55,22 @@ def four_steps(
         scale: Factor of the logits. `None` means 1/√O.
         dropout: Dropout of the scores, or `None`.
         elementwise: Compute the softmax from elementwise operations, see `masked_softmax`.
+        positions_first: Query, key, value and mixed values have H after T or S, and TensorFlow is outside of a graph.
 
     Returns:
         The mixed values (B, H, T, O), and the scores (B, H, T, S) before dropout, both of the query's dtype.
     """
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    logits = ops.matmul(ops.multiply(query, scale), ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
+    query = ops.multiply(query, scale)
+    if positions_first:
+        logits = eager.einsum(axes.SCORES, query, key)
+    else:
+        logits = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # (B, H, T, S), `axes.SCORES`
     logits = logits if bias is None else ops.add(logits, bias)
     scores = masked_softmax(logits, allowed, elementwise)  # (B, H, T, S)
     dropped = scores if dropout is None else dropout(scores)
+    if positions_first:
+        return eager.einsum(axes.MIX, dropped, value), scores
     return ops.matmul(dropped, value), scores  # (B, H, T, O), `axes.MIX`
 
 
@@ -159,12 +167,16 @@ def attend(
         training=training,
         fusable=bias is None and planning.fusable(backend, dtype, query.shape[-1], value.shape[-1], flash),
         flash=flash,
+        eager=eager.is_eager(),
     )
     path = planning.choose(request).path
     if path == "fused":
         return _fused(query, key, value, mask, scale, causal, window, flash), None
     if path == "steps":
         allowed = _allowed(query, key, mask, causal, window)
+        if request.eager:
+            mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout, positions_first=True)
+            return mixed, scores if return_scores else None
         query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # heads first
         mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout)
         return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None

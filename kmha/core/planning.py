@@ -21,6 +21,9 @@ SHORTEST_SKIPPED = 512
 # saving memory matters more than this time.
 MOST_SCORES = 2**30
 
+# Up to this number of bytes of scores, a call outside of a graph takes the path with the fewest operations.
+MOST_EAGER = 2**22
+
 # The batch size to assume if it is unknown.
 USUAL_BATCH = 8
 
@@ -49,6 +52,7 @@ class Request:
         training: A backward pass will follow.
         fusable: The backend has a fused kernel that gives the same numbers, see the function `fusable`.
         flash: The layer's `flash_attention`.
+        eager: TensorFlow computes the call at once, outside of a graph.
     """
 
     batch: int | None
@@ -64,6 +68,7 @@ class Request:
     training: bool = False
     fusable: bool = False
     flash: bool | None = None
+    eager: bool = False
 
 
 class PathChoice(NamedTuple):
@@ -93,6 +98,7 @@ def choose(request: Request) -> PathChoice:
     | `flash_attention=True` / `False` | blocked / direct |
     | `KMHA_ATTENTION_PATH` is set, for instance to `blocked:64` | that path, with 64 queries in a block |
     | T or S is unknown | direct |
+    | outside of a graph, scores of up to 4 MiB | steps |
     | causal or windowed, no dropout, T ≥ 512 and S ≥ 512 | blocked |
     | the scores would take more than 1 GiB | blocked |
     | otherwise | direct |
@@ -183,6 +189,8 @@ def _fastest(request: Request) -> PathChoice:
     """Return the fastest path on TensorFlow that memory allows."""
     if request.rows is None or request.columns is None:
         return PathChoice("direct", "the length is unknown; flash_attention=True asks for blocks")
+    if request.eager and scores_bytes(request) <= MOST_EAGER:
+        return PathChoice("steps", "outside of a graph, few operations matter more than memory")
     skips = request.causal or (request.window is not None and request.window < request.rows)
     if skips and not request.dropout and min(request.rows, request.columns) >= SHORTEST_SKIPPED:
         return PathChoice("blocked", f"the mask lets blocks skip keys, at {SHORTEST_SKIPPED} positions or more")

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kmha.core import axes, eager
 from kmha.core.tensors import Tensor
 
 
@@ -34,6 +35,9 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
     >>> bool(np.allclose(heads[:, :, 1], inputs @ kernel[1]))
     True
     """
+    if eager.is_eager():
+        projected = eager.einsum(axes.for_rank(axes.PROJECT, len(inputs.shape)), inputs, kernel)
+        return projected if bias is None else ops.add(projected, bias)
     heads, width, head_size = kernel.shape
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
     if keras.backend.backend() == "tensorflow":
@@ -67,6 +71,9 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
     True
     """
     count, head_size, *outputs = kernel.shape
+    if eager.is_eager():
+        merged = eager.einsum(axes.for_rank(axes.MERGE, len(heads.shape) - 1, len(outputs)), heads, kernel)
+        return merged if bias is None else ops.add(merged, bias)
     kernel = ops.reshape(kernel, (count, head_size, math.prod(outputs)))  # (H, O, E)
     merge = _from_heads if keras.backend.backend() == "tensorflow" else _concatenated
     merged = merge(heads, kernel)  # (B·T, E)

@@ -142,6 +142,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         training=call["training"],
         fusable=planning.fusable(backend, layer.compute_dtype, layer.key_dim, layer._value_dim, layer._flash),
         flash=layer._flash,
+        eager=call["eager"] and backend == "tensorflow",
     )
     # An override of `_compute_attention` gets causality as part of the mask.
     plan = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._overrides))

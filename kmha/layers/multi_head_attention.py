@@ -293,6 +293,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
         training: bool = False,
+        eager: bool = False,
     ) -> Explanation:
         """Explain a call with these shapes without making it: path, reason, equations, FLOPs, parameters and memory.
 
@@ -303,6 +304,7 @@ class MultiHeadAttention(checks.CheckedLayer):
             use_causal_mask: The call's `use_causal_mask`.
             return_attention_scores: The call's `return_attention_scores`.
             training: Explain a training step instead of a forward pass.
+            eager: Explain a call outside of a graph, on TensorFlow. `fit` and `predict` make calls in a graph.
 
         Raises:
             ValueError: If the shapes do not match each other, or T or S is unknown.
@@ -315,7 +317,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         value_shape = query_shape if value_shape is None else value_shape
         shapes = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
         flags = {"use_causal_mask": use_causal_mask, "return_attention_scores": return_attention_scores}
-        return explain(self, *shapes, {**flags, "training": training})
+        return explain(self, *shapes, {**flags, "training": training, "eager": eager})
 
     def get_config(self) -> dict[str, Any]:
         config = checks.config_of(self, MultiHeadAttention, prefix="_", seed=self.seed)

@@ -21,6 +21,10 @@ LONG = {"batch": 1, "rows": 2048, "columns": 2048, "heads": 8}
         ({"batch": None}, "direct"),
         ({"batch": None, "rows": 4096}, "blocked"),
         ({"causal": True, "return_scores": True}, "steps"),
+        ({"eager": True}, "direct"),  # 128 MiB of scores
+        ({"eager": True, "rows": 512, "columns": 256}, "steps"),  # 4 MiB
+        ({"eager": True, "rows": 512, "columns": 257}, "direct"),
+        ({"eager": True, "rows": 8, "columns": 8, "flash": False}, "direct"),
         ({"flash": True}, "blocked"),
         ({"flash": True, "dropout": True}, "blocked"),
         ({"flash": False, "causal": True}, "direct"),

@@ -1,3 +1,5 @@
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -17,26 +19,36 @@ def _random(*shape):
     return np.random.default_rng(sum(shape)).normal(size=shape)
 
 
+@pytest.fixture(params=["eager", "graph", "xla"] if keras.backend.backend() == "tensorflow" else ["eager"])
+def run(request: pytest.FixtureRequest) -> Any:
+    """A function that calls another one in one of TensorFlow's modes, whose projections differ."""
+    if request.param == "eager":
+        return lambda function, *arguments: function(*arguments)
+    import tensorflow as tf
+
+    return lambda function, *arguments: tf.function(function, jit_compile=request.param == "xla")(*arguments)
+
+
 @pytest.mark.parametrize("positions", [(T,), (T, U)])
 @pytest.mark.parametrize("bias", [None, _random(H, O)])
-def test_project_heads_is_the_equation(positions, bias):
+def test_project_heads_is_the_equation(run, positions, bias):
     inputs, kernel = _random(B, *positions, I), _random(H, I, O)
     expected = np.einsum(axes.for_rank(axes.PROJECT, 2 + len(positions)), inputs, kernel)
-    heads = project_heads(inputs, kernel, bias)
+    heads = run(project_heads, inputs, kernel, bias)
     assert is_close(ops.convert_to_numpy(heads), expected if bias is None else expected + bias, WIDE)
 
 
 @pytest.mark.parametrize("positions", [(T,), (T, U)])
 @pytest.mark.parametrize("outputs", [(E,), (E, F)])
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_merge_heads_is_the_equation(positions, outputs, with_bias):
+def test_merge_heads_is_the_equation(run, positions, outputs, with_bias):
     heads, kernel = _random(B, *positions, H, O), _random(H, O, *outputs)
     bias = _random(*outputs) if with_bias else None
     expected = np.einsum(axes.for_rank(axes.MERGE, 2 + len(positions), len(outputs)), heads, kernel)
-    merged = merge_heads(heads, kernel, bias)
+    merged = run(merge_heads, heads, kernel, bias)
     assert is_close(ops.convert_to_numpy(merged), expected if bias is None else expected + bias, WIDE)
 
 
-def test_an_empty_batch_stays_empty():
-    assert tuple(project_heads(np.ones((0, T, I)), np.ones((H, I, O))).shape) == (0, T, H, O)
-    assert tuple(merge_heads(np.ones((0, T, H, O)), np.ones((H, O, E))).shape) == (0, T, E)
+def test_an_empty_batch_stays_empty(run):
+    assert tuple(run(project_heads, np.ones((0, T, I)), np.ones((H, I, O))).shape) == (0, T, H, O)
+    assert tuple(run(merge_heads, np.ones((0, T, H, O)), np.ones((H, O, E))).shape) == (0, T, E)

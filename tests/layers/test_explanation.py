@@ -34,6 +34,8 @@ def test_flops_count_products_and_sums_of_what_is_seen():
 
 @tensorflow
 def test_the_path_is_the_one_that_is_taken(monkeypatch):
+    import tensorflow as tf
+
     taken = []
     choose = planning.choose
     monkeypatch.setattr(planning, "choose", lambda request: taken.append(choose(request)) or taken[-1])
@@ -48,11 +50,12 @@ def test_the_path_is_the_one_that_is_taken(monkeypatch):
         ({"attention_axes": (2,)}, (1, 2, 512, 6), {"use_causal_mask": True}),
     ):
         layer = kmha.MultiHeadAttention(3, 5, **arguments)
-        explained = layer.explain(shape, **flags)
-        taken.clear()
         x = keras.ops.ones(shape)
-        layer(x, x, **flags)
-        assert (explained.path, explained.reason) == (taken[-1].path, taken[-1].reason)
+        for eager, run in ((False, tf.function(layer)), (True, layer)):
+            explained = layer.explain(shape, **flags, eager=eager)
+            taken.clear()
+            run(x, x, **flags)
+            assert (explained.path, explained.reason) == (taken[-1].path, taken[-1].reason)
 
 
 @tensorflow

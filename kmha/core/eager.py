@@ -1,0 +1,27 @@
+"""TensorFlow outside of a graph, where starting an operation takes longer than a small operation itself.
+
+There, each of the four equations is computed by one operation. In a graph, forms with more operations are faster.
+"""
+
+import keras
+
+from kmha.core.tensors import Tensor
+
+
+def is_eager() -> bool:
+    """Return True on TensorFlow outside of a graph."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf  # other backends do without it
+
+    return tf.executing_eagerly()
+
+
+def einsum(equation: str, left: Tensor, right: Tensor) -> Tensor:
+    """Return the sum of products that `equation` names.
+
+    `tf.einsum` and `keras.ops.einsum` parse the equation in Python first, which takes longer than a small product.
+    """
+    import tensorflow as tf
+
+    return tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
