@@ -53,6 +53,11 @@ class Folding:
         return self.batch_axes == (0,) and self.attention_axes == (1,)
 
     @property
+    def rank(self) -> int:
+        """The number of axes of the input, including batch and features."""
+        return len(self.batch_axes) + len(self.attention_axes) + 1
+
+    @property
     def scores_rank(self) -> int:
         """The number of axes of the unfolded scores: batch axes, H, attention axes of the query and of the key."""
         return len(self.batch_axes) + 1 + 2 * len(self.attention_axes)
@@ -66,7 +71,7 @@ class Folding:
         rest = tuple(range(len(order), len(shape)))
         batch = math.prod(shape[axis] for axis in self.batch_axes)
         moved = ops.transpose(x, order + rest)
-        return ops.reshape(moved, (batch, math.prod(self.positions(x)), *shape[len(order) :]))
+        return ops.reshape(moved, (batch, self.length(x), *shape[len(order) :]))
 
     def unfold(self, x: Tensor, like: Tensor) -> Tensor:
         """Unfold (B, T, H, O) into the axes of `like` (B, …, H, O), as the inverse of `fold`."""
@@ -141,3 +146,7 @@ class Folding:
         """Return the sizes of the attention axes of `x`."""
         shape = ops.shape(x)
         return tuple(shape[axis] for axis in self.attention_axes)
+
+    def length(self, x: Tensor) -> Any:
+        """Return the number of folded positions of `x`, which is T or S."""
+        return math.prod(self.positions(x))

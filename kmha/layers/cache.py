@@ -172,17 +172,18 @@ def _attend(
     mha: MultiHeadAttention, query: Tensor, heads: Tensor, keys: Tensor, values: Tensor, mask: Tensor = None
 ) -> Tensor:
     """Return the layer's output for `query`, whose heads (N, H, T, O) attend to keys and values."""
-    mixed = _heads_first(four_steps(heads, keys, values, mask, elementwise=True)[0])
+    mixed = _heads_first(four_steps(heads, keys, values, mask, scale=mha._inverse_sqrt_key_dim, elementwise=True)[0])
     if mha._use_gate:
         mixed = ops.multiply(mixed, mha._gate_dense(query))
     return mha.output_dense(mixed)
 
 
 def _check(mha: MultiHeadAttention) -> MultiHeadAttention:
-    """Raise a ValueError if the layer overrides `_compute_attention`, which the cache does not call."""
-    if mha._overrides:
+    """Raise a ValueError if the layer overrides how attention is computed, which the cache does not call."""
+    if mha._replaced:
+        names = ", ".join(f"`{name}`" for name in sorted(mha._replaced))
         raise ValueError(
-            f"{mha.name}: {type(mha).__name__} overrides `_compute_attention`, which decoding with a cache does not "
-            "call. Decode without the cache: call the model on the full sequence for every position."
+            f"{mha.name}: {type(mha).__name__} overrides {names}, which decoding with a cache does not call."
+            " Decode without the cache: call the model on the full sequence for every position."
         )
     return mha

@@ -119,7 +119,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
     folding = Folding.of(len(query), layer.attention_axes)
     checks.check_flash(layer.name, layer._flash, call["return_attention_scores"])
     checks.check_widths_known(layer.name, query, value, key)
-    if layer.built:
+    if layer._widths:
         checks.check_widths(layer.name, layer._widths, query, value, key)
     checks.check_batch_axes(layer.name, folding, query, value, key)
     rows, columns = (math.prod(shape[axis] or 0 for axis in folding.attention_axes) for shape in (query, key))
@@ -145,7 +145,9 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         eager=call["eager"] and backend == "tensorflow",
     )
     # An override of `_compute_attention` gets causality as part of the mask.
-    plan = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._overrides))
+    plan = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._replaced))
+    if layer._replaces_steps:
+        plan = planning.PathChoice("steps", "softmax, dropout or equations are the subclass's own")
     request = dataclasses.replace(request, batch=batch or 1)
     output = math.prod(layer.compute_output_shape(query, value, key)[len(query) - 1 :])
     inputs = [query[-1], key[-1], value[-1], *([query[-1]] if layer._use_gate else [])]

@@ -3,7 +3,6 @@
 True always means *attend*. If your course's masks have 1 for hidden positions, pass `mask == 0` to the layers.
 """
 
-import math
 import warnings
 from typing import Any
 
@@ -64,8 +63,6 @@ def join(
     key_mask: Tensor = None,
     attention_mask: Tensor = None,
     carried_mask: Tensor = None,
-    causal: bool = False,
-    window: int | None = None,
     name: str = "attention_mask",
 ) -> tuple[Tensor, Tensor]:
     """Check all masks and join them into one, for scores without the H axis (with H if `attention_mask` has H).
@@ -82,8 +79,6 @@ def join(
         key_mask: Mask (B, S), with all axes of the key but the last.
         attention_mask: Mask that broadcasts to (B, H, T, S) or (B, T, S).
         carried_mask: Mask (B, T) that the query carries. (Keras itself passes the masks that value and key carry.)
-        causal: Position t attends only to positions s ≤ t.
-        window: Position t attends only to positions s with |t - s| < window. `None` means no limit.
         name: Name of the layer's `attention_mask`, for errors.
 
     Returns:
@@ -109,9 +104,7 @@ def join(
             rank = max(len(attention_mask.shape), len(padding.shape))
             attention_mask = folding.with_missing_axes(attention_mask, rank)
             padding = folding.with_missing_axes(padding, rank)
-    lengths = math.prod(folding.positions(query)), math.prod(folding.positions(key))
-    structured = folding.align_pairs(masks.structured(*lengths, causal, window), query, key)
-    return masks.combine(attention_mask, padding, structured), rows
+    return masks.combine(attention_mask, padding), rows
 
 
 def with_query_axis(layer: str, name: str, mask: Tensor, x: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """`MultiHeadAttention`: `keras.layers.MultiHeadAttention` with kernels shaped (heads, in, head size)."""
 
 import inspect
+import math
 from typing import Any
 
 import keras
@@ -11,21 +12,12 @@ from kmha.core.folding import Folding
 from kmha.core.tensors import Tensor
 from kmha.layers import checks, masking
 from kmha.layers.explanation import Explanation, explain
-from kmha.layers.projections import HeadMerge, HeadProjection
-
-# Methods of the built-in layer that kmha's layer does not have.
-_MISSING_METHODS = (
-    "_build_attention",
-    "_compute_attention_mask",
-    "_compute_causal_mask",
-    "_compute_sliding_window_mask",
-    "_make_output_dense",
-    "_masked_softmax",
-)
+from kmha.layers.inner_methods import MASKS, STEPS, InnerMethods, training_of_call
+from kmha.layers.projections import HeadProjection
 
 
 @keras.saving.register_keras_serializable("kmha")
-class MultiHeadAttention(checks.CheckedLayer):
+class MultiHeadAttention(InnerMethods):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), a drop-in for `keras.layers.MultiHeadAttention`.
 
     The layer multiplies query, key and value by one kernel each. In every head, each query then averages the projected
@@ -150,19 +142,16 @@ class MultiHeadAttention(checks.CheckedLayer):
         self._kernel_constraint = constraints.get(kernel_constraint)
         self._bias_constraint = constraints.get(bias_constraint)
         self.seed = checks.seed(layer, seed)
+        self._inverse_sqrt_key_dim = 1.0 / math.sqrt(self._key_dim)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a subclass that overrides a method of the built-in layer that this layer never calls."""
+        """Note which inner methods the subclass overrides: a call then takes the way that calls them."""
         super().__init_subclass__(**kwargs)
-        ignored = [name for name in _MISSING_METHODS if name in vars(cls)]
-        if ignored:
-            raise TypeError(
-                f"{cls.__name__} overrides {', '.join(ignored)}, which kmha's layer does not have and would not call. "
-                "Override `_compute_attention(query, key, value, attention_mask, …)` instead."
-            )
+        methods = (*MASKS, *STEPS, "_compute_attention")
+        cls._replaced = frozenset(x for x in methods if getattr(cls, x) is not getattr(MultiHeadAttention, x))
 
-    _folding: Any = None  # a Folding, once the layer is built
     _refuses = False  # whether weights were loaded before the layer was built
+    _widths: Any = None  # features of query, value and key, once the layer is built
 
     num_heads = property(lambda self: self._num_heads, doc="Number of heads (H).")
     key_dim = property(lambda self: self._key_dim, doc="Head size of query and key (O).")
@@ -179,18 +168,16 @@ class MultiHeadAttention(checks.CheckedLayer):
         """Make the weights, in the built-in's order. Of the shapes, only the ranks and widths matter."""
         query, value, key = checks.shapes_of(self.name, query_shape, value_shape, key_shape)
         checks.check_widths_known(self.name, query, value, key)
-        self._folding = Folding.of(len(query), self._attention_axes)
-        checks.check_batch_axes(self.name, self._folding, query, value, key)
+        checks.check_batch_axes(self.name, Folding.of(len(query), self._attention_axes), query, value, key)
         self._widths = query[-1], value[-1], key[-1]
         self._query_dense = self._projection("query", query, self._key_dim)
         self._key_dense = self._projection("key", key, self._key_dim)
         if self._use_gate:
             self._gate_dense = self._projection("gate", query, self._value_dim, activation="sigmoid")
         self._value_dense = self._projection("value", value, self._value_dim)
-        self._dropout_layer = keras.layers.Dropout(self._dropout, dtype=self.dtype_policy, seed=self.seed)
-        self._output_dense = HeadMerge(
-            self._output_shape or (query[-1],), rank=len(query) + 1, **self._projection_arguments("attention_output")
-        )
+        self._build_attention(len(query) + 1)
+        name = "attention_output"
+        self._output_dense = self._make_output_dense(query, self._projection_arguments(name), name)
         self._output_dense.build((*query[:-1], self._num_heads, self._value_dim))
 
     def call(
@@ -206,21 +193,27 @@ class MultiHeadAttention(checks.CheckedLayer):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Any:
-        self._check(query, value, key, return_attention_scores)
+        folding = self._check(query, value, key, return_attention_scores)
         checks.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
-        given = query_mask, value_mask, key_mask, attention_mask, masking.carried(query)
-        in_mask: dict[str, Any] = {}
-        causal = {"use_causal_mask": use_causal_mask}
-        if self._overrides:  # as in Keras, a subclass's own attention gets causality and the window in the mask
-            in_mask, causal = {"causal": use_causal_mask, "window": self._sliding_window}, {}
-        mask, query_mask = masking.join(self.name, self._folding, query, key, self._num_heads, *given, **in_mask)
+        carried = masking.carried(query)
+        given = {"value_mask": value_mask, "key_mask": key_mask, "attention_mask": attention_mask}
+        structure: dict[str, Any] = {}
+        if self._replaced:  # as in Keras, a subclass's own attention gets causality and the window in the mask
+            _, rows = masking.join(self.name, folding, query, key, self._num_heads, query_mask, carried_mask=carried)
+            given |= {"query_mask": rows, "use_causal_mask": use_causal_mask}
+            mask = self._compute_attention_mask(query, value, **given)
+        else:
+            given |= {"query_mask": query_mask, "carried_mask": carried}
+            mask, rows = masking.join(self.name, folding, query, key, self._num_heads, **given)
+            structure = {"use_causal_mask": True} if use_causal_mask else {}
+            structure |= {"sliding_window": self._sliding_window} if self._sliding_window else {}
         gate = self._gate_dense(query) if self._use_gate else None  # (B, T, H, O)
         heads = self._query_dense(query), self._key_dense(key), self._value_dense(value)  # (B, T or S, H, O)
-        mixed, scores = self._compute_attention(*heads, mask, training, return_attention_scores, **causal)
+        mixed, scores = self._compute_attention(*heads, mask, training, return_attention_scores, **structure)
         output = self._output_dense(mixed if gate is None else ops.multiply(mixed, gate))  # (B, T, E)
-        if query_mask is not None:
-            masking.carry(output, query_mask)
+        if rows is not None:
+            masking.carry(output, rows)
         return (output, scores) if return_attention_scores else output
 
     def _compute_attention(
@@ -232,6 +225,7 @@ class MultiHeadAttention(checks.CheckedLayer):
         training: bool | None = None,
         return_attention_scores: bool = False,
         use_causal_mask: bool = False,
+        sliding_window: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Compute attention within each head. As in the built-in layer, override it for another kind of attention.
 
@@ -244,25 +238,32 @@ class MultiHeadAttention(checks.CheckedLayer):
             training: Apply dropout.
             return_attention_scores: Also return the scores.
             use_causal_mask: Position t attends only to positions s ≤ t.
+            sliding_window: Position t attends only to positions s with |t - s| < sliding_window. `None` means no limit.
 
         Returns:
             The mixed values (B, T, H, O), and the scores (B, H, T, S) or `None`.
         """
-        fold = self._folding.fold
+        if training is None:
+            training = training_of_call()
+        if self._replaces_steps:
+            structure = {"causal": use_causal_mask, "window": sliding_window}
+            return self._replaced_steps(query, key, value, attention_mask, training, **structure)
+        folding = self._folding or Folding.of(len(query.shape) - 1, self._attention_axes)
         mixed, scores = attend(
-            fold(query),
-            fold(key),
-            fold(value),
-            None if attention_mask is None else self._folding.fold_mask(attention_mask, query, key),
+            folding.fold(query),
+            folding.fold(key),
+            folding.fold(value),
+            None if attention_mask is None else folding.fold_mask(attention_mask, query, key),
+            scale=self._inverse_sqrt_key_dim,
             causal=use_causal_mask,
-            window=self._sliding_window,
-            dropout=Dropout.of(self._dropout_layer, training),
+            window=sliding_window,
+            dropout=Dropout.of(self._dropout_layer, training) if self._dropout else None,
             return_scores=return_attention_scores,
             flash=self._flash,
             training=bool(training),
         )
-        mixed = self._folding.unfold(mixed, like=query)
-        return mixed, None if scores is None else self._folding.unfold_scores(scores, query, key)
+        mixed = folding.unfold(mixed, like=query)
+        return mixed, None if scores is None else folding.unfold_scores(scores, query, key)
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> tuple[Any, ...]:
         """Return the output's shape (B, T, E) for the shapes of query, value and key."""
@@ -354,26 +355,17 @@ class MultiHeadAttention(checks.CheckedLayer):
         return getattr(self, name)
 
     def _projection(self, name: str, shape: tuple[Any, ...], head_size: int, **kwargs: Any) -> HeadProjection:
+        kwargs |= self._projection_arguments(name)
         layer = HeadProjection(
-            self._num_heads, head_size, rank=len(shape), **kwargs, **self._projection_arguments(name)
+            self._num_heads, head_size, rank=len(shape), use_bias=self._use_bias, name=name, **kwargs
         )
         layer.build(shape)
         return layer
 
     def _projection_arguments(self, name: str) -> dict[str, Any]:
-        """Return the arguments of a projection. They include its own initializers: a shared one repeats its draws."""
-        return {
-            "name": name,
-            "use_bias": self._use_bias,
-            "kernel_initializer": _copied(self._kernel_initializer),
-            "bias_initializer": _copied(self._bias_initializer),
-            "kernel_regularizer": self._kernel_regularizer,
-            "bias_regularizer": self._bias_regularizer,
-            "activity_regularizer": self._activity_regularizer,
-            "kernel_constraint": self._kernel_constraint,
-            "bias_constraint": self._bias_constraint,
-            "dtype": self._projection_dtypes.get(name, self.dtype_policy),
-        }
+        """Return the arguments of a projection, with its dtype policy if it was quantized before saving."""
+        dtypes = {"dtype": self._projection_dtypes[name]} if name in self._projection_dtypes else {}
+        return {**self._get_common_kwargs_for_sublayer(), **dtypes}
 
     def _check(self, query: Any, value: Any, key: Any, return_attention_scores: bool) -> Folding:
         """Raise a ValueError if the layer cannot be called with these inputs. Return the folding of their axes."""
@@ -381,25 +373,13 @@ class MultiHeadAttention(checks.CheckedLayer):
         shapes = checks.shapes_of(self.name, query.shape, value.shape, None if key is None else key.shape)
         folding = self._folding or Folding.of(len(shapes[0]), self._attention_axes)
         checks.check_batch_axes(self.name, folding, *shapes)
-        if self.built:
+        if self._widths:
             checks.check_widths(self.name, self._widths, *shapes)
         checks.check_flash(self.name, self._flash, return_attention_scores)
         return folding
-
-    @property
-    def _overrides(self) -> bool:
-        """Tell whether a subclass overrides `_compute_attention`."""
-        return type(self)._compute_attention is not MultiHeadAttention._compute_attention
 
     @property
     def _flash(self) -> bool | None:
         """The layer's `flash_attention`, or Keras' global setting if that is `None`."""
         given = self._flash_attention
         return keras.config.is_flash_attention_enabled() if given is None else given
-
-
-def _copied(initializer: Any) -> Any:
-    """Return a copy of the initializer, with a new seed. A plain function has no seed, and is returned as it is."""
-    if not isinstance(initializer, initializers.Initializer):
-        return initializer
-    return type(initializer).from_config(initializer.get_config())

@@ -308,12 +308,6 @@ def test_an_error_of_somebody_elses_stays_as_it_is():
     assert "Known arguments" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["_masked_softmax", "_compute_attention_mask", "_build_attention"])
-def test_overrides_that_nothing_would_call_are_refused(name):
-    with pytest.raises(TypeError, match=rf"Mine overrides {name}, .* Override `_compute_attention"):
-        type("Mine", (kmha.MultiHeadAttention,), {name: lambda self: None})
-
-
 def test_weights_of_the_built_in_are_refused_with_a_remedy(tmp_path):
     inputs = keras.Input((T, I))
     models = [
