@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kmha import interchange, layers, show, translation, verify
     from kmha.interchange.models import convert_model
     from kmha.layers import MultiHeadAttention
+    from kmha.patch import patch_keras
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "convert_model",
     "interchange",
     "layers",
+    "patch_keras",
     "show",
     "translation",
     "verify",
@@ -32,6 +34,7 @@ __getattr__, __dir__ = lazy.attributes(
     {
         "MultiHeadAttention": "layers",
         "convert_model": "interchange.models",
+        "patch_keras": "patch",
         **dict.fromkeys(("interchange", "layers", "show", "translation", "verify"), ""),
     },
 )

@@ -8,7 +8,7 @@ import pytest
 from kmha.cli import main
 
 NAMES = {
-    "kmha": "MultiHeadAttention __version__ convert_model interchange layers show translation verify",
+    "kmha": "MultiHeadAttention __version__ convert_model interchange layers patch_keras show translation verify",
     "kmha.course": "check",
     "kmha.interchange": """
         LAYOUTS Constant Converted Entry Ignored Layout LayoutError Reading Refused Rule at convert from_canonical

@@ -1,19 +1,23 @@
 """Convert a Keras model with built-in attention layers into the same model with kmha's, or back."""
 
+import contextlib
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras.src.models.functional import Functional
 
 from kmha.interchange import canonical
 from kmha.interchange.keras import from_builtin, to_builtin
 from kmha.layers import MultiHeadAttention
+from kmha.layers.builtin import BUILTIN
+from kmha.patch import replaced
 
 _NAMES = {"keras": "keras.layers.MultiHeadAttention", "kmha": "kmha.MultiHeadAttention"}
-_LAYERS = {"keras": keras.layers.MultiHeadAttention, "kmha": MultiHeadAttention}
+_LAYERS = {"keras": BUILTIN, "kmha": MultiHeadAttention}
 
 
 def convert_model(model: Any, to: str = "kmha") -> Any:
@@ -25,13 +29,15 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
     optimizer is not copied, because it has the shapes of the old kernels.
 
     Args:
-        model: Built `keras.Sequential` or functional `keras.Model`. It may contain other such models.
+        model: Built `keras.Sequential` or functional `keras.Model`, or a subclass that is made from its config, such as
+            a backbone of KerasHub. It may contain other such models. A layer that makes attention layers itself, such
+            as `keras_hub.layers.TransformerEncoder`, is made again from its config, within `kmha.patch_keras`.
             `GroupedQueryAttention`, subclasses of the two attention layers and all other layers stay as they are.
         to: "kmha" for `kmha.MultiHeadAttention`, "keras" for `keras.layers.MultiHeadAttention`.
 
     Raises:
-        ValueError: There is nothing to convert; an attention layer is an attribute of another layer or model, whose
-            code cannot be rewritten; a layer is quantized or has LoRA weights; or the two layers are known to give
+        ValueError: There is nothing to convert; a layer or model that makes attention layers itself does not make the
+            other ones from its config; a layer is quantized or has LoRA weights; or the two layers are known to give
             different numbers for a call (README, "Where kmha differs").
 
     Warns:
@@ -57,17 +63,19 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
 
     def clone(layer: Any) -> Any:
         if id(layer) not in pairs:
-            made = _clone_graph(layer, clone) if is_graph(layer) else _clone_layer(layer, source, _LAYERS[to])
+            made = _clone_graph(layer, clone) if is_plain_graph(layer) else _clone_layer(layer, source, _LAYERS[to])
             pairs[id(layer)] = layer, made
         return pairs[id(layer)][1]
 
-    converted = clone(model)
+    with replaced(by_any_name=True) if to == "kmha" else contextlib.nullcontext():
+        converted = clone(model)
     for layer, made in pairs.values():
-        if type(layer) is source:
-            _copy_attention(layer, made, from_builtin if to == "kmha" else to_builtin)
-        elif isinstance(layer, keras.layers.Layer) and not is_graph(layer):
-            _copy_state(layer, made)
-    _copy_trainable([*pairs.values()], source)
+        for inner, new in [] if is_plain_graph(layer) else _counterparts(layer, made, source, to):
+            if type(inner) is source:
+                _copy_attention(inner, new, from_builtin if to == "kmha" else to_builtin)
+            else:
+                _copy_state(inner, new)
+    _copy_trainable([*pairs.values()], source, to)
     for layer, made in pairs.values():
         if is_graph(layer):
             _compile_like(layer, made)
@@ -127,56 +135,80 @@ def _flash(layer: Any, target: type) -> bool | None:
 def _copy_attention(layer: Any, made: Any, convert: Callable[[Any], Any]) -> None:
     canonical.write(made, convert(canonical.read(layer)))
     if hasattr(layer._dropout_layer, "seed_generator"):
-        made._dropout_layer.seed_generator.state.assign(layer._dropout_layer.seed_generator.state)
+        state = np.asarray(layer._dropout_layer.seed_generator.state)
+        made._dropout_layer.seed_generator.state.assign(state.copy())
 
 
 def _copy_state(layer: Any, made: Any) -> None:
-    """Copy the state that Keras would save (weights, values computed from them, vocabulary) and the seeds."""
-    for inner, new in zip(layer._flatten_layers(), made._flatten_layers(), strict=True):
-        state: dict[str, Any] = {}
-        inner.save_own_variables(state)
-        if state:
-            new.load_own_variables(state)
-        if hasattr(inner, "save_assets"):
-            with tempfile.TemporaryDirectory() as folder:
-                inner.save_assets(folder)
-                new.load_assets(folder)
-    for variable, new in zip(layer.variables, made.variables, strict=True):
-        new.assign(variable)
+    """Copy what Keras would save of one layer (weights, values computed from them, vocabulary), and its seeds."""
+    state: dict[str, Any] = {}
+    if not is_graph(layer):
+        layer.save_own_variables(state)
+    if state:  # copied, because JAX deletes arrays that it has used, also where two variables share one
+        made.load_own_variables({name: np.asarray(value).copy() for name, value in state.items()})
+    if hasattr(layer, "save_assets"):
+        with tempfile.TemporaryDirectory() as folder:
+            layer.save_assets(folder)
+            made.load_assets(folder)
+    for variable, new in zip(_own_variables(layer), _own_variables(made), strict=True):
+        new.assign(np.asarray(variable).copy())
 
 
-def _copy_trainable(pairs: list[tuple[Any, Any]], source: Any) -> None:
+def _copy_trainable(pairs: list[tuple[Any, Any]], source: Any, to: str) -> None:
     """Copy the `trainable` flags from the outside in, because setting a flag also sets it for all layers inside."""
-    models = [pair for pair in pairs if is_graph(pair[0])]
+    models = [pair for pair in pairs if is_plain_graph(pair[0])]
     sizes = {id(layer): len(layer._flatten_layers()) for layer, _ in models}
     for layer, made in sorted(models, key=lambda pair: -sizes[id(pair[0])]):
         made.trainable = layer.trainable
     for layer, made in pairs:
-        if not is_graph(layer):
-            for inner, new in _counterparts(layer, made, source):
-                if hasattr(inner, "trainable"):
-                    new.trainable = inner.trainable
-            for variable, new in _weights(layer, made, source):
-                new.trainable = variable.trainable
+        for inner, new in [] if is_plain_graph(layer) else _counterparts(layer, made, source, to):
+            of_attention = type(inner) is source
+            for one, other in ((inner, new), *(_projections(inner, new) if of_attention else ())):
+                other.trainable = one.trainable
+            for variable, other in _weights(inner, new) if of_attention else ():
+                other.trainable = variable.trainable
+            for variable, other in () if of_attention else zip(_own_variables(inner), _own_variables(new), strict=True):
+                other.trainable = variable.trainable
 
 
-def _counterparts(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a layer and its sublayers with their counterparts. For attention, yield only sublayers with weights."""
-    if type(layer) is source:
-        by_name = {inner.name: inner for inner in made._layers if inner.weights}
-        yield layer, made
-        yield from ((inner, by_name[inner.name]) for inner in layer._layers if inner.weights)
-    elif isinstance(layer, keras.layers.Layer):
-        yield from zip(layer._flatten_layers(), made._flatten_layers(), strict=True)
+def _counterparts(layer: Any, made: Any, source: Any, to: str, outer: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Yield a layer and the layers inside it, each with its counterpart. The inside of attention is left out.
+
+    An operation, such as `x + y`, has no counterpart, because it has no state.
+    """
+    if not isinstance(layer, keras.layers.Layer):
+        return
+    outer = layer if outer is None else outer
+    wanted = _LAYERS[to] if type(layer) is source else type(layer)
+    inside, new = ([] if type(layer) is source else _held(one) for one in (layer, made))
+    if type(made) is not wanted or len(inside) != len(new):
+        raise ValueError(_cannot_rewrite(outer, source, to))
+    yield layer, made
+    for pair in zip(inside, new, strict=True):
+        yield from _counterparts(*pair, source, to, outer)
 
 
-def _weights(layer: Any, made: Any, source: Any) -> Iterator[tuple[Any, Any]]:
-    if type(layer) is source:
-        new = canonical.variables(made)
-        yield from ((variable, new[name]) for name, variable in canonical.variables(layer).items())
-    else:
-        # An operation, such as `x + y`, has no variables.
-        yield from zip(getattr(layer, "variables", ()), getattr(made, "variables", ()), strict=True)
+def _held(layer: Any) -> list[Any]:
+    """Return the layers directly inside a layer."""
+    return list(layer._flatten_layers(include_self=False, recursive=False))
+
+
+def _own_variables(layer: Any) -> list[Any]:
+    """Return the variables of a layer that belong to no layer inside it."""
+    inside = {id(variable) for inner in _held(layer) for variable in inner.variables}
+    return [variable for variable in layer.variables if id(variable) not in inside]
+
+
+def _projections(layer: Any, made: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the sublayers of attention that have weights, with their counterparts."""
+    by_name = {inner.name: inner for inner in made._layers if inner.weights}
+    yield from ((inner, by_name[inner.name]) for inner in layer._layers if inner.weights)
+
+
+def _weights(layer: Any, made: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the weights of attention with their counterparts."""
+    new = canonical.variables(made)
+    yield from ((variable, new[name]) for name, variable in canonical.variables(layer).items())
 
 
 def _compile_like(model: Any, made: Any) -> None:
@@ -197,6 +229,16 @@ def _compile_like(model: Any, made: Any) -> None:
 def is_graph(layer: Any) -> bool:
     """Return True for a graph of layers, which Keras can rebuild."""
     return isinstance(layer, Functional | keras.Sequential)
+
+
+def is_plain_graph(layer: Any) -> bool:
+    """Return True for a graph without a constructor of its own."""
+    return is_graph(layer) and not has_constructor(layer)
+
+
+def has_constructor(model: Any) -> bool:
+    """Return True for a graph that its class makes, as a backbone of KerasHub is."""
+    return type(model).__init__ not in (Functional.__init__, keras.Sequential.__init__, keras.Model.__init__)
 
 
 def layers_of(model: Any) -> list[Any]:
@@ -221,8 +263,6 @@ def check_convertible(model: Any, source: type, to: str) -> None:
     for layer in layers:
         if type(layer) is source:
             _check_attention(layer, to)
-        elif held := [*attributes(layer, source)]:
-            raise ValueError(_cannot_rewrite(layer, source, to, held))
     for layer in layers:
         if makes_mask(layer):
             warnings.warn(
@@ -231,7 +271,7 @@ def check_convertible(model: Any, source: type, to: str) -> None:
                 'differ there: see "Where kmha differs" in the README.',
                 stacklevel=3,
             )
-    if not any(type(layer) is source for layer in layers):
+    if not any(type(layer) is source or any(attributes(layer, source)) for layer in layers):
         kinds = sorted({type(layer).__name__ for layer in layers})
         raise ValueError(f"{model.name} has no {theirs} to convert. It has layers of the classes {', '.join(kinds)}.")
 
@@ -247,9 +287,10 @@ def attributes(layer: Any, source: type, seen: frozenset[int] = frozenset()) -> 
     seen |= {id(layer)}
     if is_graph(layer):
         held = {f".get_layer({inner.name!r})": inner for inner in layer.layers}
-    else:  # `_layers` and the backend's `_self_…` repeat other attributes
-        own = (name for name in vars(layer) if name != "_layers" and not name.startswith("_self_"))
-        held = {f".{name}": vars(layer)[name] for name in own}
+    else:  # `_layers`, and a list of TensorFlow, repeat other attributes; torch keeps layers in `_modules`
+        own = {**vars(layer), **getattr(layer, "_modules", {})}
+        repeated = ("_layers", "_modules", "_self_unconditional_checkpoint_dependencies")
+        held = {f".{name}": value for name, value in own.items() if name not in repeated}
     for name, value in held.items():
         yield from (f"{name}{rest}" for rest in _within(value, source, seen))
 

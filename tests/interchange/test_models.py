@@ -339,6 +339,19 @@ class _Block(keras.layers.Layer):
         return self.blocks[0]["att"](x, x)
 
 
+class _Closed(keras.layers.Layer):
+    """A block whose code holds the built-in layer where nobody can replace it."""
+
+    kept = (BUILTIN,)
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.blocks = [{"att": self.kept[0](H, O)}]
+
+    def call(self, x):
+        return self.blocks[0]["att"](x, x)
+
+
 class _Subclassed(keras.Model):
     def __init__(self):
         super().__init__()
@@ -364,6 +377,11 @@ def _of(layer, *args, **kwargs):
 def _of_block():
     x = keras.Input((T, I))
     return keras.Model(x, _Block(name="block")(x))
+
+
+def _of_closed_block():
+    x = keras.Input((T, I))
+    return keras.Model(x, _Closed(name="block")(x))
 
 
 def _of_subclass():
@@ -412,7 +430,10 @@ REFUSED = [
     (lambda: convert_model(keras.Sequential([keras.layers.Dense(3)])), "has no weights yet"),
     (lambda: convert_model(_no_attention()), r"network has no keras\.layers\.MultiHeadAttention to convert\. .* Dense"),
     (lambda: convert_model(_plain()[0], "keras"), r"has no kmha\.MultiHeadAttention to convert"),
-    (lambda: convert_model(_of_block()), r"block: .* attribute, `_Block\.blocks\[0\]\['att'\]`, .* Write kmha\.Multi"),
+    (
+        lambda: convert_model(_of_closed_block()),
+        r"block: .* attribute, `_Closed\.blocks\[0\]\['att'\]`, .* Write kmha\.Multi",
+    ),
     (lambda: convert_model(_of_subclass()), r"`_Subclassed\.att`, .* from_builtin.* Only Sequential and functional"),
     (
         lambda: convert_model(_of_time_distributed()),
@@ -420,7 +441,7 @@ REFUSED = [
     ),
     (
         lambda: convert_model(_OwnConstructor()),
-        "Keras cannot rebuild the class _OwnConstructor, only a Functional",
+        "Keras cannot rebuild the _OwnConstructor from its config",
     ),
     (lambda: convert_model(_lora()), "the layer has LoRA weights"),
     (lambda: convert_model(_quantized()), "the layer is quantized"),
@@ -451,3 +472,61 @@ def test_it_is_at_the_top():
     assert kmha.convert_model is convert_model
     ours = kmha.convert_model(_plain()[0])
     assert canonical.read(ours.layers[-1])["query/kernel"].shape == (H, I, O)
+
+
+@keras.saving.register_keras_serializable("tests")
+class _Backbone(keras.Model):
+    """A functional model that its constructor makes, as the backbones of KerasHub."""
+
+    def __init__(self, blocks, **arguments):
+        ids, x = keras.Input((T,), dtype="int32"), keras.Input((T, I))
+        table = keras.layers.Embedding(V, I, name="table")
+        y = keras.layers.add([x, table(ids)])
+        for number in range(blocks):
+            y = _Block(name=f"block_{number}")(keras.layers.Dropout(0.2, seed=number)(y))
+        output = BUILTIN(2, O, dropout=0.3, seed=5, name="last")(y, y)
+        super().__init__([ids, x], output, **{"name": "backbone", **arguments})
+        self.blocks = blocks
+
+    def get_config(self):
+        return {**keras.layers.Layer.get_config(self), "blocks": self.blocks}
+
+
+def _of_backbone():
+    return _Backbone(2), [np.arange(B * T).reshape(B, T), _random(B, T, I)]
+
+
+@pytest.mark.parametrize("make", [lambda: (_of_block(), _random(B, T, I)), _of_backbone], ids=["block", "backbone"])
+def test_what_makes_its_attention_itself_is_made_again(make):
+    keras.utils.set_random_seed(2)
+    model, data = make()
+    model.layers[-1].trainable = False
+    for variable in model.weights:
+        variable.assign(_random(*variable.shape) / 4)
+    for training in (False, True):
+        model(data, training=training)  # so that the seeds are no longer where they began
+    ours = convert_model(model)
+    back = convert_model(ours, "keras")
+    expected = [keras.ops.convert_to_numpy(model(data, training=training)) for training in (False, True)]
+    for made, kind in ((ours, OURS), (back, BUILTIN)):
+        assert {type(layer) for layer in made._flatten_layers()} & {OURS, BUILTIN} == {kind}
+        assert type(made) is type(model)
+        assert not made.layers[-1].trainable
+        assert len(made.trainable_weights) == len(model.trainable_weights)
+        for result, training in zip(expected, (False, True), strict=True):
+            _equal(made(data, training=training), result)
+    assert made.predict(data, verbose=0).shape == model.predict(data, verbose=0).shape  # JAX takes the arrays away
+    assert BUILTIN is keras.layers.MultiHeadAttention
+
+
+def test_backbones_of_keras_hub():
+    keras_hub = pytest.importorskip("keras_hub")
+    sizes = {"vocabulary_size": V, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 12}
+    model = keras_hub.models.BertBackbone(**sizes, max_sequence_length=T)
+    for variable in model.weights:
+        variable.assign(_random(*variable.shape) / 4)
+    ids = np.arange(B * T).reshape(B, T)
+    data = {"token_ids": ids, "segment_ids": ids % 2, "padding_mask": (ids < 5).astype("int32")}
+    ours = convert_model(model)
+    assert {type(layer) for layer in ours._flatten_layers()} & {OURS, BUILTIN} == {OURS}
+    _equal(ours(data), model(data))

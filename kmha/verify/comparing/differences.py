@@ -16,9 +16,8 @@ import numpy as np
 from keras import ops
 
 from kmha.layers import MultiHeadAttention
+from kmha.layers.builtin import BUILTIN
 from kmha.verify.wording import error_text
-
-BUILTIN = keras.layers.MultiHeadAttention
 
 
 @dataclasses.dataclass(frozen=True)
