@@ -100,9 +100,8 @@ def masked_softmax(logits: Tensor, mask: Tensor = None, elementwise: bool = Fals
 
 
 def _softmax(logits: Tensor, elementwise: bool) -> Tensor:
-    if logits.shape[-1] == 1:  # Keras would warn, but a single key is valid here
-        return ops.ones_like(logits)
-    if not elementwise:
+    # For a single key, which is valid here, Keras would warn. A trace at length 1 may also be exported for all lengths.
+    if not elementwise and logits.shape[-1] != 1:
         return ops.softmax(logits, axis=-1)
     weights = ops.exp(ops.subtract(logits, ops.max(logits, axis=-1, keepdims=True)))
     return ops.divide(weights, ops.sum(weights, axis=-1, keepdims=True))

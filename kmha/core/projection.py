@@ -105,7 +105,9 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
             d_rows = _concatenated(ops.transpose(upstream, (1, 0, 2)), ops.transpose(kernel, (0, 2, 1)))
             return d_rows, ops.matmul(ops.transpose(rows), upstream)
 
-        return ops.matmul(rows, kernel), gradient
+        # OpenVINO computes no product of different ranks with a constant kernel, and none of rank 3 that broadcasts.
+        by_heads = ops.matmul(ops.reshape(rows, (1, 1, -1, kernel.shape[1])), kernel)  # (1, H, N, O)
+        return ops.squeeze(by_heads, 0), gradient
 
     return run(rows, kernel)
 
