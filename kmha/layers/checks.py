@@ -291,7 +291,26 @@ def stores_any(store: Any, *names: str) -> bool:
 
 
 class CheckedLayer(keras.layers.Layer):
-    """A layer whose errors about missing or unknown call arguments say how to fix the call."""
+    """A layer that explains wrong call arguments, and whose flags stay Python booleans when it is rematerialized."""
+
+    def rematerialized_call(self, layer_call: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return `layer_call` as `keras.RematScope` asks for it. Keras would trace all arguments, also `training`."""
+        rematerialize = super().rematerialized_call
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            names, values = [*range(len(args)), *kwargs], [*args, *kwargs.values()]
+            # TensorFlow cannot recompute functions of booleans.
+            traced = [n for n, x in enumerate(values) if hasattr(x, "shape") and "bool" not in str(x.dtype)]
+
+            def call(*tensors: Any) -> Any:
+                given = dict(zip(names, values, strict=True))
+                given |= {names[number]: tensor for number, tensor in zip(traced, tensors, strict=True)}
+                positional = [given.pop(number) for number in range(len(args))]
+                return layer_call(*positional, **given)
+
+            return rematerialize(call, *args, **kwargs)(*(values[number] for number in traced))
+
+        return run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
