@@ -14,9 +14,9 @@ NAMES = {
         LAYOUTS Constant Converted Entry Ignored Layout LayoutError Reading Refused Rule at convert from_canonical
         join_heads recognize split_heads to_canonical""",
     "kmha.layers": """
-        Decoder DecoderLayer Encoder EncoderLayer FeedForward HeadMerge HeadProjection LayerNormalization
+        Decoder DecoderLayer Encoder EncoderLayer FeedForward FullyConnected HeadMerge HeadProjection LayerNormalization
         MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
-        create_padding_mask""",
+        create_padding_mask get_angles positional_encoding scaled_dot_product_attention""",
     "kmha.show": "heads heatmap layers save terminal",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }

@@ -6,6 +6,12 @@ True
 """
 
 from kmha.layers import addons
+from kmha.layers.course_functions import (
+    FullyConnected,
+    get_angles,
+    positional_encoding,
+    scaled_dot_product_attention,
+)
 from kmha.layers.decoder import Decoder, DecoderLayer
 from kmha.layers.embedding import PositionalEncoding, TiedLogits, TokenEmbedding
 from kmha.layers.encoder import Encoder, EncoderLayer
@@ -21,6 +27,7 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "FullyConnected",
     "HeadMerge",
     "HeadProjection",
     "LayerNormalization",
@@ -32,4 +39,7 @@ __all__ = [
     "addons",
     "create_look_ahead_mask",
     "create_padding_mask",
+    "get_angles",
+    "positional_encoding",
+    "scaled_dot_product_attention",
 ]

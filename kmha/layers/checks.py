@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 
 from kmha.core.folding import Folding
 
@@ -313,6 +314,12 @@ class CheckedLayer(keras.layers.Layer):
         return run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Keras takes only tensors as positional arguments. As in the course, `layer(x, True, mask)` works here.
+        first = next((n for n, x in enumerate(args) if isinstance(x, (bool, np.bool_)) or (n and x is None)), None)
+        if first is not None:
+            names = list(inspect.signature(self.call).parameters)[first : len(args)]
+            if len(names) == len(args) - first and not kwargs.keys() & names:
+                args, kwargs = args[:first], {**kwargs, **dict(zip(names, args[first:], strict=True))}
         try:
             return super().__call__(*args, **kwargs)
         except TypeError as error:

@@ -21,8 +21,8 @@ class EncoderLayer(TransformerBlock):
         fully_connected_dim: Hidden features of the feed-forward network.
         dropout_rate: Dropout rate of the scores and of the feed-forward network's output.
         layernorm_eps: Epsilon of the layer normalizations.
-        key_dim: Head size (O). `None` means `embedding_dim // num_heads`, as in the paper. The course passes
-            `key_dim=embedding_dim`, which makes every head as wide as the model, and the layer H times as large.
+        key_dim: Head size (O). `None` means `embedding_dim // num_heads`, as in the paper, and at least 1. The course
+            passes `key_dim=embedding_dim`, which makes every head as wide as the model, and the layer H times as large.
         norm: "post" normalizes after the residual connection, like the paper and the course. "pre" normalizes the
             inputs of the attention and of the feed-forward network.
         activation: Activation between the two dense layers of the feed-forward network.

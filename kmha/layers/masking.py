@@ -98,7 +98,7 @@ def join(
     if attention_mask is not None:
         attention_mask = _tensor(attention_mask)
         _check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads, name)
-        attention_mask = _as_boolean(attention_mask, name)
+        attention_mask = as_boolean(attention_mask, name)
         if padding is not None:
             # Both masks get the same rank, so that no axis is broadcast against a different axis.
             rank = max(len(attention_mask.shape), len(padding.shape))
@@ -198,7 +198,7 @@ def _padding(layer: str, name: str, mask: Tensor, x: Tensor, letter: str) -> Ten
         return None
     mask = _tensor(mask)
     _check_padding(layer, name, mask, x.shape, letter)
-    mask = _as_boolean(mask, name)
+    mask = as_boolean(mask, name)
     while len(mask.shape) < len(x.shape) - 1:
         mask = ops.expand_dims(mask, -1)
     return mask
@@ -214,8 +214,9 @@ def _tensor(mask: Tensor) -> Tensor:
     return mask if hasattr(mask, "shape") else ops.convert_to_tensor(mask)
 
 
-def _as_boolean(mask: Tensor, name: str) -> Tensor:
+def as_boolean(mask: Tensor, name: str) -> Tensor:
     """Return `mask` as booleans, True where it is not zero. Refuse an additive mask, in which zero means *attend*."""
+    mask = _tensor(mask)
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":
         return mask

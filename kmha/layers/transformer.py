@@ -14,7 +14,7 @@ from kmha.layers.transformer_blocks import OPTIONS
 
 
 @keras.saving.register_keras_serializable("kmha")
-class Transformer(keras.Model):
+class Transformer(checks.CheckedLayer, keras.Model):
     """An encoder-decoder model that predicts the probabilities of the next target token at every position.
 
     Args:
