@@ -3,6 +3,7 @@
 True always means *attend*. If your course's masks have 1 for hidden positions, pass `mask == 0` to the layers.
 """
 
+import os
 import warnings
 from typing import Any
 
@@ -16,6 +17,8 @@ from keras.src.backend import get_keras_mask, set_keras_mask
 from kmha.core import masks
 from kmha.core.folding import Folding
 from kmha.core.tensors import Tensor
+
+VARIABLE = "KMHA_INPUT_MASKS"
 
 
 def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
@@ -42,9 +45,23 @@ def create_look_ahead_mask(sequence_length: int) -> Tensor:
     return masks.causal(sequence_length, sequence_length)
 
 
-def carried(x: Tensor) -> Tensor:
-    """Return the mask that Keras has attached to `x`, for instance in `Embedding(mask_zero=True)`, or `None`."""
-    return get_keras_mask(x)
+def carried(query: Tensor, *others: Tensor) -> Tensor:
+    """Return the mask that Keras has attached to `query`, for instance in `Embedding(mask_zero=True)`, or `None`.
+
+    The built-in layer also takes the masks off its inputs, so that they are lost to the layers that use the same
+    tensors later, such as the `Add` of a residual connection. If the environment variable `KMHA_INPUT_MASKS` is
+    "remove", this function does the same to `query` and `others`.
+
+    Raises:
+        ValueError: The environment variable has another value than "remove" and "keep".
+    """
+    choice, mask = os.environ.get(VARIABLE, "keep"), get_keras_mask(query)
+    if choice not in ("keep", "remove"):
+        raise ValueError(f'{VARIABLE} must be "keep" or "remove". Received: "{choice}".')
+    if choice == "remove":
+        for x in (query, *others):
+            set_keras_mask(x, None)
+    return mask
 
 
 def carry(x: Tensor, mask: Tensor) -> None:

@@ -196,7 +196,7 @@ class MultiHeadAttention(InnerMethods):
         folding = self._check(query, value, key, return_attention_scores)
         checks.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
-        carried = masking.carried(query)
+        carried = masking.carried(query, value, key)
         given = {"value_mask": value_mask, "key_mask": key_mask, "attention_mask": attention_mask}
         structure: dict[str, Any] = {}
         if self._replaced:  # as in Keras, a subclass's own attention gets causality and the window in the mask

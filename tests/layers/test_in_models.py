@@ -82,6 +82,57 @@ def test_fifty_steps_on_real_text_lose_what_the_built_in_loses():
     assert np.abs(ours - theirs).max() < 1e-5
 
 
+def _residual_translator(layer_class):
+    """Return a Transformer in the form of TensorFlow's tutorial: masks only from embeddings, and `Add`."""
+    keras.utils.set_random_seed(3)
+    heads = {"num_heads": 4, "key_dim": 8, "dropout": 0.1}
+
+    def residual(x, y):
+        return keras.layers.LayerNormalization()(keras.layers.Add()([x, y]))
+
+    def feed_forward(x):
+        y = keras.layers.Dense(32)(keras.layers.Dense(64, "relu")(x))
+        return residual(x, keras.layers.Dropout(0.1)(y))
+
+    source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
+    enc_output = keras.layers.Embedding(500, 32, mask_zero=True)(source)
+    for _ in range(2):
+        enc_output = feed_forward(residual(enc_output, layer_class(**heads)(enc_output, enc_output)))
+    x = keras.layers.Embedding(500, 32, mask_zero=True)(target)
+    for _ in range(2):
+        x = residual(x, layer_class(**heads)(x, x, use_causal_mask=True))
+        x = feed_forward(residual(x, layer_class(**heads)(x, enc_output)))
+    model = keras.Model([source, target], keras.layers.Dense(500)(x))
+
+    def loss(true, logits):
+        mask = ops.cast(ops.not_equal(true, 0), "float32")
+        losses = keras.losses.sparse_categorical_crossentropy(true, logits, from_logits=True)
+        return ops.sum(losses * mask) / ops.sum(mask)
+
+    model.compile(keras.optimizers.Adam(1e-3), loss)
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_masked_model_with_add_keeps_its_masks_unless_the_old_numbers_are_asked_for(monkeypatch):
+    source, target = _sentences()
+    losses = []
+    for layer_class, masks in (
+        (BUILTIN, "keep"),
+        (kmha.MultiHeadAttention, "keep"),
+        (kmha.MultiHeadAttention, "remove"),
+    ):
+        monkeypatch.setenv("KMHA_INPUT_MASKS", masks)
+        inputs, shifted = [source[:32], target[:32, :-1]], target[:32, 1:]
+        model = _residual_translator(layer_class)
+        fit = model.fit(inputs, shifted, batch_size=16, epochs=2, steps_per_epoch=1, shuffle=False, verbose=0)
+        losses.append(fit.history["loss"])
+    theirs, ours, removed = np.array(losses)
+    assert np.abs(ours - theirs).min() > 1e-3, losses
+    assert np.abs(removed - theirs).max() < 1e-5, losses
+
+
 class Subclassed(keras.Model):
     def __init__(self, layer_class):
         super().__init__()

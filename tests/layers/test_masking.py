@@ -104,6 +104,19 @@ def test_the_callers_tensors_keep_their_masks():
     assert np.array_equal(_array(masking.carried(x)), _padding([2, 3], T))
 
 
+def test_masks_are_taken_off_as_by_the_built_in_if_asked_for(monkeypatch):
+    monkeypatch.setenv("KMHA_INPUT_MASKS", "remove")
+    embed = keras.layers.Embedding(9, 4, mask_zero=True)
+    for layer in (keras.layers.MultiHeadAttention(3, 5), kmha.MultiHeadAttention(3, 5)):
+        query, value, key = (embed(np.array([[1, 2, 0]])) for _ in range(3))
+        output = layer(query, value, key)
+        assert [masking.get_keras_mask(x) for x in (query, value, key)] == [None] * 3
+        assert ops.convert_to_numpy(masking.get_keras_mask(output)).tolist() == [[True, True, False]]
+    monkeypatch.setenv("KMHA_INPUT_MASKS", "off")
+    with pytest.raises(ValueError, match=r'KMHA_INPUT_MASKS must be "keep" or "remove"\. Received: "off"'):
+        layer(query, value)
+
+
 def test_a_given_value_mask_replaces_the_carried_one_as_in_keras():
     query, value = _plain(_embedded([3, 3], T, I)), _embedded([5, 1], S, J)
     layer = _layer()
