@@ -144,10 +144,7 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
         flash=layer._flash,
         eager=call["eager"] and backend == "tensorflow",
     )
-    # An override of `_compute_attention` gets causality as part of the mask.
-    plan = planning.choose(dataclasses.replace(request, causal=request.causal and not layer._replaced))
-    if layer._replaces_steps:
-        plan = planning.PathChoice("steps", "softmax, dropout or equations are the subclass's own")
+    plan = _plan(layer, request)
     request = dataclasses.replace(request, batch=batch or 1)
     output = math.prod(layer.compute_output_shape(query, value, key)[len(query) - 1 :])
     inputs = [query[-1], key[-1], value[-1], *([query[-1]] if layer._use_gate else [])]
@@ -158,6 +155,13 @@ def explain(layer: Any, query: Shape, value: Shape, key: Shape, call: dict[str, 
     widths = _ITEMSIZES[layer.compute_dtype] * (head + output), _ITEMSIZES[layer.compute_dtype] * head
     steps = _steps(request, inputs, layer.key_dim, layer._value_dim, output)
     return Explanation(plan.path, plan.reason, steps, parameters, request, widths)
+
+
+def _plan(layer: Any, request: planning.Request) -> planning.PathChoice:
+    """Return the path of a call. If a subclass overrides inner methods, causality is part of the mask."""
+    if layer._replaces_steps:
+        return planning.PathChoice("steps", "softmax, dropout or equations are the subclass's own")
+    return planning.choose(dataclasses.replace(request, causal=request.causal and not layer._replaced))
 
 
 def _steps(request: planning.Request, inputs: list[int], key_dim: int, value_dim: int, output: int) -> tuple[Step, ...]:

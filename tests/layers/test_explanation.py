@@ -105,7 +105,12 @@ def test_an_override_is_explained_as_it_runs():
         def _compute_attention(self, *args, **kwargs):
             return super()._compute_attention(*args, **kwargs)
 
+    class Sharp(kmha.MultiHeadAttention):
+        def _masked_softmax(self, attention_scores, attention_mask=None):
+            return super()._masked_softmax(2.0 * attention_scores, attention_mask)
+
     assert Own(3, 5).explain((1, 512, 6), use_causal_mask=True).path == "direct"
+    assert Sharp(3, 5).explain((1, 512, 6), use_causal_mask=True).path == "steps"
 
 
 @tensorflow
