@@ -117,8 +117,7 @@ def diagnose(candidate: str | None, bank: bool, deform: bool, zoo: bool, **optio
     The module is imported in a sandbox: a process with limited memory that cannot write files, start processes or use
     the network (the last three on Linux, with the extra `course` installed). Only --details shows what it prints.
 
-    The exit status is 0 if the candidate is right, 1 if something is wrong or every call raises an error, and 3 if the
-    candidate could not be judged.
+    The exit status is 0 if the candidate is right, 3 if it could not be judged, and otherwise 1.
 
     --bank measures the diagnosis itself: kmha makes every mistake on purpose in random candidates, then random pairs of
     mistakes, then writes right layers in every usual way. It counts how many mistakes are named, and whether any right

@@ -239,9 +239,9 @@ def test_an_unknown_mistake():
     result = _run("pupil:scaled_by", "--set", "factor=1.7")
     assert result.exit_code == 1
     text = _words(result)
-    assert "scaled_by is wrong: " in text
-    assert "and no known mistake explains them." in text
-    assert "First wrong step: the path of the values" in text
+    assert "scaled_by differs from the reference: " in text
+    assert "and no known mistake explains them. It is another design, or a mistake" in text
+    assert "First step that differs: the path of the values" in text
     assert "It is 1.7 times the right output everywhere." in text
     assert "result = scaled_by(factor=1.7, q=q, k=k, v=v)" in result.stdout
 

@@ -285,6 +285,7 @@ class BlockCandidate(LayerCandidate):
             "inner": inner[1],
             "heads": query.shape[0],
             "size": query.shape[2],
+            "value_size": query.shape[2],
             "dropout": trial.rate,
             "epsilon": trial.more["epsilon"],
             "batch_first": True,

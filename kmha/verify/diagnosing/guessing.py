@@ -15,6 +15,7 @@ from kmha.verify.diagnosing import naming
 
 IDENTITY = "identity"
 PROJECTION = "projection"
+FEATURES = "the number of features"
 LENGTH = 64  # a number of positions that no trial exceeds
 LIMIT = 12  # maximum number of combinations to try
 
@@ -33,7 +34,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rotary|rope|freqs", ("None", "complex ones (T, O/2)", "zeros (T, O)", "zeros (T, O/2)")),
     ("mask|cache|past|state|bias|pos.*emb", ("None",)),
     ("position|inputpos|startpos", ("positions", "0", "None")),
-    ("maxlen|maxseq|seqlen|contextlen|blocksize|window|maxpos|length", (str(LENGTH),)),
+    ("maxlen|maxseq|seqlen|context|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
     ("eps", ("1e-05",)),
     ("activation|actlayer|actfn|act$", ("'gelu'", "'relu'", IDENTITY)),
@@ -75,6 +76,8 @@ def guesses(
     numbers = tuple(each for each in NUMBERS if each in missing)
     if numbers and not re.search("bool|str|Callable|Module|float", annotation):
         return (*numbers, *optional, "0", "1"), False
+    if re.search("(dim|width)$", naming.plain(name)):  # zero features would fit nothing
+        return (FEATURES, *optional), False
     for pattern, found in _BY_ANNOTATION:
         if re.search(rf"\b{pattern}\b", annotation):
             return (*optional, *found), False
@@ -112,6 +115,8 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
         return _identity(framework)
     if text in NUMBERS:
         return sizes[NUMBERS[text]]
+    if text == FEATURES:
+        return sizes["I"]
     if text == PROJECTION:
         return _dense(framework, sizes["I"], sizes["I"])
     if text == "root":

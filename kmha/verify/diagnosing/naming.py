@@ -15,13 +15,14 @@ ARGUMENTS: dict[str, str] = {
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
     "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings",
-    "mask": "mask attentionmask attnmask msk m srcmask",
+    "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
     "encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask",
-    "memory_mask": "memorymask encoderattentionmask crossattentionmask crossmask encmask",
+    "memory_mask": "memorymask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
+    "decencattnmask decencmask",
     "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask",
     "query_padding": "querymask",
     "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",

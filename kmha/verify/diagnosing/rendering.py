@@ -13,7 +13,7 @@ from kmha.verify.diagnosing.verdicts import KNOWN, RIGHT, UNJUDGED, UNKNOWN
 WIDTH = 100  # width of the text if it is not printed to a terminal
 SHADES = "·░▒▓█"
 CODE = "code"  # style of a line of Python
-STYLES = {KNOWN: "bold red", UNKNOWN: "bold red", UNJUDGED: "bold yellow"}
+STYLES = {KNOWN: "bold red", UNKNOWN: "bold yellow", UNJUDGED: "bold yellow"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,7 +29,7 @@ MANY = 6  # maximum number of explanations or calls in a sentence
 _SAYS = {
     RIGHT: "is right",
     KNOWN: "is wrong",
-    UNKNOWN: "is wrong",
+    UNKNOWN: "differs from the reference",
     RAISES: "cannot be run",
     UNJUDGED: "could not be judged",
 }
@@ -102,7 +102,8 @@ def without_results(name: str, verdict: str, sure: str, advice: list[str]) -> di
 
 def headline(found: "Diagnosis") -> str:
     """Return the verdict in a few words."""
-    return f"{found.name} {_SAYS[found.verdict]}"
+    by_itself = found.verdict == UNKNOWN and found.candidate.chain == caches.NAME  # it was compared with itself
+    return f"{found.name} {_SAYS[KNOWN if by_itself else found.verdict]}"
 
 
 def how_sure(found: "Diagnosis") -> str:
@@ -131,7 +132,10 @@ def how_sure(found: "Diagnosis") -> str:
         also = " So does one other." if others == 1 else f" So do {others} others." if others else ""
         return f"{sure}.{also}{raising}"
     count = len(found.wrong)
-    return f"{count} of {_calls(len(answered))} differ from the reference, and no known mistake explains them.{raising}"
+    return (
+        f"{count} of {_calls(len(answered))} give other numbers, and no known mistake explains them. It is another "
+        f"design, or a mistake that kmha does not know.{raising}"
+    )
 
 
 def what_is_wrong(found: "Diagnosis") -> list[str]:
@@ -140,7 +144,7 @@ def what_is_wrong(found: "Diagnosis") -> list[str]:
         return [f"{mistake.id}: {mistake.says}" for mistake in found.mistakes]
     if found.verdict != UNKNOWN or not found.clue:
         return []
-    step = [f"First wrong step: {found.clue.step}."] if found.clue.step else []
+    step = [f"First step that differs: {found.clue.step}."] if found.clue.step else []
     return [" ".join([*step, *_pattern(found)[:1]])]
 
 

@@ -4,7 +4,7 @@
 | --- | --- |
 | `RIGHT` | the candidate's numbers are those of the reference |
 | `KNOWN` | mistakes of the bank give the same wrong numbers |
-| `UNKNOWN` | the numbers are wrong, and no mistakes of the bank give the same numbers |
+| `UNKNOWN` | the numbers are others, and no mistakes of the bank give them: another design, or an unknown mistake |
 | `RAISES` | the candidate raises an error in every call |
 | `UNJUDGED` | the calls that ran do not suffice for a verdict |
 """

@@ -147,3 +147,48 @@ class PositionalEncoder(nn.Module):
 
     def forward(self, token_embedding):
         return self.drop(token_embedding + self.pos_embedding[: token_embedding.shape[0]])
+
+
+class TextToImage(nn.Module):
+    """Attention whose widths have names of their own."""
+
+    def __init__(self, text_dim, image_dim, hidden_dim, num_heads, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = num_heads, wrong
+        self.query, self.out = nn.Linear(text_dim, hidden_dim), nn.Linear(hidden_dim, text_dim)
+        self.key, self.value = nn.Linear(image_dim, hidden_dim), nn.Linear(image_dim, hidden_dim)
+
+    def forward(self, text, regions):
+        mixed = attend(self.query(text), self.key(regions), self.value(regions), self.heads, 0.0, self.wrong)
+        return self.out(mixed)
+
+
+class OfConfig(nn.Module):
+    """Causal attention whose configuration calls the largest length a context."""
+
+    def __init__(self, config, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = config.heads, wrong
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(config.hidden, config.hidden) for _ in range(4))
+        self.register_buffer("seen", torch.ones(config.context, config.context).tril().bool())
+
+    def forward(self, hidden_states):
+        x, length = hidden_states, hidden_states.shape[1]
+        bias = hiding(self.seen[:length, :length])
+        return self.wo(attend(self.wq(x), self.wk(x), self.wv(x), self.heads, bias, self.wrong))
+
+
+class WithValueSize(nn.Module):
+    """A decoder layer that is told the head sizes of key and value, and calls its masks as few do."""
+
+    def __init__(self, d_model, d_inner, n_head, d_k, d_v, wrong=""):
+        super().__init__()
+        self.slf, self.enc = Projections(n_head * d_k, n_head, wrong), Projections(n_head * d_v, n_head, wrong)
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3))
+        self.ff = nn.Sequential(nn.Linear(d_model, d_inner), nn.ReLU(), nn.Linear(d_inner, d_model))
+
+    def forward(self, dec_input, enc_output, slf_attn_mask=None, dec_enc_attn_mask=None):
+        x = dec_input
+        x = self.norms[0](x + self.slf.attend(x, x, x, hiding(slf_attn_mask)))
+        x = self.norms[1](x + self.enc.attend(x, enc_output, enc_output, hiding(dec_enc_attn_mask)))
+        return self.norms[2](x + self.ff(x))

@@ -13,6 +13,9 @@ CLASSES = [
     ("RotatesOnRequest", {}, "not scaled", ("scale-missing",)),
     ("DropsScores", {}, "transposed", ("mix-scores-transposed",)),
     ("PositionalEncoder", {}, "sines", ("positions-sines-only",)),
+    ("TextToImage", {}, "not scaled", ("scale-missing",)),
+    ("OfConfig", {}, "not scaled", ("scale-missing",)),
+    ("WithValueSize", {}, "not scaled", ("scale-missing",)),
 ]
 
 

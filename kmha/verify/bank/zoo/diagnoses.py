@@ -20,6 +20,7 @@ from typing import Any
 
 from kmha.verify.bank.zoo import mutants, replay
 from kmha.verify.bank.zoo.entry import Entry
+from kmha.verify.chains import caches
 
 RIGHT, ACCUSED, UNJUDGED, REFUSED = "right", "accused", "unjudged", "refused"
 NAMED, WRONG_ID, UNKNOWN, SLOW, CRASHED = "named", "wrong id", "unknown", "too slow", "crashed"
@@ -118,7 +119,7 @@ def _diagnosed(make: Any, entry: Entry, seed: int, limit: float, answers: list[A
         with _limited(limit):
             replay.seed_everything(0)
             found = diagnose(make(), seed=seed, **entry.options)
-        result |= {"outcome": _outcome(found.verdict), "ids": list(found.ids), "rivals": _rivals(found)}
+        result |= {"outcome": _outcome(found), "ids": list(found.ids), "rivals": _rivals(found)}
         result["says"] = next(iter(found.errors.values()), "")[:200]
         for each in found.results if answers is not None else ():
             arrays = [each.answer.output] if each.answer.scores is None else [each.answer.output, each.answer.scores]
@@ -130,8 +131,10 @@ def _diagnosed(make: Any, entry: Entry, seed: int, limit: float, answers: list[A
     return result | {"seconds": round(time.monotonic() - began, 2)}
 
 
-def _outcome(verdict: str) -> str:
-    return {"right": RIGHT, "known": ACCUSED, "unknown": ACCUSED, "raises": REFUSED}.get(verdict, UNJUDGED)
+def _outcome(found: Any) -> str:
+    by_itself = found.candidate.chain == caches.NAME  # then a difference is a mistake, known or not
+    unknown = ACCUSED if by_itself else UNKNOWN
+    return {"right": RIGHT, "known": ACCUSED, "unknown": unknown, "raises": REFUSED}.get(found.verdict, UNJUDGED)
 
 
 def _rivals(found: Any) -> list[str]:
