@@ -205,10 +205,32 @@ def _fused(
 ) -> Tensor:
     """Call the backend's own kernel, then zero the rows with nothing to attend to, which may see everything in it."""
     if mask is None and window is None:
-        return ops.dot_product_attention(query, key, value, scale=scale, is_causal=causal, flash_attention=flash)
+        return _kernel(query, key, value, None, causal, scale, flash)
     mask = _allowed(query, key, mask, causal, window)
     mask = ops.broadcast_to(mask, (ops.shape(query)[0], query.shape[2], ops.shape(query)[1], ops.shape(key)[1]))
     nonempty = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1)
     mask = ops.logical_or(mask, ops.logical_not(nonempty))
-    mixed = ops.dot_product_attention(query, key, value, mask=mask, scale=scale, flash_attention=flash)
+    mixed = _kernel(query, key, value, mask, False, scale, flash)
     return ops.where(ops.transpose(nonempty, (0, 2, 1, 3)), mixed, ops.cast(0.0, mixed.dtype))
+
+
+def _kernel(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, causal: bool, scale: float, flash: bool | None
+) -> Tensor:
+    """Call the backend's own kernel, with higher derivatives also on torch."""
+
+    def fused(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        options = {"mask": mask, "scale": scale, "is_causal": causal, "flash_attention": flash}
+        return ops.dot_product_attention(query, key, value, **options)
+
+    if keras.backend.backend() != "torch":
+        return fused(query, key, value)
+    from kmha.core import torch_derivatives
+
+    def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        allowed = _allowed(query, key, mask, causal, None)
+        query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # heads first
+        return ops.transpose(four_steps(query, key, value, allowed, scale=scale)[0], (0, 2, 1, 3))
+
+    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    return torch_derivatives.with_all_derivatives(fused, written_out, query, key, value)

@@ -1,0 +1,149 @@
+"""Derivatives of every order and kind through torch's fused kernel."""
+
+import keras
+import numpy as np
+import pytest
+
+import kmha
+from kmha.core.attention import attend
+
+if keras.backend.backend() != "torch":
+    pytest.skip("needs torch behind Keras", allow_module_level=True)
+
+import torch
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated"),
+    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin"),
+]
+
+B, T, S, H, O, V = 2, 3, 5, 2, 4, 3
+MASK = np.random.default_rng(0).random((B, 1, T, S)) > 0.4
+MASK[0, :, 1] = False  # a row with nothing to attend to
+OPTIONS = [
+    {},
+    {"causal": True},
+    {"window": 2},
+    {"mask": torch.tensor(MASK)},
+    {"mask": torch.tensor(MASK), "scale": 1.3},
+]
+
+
+def _inputs(**needed):
+    rng = np.random.default_rng(1)
+    shapes = {"query": (B, T, H, O), "key": (B, S, H, O), "value": (B, S, H, V)}
+    return [
+        torch.tensor(rng.normal(size=shape), dtype=torch.float32, requires_grad=needed.get(name, True))
+        for name, shape in shapes.items()
+    ]
+
+
+def _fused(**options):
+    def run(*inputs):
+        mixed, scores = attend(*inputs, **options)
+        assert scores is None
+        return mixed
+
+    return run
+
+
+def _derivatives(run):
+    """Return the output, its first derivatives, and the derivatives of a function of those."""
+    inputs = _inputs()
+    output = run(*inputs)
+    weights = torch.linspace(-1.0, 1.0, output.numel()).reshape(output.shape)
+    first = torch.autograd.grad((output * weights).sum(), inputs, create_graph=True)
+    second = torch.autograd.grad(sum(x.pow(3).sum() for x in first), inputs)
+    return [x.detach() for x in (output, *first, *second)]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_first_and_second_derivatives_are_those_of_the_steps(options):
+    for one, other in zip(*(_derivatives(_fused(**options, flash=flash)) for flash in (None, False)), strict=True):
+        assert other.abs().max() > 1e-3
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_functional_derivatives_are_those_of_the_steps(options):
+    inputs = _inputs()
+
+    def loss(run):
+        return lambda query: run(query, *inputs[1:]).square().sum()
+
+    fused, steps = (_fused(**options, flash=flash) for flash in (None, False))
+    one, other = (torch.func.hessian(loss(run))(inputs[0]) for run in (fused, steps))
+    assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+    forward, reverse = (transform(loss(fused))(inputs[0]) for transform in (torch.func.jacfwd, torch.func.jacrev))
+    assert torch.allclose(forward, reverse, rtol=1e-4, atol=1e-5)
+
+
+def test_forward_mode():
+    inputs = _inputs()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(inputs[0], torch.ones_like(inputs[0]))
+        tangent = torch.autograd.forward_ad.unpack_dual(_fused()(dual, *inputs[1:])).tangent
+    jacobian = torch.autograd.functional.jacobian(lambda query: _fused()(query, *inputs[1:]), inputs[0])
+    assert torch.allclose(tangent, jacobian.sum((-4, -3, -2, -1)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("needed", [{"query": False}, {"key": False, "value": False}])
+def test_only_what_needs_a_gradient_gets_one(needed):
+    inputs = _inputs(**needed)
+    wanted = [x for x in inputs if x.requires_grad]
+    gradients = []
+    for flash in (None, False):
+        _fused(flash=flash)(*inputs).square().sum().backward()
+        gradients.append([x.grad.clone() for x in wanted])
+        assert all(x.grad is None for x in inputs if not x.requires_grad)
+        for x in wanted:
+            x.grad = None
+    assert all(torch.allclose(one, other, rtol=1e-4, atol=1e-5) for one, other in zip(*gradients, strict=True))
+
+
+def test_a_graph_that_is_retained_gives_the_same_gradient_again():
+    inputs = _inputs()
+    loss = _fused()(*inputs).square().sum()
+    first = torch.autograd.grad(loss, inputs, retain_graph=True)
+    again = torch.autograd.grad(loss, inputs)
+    assert all(map(torch.allclose, first, again))
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        torch.autograd.grad(loss, inputs)
+
+
+def test_a_gradient_penalty_trains_as_without_the_fused_kernel():
+    x = torch.tensor(np.random.default_rng(0).normal(size=(B, S, 6)), dtype=torch.float32)
+    gradients = []
+    for flash in (None, False):
+        keras.utils.set_random_seed(1)
+        layer = kmha.MultiHeadAttention(H, O, flash_attention=flash)
+        inputs = x.clone().requires_grad_(True)
+        (slope,) = torch.autograd.grad(layer(inputs, inputs).square().sum(), inputs, create_graph=True)
+        slope.square().sum().backward()
+        gradients.append([weight.value.grad for weight in layer.weights if weight.value.grad is not None])
+    assert len(gradients[0]) == len(gradients[1]) >= 7
+    assert all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in zip(*gradients, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns of Keras' own code
+def test_compiled_and_exported():
+    layer = kmha.MultiHeadAttention(H, O)
+    x = torch.ones(B, S, 6)
+    expected = layer(x, x)
+    compiled = torch.compile(lambda x: layer(x, x), backend="eager", fullgraph=False)
+    assert torch.allclose(compiled(x), expected, atol=1e-6)
+    inputs = torch.rand(B, S, 6, requires_grad=True)
+    slopes = [torch.autograd.grad(call(inputs).square().sum(), inputs)[0] for call in (compiled, lambda x: layer(x, x))]
+    assert torch.allclose(*slopes, atol=1e-6)
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return self.layer(x, x)
+
+    exported = torch.export.export(Module(), (x,), strict=False)
+    assert torch.allclose(exported.module()(x), expected, atol=1e-6)
+    assert any("scaled_dot_product_attention" in str(node.target) for node in exported.graph.nodes)
