@@ -21,6 +21,7 @@ _COPIES = (
 def remove(names: Sequence[str]) -> list[str]:
     """Make all classes and functions with these names raise a `NameError`, and return the files that define them.
 
+    The name CLASS.METHOD removes only a method: the class can be recognized, but not used.
     The helpers of a function, such as `_dot_product_attention_xla`, go with it.
     """
     files: set[Path] = set()
@@ -39,19 +40,21 @@ def remove(names: Sequence[str]) -> list[str]:
 
 
 def _things(names: Sequence[str]) -> Iterator[tuple[Any, str]]:
-    """Yield all classes and functions that have one of the names in some module, with the name."""
+    """Yield all classes, methods and functions that have one of the names in some module, with the name."""
     functions = [name for name in names if name.islower()]
     seen: set[int] = set()
     for path, module in list(sys.modules.items()):
         members = _members(module)
         if not members or path.partition(".")[0] in sys.stdlib_module_names:
             continue
-        keys = {name: name for name in names if name in members}
+        keys = {name: name for name in names if name.partition(".")[0] in members}
         keys |= {key: name for name in functions for key in members if isinstance(key, str) and name in key}
         for key, name in keys.items():
-            if isinstance(members[key], type | FunctionType) and id(members[key]) not in seen:
-                seen.add(id(members[key]))
-                yield members[key], name
+            outer, _, method = key.partition(".")
+            thing = getattr(members[outer], method, None) if method else members[outer]
+            if isinstance(thing, type | FunctionType) and id(thing) not in seen:
+                seen.add(id(thing))
+                yield thing, name.partition(".")[0]
 
 
 def _members(module: Any) -> dict[str, Any]:

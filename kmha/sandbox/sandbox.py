@@ -157,7 +157,8 @@ class Sandbox:
             startup: Extra seconds if the task may use Keras or TensorFlow, whose first operation is slow.
             serve: Function that computes the requests of `kmha.sandbox.worker_api.remote` outside the sandbox. It is
                 called with the name and the arguments of the request.
-            absent: Names of classes and functions of the libraries that do not exist for this task.
+            absent: Names of classes, methods (CLASS.METHOD) and functions of the libraries that do not exist for this
+                task.
 
         Raises:
             SandboxError: The fork server does not start.

@@ -10,6 +10,7 @@
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,12 +82,14 @@ def known_name(text: str, names: Iterable[str]) -> tuple[str, str] | None:
     ('cross_kv', 'peggy_1')
     """
     words = _words(text)
+    folded = [word.casefold() for word in words]
+    whole = "".join(folded)
     for name in sorted(names, key=len, reverse=True):
-        wanted = _words(name)
+        wanted = _folded_words(name)
         for start in range(len(words) - len(wanted) + 1):
-            if _folded(words[start : start + len(wanted)]) == _folded(wanted):
+            if folded[start : start + len(wanted)] == wanted:
                 return name, "_".join([*words[:start], *words[start + len(wanted) :]])
-        if "".join(_folded(words)) == "".join(_folded(wanted)):
+        if whole == "".join(wanted):
             return name, ""
     return None
 
@@ -95,8 +98,9 @@ def _words(text: str) -> list[str]:
     return [word for word in _SEPARATORS.split(text) if word]
 
 
-def _folded(words: Iterable[str]) -> list[str]:
-    return [word.casefold() for word in words]
+@lru_cache(1_000)
+def _folded_words(name: str) -> list[str]:
+    return [word.casefold() for word in _words(name)]
 
 
 def _unquoted(text: str) -> str:

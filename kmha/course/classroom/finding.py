@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ def find_exercises(path: PurePosixPath, code: str, assignments: Sequence[Assignm
     items = [item for each in assignments for item in each.items]
     if path.suffix == ".py" and (item := _one([item for item in items if item.name == path.stem], path)):
         return [Found(item, EXACT, "")]
-    names = _defined(code)
+    names = _defined(code, items)
     named = known_name(path.stem, {item.name for item in items})
     # Code that cannot be parsed is taken too: to be told about a syntax error helps. test_cross_kv.py is not.
     if named and (names is None or named[0] in names):
@@ -46,7 +47,8 @@ def find_exercises(path: PurePosixPath, code: str, assignments: Sequence[Assignm
 def proposal(path: PurePosixPath, code: str, assignments: Sequence[Assignment]) -> str:
     """Return a sentence on why a file answers no exercise, and on what was perhaps meant."""
     items = [item for each in assignments for item in each.items]
-    ids = [item.id for item in items if item.name in (_defined(code) or ())]
+    names = _defined(code, items) or set()
+    ids = [item.id for item in items if item.name in names]
     if ids:
         return f"it could be {' or '.join(ids)}. Put it in a folder of its assignment."
     close = difflib.get_close_matches(path.stem.lower(), {item.name.lower() for item in items}, n=1, cutoff=0.7)
@@ -80,8 +82,24 @@ def _one(items: Sequence[Item], path: PurePosixPath) -> Item | None:
     return next((item for item in items if item.assignment == folder), items[0] if len(items) == 1 else None)
 
 
-def _defined(code: str) -> set[str] | None:
-    """Return the names of the functions and classes at the top of a file, or `None` if it cannot be parsed."""
+def mentions(path: PurePosixPath, code: str, assignments: Sequence[Assignment]) -> bool:
+    """Return whether a file can answer an exercise at all. Looking closer takes a second for some files."""
+    items = [item for each in assignments for item in each.items]
+    return known_name(path.stem, {item.name for item in items}) is not None or _may_define(code, items)
+
+
+def _may_define(code: str, items: Sequence[Item]) -> bool:
+    names = {item.name for item in items}
+    return any(name in names for name in re.findall(r"\b(?:def|class)\s+(\w+)", code))
+
+
+def _defined(code: str, items: Sequence[Item]) -> set[str] | None:
+    """Return the names of the functions and classes at the top of a file, or `None` if it cannot be parsed.
+
+    A file that defines none of the exercises is not parsed.
+    """
+    if not _may_define(code, items):
+        return set()
     tree = cells.syntax_tree(code)
     kinds = ast.FunctionDef | ast.ClassDef
     return {node.name for node in tree.body if isinstance(node, kinds)} if tree else None

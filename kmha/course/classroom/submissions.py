@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kmha.course.classroom import downloads
-from kmha.course.classroom.finding import Found, find_assignment, find_exercises, proposal
+from kmha.course.classroom.finding import Found, find_assignment, find_exercises, mentions, proposal
 from kmha.course.classroom.unpacking import ARCHIVES, UNREAD, Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
 from kmha.course.exercises import notebooks
@@ -28,6 +28,7 @@ from kmha.course.exercises.handout import is_starter
 MAX_CODE, MAX_NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file
 MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
 MAX_TOTAL = 64 << 20  # bytes of all files
+MAX_PARSED = 4 << 20  # bytes of the code files that may be answers, because some take seconds for each megabyte
 MAX_NOTES = 20
 MAX_LISTED = 5  # maximum number of unread files that a note names
 CODE, NOTEBOOK = (".py", ".pyw", ".txt", ""), ".ipynb"
@@ -187,7 +188,7 @@ class _Reader:
         self.from_notebooks: dict[str, str] = {}
         self.notes: list[str] = []
         self.unread: list[str] = []
-        self.bytes_left, self.notebooks_left = MAX_TOTAL, MAX_NOTEBOOKS
+        self.bytes_left, self.code_left, self.notebooks_left = MAX_TOTAL, MAX_PARSED, MAX_NOTEBOOKS
 
     def note(self, note: str) -> None:
         """Add a note, unless there are too many."""
@@ -246,10 +247,15 @@ class _Reader:
 
     def _add_code(self, entry: Entry) -> None:
         code = self._text(entry, MAX_CODE)
-        found = find_exercises(entry.path, code, self.assignments)
+        found: list[Found] = []
+        if mentions(entry.path, code, self.assignments):
+            self.code_left -= len(code)
+            if self.code_left < 0:
+                raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
+            found = find_exercises(entry.path, code, self.assignments)
         for each in found:
             self.files.setdefault(each.item.id, []).append((each, entry, code))
-        if not found:
+        if not found and len(self.notes) <= MAX_NOTES:
             raise LeftOutError(proposal(entry.path, code, self.assignments))
 
     def _text(self, entry: Entry, most: int) -> str:

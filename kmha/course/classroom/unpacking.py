@@ -5,9 +5,11 @@ whatever size the archive claims for it.
 """
 
 import bz2
+import contextlib
 import dataclasses
 import gzip
 import io
+import mmap
 import os
 import stat
 import tarfile
@@ -24,7 +26,7 @@ MAX_ARCHIVES = 20
 MAX_MEMBERS = 20_000  # in all archives together
 MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
-MAX_UNPACKED = 1 << 30  # bytes of a tar archive that are decompressed
+MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
 MAX_HEADER = 1 << 16  # bytes of the name and attributes of a file in a tar archive
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
@@ -80,13 +82,14 @@ class _Archives:
     """The archives of a submission. Only one is open at a time: all grading threads share the limit on open files."""
 
     def __init__(self) -> None:
-        self.count, self.members, self.kept = 0, 0, 0
+        self.count, self.members, self.kept, self.unpacked = 0, 0, 0, 0
         self.path: Path | None = None
         self.archive: zipfile.ZipFile | None = None
 
     def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
         """Open a new zip archive, count it and its members against the limits, and return the members."""
         self.count_archive(path)
+        self.count_members(0, least=_count_members(path))
         found = self.open(path).infolist()
         self.count_members(len(found))
         return found
@@ -99,9 +102,9 @@ class _Archives:
         if path.stat().st_size > MAX_ARCHIVE:
             raise LeftOutError(f"it has more than {MAX_ARCHIVE >> 20} MiB")
 
-    def count_members(self, number: int) -> None:
-        """Count members of an archive against the limit."""
-        if self.members + number > MAX_MEMBERS:
+    def count_members(self, number: int, least: int = 0) -> None:
+        """Count members of an archive against the limit. `least` may be more than are counted for good."""
+        if self.members + max(number, least) > MAX_MEMBERS:
             raise LeftOutError(f"the archives hold more than {MAX_MEMBERS:,} files")
         self.members += number
 
@@ -177,7 +180,7 @@ def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: _Ar
     with (
         _open_regular(file) as raw,
         opener(raw, "rb") if opener else raw as plain,
-        tarfile.open(fileobj=_Limited(plain), mode="r|", tarinfo=_Header) as archive,
+        tarfile.open(fileobj=_Limited(plain, archives), mode="r|", tarinfo=_Header) as archive,
     ):
         for info in archive:
             archives.count_members(1)
@@ -209,15 +212,28 @@ class _Header(tarfile.TarInfo):
 class _Limited(io.RawIOBase):
     """A stream that ends with an error after `MAX_UNPACKED` bytes, whatever a decompressor makes of a small file."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream, self.left = stream, MAX_UNPACKED
+    def __init__(self, stream: IO[bytes], archives: _Archives) -> None:
+        self.stream, self.archives = stream, archives
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(min(size, 1 << 20) if size >= 0 else 1 << 20)
-        self.left -= len(data)
-        if self.left < 0:
-            raise LeftOutError(f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+        self.archives.unpacked += len(data)
+        if self.archives.unpacked > MAX_UNPACKED:
+            raise LeftOutError(f"the tar archives unpack to more than {MAX_UNPACKED >> 20} MiB")
         return data
+
+
+def _count_members(path: Path) -> int:
+    """Return at least the number of members of a zip archive, before `zipfile` makes an object for each of them."""
+    start, count = 0, 0
+    with (
+        contextlib.suppress(ValueError),  # mmap refuses an empty file
+        _open_regular(path) as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        while count <= MAX_MEMBERS and (found := data.find(b"PK\1\2", start)) >= 0:
+            start, count = found + 4, count + 1
+    return count
 
 
 def _of_zip(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:

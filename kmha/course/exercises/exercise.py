@@ -127,8 +127,8 @@ class Exercise:
         uses: Libraries that an answer may import: "numpy", "keras", "tensorflow", "matplotlib". The standard library is
             always allowed.
         needs: Names of exercises of the same assignment. An answer imports the learner's files for these exercises.
-        forbids: Names of classes and functions that do not exist for an answer, such as "MultiHeadAttention" in an
-            exercise that implements it.
+        forbids: Names of classes, methods and functions that do not exist for an answer, such as "MultiHeadAttention"
+            in an exercise that implements it.
         bank: For an exercise that implements attention itself, a function that turns the exercise's inputs into a
             trial of `kmha.verify.chains.attention`. Every mistake of the bank is then compared too.
         bank_result: Function that converts the results of that chain to what the exercise returns.

@@ -3,7 +3,7 @@ import zipfile
 
 import pytest
 
-from kmha.course.classroom import submissions
+from kmha.course.classroom import finding, submissions
 from kmha.course.classroom.submissions import SubmissionsError, collect, read
 from kmha.course.exercises import notebooks
 
@@ -261,3 +261,22 @@ def test_two_versions_in_a_download_of_canvas(tmp_path, doubling):
     submission = read("doejane_1", found.students["doejane_1"], [doubling])
     assert len(submission.notes) == 1
     assert submission.answers["a1.twice"] == ANSWER + "# 1"
+
+
+def test_code_that_no_exercise_needs_is_not_parsed(tmp_path, doubling, monkeypatch):
+    """Once, each file was parsed for each exercise: 250 files of 250 KiB took an hour."""
+    for number in range(30):
+        (tmp_path / f"module_{number}.py").write_text("def helper():\n    return 1\n")
+    (tmp_path / "twice.py").write_text("def twice(array):\n    return array\n")
+    monkeypatch.setattr(finding.cells, "syntax_tree", lambda code: pytest.fail("it was parsed"))
+    found = submissions.read("ann", tmp_path, [doubling])
+    assert [*found.answers] == ["a1.twice"]
+
+
+def test_the_code_that_is_parsed_is_limited(tmp_path, doubling, monkeypatch):
+    monkeypatch.setattr(submissions, "MAX_PARSED", 1_000)
+    for number in range(30):
+        (tmp_path / f"module_{number}.py").write_text("def twice(array):\n    return array\n" + "#" * 100)
+    found = submissions.read("ann", tmp_path, [doubling])
+    assert [*found.answers] == ["a1.twice"]
+    assert any("of code" in note for note in found.notes)
