@@ -1,8 +1,12 @@
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import kmha
 
 
 def _python(*code):
@@ -75,3 +79,48 @@ def test_the_rooms_are_there_after_a_bare_import():
     )
     for use in uses:
         _python("import kmha", use)
+
+
+def test_it_is_a_command_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "kmha", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"python -m kmha, version {kmha.__version__}\n"
+
+
+USER_CODE = """
+import numpy as np
+
+import kmha
+from kmha.interchange import canonical, recognize
+from kmha.layers import EncoderLayer, create_padding_mask
+from kmha.layers.addons import MultiHeadAttention as Addons
+
+
+class Mine(kmha.MultiHeadAttention):
+    def doubled(self) -> int:
+        return 2 * int(self.num_heads)
+
+
+layer = kmha.MultiHeadAttention(num_heads=4, key_dim=8, dropout=0.1)
+x = np.ones((2, 3, 16), "float32")
+print(layer(x, x, use_causal_mask=True), Mine(2, 3).doubled(), Addons(4, 2), EncoderLayer(8, 2, 16))
+print(layer.explain((1, 8, 16)).path, kmha.verify.compare(kmha.MultiHeadAttention, cases=3).agrees)
+print(kmha.convert_model, recognize({}), canonical.read(layer), create_padding_mask(x), kmha.show.heads)
+with kmha.patch_keras() as builtin:
+    print(builtin.__name__)
+"""
+WITH_PUBLIC_NAMES = ("kmha", "kmha.course", "kmha.interchange", "kmha.layers", "kmha.show", "kmha.verify")
+
+
+@pytest.mark.slow
+def test_a_strict_type_checker_accepts_user_code_and_no_name_that_is_not_there(tmp_path):
+    assert (Path(kmha.__file__).parent / "py.typed").exists()
+    (tmp_path / "user.py").write_text(USER_CODE)
+    wrong = [line for name in WITH_PUBLIC_NAMES for line in (f"import {name}", f"{name}.nothing")]
+    (tmp_path / "wrong.py").write_text("\n".join(wrong))
+    options = "--strict", "--follow-imports=silent", "--config-file=", "--no-error-summary", "--cache-dir=cache"
+    paths = {**os.environ, "MYPYPATH": str(Path(kmha.__file__).parents[1])}
+    command = [sys.executable, "-m", "mypy", *options, "user.py", "wrong.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=paths, capture_output=True, text=True, timeout=300)
+    found = [line.split(": error: ") for line in done.stdout.splitlines()]
+    assert [where for where, _ in found] == [f"wrong.py:{2 * n}" for n in range(1, len(WITH_PUBLIC_NAMES) + 1)]
+    assert {what for _, what in found} == {'Module has no attribute "nothing"  [attr-defined]'}

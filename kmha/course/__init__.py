@@ -12,4 +12,5 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 # Lazy, because every room of the course imports this file, and most of them need no notebook.
-__getattr__, __dir__ = lazy.attributes(__name__, {"check": "learner.notebook"})
+if not TYPE_CHECKING:  # to a type checker, a `__getattr__` would make every name right
+    __getattr__, __dir__ = lazy.attributes(__name__, {"check": "learner.notebook"})

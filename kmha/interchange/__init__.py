@@ -56,4 +56,5 @@ __all__ = [
     "to_canonical",
 ]
 
-__getattr__, __dir__ = lazy.attributes(__name__, _HOMES)
+if not TYPE_CHECKING:  # to a type checker, a `__getattr__` would make every name right
+    __getattr__, __dir__ = lazy.attributes(__name__, _HOMES)
