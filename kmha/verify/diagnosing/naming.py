@@ -20,7 +20,7 @@ ARGUMENTS: dict[str, str] = {
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
-    "encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask",
+    "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask",
     "memory_mask": "memorymask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
     "decencattnmask decencmask",
     "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask",

@@ -41,6 +41,9 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         return (f"Its mask has no effect, and kmha never passed `{others[0]}`.", *lines, *_remedies(found))
     missing = {mistake.id for mistake in found.mistakes} & MISSING
     unmasked = missing and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
+    if missing and any(result.answer.error for result in masked):  # perhaps its mask has another form
+        error = next(iter(found.errors.values()))
+        return (f"A call with a mask raises an error: {error.rstrip('.')}.", *_remedies(found))
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
         return (*lines, *_remedies(found)) if lines or unmasked else ()
