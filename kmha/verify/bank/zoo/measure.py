@@ -221,13 +221,13 @@ def measures(results: Sequence[Mapping[str, Any]], half: str | None = None) -> l
     plain = {each["entry"] for each in of_half if each["outcome"] == diagnoses.RIGHT and not each["options"]}
     return [
         Measure("right entries accused", right[diagnoses.ACCUSED], runs, 0.0, most=True),
-        Measure("right entries said to differ, without a mistake", right[diagnoses.UNKNOWN], runs, 0.0, most=True),
+        Measure("right entries said only to differ", right[diagnoses.UNKNOWN], runs, 0.0, most=True),
         Measure("right entries read without an option", len(plain), len(entries), 0.9),
         Measure("right entries read, some with an option", len(read), len(entries), 1.0),
         Measure("mutants named with a right id", mutants[diagnoses.NAMED], made, 0.85),
         Measure("mutants named with a wrong id", mutants[diagnoses.WRONG_ID], made, 0.01, most=True),
         Measure('mutants called "right"', mutants[diagnoses.RIGHT], made, 0.02, most=True),
-        Measure("mutants said to differ, without a mistake", mutants[diagnoses.UNKNOWN], made, 1.0, most=True),
+        Measure("mutants said only to differ", mutants[diagnoses.UNKNOWN], made, 1.0, most=True),
         Measure(
             "mutants refused, not judged, too slow",
             sum(mutants[name] for name in (diagnoses.REFUSED, diagnoses.UNJUDGED, diagnoses.SLOW, diagnoses.CRASHED)),
