@@ -163,6 +163,8 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
             return "your result contains NaN."
         if _is_constant(result.value) and not _is_constant(expected):  # zeros have many properties
             return "your result has the same number everywhere."
+        if arrays(result.value) and _spread(result.value) < 1e-6 * _spread(expected):  # and so has nearly zero
+            return "the numbers in your result are almost equal."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
 
@@ -191,6 +193,13 @@ def _parts(value: Any) -> Iterator[Any]:
 def _is_constant(value: Any) -> bool:
     found = arrays(value)
     return bool(found) and all(bool(np.all(array == array.flat[0])) for array in found if array.size)
+
+
+def _spread(value: Any) -> float:
+    """Return the largest difference between two numbers of the same array."""
+    found = [array for array in arrays(value) if array.size and array.dtype.kind in "fiu"]
+    with np.errstate(all="ignore"):
+        return max((float(np.ptp(array.astype("float64"))) for array in found), default=0.0)
 
 
 def _has_empty(value: Any) -> bool:

@@ -131,6 +131,14 @@ def test_the_same_number_everywhere_satisfies_no_judge():
     assert _judged(np.zeros(3), np.ones(3)) is None
 
 
+def test_almost_the_same_number_everywhere_satisfies_no_judge():
+    right = np.arange(6.0).reshape(2, 3)
+    assert _judged(1e-300 * right, right) == "the numbers in your result are almost equal."
+    assert _judged((1 + 1e-9 * right, right), (right, right)) is None
+    assert _judged(1e-3 * right, right) is None
+    assert _judged({"text": "none"}, right) is None
+
+
 def test_a_judge_sees_no_list_that_would_be_a_huge_array():
     """NumPy makes each element as large as the longest string."""
     assert _judged([["x" * 9_000], ["a"] * 9_000], np.ones(3)) == "your result is far larger than the expected one."
