@@ -44,7 +44,7 @@ def test_the_process_of_torch_has_no_tensorflow():
 def test_the_process_ends_with_its_contender(translation):
     gc.collect()  # the processes of other tests
     contender = build("torch", ROW, draw_inputs(ROW, translation))
-    process = next(one for one in gc.get_objects() if isinstance(one, TorchProcess)).process
+    process = next(one for one in gc.get_objects() if type(one) is TorchProcess).process
     assert process.poll() is None
     del contender
     gc.collect()
