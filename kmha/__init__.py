@@ -29,16 +29,15 @@ __all__ = [
     "translation",
     "verify",
 ]
-if not TYPE_CHECKING:  # to a type checker, a `__getattr__` would make every name right
-    __getattr__, __dir__ = lazy.attributes(
-        __name__,
-        {
-            "MultiHeadAttention": "layers",
-            "convert_model": "interchange.models",
-            "patch_keras": "patch",
-            **dict.fromkeys(("interchange", "layers", "show", "translation", "verify"), ""),
-        },
-    )
+lazy.attach(
+    __name__,
+    {
+        "MultiHeadAttention": "layers",
+        "convert_model": "interchange.models",
+        "patch_keras": "patch",
+        **dict.fromkeys(("interchange", "layers", "show", "translation", "verify"), ""),
+    },
+)
 
 
 @wrapt.when_imported("keras")

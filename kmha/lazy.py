@@ -2,12 +2,14 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
-def attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a package. `dir` then lists exactly the names in `__all__`.
+def attach(package: str, homes: Mapping[str, str]) -> None:
+    """Give a package a `__getattr__`, and a `__dir__` that lists exactly the names in `__all__`.
+
+    A type checker does not see them. A `__getattr__` in the package's code would make every name right for it.
 
     Args:
         package: Name of the package.
@@ -22,4 +24,4 @@ def attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
             return importlib.import_module(f"{package}.{name}")
         return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
 
-    return get, lambda: sorted(sys.modules[package].__all__)
+    vars(sys.modules[package]).update(__getattr__=get, __dir__=lambda: sorted(sys.modules[package].__all__))

@@ -173,18 +173,25 @@ def attend(
         return _fused(query, key, value, mask, scale, causal, window, flash), None
     if path == "steps":
         allowed = _allowed(query, key, mask, causal, window)
-        if request.eager:
-            mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout, positions_first=True)
-            return mixed, scores if return_scores else None
-        query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # heads first
-        mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout)
-        return ops.transpose(mixed, (0, 2, 1, 3)), scores if return_scores else None
+        mixed, scores = _steps(query, key, value, allowed, scale, bias, dropout)
+        return mixed, scores if return_scores else None
     from kmha.core import blocked  # imports TensorFlow, which other backends do without
 
     tiling = planning.tiling(request, blocked.is_compiled()) if path == "blocked" else None
     drawn = {} if dropout is None else {"rate": dropout.rate, "seed": dropout.seeds.next()}
     structure = {"causal": causal, "window": window, **drawn}
     return blocked.attend(query, key, value, mask, bias, scale=scale, tiling=tiling, **structure), None
+
+
+def _steps(
+    query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, scale: float, bias: Tensor, dropout: Dropout | None
+) -> tuple[Tensor, Tensor]:
+    """Compute `four_steps` for query (B, T, H, O), key and value (B, S, H, O). The mixed values are (B, T, H, O)."""
+    if eager.is_eager():
+        return four_steps(query, key, value, allowed, bias, scale, dropout, positions_first=True)
+    query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # heads first
+    mixed, scores = four_steps(query, key, value, allowed, bias, scale, dropout)
+    return ops.transpose(mixed, (0, 2, 1, 3)), scores
 
 
 def _allowed(query: Tensor, key: Tensor, mask: Tensor, causal: bool, window: int | None) -> Tensor:
@@ -228,9 +235,7 @@ def _kernel(
     from kmha.core import torch_derivatives
 
     def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        allowed = _allowed(query, key, mask, causal, None)
-        query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # heads first
-        return ops.transpose(four_steps(query, key, value, allowed, scale=scale)[0], (0, 2, 1, 3))
+        return _steps(query, key, value, _allowed(query, key, mask, causal, None), scale, None, None)[0]
 
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     return torch_derivatives.with_all_derivatives(fused, written_out, query, key, value)

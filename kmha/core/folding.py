@@ -6,6 +6,7 @@ from typing import Any
 
 from keras import ops
 
+from kmha.core import masks
 from kmha.core.tensors import Tensor
 
 
@@ -49,7 +50,7 @@ class Folding:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether tensors already have the shape (B, T, …), so that there is nothing to fold."""
+        """Tell whether tensors have the shape (B, T, …) before they are folded, so that folding changes nothing."""
         return self.batch_axes == (0,) and self.attention_axes == (1,)
 
     @property
@@ -123,6 +124,16 @@ class Folding:
         while len(mask.shape) < rank:
             mask = ops.expand_dims(mask, -2 * len(self.attention_axes) - 1)
         return mask
+
+    def combine(self, one: Tensor, other: Tensor) -> Tensor:
+        """Return the mask of what two masks of scores allow. A mask, or the result, is `None` if it allows everything.
+
+        Both get the same rank first, so that no axis is broadcast against a different axis.
+        """
+        if one is not None and other is not None:
+            rank = max(len(one.shape), len(other.shape))
+            one, other = self.with_missing_axes(one, rank), self.with_missing_axes(other, rank)
+        return masks.combine(one, other)
 
     def align_pairs(self, mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Turn a mask (T, S) of folded positions into a mask of scores without H. `None` stays `None`."""

@@ -1,5 +1,7 @@
 """Positional encodings, which represent positions by numbers to add to embeddings."""
 
+from typing import Any
+
 import numpy as np
 
 
@@ -16,8 +18,12 @@ def angles(positions: int, width: int) -> np.ndarray:
     >>> angles(3, 4)[2]
     array([2.  , 2.  , 0.02, 0.02])
     """
-    pair = np.arange(width) // 2
-    return np.arange(positions)[:, None] / np.power(10000.0, 2 * pair / width)
+    return angles_at(np.arange(positions)[:, None], np.arange(width), width)
+
+
+def angles_at(position: Any, feature: Any, width: int) -> np.ndarray:
+    """Return the `angles` of positions and features, whose arrays broadcast, for `width` features in all."""
+    return np.asarray(position) / np.power(10000.0, 2 * (np.asarray(feature) // 2) / width)
 
 
 def sinusoidal(positions: int, width: int) -> np.ndarray:

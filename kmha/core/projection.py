@@ -73,11 +73,11 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
     count, head_size, *outputs = kernel.shape
     if eager.is_eager():
         merged = eager.einsum(axes.for_rank(axes.MERGE, len(heads.shape) - 1, len(outputs)), heads, kernel)
-        return merged if bias is None else ops.add(merged, bias)
-    kernel = ops.reshape(kernel, (count, head_size, math.prod(outputs)))  # (H, O, E)
-    merge = _from_heads if keras.backend.backend() == "tensorflow" else _concatenated
-    merged = merge(heads, kernel)  # (B·T, E)
-    merged = ops.reshape(merged, (*ops.shape(heads)[:-2], *outputs))  # (B, T, E)
+    else:
+        kernel = ops.reshape(kernel, (count, head_size, math.prod(outputs)))  # (H, O, E)
+        merge = _from_heads if keras.backend.backend() == "tensorflow" else _concatenated
+        merged = merge(heads, kernel)  # (B·T, E)
+        merged = ops.reshape(merged, (*ops.shape(heads)[:-2], *outputs))  # (B, T, E)
     return merged if bias is None else ops.add(merged, bias)
 
 

@@ -12,5 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 # Lazy, because every room of the course imports this file, and most of them need no notebook.
-if not TYPE_CHECKING:  # to a type checker, a `__getattr__` would make every name right
-    __getattr__, __dir__ = lazy.attributes(__name__, {"check": "learner.notebook"})
+lazy.attach(__name__, {"check": "learner.notebook"})

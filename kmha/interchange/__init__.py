@@ -56,5 +56,4 @@ __all__ = [
     "to_canonical",
 ]
 
-if not TYPE_CHECKING:  # to a type checker, a `__getattr__` would make every name right
-    __getattr__, __dir__ = lazy.attributes(__name__, _HOMES)
+lazy.attach(__name__, _HOMES)

@@ -31,7 +31,7 @@ def get_angles(pos: Any, k: Any, d: int) -> np.ndarray:
     >>> get_angles(np.arange(3)[:, None], np.arange(4)[None], 4)[2]
     array([2.  , 2.  , 0.02, 0.02])
     """
-    return np.asarray(pos) / np.power(10000.0, 2 * (np.asarray(k) // 2) / d)
+    return encodings.angles_at(pos, k, d)
 
 
 def positional_encoding(positions: int, d: int) -> Tensor:

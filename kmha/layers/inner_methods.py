@@ -77,12 +77,7 @@ class InnerMethods(checks.CheckedLayer):
         mask, _ = masking.join(self.name, folding, query, value, self._num_heads, *given)
         causal = self._compute_causal_mask(query, value) if use_causal_mask else None
         window = None if self._sliding_window is None else self._compute_sliding_window_mask(query, value)
-        for other in (causal, window):
-            if mask is not None and other is not None:
-                rank = max(len(mask.shape), len(other.shape))
-                mask, other = folding.with_missing_axes(mask, rank), folding.with_missing_axes(other, rank)
-            mask = masks.combine(mask, other)
-        return mask
+        return folding.combine(folding.combine(mask, causal), window)
 
     def _compute_causal_mask(self, query: Tensor, value: Tensor = None) -> Tensor:
         """Return the mask (1, T, S) in which position t attends to positions s ≤ t."""

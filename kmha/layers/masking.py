@@ -116,12 +116,7 @@ def join(
         attention_mask = _tensor(attention_mask)
         _check_attention_mask(layer, attention_mask, folding, query.shape, key.shape, num_heads, name)
         attention_mask = as_boolean(attention_mask, name)
-        if padding is not None:
-            # Both masks get the same rank, so that no axis is broadcast against a different axis.
-            rank = max(len(attention_mask.shape), len(padding.shape))
-            attention_mask = folding.with_missing_axes(attention_mask, rank)
-            padding = folding.with_missing_axes(padding, rank)
-    return masks.combine(attention_mask, padding), rows
+    return folding.combine(attention_mask, padding), rows
 
 
 def with_query_axis(layer: str, name: str, mask: Tensor, x: Tensor) -> Tensor:

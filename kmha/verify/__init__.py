@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "Decoding", "Diagnosis", "Probes", "Report", "compare", "diagnose", "expect", "probe", "run"]
 # Lazy, because `reference` must be importable without Keras.
-if not TYPE_CHECKING:  # to a type checker, a `__getattr__` would make every name right
-    __getattr__, __dir__ = lazy.attributes(
-        __name__,
-        {
-            "Case": "comparing.cases",
-            "Decoding": "diagnosing.caches.decoding",
-            "Diagnosis": "diagnosing.diagnosis",
-            "Probes": "probing.report",
-            "Report": "comparing.report",
-            "compare": "comparing.comparison",
-            "diagnose": "diagnosing.diagnosis",
-            "expect": "comparing.comparison",
-            "probe": "probing.probes",
-            "run": "comparing.comparison",
-        },
-    )
+lazy.attach(
+    __name__,
+    {
+        "Case": "comparing.cases",
+        "Decoding": "diagnosing.caches.decoding",
+        "Diagnosis": "diagnosing.diagnosis",
+        "Probes": "probing.report",
+        "Report": "comparing.report",
+        "compare": "comparing.comparison",
+        "diagnose": "diagnosing.diagnosis",
+        "expect": "comparing.comparison",
+        "probe": "probing.probes",
+        "run": "comparing.comparison",
+    },
+)

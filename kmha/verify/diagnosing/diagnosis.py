@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.chains import caches
 from kmha.verify.choices import checked
 from kmha.verify.diagnosing import evidence, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
@@ -95,6 +96,11 @@ class Diagnosis:
     @property
     def right(self) -> bool:
         return self.verdict == RIGHT
+
+    @property
+    def accused(self) -> bool:
+        """True if the candidate is called wrong. A cache is compared with decoding without it, not with a reference."""
+        return self.verdict == KNOWN or (self.verdict == UNKNOWN and self.candidate.chain == caches.NAME)
 
     @property
     def mistakes(self) -> tuple[Mistake, ...]:

@@ -102,8 +102,7 @@ def without_results(name: str, verdict: str, sure: str, advice: list[str]) -> di
 
 def headline(found: "Diagnosis") -> str:
     """Return the verdict in a few words."""
-    by_itself = found.verdict == UNKNOWN and found.candidate.chain == caches.NAME  # it was compared with itself
-    return f"{found.name} {_SAYS[KNOWN if by_itself else found.verdict]}"
+    return f"{found.name} {_SAYS[KNOWN if found.accused else found.verdict]}"
 
 
 def how_sure(found: "Diagnosis") -> str:

@@ -28,9 +28,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if found.verdict == RAISES and not lines:
         return ()
     if ran < ENOUGH * len(found.results):
-        error = next(iter(found.errors.values()))
         share = "Most calls raise" if ran else "Every call raises"
-        return (f"{share} an error, the first: {error.rstrip('.')}.", *lines, *_remedies(found))
+        return (f"{share} an error, the first: {_first_error(found)}.", *lines, *_remedies(found))
     if getattr(found.candidate, "rotates", False):
         return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
     masked = [result for result in found.results if result.trial.masked]
@@ -42,8 +41,7 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     missing = {mistake.id for mistake in found.mistakes} & MISSING
     unmasked = missing and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
     if missing and any(result.answer.error for result in masked):  # perhaps its mask has another form
-        error = next(iter(found.errors.values()))
-        return (f"A call with a mask raises an error: {error.rstrip('.')}.", *_remedies(found))
+        return (f"A call with a mask raises an error: {_first_error(found)}.", *_remedies(found))
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
         return (*lines, *_remedies(found)) if lines or unmasked else ()
@@ -53,6 +51,10 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
         lines.append("Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds.")
     return (*lines, *_remedies(found)) if lines else ()
+
+
+def _first_error(found: "Diagnosis") -> str:
+    return next(iter(found.errors.values())).rstrip(".")
 
 
 def _ran(results: Sequence[TrialResult]) -> int:

@@ -179,7 +179,7 @@ class OfConfig(nn.Module):
 
 
 class WithValueSize(nn.Module):
-    """A decoder layer that is told the head sizes of key and value, with rare names of its masks."""
+    """A decoder layer whose constructor takes two head sizes, and whose masks have rare names."""
 
     def __init__(self, d_model, d_inner, n_head, d_k, d_v, wrong=""):
         super().__init__()

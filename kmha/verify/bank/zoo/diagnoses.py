@@ -20,7 +20,6 @@ from typing import Any
 
 from kmha.verify.bank.zoo import mutants, replay
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.chains import caches
 
 RIGHT, ACCUSED, UNJUDGED, REFUSED = "right", "accused", "unjudged", "refused"
 NAMED, WRONG_ID, UNKNOWN, SLOW, CRASHED = "named", "wrong id", "unknown", "too slow", "crashed"
@@ -132,9 +131,9 @@ def _diagnosed(make: Any, entry: Entry, seed: int, limit: float, answers: list[A
 
 
 def _outcome(found: Any) -> str:
-    by_itself = found.candidate.chain == caches.NAME  # then a difference is a mistake, known or not
-    unknown = ACCUSED if by_itself else UNKNOWN
-    return {"right": RIGHT, "known": ACCUSED, "unknown": unknown, "raises": REFUSED}.get(found.verdict, UNJUDGED)
+    if found.accused:
+        return ACCUSED
+    return {"right": RIGHT, "unknown": UNKNOWN, "raises": REFUSED}.get(found.verdict, UNJUDGED)
 
 
 def _rivals(found: Any) -> list[str]:
