@@ -197,7 +197,10 @@ def release(folder: Path, **options: Any) -> None:
 @click.option("--out", type=FOLDER, metavar="DIR", help="Folder for grades and pages. [default: FOLDER-grades]")
 @_ASSIGNMENTS
 @click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Submissions at a time. [default: one per processor]"
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Submissions at a time, at most one per processor. [default: one per processor]",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [default: random, then kept]"

@@ -116,7 +116,7 @@ def grade(
     if not chosen:
         assignments = grading.handed_in(students, assignments)
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
-    run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or os.cpu_count() or 1)
+    run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or len(limits.processors()))
     try:
         with progress_bar("solutions, then submissions", len(run.items) + len(students)) as step:
             graded = grading.grade(students, run, step)

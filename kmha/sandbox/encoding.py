@@ -50,15 +50,19 @@ def encode(value: Any) -> bytes:
     return message
 
 
-def decode(message: bytes) -> Any:
+def decode(message: bytes, longest_head: int = LONGEST_HEAD) -> Any:
     """Return the value in a message. The message may come from untrusted code, so its size is checked first.
+
+    Args:
+        message: The message.
+        longest_head: Maximum size of its JSON part, in bytes.
 
     Raises:
         EncodingError: `encode` did not write the message.
     """
     try:
         (length,) = LENGTH.unpack_from(message)
-        if length > LONGEST_HEAD:
+        if length > longest_head:
             raise EncodingError(f"malformed message: {length:,} bytes before the arrays.")
         if count_parts(message) > PARTS:
             raise EncodingError(f"malformed message: more than {PARTS:,} parts.")

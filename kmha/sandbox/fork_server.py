@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -31,6 +31,9 @@ POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 RESEND = 0.02  # seconds between repeated signals
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
+
+Wait = Callable[..., None]  # `_Watch.wait`
+Serve = Callable[[bytes, Wait], bytes]
 
 _shutdown = Shutdown()
 _readable: list[str] = []  # what a task may read, found once all libraries are imported
@@ -65,15 +68,19 @@ def _run_supervised(source: BinaryIO, sink: BinaryIO) -> bool:
 
 
 def _supervise(source: BinaryIO, sink: BinaryIO, parent: int) -> NoReturn:
-    def serve(message: bytes) -> bytes:
+    def serve(message: bytes, wait: Wait) -> bytes:
         write(sink, encode({"request": np.frombuffer(message, np.uint8)}))
-        return read(source) or b""
+        try:
+            wait([source])
+        finally:  # otherwise the reply would later be read as a task
+            reply = read(source)
+        return reply or b""
 
     try:
         limits.end_with(parent, signal.SIGTERM)
         _shutdown.release()  # the parent's cleanup is not for this process
         if (message := read(source)) is not None:
-            write(sink, encode(run(decode(message), serve)))
+            write(sink, encode(run(decode(message), source, serve)))
             os._exit(0)
     finally:
         _shutdown.now()
@@ -86,7 +93,7 @@ def _end_supervisor(process: int) -> None:
             time.sleep(RESEND)
 
 
-def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, Any]:
+def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, Any]:
     """Run a task in a worker.
 
     This process exits afterwards, which closes the pipes.
@@ -94,7 +101,9 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
     Args:
         task: Task as `kmha.sandbox.worker.execute` or `call_function` describes it, with its time limit in `seconds`,
             or `None` if its caller limits the time.
-        serve: Function that answers a request of the worker (`kmha.sandbox.worker_api.remote`).
+        source: Pipe from the process that waits for the results. When that process ends, the worker is killed.
+        serve: Function that answers a request of the worker (`kmha.sandbox.worker_api.remote`). It calls its second
+            argument with the file that it waits for.
 
     Returns:
         A dictionary with `sent` (the bytes that the worker sent), `stopped` (the limit that the worker exceeded, or "")
@@ -112,8 +121,9 @@ def run(task: Mapping[str, Any], serve: Callable[[bytes], bytes]) -> dict[str, A
         os.close(worker_writer)
         os.close(worker_reader)
     seconds = math.inf if task["seconds"] is None else task["seconds"]
-    relay = _Relay(reader, writer, serve, time.monotonic() + seconds)
-    stopped = relay.run(folder, process)
+    watch = _Watch(folder, process, source, time.monotonic() + seconds)
+    relay = _Relay(reader, writer, serve, watch.wait)
+    stopped = relay.run()
     with _shutdown.deferred():
         _shutdown.cleanup.close()
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
@@ -161,21 +171,61 @@ def _descriptor_limit() -> int:
     return 1024
 
 
+class _ExceededError(Exception):
+    """A worker must end: its message is a key of `results._STOPPED`, or "alone" if nobody waits for the results."""
+
+
+class _Watch:
+    """Watch over the limits of a worker whenever its supervisor waits, whatever it waits for."""
+
+    def __init__(self, folder: Path, process: int, source: BinaryIO, deadline: float) -> None:
+        self.folder, self.process, self.deadline = folder, process, deadline
+        self.looked = time.monotonic()
+        self.source = select.poll()
+        self.source.register(source, 0)  # for its end only: a reply may wait in it
+
+    def wait(self, readers: Sequence[Any], writers: Sequence[Any] = ()) -> None:
+        """Wait until one of these files or descriptors can be read or written.
+
+        Raises:
+            _ExceededError: The worker has exceeded a limit, or nobody waits for it any more. It is killed.
+        """
+        ready: Any = ()
+        while not any(ready):
+            if exceeded := self._exceeded():
+                os.kill(self.process, signal.SIGKILL)
+                raise _ExceededError(exceeded)
+            ready = select.select(readers, writers, [], THREAD_POLL)
+
+    def _exceeded(self) -> str:
+        now = time.monotonic()
+        if now >= self.deadline:
+            return "time"
+        if self.source.poll(0):
+            return "alone"
+        if limits.too_many_threads(self.process):
+            return "threads"
+        if now - self.looked > POLL:
+            self.looked = now
+            return "files" if scratch.exceeds_limits(self.folder, self.process) else ""
+        return ""
+
+
 class _Relay:
     """Collect what a worker sends, and reply to its requests."""
 
-    def __init__(self, reader: int, writer: int, serve: Callable[[bytes], bytes], deadline: float) -> None:
-        self.reader, self.writer, self.serve, self.deadline = reader, writer, serve, deadline
+    def __init__(self, reader: int, writer: int, serve: Serve, wait: Wait) -> None:
+        self.reader, self.writer, self.serve, self.wait = reader, writer, serve, wait
         self.buffer = bytearray()
         self.sent: list[bytes] = []
         self.size = 0
         os.set_blocking(writer, False)
 
-    def run(self, folder: Path, process: int) -> str:
+    def run(self) -> str:
         """Relay until the worker ends. Return the limit that it exceeded: a key of `results._STOPPED`, or ""."""
-        looked = time.monotonic()
-        while (now := time.monotonic()) < self.deadline:
-            if select.select([self.reader], [], [], THREAD_POLL)[0]:
+        try:
+            while True:
+                self.wait([self.reader])
                 chunk = os.read(self.reader, 1 << 20)
                 if not chunk:
                     return ""
@@ -183,44 +233,33 @@ class _Relay:
                 if self.size + len(self.buffer) > LARGEST - OVERHEAD:
                     self.sent.clear()
                     return "output"
-                if not self._dispatch():
-                    return "time"
-            if limits.too_many_threads(process):
-                return "threads"
-            if now - looked > POLL:
-                looked = now
-                if scratch.exceeds_limits(folder, process):
-                    return "files"
-        return "time"
+                self._dispatch()
+        except _ExceededError as error:
+            return str(error)
 
-    def _dispatch(self) -> bool:
-        """Keep the results and answer the requests in the buffer. Return False if a reply takes too long."""
-        while len(self.buffer) >= LENGTH.size and time.monotonic() < self.deadline:
+    def _dispatch(self) -> None:
+        """Keep the results and answer the requests in the buffer."""
+        while len(self.buffer) >= LENGTH.size:
             (head,) = LENGTH.unpack_from(self.buffer)
             end = LENGTH.size + (head & ~REQUEST)
             if len(self.buffer) < end:
-                return True
+                return
             message = bytes(self.buffer[:end])
             del self.buffer[:end]
-            if not head & REQUEST:
+            if head & REQUEST:
+                self._reply(self.serve(message[LENGTH.size :], self.wait))
+            else:
                 self.sent.append(message)
                 self.size += len(message)
-            elif not self._reply(self.serve(message[LENGTH.size :])):
-                return False
-        return True
 
-    def _reply(self, message: bytes) -> bool:
-        """Send a reply. Return False if the worker does not read it in time."""
+    def _reply(self, message: bytes) -> None:
         rest = memoryview(LENGTH.pack(len(message)) + message)
         while rest:
-            left = max(self.deadline - time.monotonic(), 0)
-            if not select.select([], [self.writer], [], None if math.isinf(left) else left)[1]:
-                return False
+            self.wait([], [self.writer])
             try:
                 rest = rest[os.write(self.writer, rest) :]
             except BrokenPipeError:
-                return True
-        return True
+                return
 
 
 def _send(writer: int, message: bytes, flag: int = 0) -> None:

@@ -56,10 +56,15 @@ def end_with(parent: int, number: int) -> None:
             os._exit(1)
 
 
+def processors() -> list[int]:
+    """Return the numbers of the processors that this process may use, which can be fewer than the machine has."""
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else [*range(os.cpu_count() or 1)]
+
+
 def run_on(processor: int, process: int) -> None:
     """Let a process, and those that it forks later, run on one of this process's processors only (Linux)."""
     if sys.platform == "linux":
-        usable = sorted(os.sched_getaffinity(0))
+        usable = processors()
         with contextlib.suppress(OSError):  # it has ended
             os.sched_setaffinity(process, {usable[processor % len(usable)]})
 

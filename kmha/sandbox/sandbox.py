@@ -27,6 +27,7 @@ from kmha.sandbox.worker import SIGNATURE, error_record
 __all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
 SHUTDOWN = 1.5  # maximum number of seconds for the cleanup of the fork server; a supervisor also cleans up alone
+LONGEST_REQUEST = 2 << 20  # bytes of a request beside its arrays. Reading these stops all threads, as often as asked
 TICK = 0.1  # seconds between the calls of `tick`
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
@@ -259,9 +260,9 @@ def _read(source: BinaryIO, tick: Callable[[], None] | None) -> bytes | None:
 def _reply(request: bytes, serve: Callable[..., Any] | None) -> bytes:
     """Return the reply to a request. Untrusted code may have written the request."""
     try:
-        call = decode(request)
         if serve is None:
             raise ValueError("this task offers no remote function")
+        call = decode(request, LONGEST_REQUEST)
         result = serve(call["name"], *call["args"], **call["kwargs"])
         return encode({"result": result, "error": None})
     except Exception as error:  # the arguments can be anything

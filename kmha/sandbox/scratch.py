@@ -44,18 +44,31 @@ def removed_size(folder: Path, process: int) -> int:
 
     Nothing tells the size of a file that is only mapped, so it counts as a quarter of what all files may have.
     """
-    sizes: dict[int, int] = {}
     with contextlib.suppress(OSError):  # the process has ended, or this system does not tell
-        for entry in os.scandir(f"/proc/{process}/fd"):
-            with contextlib.suppress(OSError):
-                found = entry.stat()
-                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                    sizes[found.st_ino] = _bytes(found)
-        with open(f"/proc/{process}/maps", errors="replace") as maps:
-            for line in maps:
-                if f" {folder}/" in line and line.endswith(" (deleted)\n"):
-                    sizes.setdefault(int(line.split()[4]), LARGEST // 4)
-    return sum(sizes.values())
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):  # the thread has ended, even if it is the first one
+                # All threads share their files and their memory.
+                if (found := _removed_sizes(folder, f"/proc/{process}/task/{thread}")) is not None:
+                    return sum(found.values())
+    return 0
+
+
+def _removed_sizes(folder: Path, thread: str) -> dict[int, int] | None:
+    """Return the sizes of `removed_size`, keyed by inode, or `None` if the thread uses no files at all."""
+    sizes: dict[int, int] = {}
+    used = False
+    for entry in os.scandir(f"{thread}/fd"):
+        used = True
+        with contextlib.suppress(OSError):
+            found = entry.stat()
+            if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                sizes[found.st_ino] = _bytes(found)
+    with open(f"{thread}/maps", errors="replace") as maps:
+        for line in maps:
+            used = True
+            if f" {folder}/" in line and line.endswith(" (deleted)\n"):
+                sizes.setdefault(int(line.split()[4]), LARGEST // 4)
+    return sizes if used else None
 
 
 def remove(folder: Path) -> None:

@@ -15,15 +15,15 @@ def test_a_relay_keeps_results_and_answers_requests():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     requests = []
 
-    def serve(message):
+    def serve(message, wait):
         requests.append(message)
         return b"reply"
 
-    relay = fork_server._Relay(reader, writer, serve, time.monotonic() + 9)
+    relay = fork_server._Relay(reader, writer, serve, lambda *_: None)
     whole = struct.pack("<Q", 3) + b"one"
     request = struct.pack("<Q", 4 | fork_server.REQUEST) + b"asks"
     relay.buffer += whole + request + whole[:5]
-    assert relay._dispatch()
+    relay._dispatch()
     assert relay.sent == [whole]
     assert requests == [b"asks"]
     assert os.read(far_reader, 100) == struct.pack("<Q", 5) + b"reply"
@@ -35,9 +35,9 @@ def test_a_relay_keeps_results_and_answers_requests():
 def test_no_reply_to_a_worker_that_ended():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     os.close(far_reader)
-    relay = fork_server._Relay(reader, writer, lambda message: b"reply", time.monotonic() + 9)
+    relay = fork_server._Relay(reader, writer, lambda message, wait: b"reply", lambda *_: None)
     relay.buffer += struct.pack("<Q", 4 | fork_server.REQUEST) + b"asks"
-    assert relay._dispatch()
+    relay._dispatch()
     for descriptor in (reader, writer, far_writer):
         os.close(descriptor)
 
@@ -128,3 +128,31 @@ time.sleep(9)
         process.stdout.readline()
         fork_server._end_supervisor(process.pid)
     assert time.monotonic() - start < 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_task_ends_with_the_process_that_waits_for_it(tmp_path):
+    """Otherwise it runs until its time limit, although the grader was killed."""
+    program = (
+        "from kmha.sandbox.sandbox import Call, Sandbox\nsandbox = Sandbox()\nsandbox.start()\n"
+        "print(sandbox._process.pid, flush=True)\n"
+        "sandbox.run('f', 'def f():\\n    while True: pass\\n', [Call({})], seconds=500)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+    ) as process:
+        server = int(process.stdout.readline())
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.02)
+        process.kill()
+    while os.path.exists(f"/proc/{server}") and "Z" not in _state(server):  # until the test's own time is up
+        time.sleep(0.02)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _state(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"

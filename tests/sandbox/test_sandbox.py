@@ -107,6 +107,63 @@ def test_threads_are_limited(sandbox):
     assert "threads" in _says(sandbox.run("f", code, _calls()))
 
 
+UNREAD_REQUESTS = """
+import fcntl, os, struct, time
+for name in os.listdir("/proc/self/fd"):
+    try:
+        if os.readlink(f"/proc/self/fd/{name}").startswith("pipe:") and fcntl.fcntl(int(name), fcntl.F_GETFL) & 3 == 1:
+            os.write(int(name), struct.pack("<Q", 1 << 63) * 4_000)
+    except OSError:
+        pass
+time.sleep(0.2)
+"""
+FIRST_THREAD_ENDS = """
+import ctypes, os, threading, time
+def fill():
+    time.sleep(0.2)
+    for number in range(20):
+        file = os.open(str(number), os.O_RDWR | os.O_CREAT)
+        os.unlink(str(number))
+        os.write(file, bytes(30 << 20))
+    time.sleep(60)
+threading.Thread(target=fill).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="reads /proc")
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            UNREAD_REQUESTS + "for number in range(20): open(str(number), 'wb').write(bytes(30 << 20))\n",
+            "too many files",
+        ),
+        (
+            UNREAD_REQUESTS + "import threading\nthreading.stack_size(65536)\nfor _ in range(3_000):\n"
+            "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
+            "threads",
+        ),
+        (FIRST_THREAD_ENDS, "too many files"),
+    ],
+)
+def test_limits_hold_whatever_the_supervisor_waits_for(sandbox, code, says):
+    assert says in _says(sandbox.run("f", f"{code}\ntime.sleep(60)\n", _calls(), seconds=20))
+    assert sandbox.run("f", "def f(): return 1\n", _calls()).results[0].value == 1
+
+
+def test_a_reply_that_comes_too_late_is_not_read_as_a_task(sandbox):
+    code = "def f(): pass\n"
+    ask = 'def ask(answer, inputs):\n    return worker_api.remote("late")()\n'
+
+    def serve(name):
+        time.sleep(1)
+        return "too late"
+
+    assert "longer than" in _says(sandbox.run("f", code, [Call({}, ask)], seconds=0.4, serve=serve))
+    assert sandbox.run("f", "def f(): return 1\n", _calls()).results[0].value == 1
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processes can be bound to a processor on Linux only")
 def test_sandboxes_that_run_at_a_time_do_so_on_different_processors():
     usable = sorted(os.sched_getaffinity(0))
@@ -174,6 +231,8 @@ def test_remote_function(sandbox):
     run = sandbox.run("f", "def f(double): return double(a=3)\n", calls, serve=serve)
     assert run.results[0].error["kind"] == "ValueError"
     assert "none of these" in run.results[0].error["says"]
+    long = "def f(double): return double(['x' * 100_000] * 30)\n"
+    assert "bytes before the arrays" in _says(sandbox.run("f", long, calls, serve=serve))
     assert "this task offers no remote function" in _says(sandbox.run("f", "def f(double): return double(3)\n", calls))
 
 

@@ -83,10 +83,10 @@ def known_name(text: str, names: Iterable[str]) -> tuple[str, str] | None:
     """
     words = _words(text)
     folded = [word.casefold() for word in words]
-    whole = "".join(folded)
+    whole, present = "".join(folded), set(folded)
     for name in sorted(names, key=len, reverse=True):
         wanted = _folded_words(name)
-        for start in range(len(words) - len(wanted) + 1):
+        for start in range(len(words) - len(wanted) + 1) if present.issuperset(wanted) else ():
             if folded[start : start + len(wanted)] == wanted:
                 return name, "_".join([*words[:start], *words[start + len(wanted) :]])
         if whole == "".join(wanted):

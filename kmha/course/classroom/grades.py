@@ -81,7 +81,8 @@ def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment])
     Text that a spreadsheet would evaluate as a formula gets an apostrophe in front.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    # Where the comma is in numbers, spreadsheets also divide what is not quoted at semicolons.
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     ids = [each.id for each in assignments]
     exercises = [item.id for each in assignments for item in each.items]
     writer.writerow(["student", *ids, "total", "possible", *exercises, "notes"])

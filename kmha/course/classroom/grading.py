@@ -25,6 +25,7 @@ from kmha.course.judging import rendering
 from kmha.course.judging.marking import Grade, refused
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError, needed_solutions
+from kmha.sandbox import limits
 from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.sandbox import Pool
 
@@ -45,7 +46,7 @@ class GradingRun:
         assignments: Assignments to grade.
         folder: Folder for the results, one file per submission.
         seed: Seed of the inputs.
-        jobs: Number of submissions graded at a time.
+        jobs: Number of submissions graded at a time, at most one per processor.
         seconds: Time limit for an answer. Default: the exercise's own.
     """
 
@@ -95,7 +96,8 @@ def grade(
     names = file_names(students)
     solutions = {item.id: partial(_check_solution, item, run.seed) for item in run.items}
     jobs = {id: partial(_grade, id, paths, run.folder / f"{names[id]}.json", run) for id, paths in students.items()}
-    with Workers(max(1, min(run.jobs, len(students)))) as workers:
+    # Answers that share a processor take time from each other, and can exceed their time limits.
+    with Workers(max(1, min(run.jobs, len(students), len(limits.processors())))) as workers:
         workers.map(solutions, progress)
         return workers.map(jobs, progress)
 
@@ -111,8 +113,10 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     for id in ids:
         # 40 letters of up to 4 bytes each, a suffix, and a temporary file's suffix must fit into 255 bytes.
         name = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:40]
-        if name != id or name.casefold() in taken or name.casefold() in ("index", "con", "nul", "aux", "prn"):
-            name = f"{name}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
+        tries = 0
+        while (name != id and not tries) or name.casefold() in (*taken, "index", "con", "nul", "aux", "prn"):
+            digest = hashlib.sha256(f"{id}{'+' * tries}".encode()).hexdigest()
+            name, tries = f"{name[:40]}-{digest[:8]}", tries + 1
         taken.add(name.casefold())
         names[id] = name
     return names
@@ -166,14 +170,17 @@ def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: 
 
 
 def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: Pool) -> dict[str, Any]:
-    code, failed = submission.answers.get(item.id), False
+    code = submission.answers.get(item.id) or ""
     try:
-        found = _judge(item, code, submission, run, pool)
+        return _record(item, _judge(item, code, submission, run, pool), code)
     except (BrokenExerciseError, SandboxError, StoppedError):
         raise
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        failed = True
         found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
+        return _record(item, found, "") | {"code": code, "failed": True}
+
+
+def _record(item: Item, found: Grade, code: str) -> dict[str, Any]:
     exercise = rendering.as_dict(dataclasses.replace(found, case=None)) | {"case": _case(found)}
     for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
         check["visible"] = outcome.check.visible
@@ -181,9 +188,9 @@ def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: P
     return exercise | {
         "title": item.spec.title,
         "difficulty": item.spec.difficulty,
-        "code": code or "",
+        "code": code,
         "state": _state(found),
-        "failed": failed,
+        "failed": False,
         "fingerprint": alike,
         "like_solution": bool(alike) and alike == likeness.of_solution(item),
     }
@@ -198,8 +205,8 @@ def _state(found: Grade) -> str:
     return DOES_NOT_RUN if found.error is not None else RIGHT if found.passed else WRONG
 
 
-def _judge(item: Item, code: str | None, submission: Submission, run: GradingRun, pool: Pool) -> Grade:
-    if code is None:
+def _judge(item: Item, code: str, submission: Submission, run: GradingRun, pool: Pool) -> Grade:
+    if item.id not in submission.answers:
         return refused(item.id, item.spec, MISSING)
     if is_starter(code, item):
         return refused(item.id, item.spec, UNWRITTEN)

@@ -92,7 +92,7 @@ def _shape(tree: ast.Module) -> str:
         _rename(node, numbers)
     try:
         return ast.dump(tree)
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, ValueError):  # also for a number of thousands of digits
         return ""
 
 

@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -92,7 +92,7 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
     students, shared, ignored = dict[str, tuple[Path, ...]](), defaultdict[str, list[Path]](list), dict[str, str]()
     for path in sorted(folder.iterdir()):
         if reason := _why_ignored(path, names):
-            ignored[clean(path.name)] = reason
+            ignored[_free(clean(path.name), path, ignored)] = reason
         elif student := _shared_owner(path, names, gradescope):
             shared[clean(student)].append(path)
         else:
@@ -171,7 +171,7 @@ def _stem(path: Path) -> str:
     return name[:-4] if name.lower().endswith((".tar", ".tar.")) else name
 
 
-def _free(id: str, path: Path, taken: dict[str, tuple[Path, ...]]) -> str:
+def _free(id: str, path: Path, taken: Container[str]) -> str:
     """Return an id that is not taken: anna and anna.zip are two submissions."""
     suffix = "" if path.is_dir() else path.suffix
     while id in taken:

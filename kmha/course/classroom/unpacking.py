@@ -28,6 +28,7 @@ MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
 MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
 MAX_HEADER = 1 << 16  # bytes of the name and attributes of a file in a tar archive
+MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names take seconds each
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
 UNREAD = {".7z": "7z", ".rar": "RAR", ".xz": "XZ", ".txz": "XZ", ".zst": "Zstandard", ".lz4": "LZ4", ".z": "compress"}
@@ -188,8 +189,8 @@ def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: _Ar
             if info.isdir() or _is_ignored(path):
                 continue
             content = archive.extractfile(info) if info.isreg() else None
-            if reason := _leads_out(path, info.name) or ("" if content else "it is not a regular file"):
-                note(f"{path} is left out: {reason}.")
+            if reason := _why_path_refused(path, info.name) or ("" if content else "it is not a regular file"):
+                note(f"{path!s:.200} is left out: {reason}.")
             elif content is not None:
                 yield Entry(path, archives.keep(content, info.size))
 
@@ -245,14 +246,14 @@ def _of_zip(file: Path, note: Callable[[str], None], archives: _Archives) -> Ite
         if info.is_dir() or _is_ignored(path):
             continue
         if reason := _why_refused(info, path):
-            note(f"{path} is left out: {reason}.")
+            note(f"{path!s:.200} is left out: {reason}.")
         else:
             yield Entry(path, partial(_read_member, archives, file, info))
 
 
 def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
     """Return why a member of an archive must not be read, or an empty string."""
-    if reason := _leads_out(path, info.filename):
+    if reason := _why_path_refused(path, info.filename):
         return reason
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return "it is not a regular file"
@@ -261,7 +262,9 @@ def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
     return "it is encrypted" if info.flag_bits & _ENCRYPTED else ""
 
 
-def _leads_out(path: PurePosixPath, name: str) -> str:
+def _why_path_refused(path: PurePosixPath, name: str) -> str:
+    if len(name) > MAX_PATH:
+        return "its name is too long"
     outside = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
     return "its path leads out of the archive" if outside else ""
 

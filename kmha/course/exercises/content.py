@@ -23,6 +23,7 @@ from kmha.course.exercises import master
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.exercises.master import Master
 from kmha.sandbox.encoding import EncodingError, decode
+from kmha.sandbox.results import visible
 
 RELEASED_FOLDER = ".checks"  # the folder in a released course that contains its assignments
 RELEASED_SUFFIX = ".checks"  # suffix of an exercise's file in that folder
@@ -112,7 +113,7 @@ class ReleasedItem(Item):
     def record(self) -> Mapping[str, Any]:
         path = self.folder / f"{self.name}{RELEASED_SUFFIX}"
         try:
-            record = decode(path.read_bytes())
+            record = _visible(decode(path.read_bytes()))
             version = record["version"]
         except (OSError, EncodingError, KeyError, TypeError) as error:
             raise UnknownExerciseError(f"{path} cannot be read: {error}. Download the course again.") from None
@@ -136,6 +137,15 @@ class ReleasedItem(Item):
     @property
     def all_points(self) -> int:
         return int(self.record["all_points"])
+
+
+def _visible(value: Any) -> Any:
+    """Write out the characters in a record that a terminal would obey. A released course may be untrusted."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(key): _visible(each) for key, each in value.items()}
+    return type(value)(map(_visible, value)) if isinstance(value, list | tuple) else value
 
 
 def _recorded(rng: Any) -> Inputs:

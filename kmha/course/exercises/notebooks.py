@@ -17,6 +17,7 @@ from kmha.course.exercises.content import Assignment, Item
 
 SCHEMA = 3  # version of nbgrader's metadata
 CODE, STATEMENTS = 256 << 10, 5_000  # limits for all code cells: characters, and top-level statements
+CELL_MAGICS = 5  # maximum number of magics, one below the other, at the top of a cell
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _MAGIC = re.compile(r"^[ \t]*(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
 
@@ -135,9 +136,13 @@ def _headings(markdown: str) -> list[str]:
 
 def _without_magics(source: str) -> str:
     """Return a cell without the syntax that only IPython understands, or "" if the cell is in another language."""
-    if cells.syntax_tree(source):
-        return source
-    first, _, rest = source.lstrip().partition("\n")
-    if first.startswith("%%"):
-        return _without_magics(rest) if first.split()[0] in ("%%time", "%%timeit", "%%capture") else ""
-    return _MAGIC.sub("", source)
+    for _ in range(CELL_MAGICS):
+        if cells.syntax_tree(source):
+            return source
+        first, _, rest = source.lstrip().partition("\n")
+        if not first.startswith("%%"):
+            return _MAGIC.sub("", source)
+        if first.split()[0] not in ("%%time", "%%timeit", "%%capture"):
+            return ""
+        source = rest
+    return ""

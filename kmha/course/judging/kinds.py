@@ -7,7 +7,7 @@ from kmha.course.exercises import cells
 from kmha.course.exercises.exercise import Check
 from kmha.course.judging.differences import RETURNED_NOTHING, kind_of_difference
 from kmha.course.judging.error_advice import advice
-from kmha.course.judging.marking import Grade, NamedMistake
+from kmha.course.judging.marking import LONGEST, Grade, NamedMistake
 from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult
 
@@ -38,14 +38,14 @@ def kind_of_mistake(
         if found is not None:
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
-            return NamedMistake(id, says + where)
+            return NamedMistake(id, says[:LONGEST] + where)
     return None
 
 
 def kind_of_error(grade: Grade) -> NamedMistake | None:
     """Return the kind of the error that kept an answer from running, or `None`."""
     found = None if grade.error is None or not grade.error.get("kind") else advice(grade.error)
-    return None if found is None else NamedMistake(*found)
+    return None if found is None else NamedMistake(found[0], found[1][:LONGEST])
 
 
 def missing_return(code: str, solution: str) -> NamedMistake | None:

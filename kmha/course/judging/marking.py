@@ -107,7 +107,9 @@ def mark(id: str, spec: Exercise, plan: Plan, ran: TaskResult, expected: Sequenc
         (check, _first_problem(check, plan, indices, ran.results, expected))
         for check, indices in zip(spec.checks, plan.indices, strict=True)
     ]
-    any_right = any(found is None for check, found in pairs if check.layer not in FORM)
+    # What is right in an edge case only, such as a `ValueError` or the unchanged input, does not pay for the form.
+    results = [found for check, found in pairs if check.layer not in (*FORM, "edge")]
+    any_right = None in (results or [found for check, found in pairs if check.layer not in FORM])
     outcomes = tuple(
         Outcome(check, check.points if found is None and (any_right or check.layer not in FORM) else 0, found)
         for check, found in pairs

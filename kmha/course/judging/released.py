@@ -23,6 +23,7 @@ from kmha.course.judging.marking import FORM, NamedMistake
 from kmha.course.judging.planning import Plan
 from kmha.course.judging.running import Answer, Runner, needed_solutions
 from kmha.sandbox.encoding import encode
+from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import SIGNATURE, Call, CallResult, Sandbox
 
 UNDECIDED = "your result differs from the solution's. Your teacher's grading decides whether it is right all the same."
@@ -140,7 +141,7 @@ class ReleasedRunner(Runner):
         book = self.record.get("mistakes", {})
         of_bank = [None if call.function else result for call, result in zip(self.plan.calls, results, strict=True)]
         found = sealed.opened(book, results, expected, tolerances) or sealed.opened(book, of_bank, expected, tolerances)
-        return NamedMistake(**found) if found else None
+        return NamedMistake(**{name: visible(text) for name, text in found.items()}) if found else None
 
 
 def _same_or_undecided(tolerance: float, inputs: Inputs, result: Any, expected: Any) -> str | None:

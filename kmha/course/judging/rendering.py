@@ -6,6 +6,7 @@
 """
 
 import html
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from kmha.course.judging.marking import Grade, Outcome, SmallestCase, error_text
 
 LARGEST = 40  # maximum number of elements of an array that is printed in full
+ENTRIES, KEY = 100, 60  # maximum numbers of the parts of a result that are shown, and of characters of a key
 WIDTH = 96
 
 
@@ -92,12 +94,14 @@ def _case_dict(case: SmallestCase) -> dict[str, Any]:
 
 def case_text(case: SmallestCase) -> str:
     """Render the inputs and the result of a small case. An array of several lines goes below its name."""
-    entries = [entry for name, value in case.inputs.items() for entry in _entries(name, value)]
+    inputs = [entry for name, value in case.inputs.items() for entry in _entries(name, value)]
+    shown = [*inputs, *itertools.islice(_entries("your result", case.result), ENTRIES + 1)]
     lines = []
-    for name, value in [*entries, *_entries("your result", case.result)]:
+    for name, value in shown[: len(inputs) + ENTRIES]:
         one_line = "\n" not in value
         lines.append(f"{name} = {value}" if one_line else f"{name} =")
         lines += [] if one_line else [f"    {line}" for line in value.splitlines() if line.strip()]
+    lines += ["…"] if len(shown) > len(inputs) + ENTRIES else []
     if case.where is not None:
         name, wrong = case.where
         lines.append(f"where {name} differs (■):")
@@ -111,8 +115,11 @@ def value_text(value: Any) -> str:
         if value.size > LARGEST:
             return f"({value.size:,} elements)"
         return np.array2string(value, precision=4, suppress_small=True, max_line_width=WIDTH)
-    text = repr(value)
-    return text if len(text) <= 10 * WIDTH else f"{text[: 10 * WIDTH]}…"
+    return _short(repr(value), 10 * WIDTH)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _parts(grade: Grade) -> Iterator[tuple[str, str]]:
@@ -168,7 +175,7 @@ def _rows(grade: Grade) -> Iterator[tuple[Outcome, str, str]]:
 def _entries(name: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _entries(f"{name}[{key!r}]", each)
+            yield from _entries(f"{name}[{_short(repr(key), KEY)}]", each)
     elif isinstance(value, tuple | list) and any(isinstance(each, np.ndarray) for each in value):
         for index, each in enumerate(value):
             yield from _entries(f"{name}[{index}]", each)

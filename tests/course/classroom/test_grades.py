@@ -124,6 +124,13 @@ def test_no_spreadsheet_reads_a_formula(name):
     assert grades._cell(name) == f"'{name}"
 
 
+def test_no_text_becomes_two_cells(records, doubling):
+    """Where the comma is in numbers, spreadsheets divide a line at semicolons."""
+    named = {"a;=1+1;b": next(iter(records.values()))}
+    text = grades.as_csv(grades.student_points(named, [doubling]), [doubling])
+    assert text.splitlines()[1].startswith('"a;=1+1;b",37,')
+
+
 @pytest.mark.parametrize("name", ["anna", "1=1", "", "Ö-=", "(=1)"])
 def test_other_names_stay(name):
     assert grades._cell(name) == name

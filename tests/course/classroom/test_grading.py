@@ -13,6 +13,7 @@ from kmha.course.classroom.grading import GradingRun, file_names, grade, handed_
 from kmha.course.classroom.submissions import collect
 from kmha.course.exercises import content
 from kmha.course.judging.running import BrokenExerciseError
+from kmha.sandbox import limits
 
 ANSWERS = {
     "right": "def twice(array):\n    return 2 * array\n",
@@ -132,6 +133,37 @@ def test_solutions_and_wrong_answers_run_once(tmp_path, doubling, monkeypatch):
     assert len(ran) == 6 + 2 * len(answers)
 
 
+@pytest.mark.parametrize("part", ["likeness.fingerprint", "rendering.as_dict"])
+def test_failure_after_judging_affects_one_student(tmp_path, doubling, monkeypatch, part):
+    module, _, name = part.partition(".")
+    works = getattr(getattr(grading, module), name)
+    calls = []
+
+    def fails(*args):
+        calls.append(args)
+        if len(calls) == 1:
+            raise ZeroDivisionError("ours")
+        return works(*args)
+
+    monkeypatch.setattr(getattr(grading, module), name, fails)
+    found = grade(_hand_in(tmp_path / "in", ANSWERS), _run(tmp_path, doubling, jobs=1))
+    assert [record["failed"] for record in found.values()] == [True] + [False] * (len(ANSWERS) - 1)
+
+
+def test_answers_do_not_share_a_processor(tmp_path, doubling, monkeypatch):
+    """One with many threads would take the time of the others."""
+    numbers = []
+
+    class Counted(grading.Workers):
+        def __init__(self, number):
+            numbers.append(number)
+            super().__init__(number)
+
+    monkeypatch.setattr(grading, "Workers", Counted)
+    grade(_hand_in(tmp_path / "in", ANSWERS), _run(tmp_path, doubling, jobs=50))
+    assert numbers == [min(len(ANSWERS), len(limits.processors()))]
+
+
 def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
     judge = grading.judge
 
@@ -195,6 +227,13 @@ def test_file_names_are_portable():
     assert len({name.casefold() for name in names.values()}) == len(ids)
     assert all(name == name.strip(".") and "/" not in name and len(name) < 80 for name in names.values())
     assert names["index"] != "index"
+
+
+def test_nobody_has_the_file_name_of_another():
+    """Otherwise the page of one student would replace that of the other."""
+    other = file_names(["Ann B"])["Ann B"]
+    for ids in (["Ann B", other], [other, "Ann B"]):
+        assert len(set(file_names(ids).values())) == 2
 
 
 def test_file_name_leaves_room_for_temporary_files(tmp_path):

@@ -25,6 +25,10 @@ CHANGES = [
 ]
 
 
+def test_number_with_too_many_digits():
+    assert normalized(f"x = 0x{'f' * 5_000}\n") == ""
+
+
 @pytest.mark.parametrize(("old", "new"), CHANGES)
 def test_identical_but_for_names_and_comments(old, new):
     assert normalized(ONE.replace(old, new)) == normalized(ONE)

@@ -60,6 +60,13 @@ def test_names_hold_no_escape_sequences(tmp_path):
     assert list(collect(tmp_path).students) == ["a\N{REPLACEMENT CHARACTER}[31mb", "a\N{REPLACEMENT CHARACTER}[32mb"]
 
 
+def test_each_ignored_entry_is_listed(tmp_path):
+    (tmp_path / "anna").mkdir()
+    for name in ("a\x1b.xyz", "a\x1a.xyz"):
+        (tmp_path / name).touch()
+    assert len(collect(tmp_path).ignored) == 2
+
+
 @pytest.mark.parametrize("name", ["empty", "file.txt", "nothing"])
 def test_folder_without_submissions(tmp_path, name):
     (tmp_path / "empty").mkdir()

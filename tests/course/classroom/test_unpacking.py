@@ -300,6 +300,18 @@ def test_a_long_name_in_a_tar_archive(tmp_path):
         assert _read(tmp_path / "a.tar") == ({info.name: b"y"}, [])
 
 
+@pytest.mark.parametrize("suffix", ["py", "txt"])
+def test_names_that_no_file_system_has(tmp_path, suffix):
+    """Looking for exercises in two hundred of them took minutes."""
+    name = f"{'a_' * 30_000}.{suffix}"
+    _zip(tmp_path / "a.zip", (name, "x"))
+    _tar(tmp_path / "b.tar.gz", "w:gz", (name, "x"))
+    found, notes = _read(tmp_path)
+    assert found == {}
+    assert [note[:9] for note in notes] == ["a_a_a_a_a"] * 2
+    assert all(note.endswith("its name is too long.") for note in notes)
+
+
 def test_a_zip_with_millions_of_members_is_not_opened(tmp_path, monkeypatch):
     """Once, 5 million empty members took 40 seconds and 2 GiB before they were counted."""
     path = tmp_path / "empty.zip"

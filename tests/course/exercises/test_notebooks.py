@@ -146,6 +146,15 @@ def test_the_code_has_a_limit(doubling, cells, says):
         _sources(doubling, *cells)
 
 
+def test_a_cell_full_of_cell_magics_is_not_parsed_line_by_line(doubling, monkeypatch):
+    """It took seconds, and a notebook can have forty of them."""
+    parse, calls = notebooks.cells.syntax_tree, []
+    monkeypatch.setattr(notebooks.cells, "syntax_tree", lambda code: calls.append(code) or parse(code))
+    _sources(doubling, _cell("%%capture\n" * 900 + "(", "twice"))
+    assert len(calls) < 20
+    assert _sources(doubling, _cell("%%capture\n%%time\n" + ANSWER, "twice"))["twice"]
+
+
 def test_time_is_linear_in_empty_lines(doubling):
     """Quadratic work in the search for magics would take minutes."""
     start = time.process_time()

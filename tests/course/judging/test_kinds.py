@@ -1,4 +1,8 @@
-from kmha.course.judging.kinds import missing_return
+from kmha.course.exercises import Check
+from kmha.course.judging.kinds import kind_of_mistake, missing_return
+from kmha.course.judging.marking import Grade, Outcome
+from kmha.course.judging.planning import Plan
+from kmha.sandbox.sandbox import Call, CallResult
 
 SOLUTION = """
 def f(x):
@@ -36,3 +40,13 @@ def test_functions_that_return_nothing_in_the_solution():
 
 def test_code_that_cannot_be_parsed():
     assert _id("def f(") is None
+
+
+def test_a_key_of_a_result_does_not_make_a_long_message():
+    """The message is repeated for each check, on pages and in Gradescope's results."""
+    check = Check("values", "every element is right", 1, draw=lambda rng: {})
+    plan = Plan((Call({}),), ((0,),))
+    grade = Grade("a1.f", (Outcome(check, 0, "it differs."),))
+    found = kind_of_mistake(grade, plan, [CallResult({"K" * 1_000_000: 1})], [CallResult({"a": 1})])
+    assert found.id == "dict-keys"
+    assert len(found.says) < 1_000

@@ -1,5 +1,7 @@
 """Mark results without a sandbox."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,16 @@ def test_form_gives_no_points_with_wrong_values():
     grade = _mark(SIGNATURE, *[CallResult(3 * answer.value) for answer in EXPECTED[1:]])
     assert _points(grade) == [0, 0, 0, 0, 0]
     assert [outcome.problem is None for outcome in grade.outcomes] == [True, True, False, True, False]
+
+
+def test_form_gives_no_points_for_an_edge_case_alone():
+    """In an edge case, `raise ValueError` or `return array` can be right."""
+    edge = Check("edge", "zeros", 8, lambda rng: {"array": np.zeros((2, 3))})
+    spec = dataclasses.replace(SPEC, checks=(*SPEC.checks[:4], edge))
+    calls = plan(spec.checks, 7)
+    inputs = [call.inputs["array"] for call in calls.calls[1:]]
+    answers, expected = ([SIGNATURE, *[CallResult(factor * each) for each in inputs]] for factor in (3, 2))
+    assert _points(mark("a0.twice", spec, calls, TaskResult(None, answers), expected)) == [0, 0, 0, 0, 8]
 
 
 def test_a_changed_input_costs_its_points():

@@ -6,6 +6,7 @@ from kmha.course.judging import released
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.released import NO_CHECKS, UNDECIDED
 from kmha.course.judging.running import needed_solutions
+from kmha.sandbox.encoding import encode
 from kmha.sandbox.sandbox import Pool
 
 
@@ -104,6 +105,16 @@ def test_malformed_file(tmp_path, spoilt):
     (tmp_path / f"twice{RELEASED_SUFFIX}").write_bytes(spoilt)
     with pytest.raises(UnknownExerciseError, match="Download the course again"):
         _ = ReleasedItem("a1", "twice", tmp_path).spec
+
+
+def test_a_tampered_file_does_not_control_the_terminal(tmp_path, items):
+    record = {**items[0].record, "title": "\x1b[2Jerased", "hints": ["\x1b]0;named\x07"] * 3}
+    record["checks"] = [{**check, "says": "\u202ereversed"} for check in record["checks"]]
+    (tmp_path / f"twice{RELEASED_SUFFIX}").write_bytes(encode(record))
+    found = ReleasedItem("a1", "twice", tmp_path)
+    texts = [found.spec.title, *found.master.hints, *[check.says for check in found.spec.checks]]
+    assert "\\x1b[2Jerased" in texts
+    assert all(text.isprintable() for text in texts)
 
 
 def test_a_file_of_another_version(tmp_path, folder, monkeypatch):

@@ -92,6 +92,15 @@ def test_long_values_go_below_their_name():
     ]
 
 
+def test_a_hostile_case_stays_short():
+    """Names of parts that repeat a long key took 160 GB."""
+    result = {"K" * (1 << 20): {str(number): 0 for number in range(20_000)}}
+    lines = rendering.case_text(SmallestCase({"x": 1}, result)).splitlines()
+    assert len(lines) == 1 + rendering.ENTRIES + 1
+    assert max(map(len, lines)) < 200
+    assert lines[-1] == "…"
+
+
 def test_where_it_differs():
     shown = SmallestCase({"heads": 2}, np.eye(2), ("result[0]", np.array([[True, False], [True, True]])))
     assert rendering.case_text(shown).splitlines()[-3:] == ["where result[0] differs (■):", "    ■ ·", "    ■ ■"]
