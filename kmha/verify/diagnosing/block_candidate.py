@@ -68,7 +68,7 @@ class BlockCandidate(LayerCandidate):
         masks: set[str] = set() if self.mask_flag else {*self.roles}
         self.block_accepts = BlockAccepts(
             self.chain,
-            mask=bool({"padding", "mask", "memory_mask"} & masks),
+            mask=bool({"padding", "mask", "memory_mask", "lengths"} & masks),
             causal=bool({"look_ahead", "mask"} & masks) or (not crossing and "causal" in self.roles),
             query_padding=bool({"look_ahead", "target_padding"} & masks),
             crossing=crossing,
@@ -302,18 +302,18 @@ class BlockCandidate(LayerCandidate):
             found |= {role: trial.key for role in ("memory", "key", "value") if role in self.roles}
         if self.convention.entry == TIME:
             found = {role: np.swapaxes(array, 0, 1) for role, array in found.items()}
-        arguments = guessed_arguments(self, trial, size)
+        arguments = {**guessed_arguments(self, trial, size), **self.call_given}
         arguments |= {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():
             if role not in self.roles:
                 continue
             name = self.roles[role]
             if mask is not None:
-                paddings = ("padding", "target_padding")
-                meaning = self.convention.padding_meaning if role in paddings else self.convention.mask_meaning
-                arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, meaning), trial)
+                arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, self._meaning(role)), trial)
             elif self.neutral_masks or self.call_parameters[name].default is EMPTY:
                 arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
+        if "lengths" in self.roles and trial.key_mask is not None:
+            arguments[self.roles["lengths"]] = self.tensor(trial.key_mask.sum(-1), trial)
         flags = {"training": trial.training, "deterministic": not trial.training}
         arguments |= {self.roles[role]: flag for role, flag in flags.items() if role in self.roles}
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
@@ -326,7 +326,12 @@ class BlockCandidate(LayerCandidate):
         every = dataclasses.replace(trial, mask=None, causal=False, key_mask=np.ones((items, trial.key.shape[1]), bool))
         mask = self._masks(dataclasses.replace(every, query_mask=np.ones((items, rows), bool)))[role]
         mask = self._square(np.ones((items, rows, rows), bool)) if mask is None else mask
-        return self.tensor(to_candidate_mask(self, mask, trial, ""), trial)
+        return self.tensor(to_candidate_mask(self, mask, trial, self._meaning(role)), trial)
+
+    def _meaning(self, role: str) -> str:
+        """Return the meaning of True in the mask with this role."""
+        paddings = ("padding", "target_padding")
+        return self.convention.padding_meaning if role in paddings else self.convention.mask_meaning
 
     def _masks(self, trial: Trial) -> dict[str, np.ndarray | None]:
         """Return the masks of each role, in the shapes that are being tried."""

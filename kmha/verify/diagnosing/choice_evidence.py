@@ -14,6 +14,7 @@ from kmha.verify.chains.blocks import ACTIVATIONS
 from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import METHODS
+from kmha.verify.diagnosing.jax_adapters import Held
 
 PROBE = np.linspace(-3.0, 3.0, 13)
 CLOSE = 1e-4  # tells all activations apart, in float32 too
@@ -62,8 +63,9 @@ def likely_combinations(
 
 
 def code_of(layer: Any, parts: Sequence[Any]) -> str:
-    """Return the source code of a layer and of the layers inside it, without those of frameworks."""
-    return "".join(frameworks.source_of(kind) for kind in {type(part) for part in (layer, *parts)} if _is_own(kind))
+    """Return the source code of a layer, of the layers inside it and of their helpers, without those of frameworks."""
+    kinds = {type(part.module if isinstance(part, Held) else part) for part in (layer, *parts)}
+    return "".join(frameworks.source_with_helpers(kind) for kind in kinds if _is_own(kind))
 
 
 def _is_own(kind: type) -> bool:

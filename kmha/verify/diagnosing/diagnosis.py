@@ -46,6 +46,7 @@ from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
+from kmha.verify.diagnosing.with_parameters import as_class
 from kmha.verify.mistakes import Mistake
 
 
@@ -162,9 +163,10 @@ def diagnose(
 
     Args:
         candidate: Keras layer, torch module, or module of flax, Haiku or Equinox, as a class or an instance, or a
-            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments. If it has a
-            key/value cache, decoding with the cache is compared with decoding without it. A `Decoding` says how to
-            decode, if kmha cannot work it out.
+            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments. If one
+            argument takes all weights, a function of the same module must make them. If it has a key/value cache,
+            decoding with the cache is compared with decoding without it. A `Decoding` says how to decode, if kmha
+            cannot work it out.
         arguments: Arguments of the constructor or the function whose meaning does not follow from their names.
         mask: "attends" if True (or 1) in the candidate's mask means *attend*, "hides" if True means *hide*, "adds" if
             the mask is added to the logits, with 0 where attending is allowed. By default, the meaning with which the
@@ -325,6 +327,8 @@ def candidate_of(
     if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
         thing, arguments = type(thing), {**fields, **arguments}
     name = name_of(thing)
+    if not isinstance(thing, type) and not is_module and (held := as_class(thing)) is not None:
+        thing, roles = held, {**held.roles, **roles}
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = None
         chain = chain or kind_of(thing, arguments, roles)

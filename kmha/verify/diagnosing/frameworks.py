@@ -5,6 +5,7 @@ A framework is imported only when it is needed.
 
 import functools
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,34 @@ def _imports(function: Any, seen: set[int]) -> set[str]:
     for value in values:
         home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
         found.add(str(home).split(".")[0])
-        # Look into helpers of the same module too.
-        if inspect.isfunction(value) and home == function.__module__:
-            found |= _imports(value, seen)
+    for helper in _helpers(function):
+        found |= _imports(helper, seen)
     return found
+
+
+def _helpers(function: Any) -> list[Any]:
+    """Return the functions of the same module that a function's code names."""
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    found = [scope[name] for name in sorted(_names(code) if code else ()) if inspect.isfunction(scope.get(name))]
+    found += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if not _is_empty(cell)]
+    return [each for each in found if inspect.isfunction(each) and each.__module__ == function.__module__]
+
+
+def with_helpers(functions: Iterable[Any]) -> list[Any]:
+    """Return functions, and the functions of their module that they call."""
+    waiting, found = [inspect.unwrap(each) for each in functions], {}
+    while waiting:
+        each = waiting.pop(0)
+        if id(each) not in found:
+            found[id(each)] = each
+            waiting += _helpers(each)
+    return [*found.values()]
+
+
+def source_with_helpers(kind: type) -> str:
+    """Return the source code of a class, and of the functions of its module that its methods call."""
+    methods = [each for each in vars(kind).values() if inspect.isfunction(each)]
+    return "".join(map(source_of, (kind, *with_helpers(methods)[len(methods) :])))
 
 
 def source_of(thing: Any) -> str:

@@ -23,6 +23,7 @@ LIMIT = 12  # maximum number of combinations to try
 _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("device", ("'cpu'",)),
     ("dtype", ("None",)),
+    ("seed", ("0",)),
     ("drop|prob|rate", ("0.0", IDENTITY, "None")),
     ("layeridx|layerindex|blockidx|layerid|layernum|idx|index", ("0",)),
     ("bias", ("True",)),

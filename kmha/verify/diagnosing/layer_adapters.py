@@ -15,10 +15,11 @@ from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.calling import constructor
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
-from kmha.verify.diagnosing.numpy_adapter import NumpyAdapter, is_plain
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
 from kmha.verify.diagnosing.shared_variables import with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
+from kmha.verify.diagnosing.with_parameters import FunctionAdapter, WithParameters
 
 OWN = ("name", "dtype", "trainable")  # arguments of every Keras layer
 
@@ -249,22 +250,24 @@ def adapter_of(layer_class: type) -> Any:
     Raises:
         ValueError: The class is not a layer or module of a known framework.
     """
+    if issubclass(layer_class, WithParameters):
+        return FunctionAdapter(layer_class)
     homes = [parent.__module__ for parent in layer_class.__mro__]
     for package, adapter in ADAPTERS.items():
         if any(f"{home}.".startswith(f"{package}.") for home in homes):
             return adapter()
     if is_plain(layer_class):
-        return NumpyAdapter(layer_class)
+        return PlainAdapter(layer_class)
     raise ValueError(
         f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module, nor a module of flax, Haiku or "
-        "Equinox, nor a class of NumPy code that can be called. For any other class, give a function that calls it."
+        "Equinox, nor a class with arrays as weights that can be called. Give a function that calls it."
     )
 
 
 def is_layer(thing: Any) -> bool:
     """Return whether an object is a layer or module of a known framework."""
     try:
-        return not isinstance(adapter_of(type(thing)), NumpyAdapter)
+        return not isinstance(adapter_of(type(thing)), PlainAdapter)
     except ValueError:
         return False
 

@@ -20,7 +20,8 @@ ARGUMENTS: dict[str, str] = {
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
-    "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask",
+    "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask pad ispad ispadding padded "
+    "istoken isvalid validmask tokenmask",
     "memory_mask": "memorymask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
     "decencattnmask decencmask",
     "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask",
@@ -104,7 +105,8 @@ _ROLES = {
 _BEFORE = "(?:to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
 _AFTER = "(?:proj(?:ection)?|proj|kernel|weights?|bias|linear|dense|layer|transform|matrix|lin|fc|net|w|b)*"
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
-_BIAS = re.compile(r"^(?:b|bias|.*bias|b(?:q|k|v|o|query|key|value|out|output))[0-9]*$")
+_OF = "query|key|value|output|out|qkv|q|k|v|o"
+_BIAS = re.compile(rf"^(?:b|bias|.*bias|b(?:{_OF})|(?:{_OF})b)[0-9]*$")
 
 
 def plain(name: str) -> str:
@@ -142,7 +144,8 @@ def mask_meaning(name: str) -> str:
     """
     if plain(name).endswith("bias"):
         return "adds"
-    return "hides" if re.search("keypadding|ignore|hidden|maskedpos", plain(name)) else "attends"
+    hiding = "keypadding|ignore|hidden|maskedpos|^(is)?pad(ded)?$|^ispadding$"
+    return "hides" if re.search(hiding, plain(name)) else "attends"
 
 
 def weight(path: str) -> tuple[str | None, bool]:

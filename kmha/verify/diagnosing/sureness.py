@@ -124,7 +124,8 @@ def _untold(candidate: Any) -> Iterator[str]:
     """Yield arguments of the constructor that no role explains, which may be meant to change what it computes."""
     found = getattr(candidate, "constructor_parameters", {})
     given = getattr(candidate, "given", {})
-    names = [n for n in found if naming.argument(n) is None and n not in given and not BENIGN.search(naming.plain(n))]
+    told = {*given, *getattr(candidate, "constructor_roles", {}).values()}
+    names = [n for n in found if naming.argument(n) is None and n not in told and not BENIGN.search(naming.plain(n))]
     if names:
         yield f"kmha does not know what these arguments of the constructor do: {', '.join(names[:6])}."
 

@@ -207,7 +207,7 @@ class _ManyWeights(keras.layers.Layer):
             r"_ManyWeights: the weights fit no known form of .*H=1, O=.*parts.5.bias \(\d+,\)\.",
         ),
         (lambda: keras.layers.MultiHeadAttention, {"num_head": 2}, r"has no argument `num_head`. It has: num_heads, "),
-        (lambda: int, {}, r"int is neither a keras.Layer nor a torch.nn.Module.*give a function that calls it"),
+        (lambda: int, {}, r"int is neither a keras.Layer nor a torch.nn.Module.*Give a function that calls it"),
     ],
     ids=["unbuilt", "dense", "unknown", "given", "input", "weights", "misspelt", "class"],
 )

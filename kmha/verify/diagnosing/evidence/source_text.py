@@ -43,7 +43,8 @@ class SourceFunction:
 
 def functions_of(candidate: Candidate) -> list[SourceFunction]:
     """Return the functions of the candidate's code: what it calls first, then constructors and other methods."""
-    thing = getattr(candidate, "layer_class", None) or getattr(candidate, "function", None)
+    thing: Any = getattr(candidate, "layer_class", None) or getattr(candidate, "function", None)
+    thing = inspect.unwrap(thing)
     found: dict[int, SourceFunction] = {}
     for function in _reachable(thing, _parts(candidate)):
         code = id(function.__code__)

@@ -5,7 +5,7 @@ import pytest
 
 from kmha.verify import diagnose
 from kmha.verify.diagnosing.layer_adapters import is_layer
-from kmha.verify.diagnosing.numpy_adapter import NumpyAdapter, is_plain
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 
 
 @pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "EncoderOfDicts", "Embedding"])
@@ -57,7 +57,7 @@ def test_weights_in_lists_dicts_and_objects():
         def __call__(self, x):
             return np.asarray(x)
 
-    adapter, layer = NumpyAdapter(Layer), Layer()
+    adapter, layer = PlainAdapter(Layer), Layer()
     found = adapter.variables(layer)
     assert [(each.path, each.shape) for each in found] == [
         ("heads.0.kernel", (2, 3)),
@@ -75,4 +75,4 @@ def test_what_is_no_plain_class():
     assert not is_plain(int)
     assert not is_plain(type("Nothing", (), {}))
     assert not is_plain(functools.partial)
-    assert not is_layer(NumpyAdapter(int))
+    assert not is_layer(PlainAdapter(int))

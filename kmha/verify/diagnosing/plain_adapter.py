@@ -1,0 +1,241 @@
+"""The adapter of plain Python classes, whose weights are arrays of NumPy, TensorFlow, torch or JAX among attributes."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.adapter import Adapter
+from kmha.verify.diagnosing.calling import METHODS, random_names
+from kmha.verify.diagnosing.weights import Slot, Variable
+
+# Names of arrays that a constructor computes, and that nobody trains.
+CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding")
+PACKAGES = (*frameworks.FRAMEWORKS, "jaxlib", "builtins", "functools")  # their objects hold no weights of a layer
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A place that holds an array of weights, or something that contains one.
+
+    Attributes:
+        path: Names and indices that lead to the array, separated by dots.
+        code: Python code that leads from a layer to the array, such as ".heads[0].kernel".
+        holder: Object, list, dict or tuple that holds the array.
+        key: Name, index or key of the array in `holder`.
+        parent: Place of `holder`, or `None` for a layer itself.
+    """
+
+    path: str
+    code: str
+    holder: Any
+    key: Any
+    parent: "Place | None" = None
+
+    def value(self) -> Any:
+        """Return what the place holds."""
+        holder = self._holder()
+        if isinstance(holder, tuple):
+            return tuple(holder)[self._index(holder)]
+        return holder[self.key] if isinstance(holder, list | dict) else getattr(holder, self.key)
+
+    def put(self, value: Any) -> None:
+        """Set what the place holds. A tuple or a frozen dataclass is replaced by another one."""
+        holder = self._holder()
+        if self.parent is not None and isinstance(holder, tuple):
+            items = [value if n == self._index(holder) else item for n, item in enumerate(holder)]
+            self.parent.put(type(holder)(*items) if hasattr(holder, "_fields") else tuple(items))
+        elif self.parent is not None and _is_frozen(holder):
+            self.parent.put(dataclasses.replace(holder, **{self.key: value}))
+        elif isinstance(holder, list | dict):
+            holder[self.key] = value
+        else:
+            setattr(holder, self.key, value)
+
+    def statement(self, owner: str, array: str) -> str:
+        """Return the line of code that sets the array of the object called `owner`."""
+        holder = self._holder()
+        if self.parent is None or not (isinstance(holder, tuple) or _is_frozen(holder)):
+            return f"{owner}{self.code} = {array}"
+        before = f"{owner}{self.parent.code}"
+        if _is_frozen(holder):
+            return self.parent.statement(owner, f"dataclasses.replace({before}, {self.key}={array})")
+        if hasattr(holder, "_fields"):
+            return self.parent.statement(owner, f"{before}._replace({self.key}={array})")
+        index = self._index(holder)
+        return self.parent.statement(owner, f"(*{before}[:{index}], {array}, *{before}[{index + 1}:])")
+
+    def _holder(self) -> Any:
+        return self.holder if self.parent is None else self.parent.value()
+
+    def _index(self, holder: Any) -> int:
+        index: int = holder._fields.index(self.key) if hasattr(holder, "_fields") else self.key
+        return index
+
+
+class PlainAdapter(Adapter):
+    """Adapter of a class that is no layer of a framework.
+
+    Args:
+        layer_class: Class whose instances are called.
+    """
+
+    def __init__(self, layer_class: type) -> None:
+        self.method = _method(layer_class) or "__call__"
+        self.framework = frameworks.likely_frameworks(getattr(layer_class, self.method))[0]
+        self.calls_by_name = self.method != "__call__"
+        self.dtype = "float64"
+        self.places: dict[str, Place] = {}  # keyed by path
+
+    def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
+        return random_names(found)
+
+    def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
+        layer = layer_class(**arguments, **self._random(layer_class.__init__))
+        self._cast(layer, dtype)
+        return layer
+
+    def _random(self, function: Any) -> dict[str, Any]:
+        """Return a source of random numbers for each argument without a default that takes one."""
+        found = inspect.signature(function).parameters
+        return {name: self._source() for name in random_names(found) if found[name].default is found[name].empty}
+
+    def _source(self) -> Any:
+        if self.framework != "jax":
+            return np.random.default_rng(0)
+        import jax
+
+        return jax.random.PRNGKey(0)
+
+    def _cast(self, layer: Any, dtype: str) -> None:
+        """Convert all arrays of floating-point numbers to `dtype`. NumPy does so by itself."""
+        self.dtype = dtype
+        for place in places_of(layer, constants=True) if self.framework != "numpy" else ():
+            place.put(self._tensor(place, frameworks.to_numpy(place.value())))
+
+    def _tensor(self, place: Place, array: np.ndarray) -> Any:
+        """Return an array as what the place holds: a tensor or a variable of the framework."""
+        tensor = frameworks.to_tensor(array, self.framework, self.dtype)
+        if not hasattr(place.value(), "assign"):
+            return tensor
+        import tensorflow as tf
+
+        return tf.Variable(tensor)
+
+    def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
+        """Convert the weights, all of which the constructor has made."""
+        self._cast(layer, dtype)
+
+    def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        return getattr(layer, self.method)(**arguments)
+
+    def variables(self, layer: Any) -> list[Variable]:
+        self.places = {place.path: place for place in places_of(layer)}
+        return [self._variable(place) for place in self.places.values()]
+
+    def _variable(self, place: Place) -> Variable:
+        def assign(array: np.ndarray) -> None:
+            place.put(self._tensor(place, np.array(array)))
+
+        def read() -> np.ndarray:
+            return frameworks.to_numpy(place.value())
+
+        return Variable(place.path, tuple(place.value().shape), assign, read)
+
+    def parts(self, layer: Any) -> list[Any]:
+        """Return the objects inside a layer."""
+        holders = (place.holder for place in places_of(layer))
+        return list({id(holder): holder for holder in holders if holder is not layer}.values())
+
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
+        """Return lines that make an object with these weights."""
+        return [f"layer = {made}", *self.statements("layer", slots, weights)]
+
+    def statements(self, owner: str, slots: Sequence[Slot], weights: Sequence[str]) -> list[str]:
+        """Return lines that set the weights of the object called `owner`."""
+        pairs = zip(slots, weights, strict=True)
+        return [self.places[slot.variable.path].statement(owner, self._code(array)) for slot, array in pairs]
+
+    def _code(self, array: str) -> str:
+        made = {"tensorflow": "tf.Variable({})", "torch": "torch.tensor({})", "jax": "jax.numpy.asarray({})"}
+        return made.get(self.framework, "{}").format(array)
+
+
+def is_plain(layer_class: type) -> bool:
+    """Return whether a class is written in Python for a known framework without its layers, and can be called."""
+    method = _method(layer_class)
+    if method is None or "__init__" not in {name for each in layer_class.__mro__[:-1] for name in vars(each)}:
+        return False
+    if layer_class.__module__.split(".")[0] in PACKAGES:
+        return False
+    return frameworks.likely_frameworks(getattr(layer_class, method))[0] != "keras"
+
+
+def _method(layer_class: type) -> str | None:
+    return next((name for name in METHODS if inspect.isfunction(getattr(layer_class, name, None))), None)
+
+
+def _is_frozen(holder: Any) -> bool:
+    return bool(getattr(getattr(holder, "__dataclass_params__", None), "frozen", False))
+
+
+def places_of(
+    owner: Any, constants: bool = False, parent: Place | None = None, seen: set[int] | None = None
+) -> Iterator[Place]:
+    """Yield the places of all arrays of weights below an object, list, dict or tuple.
+
+    Args:
+        owner: What to search.
+        constants: Whether to yield the places of arrays that nobody trains, too.
+        parent: Place of `owner`.
+        seen: Ids of what has been searched.
+    """
+    seen = set() if seen is None else seen
+    if id(owner) in seen:
+        return
+    seen.add(id(owner))
+    path, code = (parent.path, parent.code) if parent else ("", "")
+    for key, value in _items(owner):
+        is_name = not isinstance(owner, list | dict | tuple) or hasattr(owner, "_fields")
+        name = f"{path}.{key}" if path else str(key)
+        place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
+        if _is_array(value):
+            if constants or not CONSTANTS.search(name.lower()):
+                yield place
+        elif _may_hold(value):
+            yield from places_of(value, constants, place, seen)
+
+
+def _items(owner: Any) -> list[tuple[Any, Any]]:
+    """Return what an object, list, dict or tuple holds, each item with its name, index or key."""
+    items: Iterable[tuple[Any, Any]] = () if isinstance(owner, type) else getattr(owner, "__dict__", {}).items()
+    fields = getattr(owner, "_fields", None)
+    if fields and isinstance(owner, tuple):
+        items = zip(fields, owner, strict=True)
+    elif isinstance(owner, list | tuple):
+        items = enumerate(owner)
+    elif isinstance(owner, dict):
+        items = owner.items()
+    return [(key, value) for key, value in items if not str(key).startswith("_self_")]  # TensorFlow's own lists
+
+
+def _is_array(value: Any) -> bool:
+    """Return whether a value is an array of floating-point numbers of any framework."""
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")) or isinstance(value, np.generic | type):
+        return False
+    try:
+        array = frameworks.to_numpy(value)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+        return False
+    return bool(array.dtype.kind == "f" and array.ndim)
+
+
+def _may_hold(value: Any) -> bool:
+    if isinstance(value, list | dict | tuple):
+        return True
+    home = str(getattr(type(value), "__module__", "")).split(".")[0]
+    return hasattr(value, "__dict__") and not inspect.isroutine(value) and home not in PACKAGES

@@ -1,0 +1,198 @@
+"""A function that takes its weights as one argument, as a class that holds them.
+
+`attention(params, x, mask=None)` says nothing of what `params` is. Code written like this has a function beside it that
+makes the weights, such as `init_params(rng, d_model, n_heads)`. kmha finds that function by what it returns.
+"""
+
+import ast
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks, naming, reproduction
+from kmha.verify.diagnosing.calling import EMPTY, Parameters, parameters, random_names
+from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, places_of
+from kmha.verify.diagnosing.weights import Slot
+
+INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
+# Roles of a function's arguments that are settings, not inputs.
+SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
+SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
+LIMIT = 8  # maximum number of functions to try
+
+
+class WithParameters:
+    """The base class of functions with their weights. `as_class` makes the subclasses.
+
+    Attributes:
+        function: Function that is diagnosed.
+        maker: Function that makes its weights.
+        place: Name of the function's argument that takes the weights.
+        roles: Names of the constructor's arguments, keyed by role, where the names themselves do not tell.
+    """
+
+    function: Callable[..., Any]
+    maker: Callable[..., Any]
+    place: str
+    roles: Mapping[str, str]
+
+
+class FunctionAdapter(PlainAdapter):
+    """Adapter of the classes that `as_class` makes."""
+
+    def __init__(self, layer_class: type[WithParameters]) -> None:
+        super().__init__(layer_class)
+        self.layer_class = layer_class
+
+    def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
+        """Return lines that make the weights, and a function that uses them."""
+        own, tree = self.layer_class, ast.parse(made, mode="eval").body
+        values = {each.arg: ast.unparse(each.value) for each in tree.keywords}  # type: ignore[attr-defined]
+        maker, name = own.maker, made.partition("(")[0]
+        passed = [f"{n}={values[n]}" for n in parameters(maker) if n in values]
+        passed += [f"{n}={_SOURCES[self.framework == 'jax']}" for n in self._random(maker)]
+        settings = [f"{n}={values[n]}" for n in parameters(own.function) if n in values]
+        settings += [f"{n}={values[m]}" for n, m in _shared(own.function, maker).items() if m in values]
+        lines = self.statements("layer", slots, weights)
+        return [
+            "import functools",
+            *reproduction.imports(maker, "numpy", "", maker.__name__)[1:],
+            f"{own.place} = {maker.__name__}({', '.join(passed)})",
+            *(line.replace(f"layer.{own.place}", own.place) for line in lines),
+            f"layer = functools.partial({', '.join([name, f'{own.place}={own.place}', *settings])})",
+        ]
+
+
+_SOURCES = ("np.random.default_rng(0)", "jax.random.PRNGKey(0)")
+
+
+def as_class(function: Any) -> type[WithParameters] | None:
+    """Return a class that holds the weights of a function, or `None` if no argument takes them.
+
+    Args:
+        function: Function of arrays, one of whose arguments takes all weights.
+    """
+    if not inspect.isfunction(inspect.unwrap(function)):
+        return None
+    found = parameters(function)
+    place = _place(found)
+    if place is None:
+        return None
+    texts = frozenset().union(*(_texts(each.__code__) for each in frameworks.with_helpers([function])))
+    for maker in _makers(function):
+        roles = _roles_of_maker(maker, texts)
+        if roles is not None:
+            return _made_class(function, maker, place, roles)
+    return None
+
+
+def _place(found: Parameters) -> str | None:
+    """Return the argument that may take the weights: by its name, or because no role explains it."""
+    roles = naming.roles_of(found)
+    if "weights" in roles:
+        return roles["weights"]
+    inputs = {"query", "self"} & roles.keys()
+    unknown = [n for n, each in found.items() if each.default is EMPTY and naming.argument(n) is None]
+    return unknown[0] if inputs and len(unknown) == 1 and unknown[0] not in random_names(found) else None
+
+
+def _makers(function: Any) -> Sequence[Callable[..., Any]]:
+    """Return the functions beside `function` that take sizes alone."""
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    others = [each for each in scope.values() if inspect.isfunction(each) and each.__module__ == function.__module__]
+    return [each for each in others if each is not function and _takes_sizes(parameters(each))][:LIMIT]
+
+
+def _takes_sizes(found: Parameters) -> bool:
+    rest = {n: each for n, each in found.items() if n not in random_names(found)}
+    required = [n for n, each in rest.items() if each.default is EMPTY]
+    return bool(required) and not any(naming.argument(n) in INPUTS for n in required)
+
+
+def _roles_of_maker(maker: Callable[..., Any], texts: frozenset[str]) -> dict[str, str] | None:
+    """Return the names of the sizes that a function takes, keyed by role, or `None` if it does not make the weights.
+
+    The sizes that names do not tell are tried: the width is the one that most axes have.
+    """
+    found = parameters(maker)
+    random = random_names(found)
+    names = [n for n, each in found.items() if each.default is EMPTY and n not in random]
+    known = {role: n for role, n in naming.roles_of(names).items() if role in (*SETTINGS, "vocabulary", "length")}
+    if len(names) > len(SIZES):
+        return None
+    heads = known.get("heads")
+    sizes = dict(zip(names, SIZES, strict=False)) | ({heads: 2} if heads else {})
+    try:
+        with quietly():
+            made = maker(**sizes, **{n: _source(maker) for n in random if found[n].default is EMPTY})
+        holder = type("Holder", (), {})()
+        holder.params = made
+        places = list(places_of(holder, constants=True))
+    except (Exception, SystemExit):  # untrusted code may raise anything
+        return None
+    used = [place for place in places if texts.intersection((place.path, *place.path.split(".")))]
+    if len(places) < 2 or len(used) * 2 < len(places):
+        return None
+    axes = list(itertools.chain.from_iterable(place.value().shape for place in places))
+    unknown = sorted((n for n in names if n not in known.values()), key=lambda n: -axes.count(sizes[n]))
+    free = [role for role in ("width", "inner") if role not in known and not (role == "width" and "inputs" in known)]
+    return dict(zip(free, [n for n in unknown if sizes[n] in axes], strict=False))
+
+
+def _source(maker: Callable[..., Any]) -> Any:
+    """Return a source of random numbers for a function that makes weights."""
+    if frameworks.likely_frameworks(maker)[0] != "jax":
+        return np.random.default_rng(0)
+    import jax
+
+    return jax.random.PRNGKey(0)
+
+
+def _texts(code: Any) -> frozenset[str]:
+    """Return the names of attributes and the texts in code, with which it reads its weights."""
+    constants = [item for each in code.co_consts for item in (each if isinstance(each, tuple) else (each,))]
+    found = {*code.co_names, *(each for each in constants if isinstance(each, str))}
+    return frozenset(found.union(*(_texts(each) for each in constants if inspect.iscode(each))))
+
+
+def _shared(function: Any, maker: Callable[..., Any]) -> dict[str, str]:
+    """Return the names of the function's arguments that have the role of an argument of the maker, with its name."""
+    own = {role: n for role, n in naming.roles_of(parameters(maker)).items() if role in SETTINGS}
+    there = naming.roles_of(parameters(function))
+    return {name: own[role] for role, name in there.items() if role in own and name != own[role]}
+
+
+def _made_class(function: Any, maker: Callable[..., Any], place: str, roles: Mapping[str, str]) -> type[WithParameters]:
+    found, makes = parameters(function), parameters(maker)
+    shared = _shared(function, maker)
+    by_role = {name: role for role, name in naming.roles_of(found).items()}
+    settings = [n for n in found if by_role.get(n) in SETTINGS and n != place]
+    own = {**{n: found[n] for n in settings if n not in shared}, **makes}
+
+    def construct(self: Any, **arguments: Any) -> None:
+        passed = {n: value for n, value in arguments.items() if n in makes}
+        setattr(self, place, maker(**passed))
+        self.settings = {n: arguments[n] for n in settings if n in arguments}
+        self.settings |= {n: arguments[other] for n, other in shared.items() if other in arguments}
+        vars(self).update({n: value for n, value in arguments.items() if isinstance(value, int)})
+
+    def call(self: Any, **inputs: Any) -> Any:
+        return function(**{place: getattr(self, place)}, **inputs, **self.settings)
+
+    inputs = {n: each for n, each in found.items() if n != place and n not in settings}
+    construct.__signature__ = _signature(own)  # type: ignore[attr-defined]
+    call.__signature__, call.__wrapped__ = _signature(inputs), inspect.unwrap(function)  # type: ignore[attr-defined]
+    body = {"__init__": construct, "__call__": call, "__module__": function.__module__, "__doc__": function.__doc__}
+    body |= {"function": staticmethod(function), "maker": staticmethod(maker), "place": place, "roles": dict(roles)}
+    body |= {"__qualname__": function.__qualname__, "__wrapped__": inspect.unwrap(function)}
+    return type(function.__name__, (WithParameters,), body)
+
+
+def _signature(found: Parameters) -> inspect.Signature:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return inspect.Signature([own, *(each.replace(kind=kind) for each in found.values())])
