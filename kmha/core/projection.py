@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from kmha.core import axes, eager
-from kmha.core.tensors import Tensor
+from kmha.core.tensors import Tensor, as_tensor
 
 
 def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
@@ -39,6 +39,10 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
         projected = eager.einsum(axes.for_rank(axes.PROJECT, len(inputs.shape)), inputs, kernel)
         return projected if bias is None else ops.add(projected, bias)
     heads, width, head_size = kernel.shape
+    if keras.backend.backend() == "torch":
+        inputs, kernel = as_tensor(inputs), as_tensor(kernel)
+        side_by_side = kernel.transpose(0, 1).reshape(width, heads * head_size)  # (I, H·O)
+        return _torch_product(inputs, side_by_side, bias).unflatten(-1, (heads, head_size))  # (B, T, H, O)
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
     if keras.backend.backend() == "tensorflow":
         projected = _by_heads(rows, kernel)  # (H, B·T, O)
@@ -71,6 +75,10 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
     True
     """
     count, head_size, *outputs = kernel.shape
+    if keras.backend.backend() == "torch":
+        heads, kernel = as_tensor(heads), as_tensor(kernel)
+        merged = _torch_product(heads.flatten(-2), kernel.reshape(count * head_size, math.prod(outputs)), bias)
+        return merged if len(outputs) == 1 else merged.unflatten(-1, outputs)  # (B, T, E)
     if eager.is_eager():
         merged = eager.einsum(axes.for_rank(axes.MERGE, len(heads.shape) - 1, len(outputs)), heads, kernel)
     else:
@@ -79,6 +87,13 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
         merged = merge(heads, kernel)  # (B·T, E)
         merged = ops.reshape(merged, (*ops.shape(heads)[:-2], *outputs))  # (B, T, E)
     return merged if bias is None else ops.add(merged, bias)
+
+
+def _torch_product(inputs: Any, matrix: Any, bias: Any) -> Any:
+    """Return `inputs @ matrix + bias` by one operation of torch: `keras.ops` take longer than a small product."""
+    import torch  # other backends do without it
+
+    return torch.nn.functional.linear(inputs, matrix.T, None if bias is None else as_tensor(bias).reshape(-1))
 
 
 def _positions_first(x: Tensor, sizes: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""The `Tensor` type, and the dtype in which sums and exponentials are computed."""
+"""The `Tensor` type, conversion to it, and the dtype in which sums and exponentials are computed."""
 
 from typing import Any, TypeAlias
 
@@ -6,6 +6,17 @@ import keras
 
 # A tensor of the backend, or anything that `keras.ops` converts to one. Keras has no type that all backends share.
 Tensor: TypeAlias = Any
+
+
+def as_tensor(x: Any) -> Tensor:
+    """Return the tensor of the backend that `x` is, holds as a Keras variable, or can be converted to.
+
+    On torch, a tensor or a variable's value needs no conversion, which would take longer than a small product.
+    """
+    if keras.backend.backend() == "torch":
+        x = x.value if isinstance(x, keras.Variable) else x
+        return x if keras.ops.is_tensor(x) else keras.ops.convert_to_tensor(x)
+    return keras.ops.convert_to_tensor(x)
 
 
 def at_least_float32(dtype: Any) -> str:

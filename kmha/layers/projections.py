@@ -4,6 +4,7 @@ Both are `keras.layers.EinsumDense` with kernels of kmha's shape, so that LoRA, 
 Only the floating point computation comes from `kmha.core.projection`.
 """
 
+import itertools
 from typing import Any
 
 import keras
@@ -11,7 +12,8 @@ from keras import ops
 from keras.initializers import VarianceScaling
 
 from kmha.core import axes, projection
-from kmha.core.tensors import Tensor
+from kmha.core.tensors import Tensor, as_tensor
+from kmha.layers import sharding
 
 # These quantization modes store the kernel as a matrix. They take its rows from the first axis and its columns from the
 # last axis. So they need the built-in's layout (I, H, O).
@@ -33,7 +35,9 @@ class _FloatProjection(keras.layers.EinsumDense):
         self.supports_masking = True  # a mask of positions is valid for the outputs too
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        outputs = type(self)._project(inputs, ops.cast(self.kernel, inputs.dtype), self.bias)
+        kernel = as_tensor(self.kernel)
+        kernel = kernel if kernel.dtype == inputs.dtype else ops.cast(kernel, inputs.dtype)
+        outputs = type(self)._project(inputs, kernel, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
     def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
@@ -89,6 +93,8 @@ class HeadProjection(_FloatProjection):
         self._arguments = {"num_heads": num_heads, "head_size": head_size, "rank": rank, "use_bias": use_bias}
 
     def build(self, input_shape: Any) -> None:
+        heads, size = self._arguments["num_heads"], self._arguments["head_size"]
+        sharding.check_heads(f"{self.path}/kernel", heads, input_shape[-1], size)
         initializer = self.kernel_initializer
         self.kernel_initializer = _heads_first(initializer)
         super().build(input_shape)
@@ -105,7 +111,7 @@ class HeadProjection(_FloatProjection):
         """
         a_initializer = keras.initializers.get(a_initializer)
         if not self._stores_input_first:
-            a_initializer = _transposed(a_initializer)
+            a_initializer = _Transposed(a_initializer)
         super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
         if not self._stores_input_first:
             _show_input_first(self.lora_kernel_a)
@@ -139,6 +145,15 @@ class HeadProjection(_FloatProjection):
         return self._own_config(**self._arguments)
 
     @property
+    def is_plain(self) -> bool:
+        """True if the layer computes nothing but `project_heads`."""
+        return (
+            self.quantization_mode is None
+            and self.activation in (None, keras.activations.linear)
+            and self.activity_regularizer is None
+        )
+
+    @property
     def _stores_input_first(self) -> bool:
         return ",IHO->" in self.equation
 
@@ -156,12 +171,38 @@ class HeadProjection(_FloatProjection):
             new = self.add_weight(
                 name=old.name,
                 shape=(old.shape[1], old.shape[0], old.shape[2]),
-                initializer=lambda shape, dtype, value=old.value: ops.transpose(value, (1, 0, 2)),
+                initializer=_Transposed(lambda _, dtype, value=old.value: value),
                 dtype=old.dtype,
                 trainable=old.trainable,
                 regularizer=self.kernel_regularizer if name == "lora_kernel_a" else None,
             )
             setattr(self, name, new)
+
+
+def project(layers: list[HeadProjection], inputs: list[Tensor]) -> Any:
+    """Return the heads of each layer for its inputs, as `layer(inputs)` does.
+
+    Over several devices that split the heads, layers with the same inputs compute one product with their kernels side
+    by side. The gradient of the inputs is then one product too, which the devices add up in one all-reduce, instead of
+    one for each layer.
+    """
+    shared = [each for each in layers if sharding.splits_heads(each) and each.is_plain]
+    if len(shared) < 2:
+        return tuple(each(x) for each, x in zip(layers, inputs, strict=True))
+    heads: dict[int, Tensor] = {}
+    for x in {id(x): x for x in inputs}.values():
+        group = [each for each, its_inputs in zip(layers, inputs, strict=True) if its_inputs is x and each in shared]
+        if len(group) > 1:
+            heads.update(zip(map(id, group), _side_by_side(group, x), strict=True))
+    return tuple(heads[id(each)] if id(each) in heads else each(x) for each, x in zip(layers, inputs, strict=True))
+
+
+def _side_by_side(layers: list[HeadProjection], inputs: Tensor) -> list[Tensor]:
+    """Return the heads of layers that are plain and have the same inputs."""
+    kernel = ops.concatenate([ops.cast(each.kernel, inputs.dtype) for each in layers], axis=2)  # (H, I, all O)
+    bias = None if layers[0].bias is None else ops.concatenate([each.bias for each in layers], axis=1)
+    ends = list(itertools.accumulate(each.kernel.shape[2] for each in layers))
+    return ops.split(projection.project_heads(inputs, kernel, bias), ends[:-1], axis=-1)
 
 
 @keras.saving.register_keras_serializable("kmha")
@@ -237,14 +278,19 @@ def _heads_first(initializer: Any) -> Any:
         config = initializer.get_config()
         config.update(seed=initializer.seed, input_axes=[0], output_axes=[1, 2])
         initializer = type(initializer).from_config(config)
-    return _transposed(initializer)
+    return _Transposed(initializer)
 
 
-def _transposed(initializer: Any) -> Any:
-    """Return an initializer of (H, I, …) that draws (I, H, …) and swaps the first two axes."""
+class _Transposed(keras.initializers.Initializer):
+    """An initializer of (H, I, …) that draws (I, H, …) and swaps the first two axes.
 
-    def draw(shape: tuple[int, ...], dtype: Any = None) -> Any:
+    It is a class because Keras cannot compile a function as an initializer, as it does for large weights on several
+    devices.
+    """
+
+    def __init__(self, initializer: Any) -> None:
+        self._initializer = initializer
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Any:
         heads, width, size = shape
-        return ops.transpose(initializer((width, heads, size), dtype=dtype), (1, 0, 2))
-
-    return draw
+        return ops.transpose(self._initializer((width, heads, size), dtype=dtype), (1, 0, 2))
