@@ -1,6 +1,7 @@
 """Lazy packages: a public name is imported when it is first used."""
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 
 def attach(package: str, homes: Mapping[str, str]) -> None:
     """Give a package a `__getattr__`, and a `__dir__` that lists exactly the names in `__all__`.
+
+    With the environment variable `EAGER_IMPORT`, every name is imported at once, for tools that read modules, such as
+    `pdoc`.
 
     A type checker does not see them. A `__getattr__` in the package's code would make every name right for it.
 
@@ -25,3 +29,5 @@ def attach(package: str, homes: Mapping[str, str]) -> None:
         return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
 
     vars(sys.modules[package]).update(__getattr__=get, __dir__=lambda: sorted(sys.modules[package].__all__))
+    if os.environ.get("EAGER_IMPORT"):
+        vars(sys.modules[package]).update({name: get(name) for name in homes})

@@ -4,5 +4,5 @@ Only torch's whole model has a process of its own, because torch's optimizers an
 
 All contenders get the same inputs. They are only measured if they give the same results. Everything runs in float32 on
 the CPU. `cases` lists what can be measured, `attention_contenders` and `models` build the contenders, and `measuring`
-runs them.
+runs them. `collectives` and `scaling` measure no time: they count what several devices exchange.
 """

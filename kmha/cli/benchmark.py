@@ -6,12 +6,14 @@ import io
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -117,6 +119,52 @@ def run_benchmark(
     if report.results:
         _write(report, json_file, markdown, picture)
     return common.INTERRUPTED if report.interrupted else 0
+
+
+def _check_alone(option: str) -> None:
+    """Raise an error if the command line has other options than this one, which measures fixed sizes."""
+    context = click.get_current_context()
+    given = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given != [option]:
+        raise click.UsageError(f"--{option} has sizes of its own. Leave out all other options.")
+
+
+def print_generating() -> None:
+    """Print the time of a position generated with a cache, with KerasHub's layer and with kmha's."""
+    _check_alone("cache")
+    if not cases.is_installed("keras_hub"):
+        raise common.not_installed("--cache needs keras-hub, which", "[bench]")
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    common.choose_backend("tensorflow")
+    from kmha.bench import generating
+    from kmha.bench.contenders import ContendersDisagree
+
+    total = len(generating.BATCHES) * len(generating.LENGTHS) * len(generating.MODES)
+    rows: list[Any] = []
+    try:
+        with _progress(total) as progress:
+            for row in generating.measure():
+                rows.append(row)
+                progress(len(rows), f"B={row.batch}, S={row.length}, {row.mode}")
+    except ContendersDisagree as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(generating.table(rows))
+
+
+def print_collectives() -> None:
+    """Print what devices exchange if they split the heads: 8 devices as compiled, and a thousand as computed."""
+    _check_alone("collectives")
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    common.choose_backend("jax")
+    from kmha.bench import collectives, scaling
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one of the rows has the wrong layout
+        rows = collectives.measure()
+    click.echo(f"A block on {collectives.DEVICES} devices, as compiled:\n")
+    click.echo(f"{collectives.table(rows)}\n\nEach device of a mesh in a training step, as computed:\n")
+    click.echo(scaling.table(scaling.Training()))
 
 
 def _translation() -> Any:

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from kmha.core import axes, eager, masks, planning
-from kmha.core.tensors import Tensor, at_least_float32
+from kmha.core.tensors import Tensor, as_tensor, at_least_float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,5 +237,4 @@ def _kernel(
     def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return _steps(query, key, value, _allowed(query, key, mask, causal, None), scale, None, None)[0]
 
-    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
-    return torch_derivatives.with_all_derivatives(fused, written_out, query, key, value)
+    return torch_derivatives.with_all_derivatives(fused, written_out, *map(as_tensor, (query, key, value)))

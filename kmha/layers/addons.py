@@ -17,7 +17,7 @@ from kmha.core.attention import Dropout, attend
 from kmha.core.folding import Folding
 from kmha.core.projection import merge_heads, project_heads
 from kmha.core.tensors import Tensor
-from kmha.layers import checks, masking
+from kmha.layers import checks, masking, sharding
 
 
 @keras.saving.register_keras_serializable("kmha.addons", name="MultiHeadAttention")
@@ -105,6 +105,7 @@ class MultiHeadAttention(checks.CheckedLayer):
 
     def build(self, input_shape: Any) -> None:
         query, key, value = self._three(input_shape, "shapes")
+        sharding.check_heads(f"{self.path}/query_kernel", self.num_heads, query[-1], self.head_size)
         self.query_kernel = self._weight("kernel", "query_kernel", (self.num_heads, query[-1], self.head_size))
         self.key_kernel = self._weight("kernel", "key_kernel", (self.num_heads, key[-1], self.head_size))
         self.value_kernel = self._weight("kernel", "value_kernel", (self.num_heads, value[-1], self.head_size))

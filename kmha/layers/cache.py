@@ -7,7 +7,8 @@ is a dict of tensors, or of lists with one tensor for each decoder layer, so tha
 | entry | shape | meaning |
 | --- | --- | --- |
 | index | () | int32, number of decoded positions |
-| keys, values | (N, H, T, O) | self-attention, where T grows by one with each step |
+| keys, values | (N, H, T, O) | self-attention, where T grows by one with each step, or is the `length` given at start |
+| fixed | () | only if T is fixed |
 | cross_keys, cross_values | (B, H, S, O) | cross-attention |
 | projections | (D, 3·H·O), (3·H·O,) | kernels and biases of self-attention side by side, for one product per step |
 | queries | (D, H·O), (H·O,) | kernel and bias of the query of cross-attention |
@@ -33,7 +34,9 @@ from kmha.layers.multi_head_attention import MultiHeadAttention
 Cache = dict[str, Any]
 
 
-def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: int = 1) -> Cache:
+def start(
+    decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: int = 1, length: int | None = None
+) -> Cache:
     """Return the cache before the first position.
 
     Args:
@@ -41,6 +44,7 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
         enc_output: Output of the encoder (B, S, D).
         padding_mask: Mask (B, S) or (B, 1, S) in which True means attend, or `None`.
         beams: Number of sequences to decode for each sentence (N / B).
+        length: Maximum number of positions. With it, all steps have the same shapes, so that JAX compiles one step.
 
     Raises:
         ValueError: If an attention layer of the decoder cannot be cached.
@@ -51,10 +55,12 @@ def start(decoder: Decoder, enc_output: Any, padding_mask: Any = None, beams: in
     mask = masking.with_query_axis(decoder.name, "padding_mask", padding_mask, enc_output)
     if mask is None:
         mask = ops.ones((ops.shape(enc_output)[0], 1, ops.shape(enc_output)[1]), dtype="bool")
+    room = length or 0
     return {
+        **({"fixed": ()} if length else {}),
         "index": ops.zeros((), dtype="int32"),
-        "keys": [ops.zeros((rows, mha.num_heads, 0, mha.key_dim), dtype=mha.compute_dtype) for mha in empty],
-        "values": [ops.zeros((rows, mha.num_heads, 0, mha.value_dim), dtype=mha.compute_dtype) for mha in empty],
+        "keys": [ops.zeros((rows, mha.num_heads, room, mha.key_dim), dtype=mha.compute_dtype) for mha in empty],
+        "values": [ops.zeros((rows, mha.num_heads, room, mha.value_dim), dtype=mha.compute_dtype) for mha in empty],
         "cross_keys": [key for key, _ in cross],
         "cross_values": [value for _, value in cross],
         "projections": [_side_by_side(mha, mha.query_dense, mha.key_dense, mha.value_dense) for mha in empty],
@@ -85,12 +91,13 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
     """
     x = decoder._embed(ops.expand_dims(ids, 1), False, start=cache["index"])  # (N, 1, D)
     keys, values = [], []
+    index = cache["index"] if "fixed" in cache else None
     own = zip(cache["keys"], cache["values"], cache["projections"], strict=True)
     cross = zip(cache["cross_keys"], cache["cross_values"], cache["queries"], strict=True)
     for layer, before, source in zip(decoder.dec_layers, own, cross, strict=True):
 
         def block1(query: Tensor, mha: Any = layer.mha1, before: Any = before) -> Any:
-            return _append(mha, query, *before)
+            return _append(mha, query, index, *before)
 
         def block2(query: Tensor, mha: Any = layer.mha2, source: Any = source) -> Any:
             return _attend_to_source(mha, query, source, cache["mask"], cache["index"])
@@ -103,15 +110,24 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
 
 
 def _append(
-    mha: MultiHeadAttention, query: Tensor, keys: Tensor, values: Tensor, projection: tuple[Tensor, ...]
+    mha: MultiHeadAttention, query: Tensor, index: Tensor, keys: Tensor, values: Tensor, projection: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Self-attend from one position (N, 1, D) to itself and earlier ones. Also return the extended keys and values."""
+    """Self-attend from one position (N, 1, D) to itself and earlier ones. Also return the extended keys and values.
+
+    With an `index`, keys and values already have room for the position.
+    """
     if projection:
         size = mha.num_heads * mha.key_dim
         rows = ops.split(_product(query, *projection), (size, 2 * size), axis=-1)
         heads, key, value = (_by_heads(mha, x) for x in rows)  # (N, H, 1, O)
     else:
         heads, (key, value) = _heads_first(mha.query_dense(query)), _key_and_value(mha, query)
+    if index is not None:
+        zero = ops.zeros_like(index)  # JAX requires indices of one dtype
+        at = zero, zero, index, zero
+        keys, values = ops.slice_update(keys, at, key), ops.slice_update(values, at, value)
+        mask = masks.structured(1, keys.shape[2], True, mha._sliding_window, index)
+        return _attend(mha, query, heads, keys, values, mask[None, None]), keys, values
     keys, values = ops.concatenate([keys, key], axis=2), ops.concatenate([values, value], axis=2)
     if mha._sliding_window is not None:  # no later position looks further back
         keys, values = keys[:, :, -mha._sliding_window :], values[:, :, -mha._sliding_window :]

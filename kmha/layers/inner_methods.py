@@ -13,7 +13,7 @@ from kmha.core import masks
 from kmha.core.folding import Folding
 from kmha.core.tensors import Tensor
 from kmha.layers import checks, masking
-from kmha.layers.projections import HeadMerge
+from kmha.layers.projections import HeadMerge, HeadProjection
 
 # If a subclass overrides one of these, `call` computes masks and attention as the built-in does, from these methods.
 MASKS = ("_compute_attention_mask", "_compute_causal_mask", "_compute_sliding_window_mask")
@@ -39,6 +39,19 @@ class InnerMethods(checks.CheckedLayer):
             "bias_constraint": self._bias_constraint,
             "dtype": self.dtype_policy,
         }
+
+    def _projection(self, name: str, shape: tuple[Any, ...], head_size: int, **kwargs: Any) -> HeadProjection:
+        kwargs |= self._projection_arguments(name)
+        layer = HeadProjection(
+            self._num_heads, head_size, rank=len(shape), use_bias=self._use_bias, name=name, **kwargs
+        )
+        layer.build(shape)
+        return layer
+
+    def _projection_arguments(self, name: str) -> dict[str, Any]:
+        """Return the arguments of a projection, with its dtype policy if it was quantized before saving."""
+        dtypes = {"dtype": self._projection_dtypes[name]} if name in self._projection_dtypes else {}
+        return {**self._get_common_kwargs_for_sublayer(), **dtypes}
 
     def _make_output_dense(self, query_shape: Any, common_kwargs: dict[str, Any], name: str | None = None) -> Any:
         """Return the projection of the heads, not built yet."""

@@ -10,10 +10,10 @@ from keras import constraints, dtype_policies, initializers, ops, regularizers
 from kmha.core.attention import Dropout, attend
 from kmha.core.folding import Folding
 from kmha.core.tensors import Tensor
-from kmha.layers import checks, masking
+from kmha.layers import caching, checks, masking
 from kmha.layers.explanation import Explanation, explain
 from kmha.layers.inner_methods import MASKS, STEPS, InnerMethods, training_of_call
-from kmha.layers.projections import HeadProjection
+from kmha.layers.projections import project
 
 
 @keras.saving.register_keras_serializable("kmha")
@@ -71,10 +71,14 @@ class MultiHeadAttention(InnerMethods):
         return_attention_scores: Also return the scores before dropout.
         training: Apply dropout.
         use_causal_mask: Position t attends only to positions s ≤ t, along the attention axes.
+        cache: Keys and values of S positions, which the query attends to and masks refer to: a tensor (B, 2, S, H, O)
+            or a pair of tensors (B, S, H, O), of the compute dtype.
+        cache_update_index: Position in the cache of the first query and of the first key, which the layer writes there.
+            `None` leaves the cache as it is, as in cross-attention, and ignores key and value.
 
     Returns:
-        The output (B, T, E), and with `return_attention_scores` also the scores (B, H, T, S), of the compute dtype. A
-        position with nothing to attend to gives zeros (plus the output bias).
+        The output (B, T, E), with `return_attention_scores` also the scores (B, H, T, S), and with `cache` also the new
+        cache, of the compute dtype. A position with nothing to attend to gives zeros (plus the output bias).
 
     Raises:
         ValueError: If an argument, a shape or a mask is invalid.
@@ -192,29 +196,54 @@ class MultiHeadAttention(InnerMethods):
         return_attention_scores: bool = False,
         training: bool | None = None,
         use_causal_mask: bool = False,
+        cache: Any = None,
+        cache_update_index: Any = None,
     ) -> Any:
         folding = self._check(query, value, key, return_attention_scores)
         checks.check_flag(self.name, "use_causal_mask", use_causal_mask)
         key = value if key is None else key
         carried = masking.carried(query, value, key)
         given = {"value_mask": value_mask, "key_mask": key_mask, "attention_mask": attention_mask}
-        structure: dict[str, Any] = {}
-        if self._replaced:  # as in Keras, a subclass's own attention gets causality and the window in the mask
-            _, rows = masking.join(self.name, folding, query, key, self._num_heads, query_mask, carried_mask=carried)
-            given |= {"query_mask": rows, "use_causal_mask": use_causal_mask}
-            mask = self._compute_attention_mask(query, value, **given)
-        else:
-            given |= {"query_mask": query_mask, "carried_mask": carried}
-            mask, rows = masking.join(self.name, folding, query, key, self._num_heads, **given)
-            structure = {"use_causal_mask": True} if use_causal_mask else {}
-            structure |= {"sliding_window": self._sliding_window} if self._sliding_window else {}
+        given |= {"query_mask": query_mask, "carried_mask": carried}
+        options: Any = {"causal": use_causal_mask, "training": training, "return_scores": return_attention_scores}
         gate = self._gate_dense(query) if self._use_gate else None  # (B, T, H, O)
-        heads = self._query_dense(query), self._key_dense(key), self._value_dense(value)  # (B, T or S, H, O)
-        mixed, scores = self._compute_attention(*heads, mask, training, return_attention_scores, **structure)
+        if cache is None and cache_update_index is None:
+            mixed, scores, rows = self._attend(folding, query, value, key, given, **options)
+        else:
+            update = query, value, key, cache, cache_update_index
+            mixed, scores, rows, cache = caching.attend(self, *update, given, **options)
         output = self._output_dense(mixed if gate is None else ops.multiply(mixed, gate))  # (B, T, E)
         if rows is not None:
             masking.carry(output, rows)
-        return (output, scores) if return_attention_scores else output
+        if not return_attention_scores and cache is None:
+            return output
+        return output, *([scores] if return_attention_scores else []), *([] if cache is None else [cache])
+
+    def _attend(
+        self,
+        folding: Folding,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor,
+        given: dict[str, Any],
+        *,
+        causal: bool,
+        training: bool | None,
+        return_scores: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Project the inputs and attend. Return mixed values (B, T, H, O), scores or `None`, and the query's mask."""
+        structure: dict[str, Any] = {}
+        if self._replaced:  # as in Keras, a subclass's own attention gets causality and the window in the mask
+            own = {"query_mask": given["query_mask"], "carried_mask": given.pop("carried_mask")}
+            _, rows = masking.join(self.name, folding, query, key, self._num_heads, **own)
+            mask = self._compute_attention_mask(query, value, **given | {"query_mask": rows, "use_causal_mask": causal})
+        else:
+            mask, rows = masking.join(self.name, folding, query, key, self._num_heads, **given)
+            structure = {"use_causal_mask": True} if causal else {}
+            structure |= {"sliding_window": self._sliding_window} if self._sliding_window else {}
+        layers = [self._query_dense, self._key_dense, self._value_dense]
+        heads: tuple[Tensor, Tensor, Tensor] = project(layers, [query, key, value])  # (B, T or S, H, O)
+        return *self._compute_attention(*heads, mask, training, return_scores, **structure), rows
 
     def _compute_attention(
         self,
@@ -276,14 +305,18 @@ class MultiHeadAttention(InnerMethods):
         with_scores = given.get("return_attention_scores", False)
         folding = self._check(query, value, key, with_scores)
         key = value if key is None else key
+        cache, name, key_shape = given.get("cache"), self.name, key.shape
         masks = {name: mask for name, mask in given.items() if name.endswith("_mask") and hasattr(mask, "shape")}
-        masking.check(self.name, folding, query.shape, key.shape, self._num_heads, **masks)
+        if cache is not None or given.get("cache_update_index") is not None:
+            name, key_shape, masks = caching.check_symbolic(self, query, key, given, masks)
+        masking.check(name, folding, query.shape, key_shape, self._num_heads, **masks)
         shape = self.compute_output_shape(query.shape, value.shape, key.shape)
-        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        if not with_scores:
-            return output
-        scores = folding.scores_shape(query.shape, key.shape, self._num_heads)
-        return output, keras.KerasTensor(scores, dtype=self.compute_dtype)
+        results = [keras.KerasTensor(shape, dtype=self.compute_dtype)]
+        if with_scores:
+            scores = folding.scores_shape(query.shape, key_shape, self._num_heads)
+            results.append(keras.KerasTensor(scores, dtype=self.compute_dtype))
+        results += [] if cache is None else [caching.spec(self, cache)]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def explain(
         self,
@@ -353,19 +386,6 @@ class MultiHeadAttention(InnerMethods):
         """Return the sublayer `name`, or raise an error if `build` has not made it yet."""
         checks.check_built(self)
         return getattr(self, name)
-
-    def _projection(self, name: str, shape: tuple[Any, ...], head_size: int, **kwargs: Any) -> HeadProjection:
-        kwargs |= self._projection_arguments(name)
-        layer = HeadProjection(
-            self._num_heads, head_size, rank=len(shape), use_bias=self._use_bias, name=name, **kwargs
-        )
-        layer.build(shape)
-        return layer
-
-    def _projection_arguments(self, name: str) -> dict[str, Any]:
-        """Return the arguments of a projection, with its dtype policy if it was quantized before saving."""
-        dtypes = {"dtype": self._projection_dtypes[name]} if name in self._projection_dtypes else {}
-        return {**self._get_common_kwargs_for_sublayer(), **dtypes}
 
     def _check(self, query: Any, value: Any, key: Any, return_attention_scores: bool) -> Folding:
         """Raise a ValueError if the layer cannot be called with these inputs. Return the folding of their axes."""

@@ -201,9 +201,13 @@ class Transformer(checks.CheckedLayer, keras.Model):
         options = {"training": training, "return_attention_scores": return_attention_scores}
         return self.encoder(input_sentence, mask=enc_padding_mask, **options)
 
-    def start_cache(self, input_sentence: Tensor, beams: int = 1) -> cache.Cache:
-        """Return the cache for `step`, with which to decode `beams` sequences for each source sentence in (B, S)."""
-        state = cache.start(self.decoder, self.encode(input_sentence), self.encoder.padding(input_sentence), beams)
+    def start_cache(self, input_sentence: Tensor, beams: int = 1, length: int | None = None) -> cache.Cache:
+        """Return the cache for `step`, with which to decode `beams` sequences for each source sentence in (B, S).
+
+        With a `length`, which is the maximum number of steps, all steps have the same shapes.
+        """
+        encoded, padding = self.encode(input_sentence), self.encoder.padding(input_sentence)
+        state = cache.start(self.decoder, encoded, padding, beams, length)
         if self.tie_embeddings:  # (D, V), transposed once instead of at every step
             state["final_kernel"] = ops.transpose(ops.cast(self.output_kernel, self.compute_dtype))
         return state

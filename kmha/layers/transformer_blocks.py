@@ -8,7 +8,7 @@ from keras import ops
 from kmha.core import masks
 from kmha.core.normalization import normalize
 from kmha.core.tensors import Tensor
-from kmha.layers import checks, masking
+from kmha.layers import checks, masking, sharding
 from kmha.layers.embedding import PositionalEncoding, TokenEmbedding
 from kmha.layers.multi_head_attention import MultiHeadAttention
 
@@ -71,6 +71,7 @@ class FeedForward(keras.layers.Layer):
         self.dense2 = keras.layers.Dense(embedding_dim, dtype=self.dtype_policy, name="dense2")
 
     def build(self, x_shape: Any) -> None:
+        sharding.check_split(f"{self.path}/dense1/kernel", I=x_shape[-1], fully_connected_dim=self.fully_connected_dim)
         self.dense1.build((None, x_shape[-1]))
         self.dense2.build((None, self.fully_connected_dim))
 

@@ -1,5 +1,6 @@
 """Modules that are imported when they are first used, so that `kmha --help` does not wait for TensorFlow."""
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -20,3 +21,9 @@ class LazyModule:
 
 np: Any = LazyModule("numpy")
 tf: Any = LazyModule("tensorflow")
+
+
+def leave_gpus() -> None:
+    """Let TensorFlow, which then only reads data and keeps books, leave the GPUs to the backend of Keras."""
+    with contextlib.suppress(RuntimeError):  # TensorFlow has started before
+        tf.config.set_visible_devices([], "GPU")

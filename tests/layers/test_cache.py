@@ -41,13 +41,15 @@ def _steps(model, state, target):
     return np.stack(logits, 1), state
 
 
+@pytest.mark.parametrize("length", [None, T + 2])
 @pytest.mark.parametrize("kind", KINDS)
-def test_step_by_step_equals_all_at_once(kind):
+def test_step_by_step_equals_all_at_once(kind, length):
     model = _model(**KINDS[kind])
     full = ops.convert_to_numpy(model(SOURCE, TARGET, return_attention_scores=False))
-    stepped, state = _steps(model, model.start_cache(SOURCE), TARGET)
+    stepped, state = _steps(model, model.start_cache(SOURCE, length=length), TARGET)
     assert tolerance.is_close(stepped, full, CLOSE)
     assert int(state["index"]) == T
+    assert length is None or state["keys"][0].shape[2] == length
 
 
 def test_a_batch_equals_its_sentences_one_by_one():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from kmha.translation.lazy import np, tf
-from kmha.translation.search.loop import allowed, cache_shapes, largest, log_probability
+from kmha.translation.search.loop import allowed, largest, log_probability, repeat
 from kmha.translation.search.method import Hypothesis, Length, Option, SearchMethod, usual_length
 from kmha.translation.tokenizer import END, START
 
@@ -109,11 +109,8 @@ class Beam(SearchMethod):
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
         """Return the records of all positions as arrays (T, B, K), see `_advance`."""
-        from kmha.core.tensors import at_least_float32
-        from kmha.layers.cache import take
-
-        count, longest, dtype = tf.shape(limits)[0], tf.reduce_max(limits), at_least_float32(self.model.compute_dtype)
-        cache = self.model.start_cache(source, beams=self.beam_size)
+        count, longest, dtype = tf.shape(limits)[0], tf.reduce_max(limits), self._steps.dtype
+        cache = self._steps.start(source, self.beam_size, longest)
         # All beams of a sentence start alike, so only the first beam exists at first.
         living = tf.repeat(tf.constant([[0.0] + [NEVER] * (self.beam_size - 1)], dtype), count, axis=0)
         pool = tf.fill([count, self.beam_size], tf.constant(NEVER, dtype))
@@ -121,12 +118,12 @@ class Beam(SearchMethod):
         records = tuple(tf.TensorArray(kind, longest, element_shape=[None, self.beam_size]) for kind in kinds)
 
         def body(step: Any, ids: Any, living: Any, pool: Any, stopped: Any, records: Any, cache: Any) -> Any:
-            logits, cache = self.model.step(ids, cache)
+            logits, cache = self._steps.step(ids, cache)
             record = self._advance(logits, living, stopped)
             records = tuple(array.write(step, x) for array, x in zip(records, record, strict=True))
             living, tokens, parents, ended, _ = record
             rows = parents + self.beam_size * tf.range(count)[:, tf.newaxis]
-            cache = take(cache, tf.reshape(rows, [-1])) if self.beam_size > 1 else cache
+            cache = self._steps.take(cache, tf.reshape(rows, [-1])) if self.beam_size > 1 else cache
             step += 1
             scores = ended / self._penalty(step, dtype)
             pool = tf.math.top_k(tf.concat([pool, scores], axis=1), self.beam_size).values
@@ -134,8 +131,7 @@ class Beam(SearchMethod):
             return step, tf.reshape(tokens, [-1]), living, pool, stopped, records, cache
 
         start = tf.constant(0), tf.fill([count * self.beam_size], START), living, pool, tf.zeros([count], bool)
-        shapes = (None,) * 5 + ((None,) * len(records), cache_shapes(cache))
-        end = tf.while_loop(lambda *state: ~tf.reduce_all(state[4]), body, (*start, records, cache), shapes)
+        end = repeat(lambda *state: ~tf.reduce_all(state[4]), body, (*start, records, cache))
         return tuple(array.gather(tf.range(end[0])) for array in end[5])
 
     def _advance(self, logits: Any, living: Any, stopped: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ class Greedy(SearchMethod):
     help = "Take the most probable token every time: faster, but worse."
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, Any]:
-        return follow(self.model, self.model.start_cache(source), limits, _most_probable)
+        return follow(self._steps, self._steps.start(source, 1, tf.reduce_max(limits)), limits, _most_probable)
 
     def _hypotheses(self, limits: Any, *results: Any) -> list[list[Hypothesis]]:
         return [[hypothesis] for hypothesis in followed(limits, *results)]

@@ -5,6 +5,7 @@ from typing import Any
 
 from kmha.translation.lazy import np, tf
 from kmha.translation.search.method import Hypothesis
+from kmha.translation.search.steps import Steps
 from kmha.translation.tokenizer import END, PAD, START
 
 GROWING = "keys", "values"  # cache entries that every step extends
@@ -13,11 +14,11 @@ BLOCK = 16  # number of elements in a block of `largest`
 Choose = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, Any]:
+def follow(steps: Steps, cache: Any, limits: Any, choose: Choose) -> tuple[Any, Any]:
     """Step from the start token until every row, which is one hypothesis, has ended or reached its limit.
 
     Args:
-        model: Transformer that makes the steps.
+        steps: Steps of the model.
         cache: Cache with N rows, before the first step.
         limits: Maximum number of tokens of each row, int32 (N,).
         choose: Function that takes logits (N, V) and the step, and returns tokens (N,), int32, and log probabilities
@@ -26,13 +27,11 @@ def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, An
     Returns:
         The tokens (T, N), padded after the end, and the sums of their log probabilities (N,).
     """
-    from kmha.core.tensors import at_least_float32
-
     rows = tf.shape(limits)[0]
     ids, done = tf.fill([rows], START), tf.zeros([rows], tf.bool)
 
     def body(step: Any, ids: Any, done: Any, total: Any, written: Any, cache: Any) -> tuple[Any, ...]:
-        logits, cache = model.step(ids, cache)
+        logits, cache = steps.step(ids, cache)
         ids, gained = choose(logits, step)
         ids, total = tf.where(done, PAD, ids), total + tf.where(done, tf.zeros_like(gained), gained)
         written = written.write(step, ids)
@@ -40,10 +39,8 @@ def follow(model: Any, cache: Any, limits: Any, choose: Choose) -> tuple[Any, An
         return step, ids, done | (ids == END) | (step >= limits), total, written, cache
 
     written = tf.TensorArray(tf.int32, tf.reduce_max(limits), element_shape=[None])
-    start = tf.constant(0), ids, done, tf.zeros([rows], at_least_float32(model.compute_dtype)), written, cache
-    shapes = (None,) * 5 + (cache_shapes(cache),)
-    end = tf.while_loop(lambda step, ids, done, *_: ~tf.reduce_all(done), body, start, shapes)
-    step, _, _, total, written, _ = end
+    start = tf.constant(0), ids, done, tf.zeros([rows], steps.dtype), written, cache
+    step, _, _, total, written, _ = repeat(lambda step, ids, done, *_: ~tf.reduce_all(done), body, start)
     return written.gather(tf.range(step)), total
 
 
@@ -88,6 +85,16 @@ def largest(x: Any, count: int) -> tuple[Any, Any]:
     candidates = tf.reshape(tf.gather(x, chosen, batch_dims=1), [-1, count * BLOCK])
     values, indices = tf.math.top_k(candidates, count)
     return values, tf.gather(chosen, indices // BLOCK, batch_dims=1) * BLOCK + indices % BLOCK
+
+
+def repeat(condition: Callable[..., Any], body: Callable[..., Any], state: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Call `body` with its own results while `condition` holds for them. The last part of the state is a cache."""
+    if tf.inside_function():
+        shapes = *(tf.nest.map_structure(lambda x: None, x) for x in state[:-1]), cache_shapes(state[-1])
+        return tf.while_loop(condition, body, state, shapes)
+    while condition(*state):  # the cache may have arrays of another library
+        state = body(*state)
+    return state
 
 
 def cache_shapes(cache: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NoReturn
 
 from kmha.translation.lazy import np, tf
+from kmha.translation.search.steps import Steps, steps_of
 from kmha.translation.tokenizer import END, PAD
 
 Length = int | Callable[[int], int]
@@ -84,7 +85,7 @@ class SearchMethod:
     overrides `_inputs` and `_signature`.
 
     The loop over the target positions is a `tf.function` with a single trace, because batch size, source length and
-    limits are tensors.
+    limits are tensors. If the model computes with JAX or torch, TensorFlow runs the loop eagerly.
 
     Args:
         model: A `kmha.layers.Transformer`.
@@ -114,7 +115,10 @@ class SearchMethod:
         self.model = model
         self.max_length = max_length
         self._target_positions = model.get_config()["max_positional_encoding_target"]
-        self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
+        self._steps = steps_of(model)
+        self.compiled = self._search
+        if type(self._steps) is Steps:
+            self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
 
     @classmethod
     def options(cls) -> dict[str, Option]:

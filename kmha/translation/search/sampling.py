@@ -106,8 +106,9 @@ class Sampling(SearchMethod):
         return source, limits, uniform(source, self.samples, limits.max(), self.seed)
 
     def _search(self, source: Any, limits: Any, draws: Any) -> tuple[Any, Any]:  # type: ignore[override]
-        cache, limits = self.model.start_cache(source, beams=self.samples), tf.repeat(limits, self.samples)
-        return follow(self.model, cache, limits, lambda logits, step: self._choose(logits, draws[:, step]))
+        cache = self._steps.start(source, self.samples, tf.reduce_max(limits))
+        limits = tf.repeat(limits, self.samples)
+        return follow(self._steps, cache, limits, lambda logits, step: self._choose(logits, draws[:, step]))
 
     def _hypotheses(self, limits: Any, *results: Any) -> list[list[Hypothesis]]:
         drawn = followed(np.repeat(limits, self.samples), *results)
