@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 WIDTH = 118  # width of a table if there is no terminal
+TRAINING_BACKENDS = "tensorflow", "jax", "torch"
 INTERRUPTED = 130  # exit status with which shells report Ctrl-C
 
 
@@ -25,6 +26,21 @@ def choose_backend(backend: str) -> None:
     os.environ.setdefault("JAX_ENABLE_X64", "1")  # otherwise JAX turns float64 into float32
     with _silent_stderr():
         importlib.import_module("keras")
+
+
+def choose_backend_of_environment() -> None:
+    """Make Keras compute with the backend in KERAS_BACKEND, and import TensorFlow, which reads data and searches."""
+    choose_backend(backend_of_environment())
+    with _silent_stderr():
+        importlib.import_module("tensorflow")
+
+
+def backend_of_environment() -> str:
+    """Return the backend in KERAS_BACKEND, by default TensorFlow, if models of `kmha train` run on it."""
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    if backend not in TRAINING_BACKENDS:
+        raise click.ClickException(f"KERAS_BACKEND must be one of {', '.join(TRAINING_BACKENDS)}. Received: {backend}.")
+    return backend
 
 
 def check_backend(backend: str) -> None:

@@ -1,11 +1,15 @@
 """`kmha train`: prepare and run a training, show its progress, and say how to continue."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kmha.cli import common
-from kmha.translation import preparation
+from kmha.translation import devices, preparation
 from kmha.translation.settings import Settings
 
 PACKAGES = ("tokenizers", "sacrebleu")  # and babel for the dates
@@ -39,6 +43,7 @@ class TrainingChoice:
     seed: int
     dtype: str
     restart: bool
+    devices: int = 1
 
     def resolved_task(self) -> str:
         """Return the task, which the options for files can imply. Raise an error if they imply different tasks."""
@@ -138,12 +143,16 @@ def train(choice: TrainingChoice) -> int:
     started = time.monotonic()
     task = choice.resolved_task()
     _check_packages(task)
-    screen = Console(stderr=True, highlight=False, soft_wrap=True)
-    path = choice.folder()
+    backend = common.backend_of_environment()
     try:
+        worker, workers = devices.workers_of(backend)
+        devices.check(backend, choice.devices)
+        if workers > 1 and choice.minutes is not None:
+            raise click.UsageError("--minutes is for one machine, because clocks differ: use --set training.steps=N.")
+        screen = Console(stderr=True, highlight=False, soft_wrap=True, quiet=worker > 0)
         wanted, corpus = _prepare(choice, task, screen)
-        with preparation.lock_folder(path):
-            config, tokenizer = preparation.prepare_folder(path, wanted, corpus, choice.restart)
+        used = _start(choice) if workers > 1 else None
+        with _folder(choice, wanted, corpus, used) as (path, config, tokenizer):
             if config.finished:
                 screen.print(f"{path} is finished: {_summary(config)}. Use --restart to train it again.", markup=False)
                 return 0
@@ -151,14 +160,46 @@ def train(choice: TrainingChoice) -> int:
                 text = f"{path} has used up its time: {_summary(config)}. Give it more with --minutes."
                 screen.print(text, markup=False)
                 return 0
-            return _train(choice, (path, config, tokenizer, corpus), screen, started)
+            return _train(choice, (path, config, tokenizer, corpus), used, screen, started)
     except KeyboardInterrupt:
-        screen.print("Stopped before training started.")
+        click.echo("Stopped before training started.", err=True)
         return common.INTERRUPTED
-    except ValueError as error:  # SettingsError, CorpusError, TokenizerError, FolderError, CheckpointError
+    except (
+        ValueError
+    ) as error:  # SettingsError, CorpusError, TokenizerError, FolderError, CheckpointError, DevicesError
         if type(error).__module__.startswith("kmha."):
             raise click.ClickException(str(error)) from None
         raise
+
+
+def _start(choice: TrainingChoice) -> devices.Devices:
+    # Without AVX-512, TensorFlow does not use oneDNN by default, although it halves the time of a step.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    common.choose_backend_of_environment()
+    return devices.start(choice.devices)
+
+
+@contextlib.contextmanager
+def _folder(choice: TrainingChoice, wanted: Any, corpus: Any, used: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the folder to train in, its config and its tokenizer. Only the first worker trains in the model folder.
+
+    The other workers train in a copy, which they delete afterwards.
+    """
+    path = choice.folder()
+    if used is None or used.worker == 0:
+        with preparation.lock_folder(path):
+            prepared = preparation.prepare_folder(path, wanted, corpus, choice.restart)
+            for _ in range(2 if used else 0):  # before and after the others copy it
+                used.wait()
+            yield path, *prepared
+        return
+    used.wait()
+    with tempfile.TemporaryDirectory() as folder:
+        if not path.is_dir():
+            raise devices.DevicesError(f"worker {used.worker} has no {path}: --out must be a folder that all share.")
+        copy = Path(shutil.copytree(path, Path(folder) / "model"))
+        used.wait()
+        yield copy, *preparation.prepare_folder(copy, wanted, corpus)
 
 
 def _prepare(choice: TrainingChoice, task: str, screen: Console) -> tuple[Any, Any]:
@@ -176,17 +217,16 @@ def _prepare(choice: TrainingChoice, task: str, screen: Console) -> tuple[Any, A
     return preparation.configure(source, corpus, settings, choice.seed, choice.dtype), corpus
 
 
-def _train(choice: TrainingChoice, prepared: tuple[Any, ...], screen: Console, started: float) -> int:
+def _train(choice: TrainingChoice, prepared: tuple[Any, ...], used: Any, screen: Console, started: float) -> int:
     path, config = prepared[:2]
     display = ProgressDisplay(screen, config.settings.training.steps)
     try:
         with display:
-            # Without AVX-512, TensorFlow does not use oneDNN by default, although it halves the time of a step.
-            os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-            common.choose_backend("tensorflow")
+            used = used or _start(choice)
             from kmha.translation.training import TrainingRun
 
-            config = TrainingRun(*prepared, minutes=choice.minutes, listener=display, started=started).train()
+            options: dict[str, Any] = {"minutes": choice.minutes, "started": started, "devices": used}
+            config = TrainingRun(*prepared, listener=display, **options).train()
     except KeyboardInterrupt:
         at = f"at step {display.done:,}" if display.done else "before the first step"
         display.note(f"Stopped {at}. The same command resumes{display.resume_point()}:")
@@ -195,6 +235,8 @@ def _train(choice: TrainingChoice, prepared: tuple[Any, ...], screen: Console, s
     except OSError as error:
         fix = f"The last checkpoint is intact: fix this, and the same command resumes{display.resume_point()}."
         raise click.ClickException(f"cannot write {path}: {common.describe_os_error(error)} {fix}") from None
+    if used.worker:
+        return 0
     click.echo(f"{path}: {_summary(config)}.")
     if config.result["ended"] == "diverged":
         why = "the loss became NaN or infinite. Train again with --restart and a lower training.peak_learning_rate."

@@ -55,7 +55,7 @@ def load(folder: Path, step: int | None = None) -> Any:
         raise common.not_installed("tokenizers, which kmha translate needs,", "[translate]")
     screen = Console(stderr=True)
     with screen.status(f"loading {folder}") if screen.is_terminal else contextlib.nullcontext():
-        common.choose_backend("tensorflow")
+        common.choose_backend_of_environment()
         from kmha.translation.folder import FolderError
         from kmha.translation.translator import Translator
 

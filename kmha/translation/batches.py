@@ -1,7 +1,7 @@
 """Batches of sentences of similar length, with as many sentences as a limit on the number of tokens allows."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,25 @@ def _plan(lengths: Rows, widths: Rows, tokens: int, random: np.random.Generator)
         batches.append(ahead[:count])
         begin += count
     return [batches[index] for index in random.permutation(len(batches))]
+
+
+def rounded_up(number: int) -> int:
+    """Return the next number of the form 2ⁿ or 3 · 2ⁿ, of which there are few.
+
+    >>> [rounded_up(number) for number in (1, 5, 12, 13, 25)]
+    [1, 6, 12, 16, 32]
+    """
+    part = 2 ** max(0, number.bit_length() - 2)
+    return -(-number // part) * part
+
+
+def padded(ids: npt.NDArray[Any], rows: int, width: int) -> npt.NDArray[Any]:
+    """Return the ids (B, T) with padding up to `rows` sentences of `width` tokens.
+
+    >>> padded(np.array([[7, 8]]), 2, 3).tolist()
+    [[7, 8, 0], [0, 0, 0]]
+    """
+    return np.pad(ids, ((0, rows - ids.shape[0]), (0, width - ids.shape[1])), constant_values=PAD)
 
 
 def _lengths(ids: Ids) -> Rows:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from kmha.atomic_files import write_bytes
@@ -33,6 +34,7 @@ class Journal:
     best: float | None = None  # value of the best score; higher is better
     waited: int = 0  # number of checks since the best check
     check: float = 0.0  # duration of the longest check in seconds
+    backend: str = "tensorflow"  # backend of Keras, which determines the random numbers
     ended: str = ""  # reason for the end: steps, patience, minutes or diverged; empty while training continues
 
 
@@ -42,7 +44,8 @@ def save(path: Path, task: Any, journal: Journal) -> None:
     The random state is complete: dropout uses `keras.random.SeedGenerator`, whose state is among `task.variables`, and
     the data depend only on seed and step. If the process is killed while it writes, the previous state remains.
     """
-    arrays = {name: np.asarray(variable.numpy()) for name, variable in _variables(task)}
+    journal.backend = keras.backend.backend()
+    arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(task)}
     arrays[JOURNAL] = np.frombuffer(json.dumps(dataclasses.asdict(journal)).encode(), "uint8")
     data = io.BytesIO()
     np.savez(data, allow_pickle=False, **arrays)
@@ -53,7 +56,7 @@ def load(path: Path, task: Any) -> Journal:
     """Load the state that `save` wrote into `task`, whose optimizer must be built, and return the journal.
 
     Raises:
-        CheckpointError: The file is broken, or belongs to another model.
+        CheckpointError: The file is broken, or belongs to another model or backend.
     """
     try:
         # The file is read as bytes, because NumPy would not close a broken file.
@@ -62,6 +65,12 @@ def load(path: Path, task: Any) -> Journal:
         journal = Journal(**json.loads(arrays.pop(JOURNAL).tobytes()))
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} cannot be read ({error}). Start again with --restart.") from None
+    backend = keras.backend.backend()
+    if journal.backend != backend:
+        raise CheckpointError(
+            f"{path} is the state of a run on {journal.backend}, and Keras computes with {backend}. Set "
+            f"KERAS_BACKEND={journal.backend} to resume the run, or start again with --restart."
+        )
     variables = dict(_variables(task))
     expected, received = ({name: tuple(one.shape) for name, one in group.items()} for group in (variables, arrays))
     if expected != received:

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from kmha.core.cross_entropy import token_cross_entropy
+from kmha.core.cross_entropy import Sums, token_cross_entropy
+from kmha.translation.devices import over_replicas, replicas
 from kmha.translation.settings import TrainingSettings
 
 
@@ -14,6 +15,13 @@ class Perplexity(keras.metrics.Mean):
 
     def result(self) -> Any:
         return ops.exp(super().result())
+
+
+class Tokens(keras.metrics.Sum):
+    """The number of tokens. On torch, Keras' own sum returns its variable itself, which later batches change."""
+
+    def result(self) -> Any:
+        return ops.copy(super().result())
 
 
 class TranslationTask(keras.Model):
@@ -49,7 +57,7 @@ class TranslationTask(keras.Model):
         self._loss = keras.metrics.Mean(name="loss")
         self._accuracy = keras.metrics.Mean(name="token_accuracy")
         self._perplexity = Perplexity(name="perplexity")
-        self._tokens = keras.metrics.Sum(name="tokens")
+        self._tokens = Tokens(name="tokens")
 
     def build(self, input_shape: Any) -> None:
         """Do nothing, because the Transformer creates all variables."""
@@ -68,6 +76,8 @@ class TranslationTask(keras.Model):
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
         """Return the loss per token of this batch as a float32 scalar, and update the metrics.
+
+        Each replica of a `tf.distribute` strategy returns its share of the loss, and updates the metrics for all.
 
         Args:
             x: Not used.
@@ -89,13 +99,13 @@ class TranslationTask(keras.Model):
             chunk=self._chunk,
             gradient=training,
         )
-        count = ops.maximum(sums.count, 1.0)
-        loss = sums.loss / count
-        self._loss.update_state(loss, sample_weight=sums.count)
-        self._accuracy.update_state(sums.correct / count, sample_weight=sums.count)
-        self._perplexity.update_state(sums.negative_log_likelihood / count, sample_weight=sums.count)
-        self._tokens.update_state(sums.count)
-        return loss
+        total = Sums(*over_replicas(sums))
+        count, share = ops.maximum(total.count, 1.0), total.count / replicas()  # Keras adds up the metrics' variables
+        self._loss.update_state(total.loss / count, sample_weight=share)
+        self._accuracy.update_state(total.correct / count, sample_weight=share)
+        self._perplexity.update_state(total.negative_log_likelihood / count, sample_weight=share)
+        self._tokens.update_state(share)
+        return sums.loss / count
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """Return the metrics, which `compute_loss` has updated."""
@@ -139,19 +149,34 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
 
+class ReplicatedAdam(keras.optimizers.Adam):
+    """Adam that clips the norm of the whole gradient. Keras clips the gradient of each replica, before it adds them up.
+
+    Keras adds up what each replica returns. So each replica clips the mean of the gradients to its share of the norm.
+    """
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        import tensorflow as tf
+
+        return super().apply(tf.distribute.get_replica_context().all_reduce("MEAN", list(grads)), trainable_variables)
+
+
 def compiled_task(transformer: Any, training: TrainingSettings) -> TranslationTask:
     """Return a compiled task whose optimizer is already built."""
     task = TranslationTask(transformer, training.label_smoothing)
     task.build(None)
+    several = replicas()
+    clipped = bool(training.clip_norm) and several > 1
     task.compile(
-        optimizer=keras.optimizers.Adam(
+        optimizer=(ReplicatedAdam if clipped else keras.optimizers.Adam)(
             InverseSquareRoot(training.peak_learning_rate, training.warmup_steps),
             beta_1=training.beta_1,
             beta_2=training.beta_2,
             epsilon=training.epsilon,
-            global_clipnorm=training.clip_norm or None,
+            global_clipnorm=training.clip_norm / several or None,
         ),
-        jit_compile=False,  # XLA halved the speed of this model on the CPU
+        # On TensorFlow, XLA halved the speed of this model on the CPU. Without it, JAX would run each operation alone.
+        jit_compile=keras.backend.backend() == "jax",
     )
     task.optimizer.build(task.trainable_variables)
     return task

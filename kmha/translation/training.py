@@ -2,25 +2,24 @@
 
 import dataclasses
 import importlib.util
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from kmha.translation import batches, callbacks, checkpoint, folder
 from kmha.translation.checkpoint import Journal
 from kmha.translation.corpora import Corpus, Pairs
+from kmha.translation.devices import Devices
 from kmha.translation.folder import Config
 from kmha.translation.preparation import TrainingListener
 from kmha.translation.settings import TrainingSettings
 from kmha.translation.task import compiled_task
 from kmha.translation.tokenizer import Tokenizer
 from kmha.translation.translator import Translator
-
-PREFETCH = 8  # number of batches to prepare during a step
 
 
 class TrainingRun:
@@ -36,6 +35,7 @@ class TrainingRun:
         minutes: Time limit for all sessions together. `None` means no limit.
         listener: Listener that receives the progress.
         started: Start of the session as a value of `time.monotonic`. `None` means now.
+        devices: Devices to train on, from `devices.start`. `None` means one device.
     """
 
     def __init__(
@@ -48,13 +48,16 @@ class TrainingRun:
         minutes: float | None = None,
         listener: TrainingListener | None = None,
         started: float | None = None,
+        devices: Devices | None = None,
     ) -> None:
         started = time.monotonic() if started is None else started
         self._path, self._config, self._minutes = path, config, minutes
         self._listener = listener or TrainingListener()
         self._clock: Callable[[], float] = lambda: time.monotonic() - started
         keras.utils.set_random_seed(config.seed)
-        self.task = compiled_task(folder.build(config), config.settings.training)
+        self._devices = devices or Devices()
+        with self._devices.scope():
+            self.task = compiled_task(folder.build(config), config.settings.training)
         self._pairs = self._encoded(tokenizer, corpus.train, "training")
         validation = self._encoded(tokenizer, corpus.validation, "validation")
         self._validation = list(batches.validation_batches(*validation, self._training.tokens_per_batch))
@@ -73,6 +76,7 @@ class TrainingRun:
             CheckpointError: The run cannot be resumed from the state in the folder.
         """
         journal = self._resume()
+        self._devices.prepare(self.task)
         timer = callbacks.Timer(journal, self._minutes, self._clock)
         while not journal.ended:
             self._fit(journal, timer)
@@ -119,7 +123,7 @@ class TrainingRun:
             self._batches(journal.step),
             steps_per_epoch=length,
             epochs=remaining // length if regular else 1,
-            validation_data=_dataset(lambda: iter(self._validation), len(self._validation)),
+            **{f"validation_{name}": value for name, value in self._validation_data().items()},
             callbacks=self._callbacks(journal, timer),
             shuffle=False,  # the batches are already shuffled
             verbose=0,
@@ -138,16 +142,16 @@ class TrainingRun:
         ]
 
     def _batches(self, step: int) -> Any:
-        training = self._training
-        return _dataset(
-            lambda: batches.training_batches(
-                *self._pairs,
-                tokens=training.tokens_per_batch,
-                seed=self._config.seed,
-                start_step=step,
-                max_length=self._config.settings.data.max_length,
-            )
+        training, longest = self._training, self._config.settings.data.max_length
+        options: dict[str, Any] = {"tokens": training.tokens_per_batch, "seed": self._config.seed}
+        return self._devices.dataset(
+            lambda: batches.training_batches(*self._pairs, **options, start_step=step, max_length=longest), longest
         )
+
+    def _validation_data(self) -> dict[str, Any]:
+        """Return the validation set as endless data, and its number of batches, which Keras would not count."""
+        count, longest = len(self._validation), self._config.settings.data.max_length
+        return {"data": self._devices.dataset(lambda: itertools.cycle(self._validation), longest), "steps": count}
 
     def _finish(self, journal: Journal, timer: callbacks.Timer) -> Config:
         """Save the average weights of the last checks, or the weights of the best check if they validate better."""
@@ -179,13 +183,6 @@ class TrainingRun:
     def _score(self) -> tuple[str, float]:
         if self._training.stop_on == "score":
             return self._scorer()[:2]
-        data = _dataset(lambda: iter(self._validation), len(self._validation))
-        return "val_loss", float(self.task.evaluate(data, verbose=0, return_dict=True)["loss"])
-
-
-def _dataset(generator: Callable[[], Iterator[Any]], count: int | None = None) -> Any:
-    ids = tf.TensorSpec([None, None], tf.int32)
-    data = tf.data.Dataset.from_generator(generator, output_signature=((ids, ids), ids))
-    if count is not None:
-        data = data.apply(tf.data.experimental.assert_cardinality(count))
-    return data.prefetch(PREFETCH)
+        validation = self._validation_data()
+        logs = self.task.evaluate(validation["data"], steps=validation["steps"], verbose=0, return_dict=True)
+        return "val_loss", float(logs["loss"])

@@ -41,14 +41,18 @@ def _uncached(model):
     """A function of source ids and a list of ids: the log probabilities of all ids from END on to follow them."""
     import tensorflow as tf
 
-    signature = [tf.TensorSpec([None, None], tf.int32)] * 2
-    call = tf.function(lambda *ids: model(*ids, return_attention_scores=False), signature, autograph=False)
+    def call(*ids):
+        return model(*ids, return_attention_scores=False)
+
+    if keras.backend.backend() == "tensorflow":
+        call = tf.function(call, [tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
     known = {}
 
     def following(source, ids):
         key = model.drawn, tuple(source), tuple(ids)
         if key not in known:
-            logits = call(np.array([source], "int32"), np.array([[START, *ids]], "int32"))[0, -1, END:].numpy()
+            logits = call(np.array([source], "int32"), np.array([[START, *ids]], "int32"))[0, -1, END:]
+            logits = keras.ops.convert_to_numpy(logits)
             known[key] = logits - np.log(np.sum(np.exp(logits)))
         return known[key]
 
