@@ -12,7 +12,7 @@ import wrapt
 from kmha import lazy
 
 if TYPE_CHECKING:
-    from kmha import interchange, layers, show, translation, verify
+    from kmha import distribution, interchange, layers, show, translation, verify
     from kmha.interchange.models import convert_model
     from kmha.layers import MultiHeadAttention
     from kmha.patch import patch_keras
@@ -22,6 +22,7 @@ __all__ = [
     "MultiHeadAttention",
     "__version__",
     "convert_model",
+    "distribution",
     "interchange",
     "layers",
     "patch_keras",
@@ -35,7 +36,7 @@ lazy.attach(
         "MultiHeadAttention": "layers",
         "convert_model": "interchange.models",
         "patch_keras": "patch",
-        **dict.fromkeys(("interchange", "layers", "show", "translation", "verify"), ""),
+        **dict.fromkeys(("distribution", "interchange", "layers", "show", "translation", "verify"), ""),
     },
 )
 

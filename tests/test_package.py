@@ -69,6 +69,14 @@ def test_a_name_that_is_not_there(room):
         module.multihead  # noqa: B018
 
 
+@pytest.mark.slow
+def test_tools_that_read_modules_see_every_public_name(monkeypatch):
+    monkeypatch.setenv("EAGER_IMPORT", "1")
+    for room in WITH_PUBLIC_NAMES:
+        names = "missing = set(room.__all__) - set(vars(room))", "assert not missing, missing"
+        _python(f"import {room} as room", *names)
+
+
 def test_the_rooms_are_there_after_a_bare_import():
     uses = (
         "kmha.interchange.convert",
@@ -108,7 +116,9 @@ print(kmha.convert_model, recognize({}), canonical.read(layer), create_padding_m
 with kmha.patch_keras() as builtin:
     print(builtin.__name__)
 """
-WITH_PUBLIC_NAMES = ("kmha", "kmha.course", "kmha.interchange", "kmha.layers", "kmha.show", "kmha.verify")
+WITH_PUBLIC_NAMES = tuple(
+    f"kmha{room}" for room in ("", ".course", ".distribution", ".interchange", ".layers", ".show", ".verify")
+)
 
 
 @pytest.mark.slow

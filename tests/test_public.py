@@ -8,8 +8,11 @@ import pytest
 from kmha.cli import main
 
 NAMES = {
-    "kmha": "MultiHeadAttention __version__ convert_model interchange layers patch_keras show translation verify",
+    "kmha": """
+        MultiHeadAttention __version__ convert_model distribution interchange layers patch_keras show translation
+        verify""",
     "kmha.course": "check",
+    "kmha.distribution": "head_parallel",
     "kmha.interchange": """
         LAYOUTS Constant Converted Entry Ignored Layout LayoutError Reading Refused Rule at convert from_canonical
         join_heads recognize split_heads to_canonical""",
@@ -23,9 +26,9 @@ NAMES = {
 COMMANDS = {
     "": "--version",
     "bench": """
-        --size --kind --pass --mode --model --against --width --heads --all --rounds --seconds --memory --no-memory
-        --json --markdown --plot""",
-    "compare": "--cases --seed --dtype --backend --xla --layer --json",
+        --size --kind --pass --mode --model --cache --collectives --against --width --heads --all --rounds --seconds
+        --memory --no-memory --json --markdown --plot""",
+    "compare": "--cases --seed --dtype --backend --xla --layer --ecosystem --json",
     "convert": "IN_FILE OUT_FILE --from --to --heads --fold --prefix --list --json",
     "course": "",
     "course check": "EXERCISE --seed --json",
@@ -47,7 +50,7 @@ COMMANDS = {
         --seed --step --json --output""",
     "train": """
         TASK --out --data --direction --source --target --validation-source --validation-target --profile --set
-        --minutes --seed --dtype --restart""",
+        --minutes --seed --dtype --devices --restart""",
     "translate": """
         FOLDER TEXTS --beam --greedy --length-penalty --n-best --sample --temperature --top-k --top-p --seed --attention
         --attention-layer --attention-head --picture --json""",

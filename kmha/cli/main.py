@@ -61,6 +61,10 @@ main.add_command(course)
 @choices("--pass", "passes", cases.PASSES, "A step is a forward pass and gradients. [default: both]")
 @choices("--mode", "modes", cases.MODES, "How the functions run. [default: graph]")
 @click.option("--model", "models", is_flag=True, help="Measure a Transformer's training step and decoding instead.")
+@click.option("--cache", is_flag=True, help="Measure generation with a cache against KerasHub. [no other options]")
+@click.option(
+    "--collectives", is_flag=True, help="Count what devices exchange if they split the heads (JAX). [no other options]"
+)
 @choices("--against", "against", (cases.BUILTIN, *cases.ALL_PEERS), "Peer. [default: all that are installed]")
 @integer("--width", "Input and output features.", default=cases.WIDTH)
 @integer("--heads", "Number of heads; must divide the width.", default=cases.HEADS)
@@ -81,7 +85,9 @@ def bench(**options: Any) -> None:
     kmha, the built-in layer, the einsums of TensorFlow Addons, torch.nn.MultiheadAttention and torch's
     scaled_dot_product_attention ("sdpa") get the same inputs and must give the same results. They run in turn, on the
     CPU. Options that select sizes, kinds, passes, modes and peers can be repeated. --model compares whole Transformers
-    instead, made of the layers of Keras, kmha, KerasHub and torch.
+    instead, made of the layers of Keras, kmha, KerasHub and torch. --cache measures how long the layers take to
+    generate a position. --collectives measures no time: it compiles a block for 8 simulated devices, and computes what
+    training costs on a thousand.
 
     \b
     Examples:
@@ -93,6 +99,10 @@ def bench(**options: Any) -> None:
     """
     from kmha.cli import benchmark
 
+    for name, run in (("cache", benchmark.print_generating), ("collectives", benchmark.print_collectives)):
+        if options.pop(name):
+            run()
+            return
     chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything", "models")
     selected = benchmark.BenchmarkOptions(**{name: options.pop(name) for name in chosen})
     raise SystemExit(benchmark.run_benchmark(selected, **options))
@@ -182,6 +192,7 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
 @click.option(
     "--dtype", type=click.Choice(TRAINING_DTYPES), default="float32", show_default=True, help="Training's dtype policy."
 )
+@integer("--devices", "Devices that share each batch: GPUs, or parts of the CPU if there is no GPU.", default=1)
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 def train(**options: Any) -> None:
     """Train a Transformer that translates: dates (the default), Multi30k, or your own text.
@@ -190,12 +201,18 @@ def train(**options: Any) -> None:
     same weights as an uninterrupted run. The folder holds config, tokenizer, weights and logs; `kmha translate` needs
     nothing else.
 
+    KERAS_BACKEND chooses tensorflow (the default), jax or torch. On tensorflow and jax, several devices can share each
+    batch (--devices), and so can several machines: start the same command on each, with TF_CONFIG for tensorflow, or
+    KERAS_DISTRIBUTION_JOB_ADDRESSES, _NUM_PROCESSES and _PROCESS_ID for jax. All need the same folder, and the first
+    machine writes to it.
+
     \b
     Examples:
       kmha train dates
       kmha train multi30k --data multi30k --direction de-en --minutes 60 --out de-en
       kmha train --source train.de.gz --target train.en.gz --set training.steps=2000
       kmha train dates --profile my.toml
+      KERAS_BACKEND=jax kmha train dates --devices 2
     """
     from kmha.cli import training
 

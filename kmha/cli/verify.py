@@ -28,21 +28,35 @@ _BACKEND = click.option(
 @_BACKEND
 @click.option("--xla", is_flag=True, help="Also compile every case with XLA, not only every tenth.")
 @click.option("--layer", metavar="MODULE:CLASS", help="Another layer with the built-in's arguments, instead of ours.")
+@click.option(
+    "--ecosystem",
+    is_flag=True,
+    help="Try features of Keras and its backends instead: files, exports, optimizers, … Takes minutes.",
+)
 @to_write("--json", "json_file", "Write the whole report to FILE, too.")
-def compare(**options: Any) -> None:
+def compare(ecosystem: bool, **options: Any) -> None:
     """Compare a layer with keras.layers.MultiHeadAttention and with a float64 reference.
 
     Draws random configurations of all arguments, copies the weights, and compares outputs and gradients, eager and
     traced, and for some cases compiled by XLA. If they differ, the exit status is 1, and the smallest case that shows
     the difference is printed as code.
 
+    --ecosystem prints a table of what the built-in layer and kmha's work with on the backend. If a feature works with
+    the built-in layer alone, or gives other numbers, and no reason is known, the exit status is 1.
+
     \b
     Examples:
       kmha compare
       kmha compare --cases 1000 --dtype float32 --json report.json
       kmha compare --layer my_package.attention:MyAttention
+      kmha compare --ecosystem --backend torch
     """
     from kmha.cli import comparison
+
+    if ecosystem:
+        from kmha.cli import ecosystem as trying
+
+        raise SystemExit(trying.run(options["backend"], options["json_file"]))
 
     raise SystemExit(comparison.run(**options))
 
