@@ -31,7 +31,8 @@ def convert_model(model: Any, to: str = "kmha") -> Any:
     Args:
         model: Built `keras.Sequential` or functional `keras.Model`, or a subclass that is made from its config, such as
             a backbone of KerasHub. It may contain other such models. A layer that makes attention layers itself, such
-            as `keras_hub.layers.TransformerEncoder`, is made again from its config, within `kmha.patch_keras`.
+            as `keras_hub.layers.TransformerEncoder`, is made again from its config, within `kmha.patch_keras`. A
+            wrapper, such as `TimeDistributed`, is made again around the converted layer or model.
             `GroupedQueryAttention`, subclasses of the two attention layers and all other layers stay as they are.
         to: "kmha" for `kmha.MultiHeadAttention`, "keras" for `keras.layers.MultiHeadAttention`.
 
@@ -114,12 +115,44 @@ def _clone_layer(layer: Any, source: Any, target: Any) -> Any:
         settings = {"output_shape": layer._output_shape, "mask": layer.mask, "arguments": layer.arguments}
         return keras.layers.Lambda(layer.function, **settings, name=layer.name, dtype=layer.dtype_policy)
     try:
-        return type(layer).from_config(layer.get_config())
+        return type(layer).from_config(_rewritten(layer.get_config(), layer, source, target))
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ValueError(
             f"{layer.name}: Keras cannot rebuild the {type(layer).__name__} from its config. Give its class a "
             f"`get_config` with all arguments of its constructor. Keras says: {str(error).strip().splitlines()[0]}"
         ) from error
+
+
+def _rewritten(config: Any, layer: Any, source: Any, target: Any) -> Any:
+    """Return the config of a layer with the other class for each attention layer that it describes.
+
+    A wrapper such as `TimeDistributed` has the whole config of the layer or model that it wraps.
+    """
+    inside = layer._flatten_layers() if isinstance(layer, keras.layers.Layer) else []
+    flash = {inner.name: _flash(inner, target) for inner in inside if type(inner) is source}
+    if not flash:
+        return config
+    old, new = (_described(keras.saving.serialize_keras_object(kind(1, 1))) for kind in (source, target))
+
+    def rewrite(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [rewrite(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if _described(value) == old:
+            return {
+                **value,
+                **new,
+                "config": {**value["config"], "flash_attention": flash.get(value["config"]["name"])},
+            }
+        return {key: rewrite(item) for key, item in value.items()}
+
+    return rewrite(config)
+
+
+def _described(saved: dict[str, Any]) -> dict[str, Any]:
+    """Return what a serialized object says of its class."""
+    return {key: saved.get(key) for key in ("module", "class_name", "registered_name")}
 
 
 def _flash(layer: Any, target: type) -> bool | None:

@@ -41,17 +41,29 @@ _readable: list[str] = []  # what a task may read, found once all libraries are 
 
 def main(uses: list[str]) -> None:
     """Import the libraries, report with an empty message that this is done, and run one task after another."""
-    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    source, sink, errors = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(2), "w")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     signal.signal(signal.SIGTERM, _shutdown.request)
     _redirect_to_null(0, 1, 2)  # libraries and tasks must not write between the messages
-    for name in uses:
-        if name in MODULES:
-            importlib.import_module(MODULES[name])
+    with errors:
+        for name in uses:
+            if name in MODULES and (missing := _import_error(MODULES[name])):
+                sys.exit(print(missing, file=errors))
     _readable.extend(readable.paths(uses))
     write(sink, b"")
     while select.select([source], [], []) and _run_supervised(source, sink):
         pass
+
+
+def _import_error(module: str) -> str | None:
+    """Import a module. Return a line that says why that is not possible, or `None`."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return f"{error} Install it: pip install {error.name}"
+    except Exception as error:
+        return f"{module} cannot be imported. {type(error).__name__}: {' '.join(str(error).split())}"
+    return None
 
 
 def _run_supervised(source: BinaryIO, sink: BinaryIO) -> bool:

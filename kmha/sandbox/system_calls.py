@@ -23,7 +23,7 @@ _ALLOWED = (
     *("flistxattr", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
     *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
     # Memory and threads.
-    *("mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "msync", "mincore", "membarrier", "get_mempolicy"),
+    *("munmap", "mremap", "mprotect", "madvise", "brk", "msync", "mincore", "membarrier", "get_mempolicy"),
     *("futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "arch_prctl", "gettid"),
     *("exit", "exit_group", "restart_syscall", "sched_yield", "sched_getaffinity", "sched_getparam", "getcpu"),
     *("sched_getscheduler", "sched_get_priority_max", "sched_get_priority_min", "sched_getattr"),
@@ -49,6 +49,7 @@ _WORD = 0xFFFFFFFF
 _CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
 _SHARING = _CLONE_THREAD | _CLONE_FILES
 _CLOSE_RANGE_UNSHARE = 2
+_MAP_SHARED = 1
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
 # Commands of `fcntl` that copy a descriptor, read and set its flags, or lock a part of a file. Others report changes in
 # folders, delay those who open a file, send signals, or make a pipe larger than the memory limit.
@@ -61,6 +62,7 @@ def _arguments() -> Iterator[tuple[str, int, int, int]]:
     """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
     yield "clone", 0, _SHARING, _SHARING
     yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
+    yield "mmap", 3, _MAP_SHARED, 0  # shared memory stays whole while one page of it is mapped: no limit counts it
     yield "fallocate", 1, _WORD, 0  # other modes take room beyond the end of a file, which no limit of sizes counts
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
@@ -86,9 +88,10 @@ def restrict() -> None:
     for name, place, bits, value in _arguments():
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             rules.add_rule(pyseccomp.ALLOW, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value))
-    with contextlib.suppress(OSError, ValueError, RuntimeError):
-        process = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, 0)
-        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", process)
+    for name, place, bits, value in (("clone", 0, _CLONE_THREAD, 0), ("mmap", 3, _MAP_SHARED, _MAP_SHARED)):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            argument = pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value)
+            rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, argument)
     rules.load()
 
 

@@ -392,9 +392,9 @@ def _of_subclass():
 
 def _of_time_distributed():
     x = keras.Input((T, I))
-    inner = keras.Model(x, _attention(name="within")(x, x))
+    inner = keras.Model(x, _attention(name="within", dropout=0.3, seed=5)(x, x))
     y = keras.Input((S, T, I))
-    return keras.Model(y, keras.layers.TimeDistributed(inner, name="each")(y))
+    return keras.Model(y, keras.layers.TimeDistributed(inner, name="each")(y)), _random(B, S, T, I)
 
 
 def _lora():
@@ -435,10 +435,6 @@ REFUSED = [
         r"block: .* attribute, `_Closed\.blocks\[0\]\['att'\]`, .* Write kmha\.Multi",
     ),
     (lambda: convert_model(_of_subclass()), r"`_Subclassed\.att`, .* from_builtin.* Only Sequential and functional"),
-    (
-        lambda: convert_model(_of_time_distributed()),
-        r"each: .*`TimeDistributed\.layer\.get_layer\('within'\)`, and kmha cannot rewrite",
-    ),
     (
         lambda: convert_model(_OwnConstructor()),
         "Keras cannot rebuild the _OwnConstructor from its config",
@@ -496,7 +492,11 @@ def _of_backbone():
     return _Backbone(2), [np.arange(B * T).reshape(B, T), _random(B, T, I)]
 
 
-@pytest.mark.parametrize("make", [lambda: (_of_block(), _random(B, T, I)), _of_backbone], ids=["block", "backbone"])
+def _of_blocks():
+    return _of_block(), _random(B, T, I)
+
+
+@pytest.mark.parametrize("make", [_of_blocks, _of_backbone, _of_time_distributed])
 def test_what_makes_its_attention_itself_is_made_again(make):
     keras.utils.set_random_seed(2)
     model, data = make()

@@ -11,6 +11,8 @@ from typing import Any
 
 from kmha.course.judging.marking import error_text
 
+# An answer writes its own errors, and some patterns take a time that grows with the cube of the length.
+_LONGEST = {"kind": 100, "says": 1000, "text": 200}
 _Advice = tuple[str, str, str]  # an id, a pattern of "kind: message", and what to say of it
 
 # `{0}` and `{1}` are the groups of the pattern, and `{with}` the values in the expression.
@@ -253,7 +255,8 @@ _RULES: tuple[_Advice, ...] = (
 def advice(error: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return an id, and a sentence on what an error means, or `None` for an unusual error."""
     # What Keras and TensorFlow put around a message comes last: a pattern begins with the message itself.
-    text = " ".join(f"{error_text({**error, 'line': None})} ({error.get('text') or ''}) {error.get('says')}".split())
+    error = {**error, **{name: str(error.get(name) or "")[:longest] for name, longest in _LONGEST.items()}}
+    text = " ".join(f"{error_text({**error, 'line': None})} ({error['text']}) {error['says']}".split())
     for id, pattern, says in _RULES:
         if (found := re.search(pattern, text)) is not None:
             groups = {str(number): group or "" for number, group in enumerate(found.groups())}
