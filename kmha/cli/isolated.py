@@ -17,6 +17,7 @@ from rich.text import Text
 
 from kmha.cli import common
 from kmha.sandbox.errors import SandboxError
+from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, Sandbox
 from kmha.sandbox.worker_api import remote
 
@@ -24,6 +25,7 @@ SLOW = 2.0  # seconds after which a call is reported as slow
 IMPORTING = 60.0  # extra seconds for importing the candidate's module, which may import a framework
 FIRST = 20.0  # extra seconds for the first call, since the first operation of a framework is slow
 SILENCE = 300.0  # seconds without a call after which the process is taken to hang
+WHOLE = 1800.0  # seconds that a diagnosis may take, whatever the process reports
 FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
 REFUSED = (
     "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "
@@ -47,16 +49,18 @@ class Watch:
 
     def __init__(self, limit: float, update: Callable[[str], Any], console: Console) -> None:
         self.limit, self.update, self.console = limit, update, console
-        self.call, self.done, self._since, self._reported = "", 0, time.monotonic(), False
+        self.call, self.done, self._reported = "", 0, False
+        self._began = self._since = time.monotonic()
 
     def serve(self, event: str, text: str = "") -> None:
-        """Note an event: "begins", with the call's name, "ends", or "stage"."""
+        """Note an event: "begins", with the call's name, "ends", or "stage". The candidate may have sent it."""
+        text = visible(str(text)[:200])
         if event == "stage":
-            self.update(str(text)[:80])
-            return
-        self.done += event == "ends" and self.call != ""
-        self.call = str(text)[:200] if event == "begins" else ""
-        self._since, self._reported = time.monotonic(), False
+            self.update(text[:80])
+        elif (event == "ends" and self.call) or (event == "begins" and not self.call):
+            self.done += event == "ends"
+            self.call = text if event == "begins" else ""
+            self._since, self._reported = time.monotonic(), False
 
     def tick(self) -> None:
         """Report a slow call, and stop a call that takes too long.
@@ -65,7 +69,7 @@ class Watch:
             TookTooLongError: The call has taken longer than its time limit.
         """
         elapsed = time.monotonic() - self._since
-        if elapsed > self._allowed():
+        if elapsed > self._allowed() or self.elapsed > WHOLE:
             raise TookTooLongError
         if self.call and elapsed > SLOW + (IMPORTING / 4 if self.importing else 0) and not self._reported:
             self._reported = True
@@ -74,8 +78,13 @@ class Watch:
             )
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._began
+
+    @property
     def importing(self) -> bool:
-        return self.call.startswith("importing ")
+        return self.done == 0 and self.call.startswith("importing ")
 
     def _allowed(self) -> float:
         if not self.call:
@@ -188,7 +197,10 @@ def _too_long(name: str, watch: Watch, limit: float) -> dict[str, Any]:
     from kmha.verify.diagnosing import report
     from kmha.verify.diagnosing.verdicts import UNJUDGED
 
-    if watch.importing:
+    if watch.elapsed > WHOLE:
+        advice = "`kmha.verify.diagnose` in Python has no such limit, and no sandbox."
+        sure = f"the diagnosis took longer than {WHOLE:g} seconds."
+    elif watch.importing:
         advice = "Put what runs for long below `if __name__ == '__main__':`."
         sure = f"{watch.call} took longer than {limit + IMPORTING:g} seconds."
     else:

@@ -42,7 +42,7 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
     if keras.backend.backend() == "torch":
         inputs, kernel = as_tensor(inputs), as_tensor(kernel)
         side_by_side = kernel.transpose(0, 1).reshape(width, heads * head_size)  # (I, H·O)
-        return _torch_product(inputs, side_by_side, bias).unflatten(-1, (heads, head_size))  # (B, T, H, O)
+        return _torch_product(inputs, side_by_side, bias, heads, head_size)  # (B, T, H, O)
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
     if keras.backend.backend() == "tensorflow":
         projected = _by_heads(rows, kernel)  # (H, B·T, O)
@@ -77,8 +77,8 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
     count, head_size, *outputs = kernel.shape
     if keras.backend.backend() == "torch":
         heads, kernel = as_tensor(heads), as_tensor(kernel)
-        merged = _torch_product(heads.flatten(-2), kernel.reshape(count * head_size, math.prod(outputs)), bias)
-        return merged if len(outputs) == 1 else merged.unflatten(-1, outputs)  # (B, T, E)
+        concatenated, matrix = heads.flatten(-2), kernel.reshape(count * head_size, math.prod(outputs))
+        return _torch_product(concatenated, matrix, bias, *outputs)  # (B, T, E)
     if eager.is_eager():
         merged = eager.einsum(axes.for_rank(axes.MERGE, len(heads.shape) - 1, len(outputs)), heads, kernel)
     else:
@@ -89,11 +89,15 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
     return merged if bias is None else ops.add(merged, bias)
 
 
-def _torch_product(inputs: Any, matrix: Any, bias: Any) -> Any:
-    """Return `inputs @ matrix + bias` by one operation of torch: `keras.ops` take longer than a small product."""
+def _torch_product(inputs: Any, matrix: Any, bias: Any, *sizes: int) -> Any:
+    """Return `inputs @ matrix + bias` by one operation of torch: `keras.ops` take longer than a small product.
+
+    The last axis is split into `sizes`. `unflatten` would export unknown lengths to ONNX as those of the example.
+    """
     import torch  # other backends do without it
 
-    return torch.nn.functional.linear(inputs, matrix.T, None if bias is None else as_tensor(bias).reshape(-1))
+    result = torch.nn.functional.linear(inputs, matrix.T, None if bias is None else as_tensor(bias).reshape(-1))
+    return result if len(sizes) == 1 else result.reshape(*inputs.shape[:-1], *sizes)
 
 
 def _positions_first(x: Tensor, sizes: Any) -> Tensor:

@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -48,7 +48,8 @@ def main(uses: list[str]) -> None:
     with errors:
         for name in uses:
             if name in MODULES and (missing := _import_error(MODULES[name])):
-                sys.exit(print(missing, file=errors))
+                errors.write(missing)
+                return
     _readable.extend(readable.paths(uses))
     write(sink, b"")
     while select.select([source], [], []) and _run_supervised(source, sink):
@@ -60,7 +61,7 @@ def _import_error(module: str) -> str | None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        return f"{error} Install it: pip install {error.name}"
+        return f"{error}. Install it: pip install {(error.name or module).partition('.')[0]}"
     except Exception as error:
         return f"{module} cannot be imported. {type(error).__name__}: {' '.join(str(error).split())}"
     return None
@@ -219,8 +220,21 @@ class _Watch:
             return "threads"
         if now - self.looked > POLL:
             self.looked = now
-            return "files" if scratch.exceeds_limits(self.folder, self.process) else ""
+            with _still(self.process):
+                return "files" if scratch.exceeds_limits(self.folder, self.process) else ""
         return ""
+
+
+@contextlib.contextmanager
+def _still(process: int) -> Iterator[None]:
+    """Stop a process meanwhile. Otherwise it could always move a folder away before its files are counted."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        if hasattr(os, "waitid"):  # until all of its threads have stopped, or it has ended
+            os.waitid(os.P_PID, process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 class _Relay:
@@ -232,13 +246,17 @@ class _Relay:
         self.sent: list[bytes] = []
         self.size = 0
         os.set_blocking(writer, False)
+        os.set_blocking(reader, False)
 
     def run(self) -> str:
         """Relay until the worker ends. Return the limit that it exceeded: a key of `results._STOPPED`, or ""."""
         try:
             while True:
                 self.wait([self.reader])
-                chunk = os.read(self.reader, 1 << 20)
+                try:
+                    chunk = os.read(self.reader, 1 << 20)
+                except BlockingIOError:  # the worker, which can open the pipe for reading, has read it itself
+                    continue
                 if not chunk:
                     return ""
                 self.buffer += chunk

@@ -37,7 +37,19 @@ _ALLOWED = (
 )
 # System calls that programs make without another to fall back to. Their error says that they are not permitted.
 _REFUSED = (
-    *("fork", "vfork", "execve", "execveat", "kill", "tkill", "setpriority", "setsid", "setpgid", "truncate"),
+    *(
+        "fork",
+        "vfork",
+        "execve",
+        "execveat",
+        "fallocate",
+        "kill",
+        "tkill",
+        "setpriority",
+        "setsid",
+        "setpgid",
+        "truncate",
+    ),
     *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
     *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat"),
     *("setxattr", "lsetxattr", "fsetxattr", "setrlimit", "ptrace", "mount", "sched_setaffinity", "sched_setscheduler"),
@@ -63,7 +75,6 @@ def _arguments() -> Iterator[tuple[str, int, int, int]]:
     yield "clone", 0, _SHARING, _SHARING
     yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
     yield "mmap", 3, _MAP_SHARED, 0  # shared memory stays whole while one page of it is mapped: no limit counts it
-    yield "fallocate", 1, _WORD, 0  # other modes take room beyond the end of a file, which no limit of sizes counts
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
     yield from (("prctl", 0, _WORD, command) for command in _PRCTL)

@@ -1,4 +1,5 @@
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import click
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from kmha.cli import common, diagnosis, isolated, main
 from kmha.sandbox import limits
@@ -376,6 +378,33 @@ def test_a_module_that_takes_too_long(tmp_path, monkeypatch):
     result = _run("sleeper:attention", "--time-limit", "1")
     assert result.exit_code == 3
     assert "importing sleeper took longer than 2 seconds. Put what runs for long below" in _words(result)
+
+
+def test_a_candidate_that_reports_calls_itself(monkeypatch):
+    """It sent escape sequences to the terminal, and began calls without an end, so that no time limit came."""
+    stages, said, now = [], io.StringIO(), [0.0]
+    monkeypatch.setattr(isolated.time, "monotonic", lambda: now[0])
+    watch = isolated.Watch(1.0, stages.append, Console(file=said))
+    watch.serve("stage", "\x1b[2Jcleared")
+    watch.serve("begins", "\x1b]0;title\x07")
+    now[0] = 15.0
+    watch.tick()
+    watch.serve("begins", "importing more time")
+    now[0] = 22.0
+    with pytest.raises(isolated.TookTooLongError):
+        watch.tick()
+    assert stages == [r"\x1b[2Jcleared"]
+    assert "\x1b" not in said.getvalue() + watch.call
+    again = isolated.Watch(1.0, stages.append, Console(file=said))
+    for step in range(1, 4000):
+        now[0] = 22.0 + step
+        again.serve("begins", "importing")
+        if again.elapsed > isolated.WHOLE:
+            break
+        again.tick()
+        again.serve("ends")
+    with pytest.raises(isolated.TookTooLongError):
+        again.tick()
 
 
 @pytest.mark.skipif(bool(limits.missing()), reason="this system does not have all limits")

@@ -1,5 +1,6 @@
 """Calls of the layer with a cache give what one call on the whole sequence gives."""
 
+import os
 import subprocess
 import sys
 
@@ -330,7 +331,8 @@ def test_gpt2_of_keras_hub_generates_the_same_tokens():
     found = []
     for name in ("keras", "kmha"):
         command = [sys.executable, "-W", "ignore", "-c", GPT2, name]
-        done = subprocess.run(command, capture_output=True, text=True)
+        # KerasHub mixes indices of 32 and 64 bits, which JAX refuses.
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "JAX_ENABLE_X64": "0"})
         assert done.returncode == 0, done.stderr
         module, tokens = done.stdout.splitlines()[-2:]
         assert module == name

@@ -32,6 +32,22 @@ def test_a_relay_keeps_results_and_answers_requests():
         os.close(descriptor)
 
 
+def test_a_worker_that_takes_back_what_it_sent():
+    """The supervisor waited for it without any limit."""
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    waited = []
+
+    def wait(*_):
+        waited.append(1)
+        if len(waited) == 3:
+            os.close(far_writer)
+
+    assert fork_server._Relay(reader, writer, lambda *_: b"", wait).run() == ""
+    assert len(waited) == 3
+    for descriptor in (reader, writer, far_reader):
+        os.close(descriptor)
+
+
 def test_no_reply_to_a_worker_that_ended():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     os.close(far_reader)
@@ -156,3 +172,28 @@ def _state(process):
             return file.read().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells")
+def test_a_worker_stands_still_while_its_files_are_counted(tmp_path, monkeypatch):
+    """One that always moved a folder out of the way had 600 MB beside a limit of 64."""
+    states = []
+
+    def state():
+        with open(f"/proc/{process.pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+
+    monkeypatch.setattr(fork_server, "POLL", 0)
+    monkeypatch.setattr(fork_server.scratch, "exceeds_limits", lambda *_: states.append(state()))
+    reader, writer = os.pipe()
+    code = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code]) as process, os.fdopen(reader, "rb") as source:
+        watch = fork_server._Watch(tmp_path, process.pid, source, time.monotonic() + 60)
+        for _ in range(20):
+            assert not watch._exceeded()
+            assert state() in "RS"
+        process.kill()
+        assert not watch._exceeded()  # it has ended
+    assert states == [*"T" * 20, states[-1]]
+    assert states[-1] in "ZRS"
+    os.close(writer)

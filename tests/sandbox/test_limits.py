@@ -47,7 +47,7 @@ UNUSUAL = {
     **{"shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240, "mount": 165, "open_tree": 428, "fsopen": 430},
     **{"landlock_create_ruleset": 444, "io_setup": 206, "vmsplice": 278, "mlock": 149, "swapon": 167, "later": 999},
 }
-BEFORE = """import ctypes, fcntl, os, signal, struct
+BEFORE = """import ctypes, fcntl, mmap, os, signal, struct
 path = ctypes.create_string_buffer(b"f.py")
 reader, writer = os.pipe()
 
@@ -75,6 +75,10 @@ def f():
         "os.setpriority(os.PRIO_PROCESS, 0, 19)",
         "fcntl.fcntl(reader, 10, signal.SIGIO)",  # F_SETSIG
         "fcntl.fcntl(reader, 1031, 1 << 20)",  # F_SETPIPE_SZ: pipes hold memory that no limit counts
+        "mmap.mmap(-1, 1 << 20)",  # shared memory: all of it stays while one page is mapped, and no limit counts it
+        "mmap.mmap(os.open('/dev/zero', os.O_RDWR), 1 << 20)",
+        "mmap.mmap(os.open('f.py', os.O_RDONLY), 1, prot=mmap.PROT_READ)",
+        "os.posix_fallocate(os.open('own', os.O_RDWR | os.O_CREAT), 0, 32 << 20)",  # 85 GB in a second
         "fcntl.fcntl(os.open('f.py', os.O_RDONLY), 1024, fcntl.F_RDLCK)",  # F_SETLEASE delays others' opening
         "fcntl.fcntl(os.open('.', os.O_RDONLY), 1026, 1)",  # F_NOTIFY tells what others do in a folder
         # In its own folder Landlock lets it, so that it is refused also where Landlock would not look.

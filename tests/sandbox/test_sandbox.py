@@ -82,7 +82,7 @@ def test_memory_is_limited(sandbox):
     "kept",
     [
         "files.append(file)",
-        "files.append(mmap.mmap(file.fileno(), 4096)); file.close()",
+        "files.append(mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE)); file.close()",
         "files.append(os.dup(file.fileno()))",
     ],
 )
@@ -316,6 +316,13 @@ def test_a_sandbox_that_does_not_start(monkeypatch):
     monkeypatch.setattr(sandboxes.sys, "executable", "/bin/false")
     with pytest.raises(SandboxError, match="the sandbox does not start"):
         Sandbox().start()
+
+
+def test_a_library_that_is_not_installed(monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['matplotlib'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(SandboxError, match=r"start: .*matplotlib.* Install it: pip install matplotlib$"):
+        Sandbox(("matplotlib",)).start()
 
 
 def test_restart_after_an_interrupted_start(monkeypatch):

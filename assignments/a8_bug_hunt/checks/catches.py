@@ -6,6 +6,7 @@ one, so an answer that only counts equal results cannot tell which is right.
 """
 
 import hashlib
+import itertools
 import random
 import secrets
 from functools import cache
@@ -62,9 +63,11 @@ _behind = {}  # what a token stands for: a mistake, or `None` if the implementat
 @cache
 def _implementations():
     """Return what the tokens stand for."""
-    wrong = [*mistakes()] + [id for id in random.Random(_KEY).sample(mistakes(), DECOYS) for _ in range(RIGHT - 1)]
-    # Wrong ones are in float32 too: otherwise the dtype would tell which are right.
-    return [(id, index % 2 == 0) for index, id in enumerate([*wrong, *[None] * RIGHT])]
+    secret = random.Random(_KEY)
+    wrong = [*mistakes()] + [id for id in secret.sample(mistakes(), DECOYS) for _ in range(RIGHT - 1)]
+    # Half of each group is in float32: otherwise the dtype would tell which are right.
+    single = {id: itertools.cycle(secret.sample([True, False], 2)) for id in (*mistakes(), None)}
+    return [(id, next(single[id])) for id in (*wrong, *[None] * RIGHT)]
 
 
 def draw(rng):

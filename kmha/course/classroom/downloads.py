@@ -22,7 +22,8 @@ _CANVAS = re.compile(r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_\d+_(?P<
 _CANVAS_TEXT = re.compile(r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_(?P<file>text\.html)")
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
-_SEPARATORS = re.compile(r"[\W_]+")
+_WORD = re.compile(r"[^\W_]+")
+_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 class Owner(NamedTuple):
@@ -81,26 +82,24 @@ def known_name(text: str, names: Iterable[str]) -> tuple[str, str] | None:
     >>> known_name("peggy_Cross-KV (1)", ["cross_kv", "replay"])
     ('cross_kv', 'peggy_1')
     """
-    words = _words(text)
-    folded = [word.casefold() for word in words]
+    words = [*_WORD.finditer(text)]
+    folded = [word[0].casefold() for word in words]
     whole, present = "".join(folded), set(folded)
     for name in sorted(names, key=len, reverse=True):
         wanted = _folded_words(name)
         for start in range(len(words) - len(wanted) + 1) if present.issuperset(wanted) else ():
-            if folded[start : start + len(wanted)] == wanted:
-                return name, "_".join([*words[:start], *words[start + len(wanted) :]])
+            end = start + len(wanted)
+            if folded[start:end] == wanted:
+                rest = (text[: words[start].start()], text[words[end - 1].end() :])
+                return name, "_".join(filter(None, (_ENDS.sub("", part) for part in rest)))
         if whole == "".join(wanted):
             return name, ""
     return None
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in _SEPARATORS.split(text) if word]
-
-
 @lru_cache(1_000)
 def _folded_words(name: str) -> list[str]:
-    return [word.casefold() for word in _words(name)]
+    return [word.casefold() for word in _WORD.findall(name)]
 
 
 def _unquoted(text: str) -> str:

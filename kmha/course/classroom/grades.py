@@ -96,7 +96,7 @@ def as_csv(students: Sequence[StudentPoints], assignments: Sequence[Assignment])
 
 def _cell(text: str) -> str:
     """Return a text as a spreadsheet shows it. Some leave out spaces, and read wide letters as narrow ones."""
-    begin = unicodedata.normalize("NFKC", text[:100]).lstrip()
+    begin = unicodedata.normalize("NFKC", text.lstrip()[:10]).lstrip()
     return f"'{text}" if begin.startswith(_FORMULA) or text.startswith(("\t", "\r", "\n")) else text
 
 

@@ -20,13 +20,14 @@ from kmha.course.classroom import downloads
 from kmha.course.classroom.finding import Found, find_assignment, find_exercises, mentions, proposal
 from kmha.course.classroom.unpacking import ARCHIVES, UNREAD, Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
-from kmha.course.exercises import notebooks
+from kmha.course.exercises import cells, notebooks
 from kmha.course.exercises.content import Assignment
 from kmha.course.exercises.handout import is_starter
 
 # Limits of a submission.
 MAX_CODE, MAX_NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file
 MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
+MAX_CELLS = 10_000
 MAX_TOTAL = 64 << 20  # bytes of all files
 MAX_PARSED = 4 << 20  # bytes of the code files that may be answers, because some take seconds for each megabyte
 MAX_NOTES = 20
@@ -88,17 +89,18 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
     if not folder.is_dir():
         raise SubmissionsError(f"{folder} is not a folder. Name one that holds a folder or .zip for each student.")
     folder = downloads.opened(folder)
-    names, gradescope = _names(assignments), downloads.gradescope_names(folder)
+    names = _names(assignments)
+    gradescope = {name: clean(student) for name, student in downloads.gradescope_names(folder).items()}
     students, shared, ignored = dict[str, tuple[Path, ...]](), defaultdict[str, list[Path]](list), dict[str, str]()
     for path in sorted(folder.iterdir()):
         if reason := _why_ignored(path, names):
             ignored[_free(clean(path.name), path, ignored)] = reason
         elif student := _shared_owner(path, names, gradescope):
-            shared[clean(student)].append(path)
+            shared[student].append(path)
         else:
             students[_free(clean(_stem(path)), path, students)] = (path,)
     for student, paths in shared.items():
-        students[_free(student, paths[0], students)] = tuple(paths)
+        students[_free(clean(student), paths[0], students)] = tuple(paths)
     if not students:
         raise SubmissionsError(f"{folder} holds no submissions. Expected a folder, .zip or .ipynb for each student.")
     return Collected(dict(sorted(students.items())), ignored)
@@ -272,6 +274,9 @@ class _Reader:
         text = self._text(entry, MAX_NOTEBOOK)
         try:
             notebook = json.loads(text)
+            listed = cells.nested(notebook, "cells")
+            if isinstance(listed, list) and len(listed) > MAX_CELLS:
+                raise LeftOutError(f"it has more than {MAX_CELLS:,} cells.")
             assignment = find_assignment(entry.path, notebook, self.assignments)
             found = notebooks.answers(notebook, assignment)
         except (ValueError, RecursionError) as error:

@@ -204,6 +204,8 @@ class _Header(tarfile.TarInfo):
         if self.type == tarfile.GNUTYPE_SPARSE or (self.type in self._LONG and self.size > MAX_HEADER):
             raise LeftOutError("it contains a sparse file, or a name that is too long")
         found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        if not 0 <= found.size <= MAX_UNPACKED:  # `tarfile` would skip it in steps of 10 kB, past the end of the file
+            raise LeftOutError(f"it claims to contain a file of {found.size:,} bytes")
         return found
 
     def _proc_gnusparse_10(self, *_: object) -> None:

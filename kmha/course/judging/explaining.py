@@ -16,7 +16,7 @@ from kmha.course.exercises.source_documents import describe
 from kmha.course.judging.comparing import same, where
 from kmha.course.judging.kinds import failed_checks, kind_of_mistake, missing_return
 from kmha.course.judging.locked_cache import LockedCache
-from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, problem
+from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, bounded, problem
 from kmha.course.judging.partial import evidence
 from kmha.course.judging.running import Answer, Runner
 from kmha.sandbox.sandbox import SIGNATURE, CallResult
@@ -153,7 +153,7 @@ def _smallest_case(runner: Runner, answer: Answer, check: Check) -> SmallestCase
     cases, expected = runner.smallest(check)
     if expected is None:
         return None
-    for index, result in enumerate(runner.run(answer, cases).results):
+    for index, result in enumerate(bounded(runner.run(answer, cases).results, expected)):
         inputs, right = cases.inputs(index), expected[index].value
         if result.error is None and problem(check, inputs, result, right) is not None:
             place = None

@@ -19,6 +19,7 @@ from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
 FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
+_TOO_MUCH = "your code returned a list with far more numbers than expected"
 ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's
 LONGEST = 600  # maximum number of characters of a check's problem
 _NODE = re.compile(r"\{\{function_node[^}]*\}\} ?| ?\[Op:\w+\](?: name:)?")  # how TensorFlow names an operation
@@ -169,6 +170,29 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
             return "the numbers in your result are almost equal."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
+
+
+def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tuple[CallResult, ...]:
+    """Return the results with an error in place of a list that would become a far larger array than expected.
+
+    One list is compared with the results of hundreds of mistakes, and becomes an array each time.
+    """
+    return tuple(
+        CallResult(error=error_record(_TOO_MUCH)) if _far_larger(result.value, wanted.value) else result
+        for result, wanted in zip(results, expected, strict=True)
+    )
+
+
+def _far_larger(value: Any, expected: Any) -> bool:
+    if isinstance(expected, Mapping) and isinstance(value, Mapping):
+        return any(_far_larger(value[key], expected[key]) for key in expected if key in value)
+    if not isinstance(value, list | tuple):
+        return False
+    if isinstance(expected, list | tuple) and len(value) == len(expected):
+        return any(map(_far_larger, value, expected))
+    longest = max((array.itemsize for array in arrays(value)), default=8)
+    size, wanted = (sum(map(np.size, _parts(each))) for each in (value, expected))
+    return longest * size > ROOM + GROWTH * longest * wanted
 
 
 def _size(value: Any) -> int:

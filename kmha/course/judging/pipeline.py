@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from kmha.course.exercises.content import Item, ReleasedItem
 from kmha.course.judging.explaining import explain
 from kmha.course.judging.kinds import kind_of_error
-from kmha.course.judging.marking import Grade, mark
+from kmha.course.judging.marking import Grade, bounded, mark
 from kmha.course.judging.policy import LIBRARIES, violation
 from kmha.course.judging.released import NO_CHECKS, ReleasedRunner
 from kmha.course.judging.running import Answer, Runner, needed_files
@@ -47,6 +47,7 @@ def judge(
     tell = tell or (lambda _: None)
     tell("comparing the results")
     expected = runner.expected() if ran.error is None else ()
+    ran = dataclasses.replace(ran, results=bounded(ran.results, expected)) if ran.error is None else ran
     grade = mark(item.id, spec, runner.plan, ran, expected)
     if grade.error is not None:
         return dataclasses.replace(grade, mistake=kind_of_error(grade))

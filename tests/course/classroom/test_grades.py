@@ -118,7 +118,20 @@ def test_gradescope(records):
 
 
 @pytest.mark.parametrize(
-    "name", ["=1", "\uff1d1", " =1", "\u3000\uff0b1", "\uff0d1", "\u22121", "\uff201", "\t1", "\r1", "\ufe661"]
+    "name",
+    [
+        "=1",
+        "\uff1d1",
+        " =1",
+        "\u3000\uff0b1",
+        "\uff0d1",
+        "\u22121",
+        "\uff201",
+        "\t1",
+        "\r1",
+        "\ufe661",
+        " " * 110 + "=1",
+    ],
 )
 def test_no_spreadsheet_reads_a_formula(name):
     assert grades._cell(name) == f"'{name}"

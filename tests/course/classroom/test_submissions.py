@@ -270,6 +270,39 @@ def test_two_versions_in_a_download_of_canvas(tmp_path, doubling):
     assert submission.answers["a1.twice"] == ANSWER + "# 1"
 
 
+def test_students_with_similar_names_stay_two(tmp_path, doubling):
+    """One hand-in replaced the other."""
+    files = {
+        "anna_twice.py": ANSWER,
+        "anna-twice (1).py": ANSWER,
+        "j.smith_twice.py": ANSWER,
+        "j_smith_twice.py": ANSWER,
+    }
+    assert {*collect(_folder(tmp_path / "loose", files), [doubling]).students} == {
+        "anna",
+        "anna_1",
+        "j.smith",
+        "j_smith",
+    }
+    metadata = "".join(
+        f'submission_{n}:\n  :submitters:\n  - :name: "Jane{space}Doe"\n'
+        for n, space in enumerate(("\u00a0", "\u200b"))
+    )
+    files = {f"submission_{n}/twice.py": ANSWER for n in range(2)} | {"submission_metadata.yml": metadata}
+    assert {*collect(_folder(tmp_path / "scope", files), [doubling]).students} == {"submission_0", "submission_1"}
+
+
+@pytest.mark.timeout(60)
+def test_notebooks_that_take_long_to_read(tmp_path, doubling):
+    """Millions of empty cells, and f-strings of thousands of fields, took half a minute each."""
+    (tmp_path / "a1.ipynb").write_text(json.dumps({"cells": [{}] * (submissions.MAX_CELLS + 1)}))
+    (tmp_path / "five.ipynb").write_text('{"cells": 5}')
+    fields = "def twice(array):\n    return f'" + "{1}" * 80_000 + "'"
+    (tmp_path / "fields.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": fields}]}))
+    found = submissions.read("ann", tmp_path, [doubling])
+    assert any("it has more than 10,000 cells" in note for note in found.notes)
+
+
 def test_code_that_no_exercise_needs_is_not_parsed(tmp_path, doubling, monkeypatch):
     """Once, each file was parsed for each exercise: 250 files of 250 KiB took an hour."""
     for number in range(30):

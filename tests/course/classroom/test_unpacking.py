@@ -208,6 +208,19 @@ def test_tar_members_that_are_left_out(tmp_path):
     ]
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("attributes", [{}, {"size": str(10**20)}], ids=["header", "attribute"])
+def test_a_tar_that_claims_a_huge_file(tmp_path, attributes):
+    """`tarfile` skipped it in 10^17 steps, so that a class never got its grades."""
+    info = tarfile.TarInfo("huge.py")
+    info.size, info.pax_headers = 1 if attributes else 2**70, attributes
+    header = info.tobuf(tarfile.PAX_FORMAT if attributes else tarfile.GNU_FORMAT)
+    (tmp_path / "a.tar").write_bytes(header + b"x" * 512)
+    found, (note,) = _read(tmp_path / "a.tar")
+    assert found == {}
+    assert "it claims to contain a file of" in note
+
+
 def test_zip_that_is_a_tar(tmp_path):
     _tar(tmp_path / "a.tgz", "w:gz", ("one.py", "1"))
     os.rename(tmp_path / "a.tgz", tmp_path / "a.gz")

@@ -128,3 +128,9 @@ def test_a_list_with_a_long_text_is_not_made_an_array(monkeypatch):
     monkeypatch.setattr(np, "asarray", lambda value: sizes.append((made := asarray(value)).nbytes) or made)
     assert difference([result], [ARRAY], 1e-5) == "result[0] is a list of 2002, expected an array of shape (2, 3)."
     assert max(sizes) < 1_000
+
+
+def test_counts_are_right_or_wrong():
+    assert difference(47_000_001, 47_000_000, 1e-5) is not None
+    assert difference(47_000_000.0, 47_000_000, 1e-5) is None
+    assert difference(np.array([3, 10**9 + 1]), np.array([3, 10**9]), 1e-5).startswith("1 of 2 elements")

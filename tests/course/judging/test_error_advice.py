@@ -114,3 +114,12 @@ def test_an_unusual_error_has_no_advice():
 def test_braces_stay_as_they_are():
     error = {"kind": "TypeError", "says": "NoneType", "operands": "x = '{1}{line}'"}
     assert "x = '{1}{line}'" in advice(error)[1]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["ValueError:", "broadcastable", "InvalidArgumentError: Input to reshape ", "einsum("])
+def test_an_error_that_an_answer_makes_up_takes_no_time(part):
+    """Patterns of three repeats take the cube of the length: 32 seconds for 8,000 characters."""
+    long = part * (4000 // len(part))
+    advice({"kind": "ValueError:" * 363, "says": long, "line": 1, "text": long})
+    advice({"kind": "InvalidArgumentError", "says": long, "line": 1, "text": long})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kmha.course.exercises.exercise import Check, Exercise, sizes, standard
-from kmha.course.judging.marking import LONGEST, error_text, mark, problem, refused
+from kmha.course.judging.marking import LONGEST, bounded, error_text, mark, problem, refused
 from kmha.course.judging.planning import plan
 from kmha.sandbox.sandbox import CallResult, TaskResult
 
@@ -155,3 +155,21 @@ def test_a_judge_sees_no_list_that_would_be_a_huge_array():
     """NumPy makes each element as large as the longest string."""
     assert _judged([["x" * 9_000], ["a"] * 9_000], np.ones(3)) == "your result is far larger than the expected one."
     assert _judged(["x" * 9_000, 1], ["x", 1]) is None
+
+
+def test_a_list_that_would_become_a_huge_array_is_an_error():
+    """26,000 small arrays, one of them of the widest numbers, took the grader minutes and a gigabyte."""
+    many = [np.zeros(1100, bool)] * 2600 + [np.zeros(1100, "c16")]
+    wanted = np.zeros((2, 3))
+    for value, expected in ((many, wanted), ({"a": many}, {"a": wanted}), ((wanted, many), (wanted, wanted))):
+        (found,) = bounded([CallResult(value)], [CallResult(expected)])
+        assert "far more numbers than expected" in found.error["says"]
+    for value, expected in (
+        (np.zeros((500, 500)), wanted),  # a wrong shape is told as such
+        (wanted.tolist(), wanted),
+        (np.ones((300, 300)).tolist(), np.ones((300, 300))),
+        ([wanted] * 3, [wanted] * 3),
+        ("text", "text"),
+    ):
+        result = CallResult(value)
+        assert bounded([result], [CallResult(expected)]) == (result,)
