@@ -29,6 +29,7 @@ REQUEST = 1 << 63  # flag in the length of a message that expects a reply
 OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
+STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
 RESEND = 0.02  # seconds between repeated signals
 MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
@@ -171,6 +172,8 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
         run_task = worker.call_function if "function" in task else worker.execute
         if run_task is worker.execute:
             readable.forget_own_package()
+        else:
+            del sys.modules["kmha"]  # a bare one (`kmha.sandbox.sandbox`)
         run_task(task, lambda message: _send(writer, message))
         os._exit(0)
     finally:
@@ -228,10 +231,14 @@ class _Watch:
 @contextlib.contextmanager
 def _still(process: int) -> Iterator[None]:
     """Stop a process meanwhile. Otherwise it could always move a folder away before its files are counted."""
-    os.kill(process, signal.SIGSTOP)
     try:
+        os.kill(process, signal.SIGSTOP)
         if hasattr(os, "waitid"):  # until all of its threads have stopped, or it has ended
-            os.waitid(os.P_PID, process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            options, deadline = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG, time.monotonic() + STOPPING
+            while os.waitid(os.P_PID, process, options) is None:
+                if time.monotonic() > deadline:
+                    raise _ExceededError("files")
+                time.sleep(0.0002)
         yield
     finally:
         os.kill(process, signal.SIGCONT)

@@ -24,7 +24,6 @@ from kmha.sandbox.readable import package_folders
 MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it has at the start
 DATA = 8 << 30  # bytes that the process may allocate if it imports large libraries, without counting the libraries
 FILE = 32 << 20  # maximum size of a file, in bytes
-PENDING = 64  # maximum number of timers and queued signals, which all processes of the user share
 OPEN = 256  # maximum number of open files
 THREADS = 128 + 8 * (os.cpu_count() or 1)  # maximum number of threads. TensorFlow starts some for each processor
 PROCESSES = 256  # maximum number of the user's processes, where seccomp cannot refuse new processes
@@ -108,8 +107,6 @@ def _limit(seconds: float | None) -> None:
         limits.append((resource.RLIMIT_AS, used + MEMORY))
     if not _seccomp_works():
         limits.append((resource.RLIMIT_NPROC, PROCESSES))
-    if sys.platform == "linux":
-        limits.append((resource.RLIMIT_SIGPENDING, PENDING))
     for kind, limit in limits:
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)

@@ -31,10 +31,17 @@ LONGEST_REQUEST = 2 << 20  # bytes of a request beside its arrays. Reading these
 TICK = 0.1  # seconds between the calls of `tick`
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
-# Not `-m`, which would first look for modules in the current folder, which may be untrusted.
-_PROGRAM = (
-    "import sys; sys.path.append(sys.argv.pop(1)); from kmha.sandbox import fork_server; fork_server.main(sys.argv[1:])"
-)
+# Not `-m`, which would first look for modules in the current folder, which may be untrusted. The package itself is not
+# imported, because it registers its layers with Keras, where an answer would find them.
+_PROGRAM = """
+import sys, types
+folder = sys.argv.pop(1)
+sys.path.append(folder)
+sys.modules["kmha"] = types.ModuleType("kmha")
+sys.modules["kmha"].__path__ = [folder + "/kmha"]
+from kmha.sandbox import fork_server
+fork_server.main(sys.argv[1:])
+"""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

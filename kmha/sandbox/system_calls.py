@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -31,7 +32,7 @@ _ALLOWED = (
     *("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp"),
     *("getpgid", "getsid", "getpriority", "getrlimit", "getrusage", "times", "sysinfo", "uname", "capget", "getrandom"),
     *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "alarm", "pause"),
-    *("setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete"),
+    *("setitimer", "getitimer"),
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend"),
     *("sigaltstack", "wait4", "waitid"),
 )
@@ -78,8 +79,7 @@ def _arguments() -> Iterator[tuple[str, int, int, int]]:
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
     yield from (("prctl", 0, _WORD, command) for command in _PRCTL)
-    # The process may send itself signals, as `abort` does. It may read limits, but not set them.
-    yield "tgkill", 0, _WORD, os.getpid()
+    # The process may read limits, but not set them.
     yield "prlimit64", 2, (1 << 64) - 1, 0
     # O_TRUNC empties a file even if it is opened for reading. Landlock controls this only since Linux 6.2.
     for name, place in (("open", 1), ("openat", 2)):
@@ -99,6 +99,14 @@ def restrict() -> None:
     for name, place, bits, value in _arguments():
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             rules.add_rule(pyseccomp.ALLOW, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value))
+    # The process may end itself. With SIGCONT, it would run on while its files are counted.
+    for number in (signal.SIGABRT, signal.SIGKILL):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            itself, signal_number = (
+                pyseccomp.Arg(place, pyseccomp.MASKED_EQ, _WORD, value)
+                for place, value in ((0, os.getpid()), (2, number))
+            )
+            rules.add_rule(pyseccomp.ALLOW, "tgkill", itself, signal_number)
     for name, place, bits, value in (("clone", 0, _CLONE_THREAD, 0), ("mmap", 3, _MAP_SHARED, _MAP_SHARED)):
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             argument = pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value)

@@ -318,6 +318,19 @@ def test_a_sandbox_that_does_not_start(monkeypatch):
         Sandbox().start()
 
 
+def test_nothing_of_kmha_is_in_the_worker():
+    """Its layers were registered with Keras, and its attention function was found among all objects."""
+    code = (
+        "import gc, keras, types\ndef f():\n    found = [*keras.saving.get_custom_objects()]\n"
+        "    kinds = types.FunctionType, types.ModuleType, type\n"
+        "    found_objects = [x for x in gc.get_objects() if isinstance(x, kinds)]\n"
+        "    names = {str(getattr(x, '__module__', None) or x.__name__) for x in found_objects}\n"
+        "    return found + sorted(n for n in names if n.startswith('kmha.') and not n.startswith('kmha.sandbox'))\n"
+    )
+    with Sandbox(("numpy", "keras")) as keras_sandbox:
+        assert keras_sandbox.run("f", code, _calls(), seconds=60).results[0].value == []
+
+
 def test_a_library_that_is_not_installed(monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['matplotlib'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -16,7 +16,7 @@ import numpy as np
 
 from kmha.course.exercises import Check, Exercise, Wrong
 from kmha.course.judging import same
-from kmha.course.judging.comparing import has_text
+from kmha.course.judging.comparing import count, has_text
 from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
@@ -90,7 +90,12 @@ def _check_sizes(query, key, value, mask):
     arrays = {"query": query, "key": key, "value": value, "mask": mask}
     if any(map(has_text, arrays.values())):  # as arrays, all elements would be as large as the longest text
         raise ValueError("expected arrays of numbers. Received text.")
-    sizes = {name: np.size(array) for name, array in arrays.items()}
+    sizes = {name: count(array) for name, array in arrays.items()}
+    for name, number in sizes.items():
+        if number > MOST:
+            raise ValueError(
+                f"expected at most {MOST:,} elements. Received {number:,} for {name}: choose smaller sizes."
+            )
     shapes = [np.shape(array) for array in (query, key, value)]
     # Without this, an array of no elements could have axes of any length.
     if any(len(shape) != 4 for shape in shapes) or not all(sizes.values()):
@@ -101,11 +106,6 @@ def _check_sizes(query, key, value, mask):
             "expected query (B, H, T, O), and key and value (B, H, S, O). "
             f"Received the shapes {(batch, heads, rows, size)}, {of_key} and {of_value}."
         )
-    for name, count in sizes.items():
-        if count > MOST:
-            raise ValueError(
-                f"expected at most {MOST:,} elements. Received {count:,} for {name}: choose smaller sizes."
-            )
     # A wrong implementation may multiply any two axes.
     if batch * heads * max(rows, *of_key[2:], of_value[3]) ** 2 > LARGEST:
         raise ValueError(f"the shapes {shapes} are too large: choose smaller sizes.")

@@ -13,13 +13,13 @@ import dataclasses
 import json
 import re
 import symtable
-import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-# Maximum number of opening braces times characters. Before 3.12, Python searches an f-string from its start for each of
-# its fields: 86,000 fields take 9 seconds, in which nothing else runs.
-FIELDS = 2 * 10**7
+EFFORT = 10**8  # maximum `effort` of parsing a text, which takes a tenth of a second
+# Since 3.12, Python prints a warning for each odd escape in a text, with the text's characters.
+warnings.filterwarnings("ignore", category=SyntaxWarning, module="<(answer|cell)>")
 SCOPES = 200  # maximum number of scopes directly inside another scope: `symtable` is slow with many
 
 
@@ -40,12 +40,16 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
     """Return the statements that define something, keyed by the cell's text. An unparsable cell has no statements.
 
     Raises:
-        ValueError: There are more than `limit` statements, or a statement has more than 200 functions side by side.
+        ValueError: There are more than `limit` statements, or a statement has more than 200 functions side by side, or
+            parsing the cells would take long.
     """
     found: dict[str, Sequence[Statement]] = {}
-    count = 0
+    count, efforts = 0, 0
     for cell in cells:
         if cell not in found:
+            efforts += effort(cell)
+            if efforts > 2 * EFFORT:
+                raise ValueError("its code has too many dots and braces.")
             tree = syntax_tree(cell)
             body = tree.body if tree else []
             count += len(body)
@@ -55,12 +59,21 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
     return found
 
 
+def effort(code: str) -> int:
+    """Return a measure of the time that Python takes to parse a text, if its author makes that as long as possible.
+
+    Python copies what it has of an imported name at each dot, and until 3.12 it searches an f-string from its start for
+    each field. One file of 250 KB took it a minute, in which nothing else ran.
+    """
+    return len(code) * (code.count("{") + code.count("."))
+
+
 def syntax_tree(code: str) -> ast.Module | None:
     """Return the syntax tree of a text, or `None` if it cannot be parsed."""
-    if sys.version_info < (3, 12) and code.count("{") * len(code) > FIELDS:
+    if effort(code) > EFFORT:
         return None
     try:
-        return ast.parse(code)
+        return ast.parse(code, "<answer>")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

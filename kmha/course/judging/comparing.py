@@ -99,6 +99,13 @@ def has_text(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, tuple | list) and any(map(has_text, value)))
 
 
+def count(value: Any) -> int:
+    """Return the number of elements in an array, or in a list of which one could be made."""
+    if isinstance(value, tuple | list):
+        return sum(map(count, value))
+    return int(np.size(value))
+
+
 def _element_difference(received: np.ndarray, wanted: np.ndarray, tolerance: float, path: str) -> _Found:
     wrong = _wrong_elements(received, wanted, tolerance)
     if not wrong.any():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
-from kmha.course.judging.comparing import difference
+from kmha.course.judging.comparing import count, difference
 from kmha.course.judging.planning import Plan
 from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, TaskResult
@@ -108,9 +108,11 @@ def mark(id: str, spec: Exercise, plan: Plan, ran: TaskResult, expected: Sequenc
         (check, _first_problem(check, plan, indices, ran.results, expected))
         for check, indices in zip(spec.checks, plan.indices, strict=True)
     ]
-    # What is right in an edge case only, such as a `ValueError` or the unchanged input, does not pay for the form.
-    results = [found for check, found in pairs if check.layer not in (*FORM, "edge")]
-    any_right = None in (results or [found for check, found in pairs if check.layer not in FORM])
+    # What is right in an edge case only, such as a `ValueError` or the unchanged input, does not pay for the form. Nor
+    # does a property that other results have too, if there are better checks.
+    better = ((*FORM, "edge", "invariants"), (*FORM, "edge"), FORM)
+    results = ([found for check, found in pairs if check.layer not in layers] for layers in better)
+    any_right = None in next(filter(None, results), [])
     outcomes = tuple(
         Outcome(check, check.points if found is None and (any_right or check.layer not in FORM) else 0, found)
         for check, found in pairs
@@ -191,8 +193,7 @@ def _far_larger(value: Any, expected: Any) -> bool:
     if isinstance(expected, list | tuple) and len(value) == len(expected):
         return any(map(_far_larger, value, expected))
     longest = max((array.itemsize for array in arrays(value)), default=8)
-    size, wanted = (sum(map(np.size, _parts(each))) for each in (value, expected))
-    return longest * size > ROOM + GROWTH * longest * wanted
+    return longest * count(value) > ROOM + GROWTH * longest * count(expected)
 
 
 def _size(value: Any) -> int:
