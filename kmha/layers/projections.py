@@ -293,4 +293,6 @@ class _Transposed(keras.initializers.Initializer):
 
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Any:
         heads, width, size = shape
-        return ops.transpose(self._initializer((width, heads, size), dtype=dtype), (1, 0, 2))
+        kernel = ops.transpose(self._initializer((width, heads, size), dtype=dtype), (1, 0, 2))
+        # Torch transposes the view alone, and exports to LiteRT read the numbers in their old order.
+        return kernel.contiguous() if keras.backend.backend() == "torch" else kernel

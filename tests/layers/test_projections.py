@@ -236,3 +236,13 @@ def test_the_kernels_of_a_copied_layer():
     canonical.write(ours, keras_layout.from_builtin(canonical.read(theirs)))
     for h in range(H):
         assert np.array_equal(_array(ours.key_dense.kernel)[h], _array(theirs.key_dense.kernel)[:, h])
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="only torch has tensors whose numbers lie in another order"
+)
+def test_the_numbers_of_kernels_lie_in_their_own_order():
+    """Models that were exported to LiteRT from torch gave wrong numbers."""
+    layer = kmha.MultiHeadAttention(3, 4)
+    layer(np.zeros((2, 5, 6), "float32"), np.zeros((2, 7, 6), "float32"))
+    assert all(variable.value.is_contiguous() for variable in layer.weights)
