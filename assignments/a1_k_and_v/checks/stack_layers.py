@@ -58,22 +58,28 @@ def draw_zero(rng):
     return found
 
 
+# An error that is always expected could be raised for whoever asks, so half of the layers fit.
+
+
 def draw_one_feature(rng):
-    """Draw a second layer with a single output feature, which would broadcast."""
+    """Draw a second layer that has a single output feature, which would broadcast, or fits."""
     found = draw(rng)
     heads, features, size = found["layers"][1]["query_kernel"].shape
     features = max(features, 2)
     found["inputs"] = rng.normal(size=(*found["inputs"].shape[:2], features))
-    found["layers"] = [layer(rng, heads, features, size, features), layer(rng, heads, features, size, 1)]
+    found["layers"] = [layer(rng, heads, features, size, width) for width in (features, rng.choice([1, features]))]
     return found
 
 
 def draw_gap(rng):
-    """Draw a first layer that gives a single feature, which `np.einsum` would broadcast to all that the second expects."""
+    """Draw a first layer that gives a single feature, which `np.einsum` would broadcast to all that the second expects.
+
+    The second may expect a single one.
+    """
     found = draw_plain(rng)
     heads, features, size = found["layers"][0]["query_kernel"].shape
     found["layers"][0] = layer(rng, heads, features, size, 1)
-    found["layers"][1] = layer(rng, heads, features + 1, size, features)
+    found["layers"][1] = layer(rng, heads, int(rng.choice([1, features + 1])), size, features)
     return found
 
 
@@ -89,7 +95,7 @@ def judge_error(inputs, result, expected):
     if result == expected:
         return None
     if result:
-        return f"it raises {result}, expected a ValueError."
+        return f"it raises {result}, expected {'a ValueError' if expected else 'no error: the sizes fit'}."
     return "it accepts a layer whose widths do not fit. Expected a ValueError."
 
 
@@ -111,8 +117,8 @@ EXERCISE = Exercise(
         Check("invariants", "layers with output kernels of zeros change nothing", 1, draw_zero, judge=judge_unchanged),
         Check("values", "without residual connections, nothing is added", 1, draw_kept),
         Check("values", "without residual connections, widths may change", 1, draw_plain),
-        Check("edge", "one output feature is not broadcast", 1, draw_one_feature, error_name, judge_error),
-        Check("edge", "a layer that does not fit the one before it", 1, draw_gap, error_name, judge_error),
+        Check("edge", "one output feature is not broadcast", 1, draw_one_feature, error_name, judge_error, times=10),
+        Check("edge", "a layer that does not fit the one before it", 1, draw_gap, error_name, judge_error, times=10),
     ),
     wrong=(
         Wrong(

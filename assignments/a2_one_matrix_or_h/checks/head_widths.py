@@ -37,8 +37,9 @@ def draw_five(rng):
 
 
 def draw_remainder(rng):
+    """Draw sizes of which half fit. An error that is always expected could be raised for whoever asks."""
     found = draw_inputs(rng, bias=False)
-    return {**found, "num_hiddens": found["num_hiddens"] + 1}
+    return {**found, "num_hiddens": found["num_hiddens"] + int(rng.integers(2))}
 
 
 def error_name(answer, inputs):
@@ -53,7 +54,7 @@ def judge_error(inputs, result, expected):
     if result == expected:
         return None
     if result:
-        return f"it raises {result}, expected a ValueError."
+        return f"it raises {result}, expected {'a ValueError' if expected else 'no error: the sizes fit'}."
     return "it accepts a num_hiddens that num_heads does not divide. Expected a ValueError."
 
 
@@ -86,7 +87,9 @@ EXERCISE = Exercise(
         Check("values", "the whole layer", 1, draw, judge=judge_only("layer")),
         Check("values", "with biases", 2, draw_bias, judge=judge_only()),
         Check("edge", "five heads and num_hiddens = 100", 1, draw_five, judge=judge_only()),
-        Check("edge", "a num_heads that does not divide num_hiddens", 1, draw_remainder, error_name, judge_error),
+        Check(
+            "edge", "a num_heads that does not divide num_hiddens", 1, draw_remainder, error_name, judge_error, times=6
+        ),
     ),
     wrong=(
         Wrong(

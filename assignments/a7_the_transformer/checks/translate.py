@@ -64,9 +64,14 @@ TARGETS = {}  # the translations of new dates, which never enter the process of 
 
 
 def draw_dates(rng):
-    """Return a thousand dates to learn from, in their order, and a hundred others."""
-    source, target = dates(rng, 1000)
-    new_source, new_target = dates(rng, 100)
+    """Return a thousand dates to learn from, in their order, and a hundred others.
+
+    Each time other numbers stand for digits and months, so that the rule cannot be written down instead of learned.
+    """
+    ids = [np.append([0, START, END], rng.permutation(np.arange(DIGIT, last))) for last in (VOCABULARY, MONTH)]
+    (source, target), (new_source, new_target) = (
+        [names[tokens] for names, tokens in zip(ids, dates(rng, count), strict=True)] for count in (1000, 100)
+    )
     TARGETS[new_source.tobytes()] = new_target
     return {
         "source": source,

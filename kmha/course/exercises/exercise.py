@@ -46,7 +46,8 @@ class Check:
 
     Attributes:
         layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`. These and "named" give
-            points only if a check of another layer passes, which must not be "edge" if there are others.
+            points only if a check of another layer passes, which must not be "edge" or "invariants" if there are
+            others.
         says: What is checked, for the learner: "a padded position gets no weight".
         points: Points of the check.
         draw: Function of a random generator that returns new inputs for every call: arguments, keyed by name, with
