@@ -38,23 +38,12 @@ _ALLOWED = (
 )
 # System calls that programs make without another to fall back to. Their error says that they are not permitted.
 _REFUSED = (
-    *(
-        "fork",
-        "vfork",
-        "execve",
-        "execveat",
-        "fallocate",
-        "kill",
-        "tkill",
-        "setpriority",
-        "setsid",
-        "setpgid",
-        "truncate",
-    ),
+    *("fork", "vfork", "execve", "execveat", "kill", "tkill", "setpriority", "setsid", "setpgid", "truncate"),
     *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
     *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat"),
     *("setxattr", "lsetxattr", "fsetxattr", "setrlimit", "ptrace", "mount", "sched_setaffinity", "sched_setscheduler"),
     *("sched_setparam", "mknod", "mknodat", "memfd_create", "inotify_init", "inotify_init1", "fanotify_init"),
+    "fallocate",
 )
 # The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
 _WORD = 0xFFFFFFFF
