@@ -174,6 +174,7 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
             readable.forget_own_package()
         else:
             del sys.modules["kmha"]  # a bare one (`kmha.sandbox.sandbox`)
+            importlib.import_module("kmha").__dict__["sandbox"] = sys.modules["kmha.sandbox"]
         run_task(task, lambda message: _send(writer, message))
         os._exit(0)
     finally:
@@ -293,10 +294,11 @@ class _Relay:
         rest = memoryview(LENGTH.pack(len(message)) + message)
         while rest:
             self.wait([], [self.writer])
-            try:
-                rest = rest[os.write(self.writer, rest) :]
-            except BrokenPipeError:
-                return
+            with contextlib.suppress(BlockingIOError):  # the worker, which can open the pipe for writing, has filled it
+                try:
+                    rest = rest[os.write(self.writer, rest) :]
+                except BrokenPipeError:
+                    return
 
 
 def _send(writer: int, message: bytes, flag: int = 0) -> None:

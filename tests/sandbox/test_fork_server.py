@@ -1,3 +1,4 @@
+import contextlib
 import os
 import struct
 import subprocess
@@ -45,6 +46,27 @@ def test_a_worker_that_takes_back_what_it_sent():
     assert fork_server._Relay(reader, writer, lambda *_: b"", wait).run() == ""
     assert len(waited) == 3
     for descriptor in (reader, writer, far_reader):
+        os.close(descriptor)
+
+
+def test_a_worker_that_fills_the_pipe_of_its_replies():
+    """The supervisor and the fork server ended."""
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    waited = []
+
+    def wait(*_):
+        waited.append(1)
+        if len(waited) == 3:
+            os.read(far_reader, 1 << 20)
+
+    relay = fork_server._Relay(reader, writer, lambda *_: b"reply", wait)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(1 << 16))
+    relay._reply(b"reply")
+    assert len(waited) == 3
+    assert os.read(far_reader, 100).endswith(b"reply")
+    for descriptor in (reader, far_writer, far_reader, writer):
         os.close(descriptor)
 
 

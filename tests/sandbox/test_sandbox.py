@@ -407,6 +407,9 @@ TRUSTED = """
 import os, signal, time
 from kmha.sandbox.worker_api import remote
 
+import kmha.sandbox
+kmha.sandbox.__name__, kmha.__version__
+
 def work(given):
     remote("begins")("work")
     print("working")

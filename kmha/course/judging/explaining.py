@@ -153,7 +153,8 @@ def _smallest_case(runner: Runner, answer: Answer, check: Check) -> SmallestCase
     cases, expected = runner.smallest(check)
     if expected is None:
         return None
-    for index, result in enumerate(bounded(runner.run(answer, cases).results, expected)):
+    ran = runner.run(answer, cases)
+    for index, result in enumerate(bounded(ran.results, expected) if ran.error is None else ()):
         inputs, right = cases.inputs(index), expected[index].value
         if result.error is None and problem(check, inputs, result, right) is not None:
             place = None

@@ -299,6 +299,7 @@ def test_notebooks_that_take_long_to_read(tmp_path, doubling):
     (tmp_path / "five.ipynb").write_text('{"cells": 5}')
     fields = "def twice(array):\n    return f'" + "{1}" * 80_000 + "'"
     (tmp_path / "twice.py").write_text(f"def twice(*a): pass\nif 0:\n import a{'.a' * 120_000}\n")
+    (tmp_path / "twice.txt").write_text("def twice(*a): pass\nx = a" + "\u0301\u0316" * 60_000)
     (tmp_path / "fields.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": fields}]}))
     found = submissions.read("ann", tmp_path, [doubling])
     assert any("it has more than 10,000 cells" in note for note in found.notes)

@@ -1,4 +1,5 @@
 import json
+import sys
 import time
 
 import pytest
@@ -109,3 +110,36 @@ def test_not_a_notebook(text):
 @pytest.mark.parametrize("cell", [{}, {"metadata": []}, {"metadata": {"nbgrader": 3}}, {"metadata": {"nbgrader": {}}}])
 def test_a_cell_without_a_name(cell):
     assert cells.grade_id(cell) is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import a" + ".a" * 100_000,
+        "import a" + " . \\\n a" * 20_000,
+        "x = a" + "\u0301\u0316" * 60_000,
+        *(["f'" + "{1}" * 80_000 + "'", 'RF"""' + "{1}\n" * 60_000 + '"""'] if sys.version_info < (3, 12) else []),
+    ],
+    ids=lambda code: ascii(code[:12]),
+)
+def test_what_takes_long_to_parse_is_not_parsed(code):
+    assert cells.syntax_tree(code) is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"data = {[0.125] * 30_000}",
+        f"text = {'A sentence about attention. ' * 9_000!r}",
+        "text = '" + "\u0939\u093f\u0928\u094d\u0926\u0940 " * 30_000 + "'",
+        f"data = {[{'a': 1}] * 20_000}",
+        "x" * 250_000,
+        f"{'x ' * 120_000!r}",
+    ],
+    ids=lambda code: ascii(code[:12]),
+)
+def test_data_and_prose_are_parsed(code):
+    """Otherwise a notebook with a long text in it would be left out."""
+    assert cells.syntax_tree(code) is not None

@@ -13,7 +13,8 @@ from kmha.course.judging.pipeline import judge
 from kmha.course.judging.planning import plan
 from kmha.course.judging.running import QUICK, Runner
 from kmha.sandbox import limits
-from kmha.sandbox.sandbox import CallResult, Sandbox
+from kmha.sandbox.sandbox import CallResult, Sandbox, TaskResult
+from kmha.sandbox.worker import error_record
 from kmha.verify.chains.attention import ImpossibleError
 
 SEED = 201
@@ -74,6 +75,20 @@ def test_answers_that_cannot_run(doubling, sandbox, code, says):
     assert says in grade.error["says"]
     assert grade.points == 0
     assert {outcome.problem for outcome in grade.outcomes} == {"not reached"}
+
+
+def test_an_answer_that_does_not_load_again(doubling, sandbox, monkeypatch):
+    """The smallest case is looked for in another run, in which chance may decide otherwise."""
+    run = Runner.run
+    once = [True]
+
+    def only_once(runner, *arguments):
+        return run(runner, *arguments) if once and once.pop() else TaskResult(error_record("not this time"), ())
+
+    monkeypatch.setattr(Runner, "run", only_once)
+    grade = _judge(doubling, sandbox, _twice("return array * 2.5"))
+    assert (grade.error, grade.case) == (None, None)
+    assert not grade.passed
 
 
 @pytest.mark.parametrize(
