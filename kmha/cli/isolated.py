@@ -25,7 +25,7 @@ SLOW = 2.0  # seconds after which a call is reported as slow
 IMPORTING = 60.0  # extra seconds for importing the candidate's module, which may import a framework
 FIRST = 20.0  # extra seconds for the first call, since the first operation of a framework is slow
 SILENCE = 300.0  # seconds without a call after which the process is taken to hang
-WHOLE = 1800.0  # seconds that a diagnosis may take, whatever the process reports
+WHOLE = 1800.0  # seconds that a diagnosis may take at least, whatever the process reports
 FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
 REFUSED = (
     "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "
@@ -50,6 +50,7 @@ class Watch:
     def __init__(self, limit: float, update: Callable[[str], Any], console: Console) -> None:
         self.limit, self.update, self.console = limit, update, console
         self.call, self.done, self._reported = "", 0, False
+        self.whole = max(WHOLE, 30 * limit)
         self._began = self._since = time.monotonic()
 
     def serve(self, event: str, text: str = "") -> None:
@@ -69,7 +70,7 @@ class Watch:
             TookTooLongError: The call has taken longer than its time limit.
         """
         elapsed = time.monotonic() - self._since
-        if elapsed > self._allowed() or self.elapsed > WHOLE:
+        if elapsed > self._allowed() or self.elapsed > self.whole:
             raise TookTooLongError
         if self.call and elapsed > SLOW + (IMPORTING / 4 if self.importing else 0) and not self._reported:
             self._reported = True
@@ -197,9 +198,9 @@ def _too_long(name: str, watch: Watch, limit: float) -> dict[str, Any]:
     from kmha.verify.diagnosing import report
     from kmha.verify.diagnosing.verdicts import UNJUDGED
 
-    if watch.elapsed > WHOLE:
+    if watch.elapsed > watch.whole:
         advice = "`kmha.verify.diagnose` in Python has no such limit, and no sandbox."
-        sure = f"the diagnosis took longer than {WHOLE:g} seconds."
+        sure = f"the diagnosis took longer than {watch.whole:g} seconds."
     elif watch.importing:
         advice = "Put what runs for long below `if __name__ == '__main__':`."
         sure = f"{watch.call} took longer than {limit + IMPORTING:g} seconds."

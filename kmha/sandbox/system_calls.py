@@ -51,7 +51,9 @@ _WORD = 0xFFFFFFFF
 _CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
 _SHARING = _CLONE_THREAD | _CLONE_FILES
 _CLOSE_RANGE_UNSHARE = 2
-_MAP_SHARED = 1
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
+_SHARED_MEMORY = _MAP_SHARED | _MAP_ANONYMOUS
+_REFUSED_ARGUMENTS = (("clone", 0, _CLONE_THREAD, 0), ("mmap", 3, _SHARED_MEMORY, _SHARED_MEMORY))
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
 # Commands of `fcntl` that copy a descriptor, read and set its flags, or lock a part of a file. Others report changes in
 # folders, delay those who open a file, send signals, or make a pipe larger than the memory limit.
@@ -64,7 +66,8 @@ def _arguments() -> Iterator[tuple[str, int, int, int]]:
     """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
     yield "clone", 0, _SHARING, _SHARING
     yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
-    yield "mmap", 3, _MAP_SHARED, 0  # shared memory stays whole while one page of it is mapped: no limit counts it
+    # Shared memory without a file stays whole while one page of it is mapped: no limit counts it.
+    yield from (("mmap", 3, _SHARED_MEMORY, kind) for kind in (0, _MAP_SHARED, _MAP_ANONYMOUS))
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
     yield from (("prctl", 0, _WORD, command) for command in _PRCTL)
@@ -96,7 +99,7 @@ def restrict() -> None:
                 for place, value in ((0, os.getpid()), (2, number))
             )
             rules.add_rule(pyseccomp.ALLOW, "tgkill", itself, signal_number)
-    for name, place, bits, value in (("clone", 0, _CLONE_THREAD, 0), ("mmap", 3, _MAP_SHARED, _MAP_SHARED)):
+    for name, place, bits, value in _REFUSED_ARGUMENTS:
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             argument = pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value)
             rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, argument)

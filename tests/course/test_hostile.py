@@ -156,7 +156,7 @@ def test_none_disturbs_the_grade_of_another(graded, tmp_path, doubling):
         collect(tmp_path / "in").students, GradingRun((doubling,), tmp_path / "results", seed=13, seconds=SECONDS)
     )
     assert {id: graded[0][id] for id in HONEST} == alone
-    assert [record["exercises"]["a1.twice"]["points"] for record in alone.values()] == [32, 0, 32, 12]
+    assert [record["exercises"]["a1.twice"]["points"] for record in alone.values()] == [32, 0, 32, 8]
 
 
 def test_none_writes_into_the_pages(graded, doubling):

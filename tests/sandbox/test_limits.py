@@ -85,8 +85,7 @@ def f():
         "fcntl.fcntl(reader, 1031, 1 << 20)",  # F_SETPIPE_SZ: pipes hold memory that no limit counts
         "signal.raise_signal(signal.SIGCONT)",  # it would undo the stop in which files are counted
         "mmap.mmap(-1, 1 << 20)",  # shared memory: all of it stays while one page is mapped, and no limit counts it
-        "mmap.mmap(os.open('/dev/zero', os.O_RDWR), 1 << 20)",
-        "mmap.mmap(os.open('f.py', os.O_RDONLY), 1, prot=mmap.PROT_READ)",
+        "mmap.mmap(-1, 1 << 20, prot=mmap.PROT_READ)",
         "os.posix_fallocate(os.open('own', os.O_RDWR | os.O_CREAT), 0, 32 << 20)",  # 85 GB in a second
         "fcntl.fcntl(os.open('f.py', os.O_RDONLY), 1024, fcntl.F_RDLCK)",  # F_SETLEASE delays others' opening
         "fcntl.fcntl(os.open('.', os.O_RDONLY), 1026, 1)",  # F_NOTIFY tells what others do in a folder
@@ -98,6 +97,18 @@ def f():
 def test_system_calls_refused_by_argument(sandbox, line):
     ran = sandbox.run("f", BEFORE.format(line), [Call({})])
     assert ran.results[0].error["says"].startswith(("[Errno 1]", "[Errno 38]")), ran.results[0].error
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/shm/x"])
+def test_memory_that_is_a_file_cannot_be_opened(sandbox, name):
+    ran = sandbox.run("f", BEFORE.format(f"os.open({name!r}, os.O_RDWR | os.O_CREAT)"), [Call({})])
+    assert ran.results[0].error["says"].startswith("[Errno 13]"), ran.results[0].error
+
+
+def test_files_can_be_mapped(sandbox):
+    code = "import numpy as np\ndef f():\n    np.save('a', np.arange(4))\n    return np.load('a.npy', mmap_mode='r+')\n"
+    assert sandbox.run("f", code, [Call({})]).results[0].value.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
