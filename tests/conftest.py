@@ -10,9 +10,45 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 
 import pytest
 
+SKIPPED = "kmha/skipped"  # in pytest's cache: tests and files that have been skipped since it was cleared
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_text = "run only what earlier runs skipped, for instance because a library was not installed then"
+    parser.addoption("--skipped", action="store_true", help=help_text)
+
+
+class _Recorder:
+    """Keeps in pytest's cache which tests and files are skipped."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.names: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped:
+            self.names.add(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.names.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self.config.cache.set(SKIPPED, sorted(self.names.union(self.config.cache.get(SKIPPED, []))))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist report to the process that started them
+        config.pluginmanager.register(_Recorder(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skips what is marked `tensorflow` where Keras computes with another backend."""
+    if config.getoption("--skipped"):
+        names = set(config.cache.get(SKIPPED, []))
+        chosen = [item for item in items if {item.nodeid, item.nodeid.partition("::")[0]} & names]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
     backend = os.environ["KERAS_BACKEND"]
     if backend != "tensorflow":
         for item in items:
