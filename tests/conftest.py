@@ -70,9 +70,14 @@ def _same_start():
 
 @pytest.fixture(autouse=True, scope="module")
 def _garbage() -> Iterator[None]:
-    """Collected after every file; after every test it would take as long as the tests."""
+    """Collected after every file; after every test it would take as long as the tests.
+
+    What is left is not looked at again. Keras collects all garbage whenever an attribute of a layer is deleted, which
+    takes a second in a process that has imported TensorFlow and run a few hundred tests.
+    """
     yield
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

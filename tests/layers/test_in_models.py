@@ -61,7 +61,7 @@ def _translator(layer_class):
     x = layer_class(**heads, name="decoder_block2")(x, enc_output)
     model = keras.Model([source, target], keras.layers.Dense(500)(x))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    model.compile(keras.optimizers.Adam(1e-3), loss)
+    model.compile(keras.optimizers.Adam(1e-3), loss, jit_compile=False)  # XLA takes many seconds here
     return model
 
 
@@ -109,7 +109,7 @@ def _residual_translator(layer_class):
         losses = keras.losses.sparse_categorical_crossentropy(true, logits, from_logits=True)
         return ops.sum(losses * mask) / ops.sum(mask)
 
-    model.compile(keras.optimizers.Adam(1e-3), loss)
+    model.compile(keras.optimizers.Adam(1e-3), loss, jit_compile=False)  # XLA takes many seconds here
     return model
 
 
