@@ -10,10 +10,12 @@ array([0, 2, 4])
 
 import contextlib
 import dataclasses
+import math
 import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
@@ -29,6 +31,7 @@ __all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskR
 SHUTDOWN = 1.5  # maximum number of seconds for the cleanup of the fork server; a supervisor also cleans up alone
 LONGEST_REQUEST = 2 << 20  # bytes of a request beside its arrays. Reading these stops all threads, as often as asked
 TICK = 0.1  # seconds between the calls of `tick`
+MARGIN = 30.0  # seconds after its time limit in which a task must end. Otherwise its supervisor hangs
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
 # Not `-m`, which would first look for modules in the current folder, which may be untrusted. The package itself is not
@@ -224,9 +227,10 @@ class Sandbox:
         return CallResult(error=error_record(ENDED)) if sent is None else results.read_function(sent)
 
     def _exchange(
-        self, task: Mapping[str, Any], serve: Callable[..., Any] | None, tick: Callable[[], None] | None = None
+        self, task: Mapping[str, Any], serve: Callable[..., Any] | None, tick: Callable[[], None] = lambda: None
     ) -> dict[str, Any] | None:
         """Send a task, answer the requests of its worker, and return the last message, or `None` without one."""
+        patience = math.inf if task["seconds"] is None else task["seconds"] + MARGIN
         if self._stopped:
             raise StoppedError
         self.start()
@@ -237,10 +241,10 @@ class Sandbox:
         message = None
         try:
             encoding.write(sink, encode(task))
-            message = _read(source, tick)
+            message = _read(source, tick, patience)
             while message is not None and "request" in (sent := decode(message)):
                 encoding.write(sink, _reply(sent["request"].tobytes(), serve))
-                message = _read(source, tick)
+                message = _read(source, tick, patience)
         except BrokenPipeError:  # the fork server has ended
             message = None
         except BaseException:  # half a message may be left in the pipe
@@ -254,13 +258,16 @@ class Sandbox:
         return cast(dict[str, Any], sent)
 
 
-def _read(source: BinaryIO, tick: Callable[[], None] | None) -> bytes | None:
-    """Read a message, and call `tick` while waiting for it.
+def _read(source: BinaryIO, tick: Callable[[], None], patience: float) -> bytes | None:
+    """Read a message, and call `tick` while waiting for it. Return `None` if none comes within `patience` seconds.
 
     The supervisor sends nothing before the reply to its last message, so no message waits in the stream's buffer.
     """
-    while tick is not None and not select.select([source], [], [], TICK)[0]:
+    deadline = time.monotonic() + patience
+    while not select.select([source], [], [], TICK)[0]:
         tick()
+        if time.monotonic() > deadline:
+            return None
     return encoding.read(source)
 
 

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -434,3 +435,26 @@ def _stop_after(ticks):
             raise TimeoutError
 
     return tick
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_supervisor_that_hangs_is_not_waited_for(monkeypatch, tmp_path):
+    """Whatever the cause: one student's answer would hold up the class until somebody presses Ctrl-C."""
+    monkeypatch.setattr(sandboxes, "MARGIN", 1.0)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = "import time\ndef f():\n    time.sleep(60)\n"
+    with Sandbox() as sandbox:
+        sandbox.start()
+        server = sandbox._process.pid
+        ran = []
+        thread = threading.Thread(target=lambda: ran.append(sandbox.run("f", code, _calls(), seconds=1)))
+        thread.start()
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.02)
+        with open(f"/proc/{server}/task/{server}/children") as file:
+            (supervisor,) = map(int, file.read().split())
+        os.kill(supervisor, signal.SIGSTOP)
+        thread.join(60)
+        os.kill(supervisor, signal.SIGCONT)
+        assert "the sandbox ended" in _says(ran[0])
+        assert sandbox.run("f", "def f():\n    return 1\n", _calls()).results[0].value == 1
