@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from rich import box
@@ -240,18 +240,25 @@ def _grades_folder(out: Path, folder: Path) -> Path:
     """Make the folder for grades. It must be new, empty, or from an earlier run."""
     if out.resolve().is_relative_to(folder.resolve()):
         raise click.UsageError("--out is inside the folder of submissions. Choose a folder outside it.")
-    if out.is_dir() and any(out.iterdir()) and not (out / RUN).is_file():
+    if out.is_dir() and any(out.iterdir()) and "version" not in _earlier_run(out):
         raise click.UsageError(f"{out} contains files other than grades. Choose another folder with --out.")
     out.mkdir(parents=True, exist_ok=True)
     return out
 
 
+def _earlier_run(out: Path) -> dict[str, Any]:
+    """Return what an earlier run kept in a folder of grades."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        found = json.loads((out / RUN).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
 def _grading_seed(out: Path, seed: int | None) -> int:
     """Return the given seed, the seed of the run to resume, or a random seed. Save it for the next run."""
     if seed is None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            kept = json.loads((out / RUN).read_text(encoding="utf-8"))["seed"]
-            seed = kept if isinstance(kept, int) else None
+        kept = _earlier_run(out).get("seed")
+        seed = kept if isinstance(kept, int) else None
     seed = checking.fresh_seed() if seed is None else seed
     atomic_files.write_json(out / RUN, {"version": grading.VERSION, "seed": seed})
     return seed

@@ -179,7 +179,7 @@ def _outcome(text: str) -> dict[str, Any]:
 
     try:
         outcome = plain(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         outcome = {}
     if isinstance(outcome, dict) and isinstance(outcome.get("report"), dict):
         return {"report": outcome["report"], "printed": ""}

@@ -1,6 +1,8 @@
 """`kmha`: the commands and their options."""
 
 import errno
+import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,9 @@ class _Commands(click.Group):
 @click.version_option(__version__, package_name="kmha")
 def main() -> None:
     """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name in another script must not end a command
+            stream.reconfigure(errors="replace")
 
 
 main.add_command(verify.compare)

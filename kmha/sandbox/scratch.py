@@ -11,7 +11,8 @@ LARGEST, FILES = 64 << 20, 500  # maximum numbers of bytes and of files in a scr
 
 def make() -> Path:
     """Create an empty scratch folder for a task, and return its path."""
-    return Path(tempfile.mkdtemp(prefix="kmha-sandbox-"))
+    # The kernel names the files of a process without symbolic links.
+    return Path(os.path.realpath(tempfile.mkdtemp(prefix="kmha-sandbox-")))
 
 
 def exceeds_limits(folder: Path, process: int | None = None) -> bool:
@@ -63,10 +64,11 @@ def _removed_sizes(folder: Path, thread: str) -> dict[int, int] | None:
             found = entry.stat()
             if stat.S_ISREG(found.st_mode) and not found.st_nlink:
                 sizes[found.st_ino] = _bytes(found)
-    with open(f"{thread}/maps", errors="replace") as maps:
+    within = b" " + os.fsencode(folder) + b"/"
+    with open(f"{thread}/maps", "rb") as maps:  # as bytes: a name may contain what ends a line of text
         for line in maps:
             used = True
-            if f" {folder}/" in line and line.endswith(" (deleted)\n"):
+            if within in line and line.endswith(b" (deleted)\n"):
                 sizes.setdefault(int(line.split()[4]), LARGEST // 4)
     return sizes if used else None
 

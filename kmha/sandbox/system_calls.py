@@ -20,7 +20,7 @@ _ALLOWED = (
     *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir"),
     *("fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "symlink"),
     *("symlinkat", "link", "linkat", "ftruncate", "fsync", "fdatasync", "flock", "umask", "fadvise64"),
-    *("readahead", "sendfile", "copy_file_range", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr"),
+    *("readahead", "copy_file_range", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr"),
     *("flistxattr", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
     *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
     # Memory and threads.
@@ -43,7 +43,8 @@ _REFUSED = (
     *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat"),
     *("setxattr", "lsetxattr", "fsetxattr", "setrlimit", "ptrace", "mount", "sched_setaffinity", "sched_setscheduler"),
     *("sched_setparam", "mknod", "mknodat", "memfd_create", "inotify_init", "inotify_init1", "fanotify_init"),
-    "fallocate",
+    # A pipe keeps what `sendfile` put into it, in pages of up to 2 MB, after the file is gone, and no limit counts it.
+    *("fallocate", "sendfile"),
 )
 # The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
 _WORD = 0xFFFFFFFF
@@ -51,9 +52,13 @@ _WORD = 0xFFFFFFFF
 _CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
 _SHARING = _CLONE_THREAD | _CLONE_FILES
 _CLOSE_RANGE_UNSHARE = 2
-_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
+_MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWSDOWN = 0x01, 0x20, 0x100
 _SHARED_MEMORY = _MAP_SHARED | _MAP_ANONYMOUS
-_REFUSED_ARGUMENTS = (("clone", 0, _CLONE_THREAD, 0), ("mmap", 3, _SHARED_MEMORY, _SHARED_MEMORY))
+_REFUSED_ARGUMENTS = (
+    ("clone", 0, _CLONE_THREAD, 0),
+    ("mmap", 3, _SHARED_MEMORY, _SHARED_MEMORY),
+    ("mmap", 3, _MAP_GROWSDOWN, _MAP_GROWSDOWN),
+)
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
 # Commands of `fcntl` that copy a descriptor, read and set its flags, or lock a part of a file. Others report changes in
 # folders, delay those who open a file, send signals, or make a pipe larger than the memory limit.
@@ -66,8 +71,10 @@ def _arguments() -> Iterator[tuple[str, int, int, int]]:
     """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
     yield "clone", 0, _SHARING, _SHARING
     yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
-    # Shared memory without a file stays whole while one page of it is mapped: no limit counts it.
-    yield from (("mmap", 3, _SHARED_MEMORY, kind) for kind in (0, _MAP_SHARED, _MAP_ANONYMOUS))
+    # Shared memory without a file stays whole while one page of it is mapped: no limit counts it. Memory that grows
+    # downwards counts as stack, not as data.
+    kinds = 0, _MAP_SHARED, _MAP_ANONYMOUS
+    yield from (("mmap", 3, _SHARED_MEMORY | _MAP_GROWSDOWN, kind) for kind in kinds)
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
     yield from (("prctl", 0, _WORD, command) for command in _PRCTL)

@@ -1,36 +1,76 @@
-"""Answers that have a property that is checked, but have not done the work, get no points for the property."""
+"""Answers that have what is checked of any result, but have not done the work, get no points for it."""
 
+import numpy as np
 import pytest
 
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
+from kmha.course.judging.running import needed_solutions
+from kmha.sandbox.sandbox import Sandbox
 
-OLD_BIASES = """
+ANSWERS = {
+    "a1.stack_layers": "def stack_layers(inputs, *weights):\n    return inputs.copy()\n",
+    "a2.head_gradient": "import numpy as np\ndef head_gradient(*arrays):\n    return np.zeros(arrays[0].shape[1])\n",
+    "a2.transpose_qkv": "def transpose_qkv(X, num_heads):\n    return X\n",
+    "a3.fold_biases": """
 def fold_biases(query_bias, key_bias, value_bias, output_kernel, output_bias):
-    return query_bias, key_bias, value_bias, output_bias
-"""
-SAME_ROWS = """
+    return query_bias + 1e-13, key_bias, value_bias, output_bias
+""",
+    "a3.key_bias": """
 import numpy as np
 
 def key_bias(query, key, query_kernel, query_bias, key_kernel, key_bias):
     shape = len(query), len(key_kernel), query.shape[1], key.shape[1]
-    row = np.arange(1.0, shape[-1] + 1)
-    scores = np.broadcast_to(row{}, shape)
+    scores = np.exp(np.random.default_rng(0).normal(size=shape))
     return np.zeros(shape[:-1]), scores, scores
-"""
+""",
+    "a9.first_wrong_step": "def first_wrong_step(*arguments):\n    return ''\n",
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_without_any_work(name, sandbox):
+    (item,) = content.find(name, content.installed())
+    grade = judge(item, ANSWERS[name], sandbox, seed=3, explained=False)
+    assert grade.points == 0
+    assert grade.error is None
+
+
+DROPOUT = "self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)"
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "message"),
+    ("dropout", "says"),
     [
-        ("a3.fold_biases", OLD_BIASES, "none has been moved or dropped"),
-        ("a3.key_bias", SAME_ROWS.format(""), "these are no scores"),
-        ("a3.key_bias", SAME_ROWS.format(" / row.sum()"), "these are no scores"),
+        ("lambda scores, training: scores / 0.8 if training else scores", "no score is dropped in training"),
+        (
+            "lambda scores, training: scores * 1.25 * ops.cast(ops.arange(ops.shape(scores)[2]) % 4 > 0, 'float64')"
+            "[:, None] if training else scores",
+            "the same scores are dropped in all",
+        ),
+        (
+            "lambda scores, training: 0.625 * keras.layers.Dropout(0.5, dtype='float64')(scores, training=training)"
+            " if training else scores",
+            "of the scores are dropped in training, expected about 20%",
+        ),
     ],
 )
-def test_a_property_without_the_work(name, answer, message, sandbox):
-    (item,) = content.find(name, content.installed())
-    grade = judge(item, answer, sandbox, seed=3, explained=False)
-    assert grade.points == 0
-    (outcome,) = (outcome for outcome in grade.outcomes if outcome.check.layer == "invariants")
-    assert message in outcome.problem
+def test_dropout_that_only_looks_like_it(dropout, says):
+    (item,) = content.find("a6.HeadsAttention", content.installed())
+    assert DROPOUT in item.master.solution
+    answer = item.master.solution.replace(DROPOUT, f"self.dropout_layer = {dropout}")
+    with Sandbox(item.spec.uses) as sandbox:
+        grade = judge(item, answer, sandbox, seed=3, files=needed_solutions(item), explained=False)
+    (outcome,) = (outcome for outcome in grade.outcomes if outcome.check.says == "dropout, in training")
+    assert says in str(outcome.problem)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_large_penalty_leaks_in_one_order_only(seed):
+    (item,) = content.find("a4.mask_order", content.installed())
+    (check,) = (check for check in item.spec.checks if check.layer == "edge")
+    scope: dict = {}
+    exec(item.master.solution, scope)  # noqa: S102 - our own solution
+    first, then = scope["mask_order"](**check.draw(np.random.default_rng(seed)))
+    assert np.all(first.max(axis=-1) > 0.99)
+    assert np.all(then < 1e-6)

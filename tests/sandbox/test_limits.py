@@ -86,6 +86,8 @@ def f():
         "signal.raise_signal(signal.SIGCONT)",  # it would undo the stop in which files are counted
         "mmap.mmap(-1, 1 << 20)",  # shared memory: all of it stays while one page is mapped, and no limit counts it
         "mmap.mmap(-1, 1 << 20, prot=mmap.PROT_READ)",
+        "mmap.mmap(-1, 1 << 20, flags=0x122)",  # memory that grows downwards counts as stack, which has no limit
+        "os.sendfile(writer, os.open('f.py', os.O_RDONLY), 0, 1)",  # pipes keep whole pages of files that are gone
         "os.posix_fallocate(os.open('own', os.O_RDWR | os.O_CREAT), 0, 32 << 20)",  # 85 GB in a second
         "fcntl.fcntl(os.open('f.py', os.O_RDONLY), 1024, fcntl.F_RDLCK)",  # F_SETLEASE delays others' opening
         "fcntl.fcntl(os.open('.', os.O_RDONLY), 1026, 1)",  # F_NOTIFY tells what others do in a folder

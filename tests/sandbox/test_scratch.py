@@ -1,4 +1,7 @@
+import ctypes
+import mmap
 import os
+import sys
 
 import pytest
 
@@ -66,6 +69,30 @@ def test_removed_whatever_it_contains(place):
     scratch.remove(folder)
     assert [path.name for path in place.iterdir()] == ["outside"]
     assert (outside / "kept").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are mapped")
+@pytest.mark.parametrize("name", ["a", "a\rb", "a\r b c d e /b", "a\nb", "a\x85b"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_files_that_are_mapped_and_removed_count(place, monkeypatch, name, linked):
+    if linked:
+        (place / "there").mkdir()
+        (place / "link").symlink_to(place / "there")
+        monkeypatch.setattr("tempfile.tempdir", str(place / "link"))
+    folder = scratch.make()
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype, size = ctypes.c_void_p, ctypes.c_size_t(mmap.PAGESIZE)
+    kept = []
+    for number in range(5):
+        with open(folder / f"{name}{number}", "wb+") as file:
+            file.truncate(mmap.PAGESIZE)
+            kept.append(libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), ctypes.c_long(0)))
+        (folder / f"{name}{number}").unlink()
+    assert scratch.exceeds_limits(folder, os.getpid())
+    for place_in_memory in kept:
+        libc.munmap(ctypes.c_void_p(place_in_memory), size)
+    assert not scratch.exceeds_limits(folder, os.getpid())
 
 
 def test_folder_that_is_already_gone(place):

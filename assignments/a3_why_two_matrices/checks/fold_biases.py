@@ -44,8 +44,6 @@ def judge_layer(inputs, result, expected):
     for name, new in zip(names, result, strict=True):
         if np.shape(new) != inputs[name].shape:
             return f"{name} has the shape {np.shape(new)}, expected {inputs[name].shape}."
-    if all(np.array_equal(inputs[name], new) for name, new in zip(names, result, strict=True)):
-        return "the biases are the old ones: none has been moved or dropped."
     new = inputs | dict(zip(names, result, strict=True))
     if not np.allclose(
         layer_output(**inputs), layer_output(**new), rtol=0, atol=1e-8 * np.abs(layer_output(**inputs)).max()

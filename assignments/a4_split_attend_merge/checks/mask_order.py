@@ -32,9 +32,16 @@ def draw(rng):
 
 
 def draw_large(rng):
-    """Draw logits of thousands, and a penalty of 10,000 that is enough in only one order."""
+    """Draw logits of thousands, and a penalty of 10,000 that is enough in only one order.
+
+    A hidden logit of each head is far larger than all others, so that it leaks in the other order.
+    """
     inputs = draw(rng)
-    return inputs | {"logits": inputs["logits"] * 1000, "size": 64, "penalty": 10_000.0}
+    logits, mask = np.clip(inputs["logits"] * 1000, -8000, 8000), inputs["mask"]
+    for sentence, head in np.ndindex(logits.shape[:2]):
+        query = rng.integers(logits.shape[2])
+        logits[sentence, head, query, np.argmin(mask[sentence, query])] = 20_000.0
+    return inputs | {"logits": logits, "size": 64, "penalty": 10_000.0}
 
 
 def judge_leaks(inputs, result, expected):

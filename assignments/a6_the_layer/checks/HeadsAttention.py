@@ -166,12 +166,18 @@ def dropped(inputs, result, expected):
     value = np.einsum("BSI,HIO->BSHO", inputs["value"], weights["value_dense.kernel"]) + weights["value_dense.bias"]
     output, scores = np.asarray(result[0]), np.asarray(result[1])
     factors = output.reshape(*output.shape[:2], *value.shape[2:]) / value  # (B, T, H, O)
-    if np.allclose(factors, 1.0):
+    lost = np.isclose(factors[..., 0], 0.0, atol=1e-6)
+    share, rate = np.mean(lost), inputs["made"]["dropout"]
+    if not lost.any():
         return "no score is dropped in training."
     if not np.allclose(factors, factors[..., :1], atol=1e-6):
         return "the dropped numbers are not scores: a dropped score takes all of its value's features with it."
     if not np.all(np.isclose(factors, 0.0, atol=1e-6) | np.isclose(factors, kept, atol=1e-6)):
         return "with one key, whose score is 1, the mix in training is neither 0 nor the value times 1 / (1 - rate)."
+    if not rate / 4 < share < 2 * rate:
+        return f"{share:.0%} of the scores are dropped in training, expected about {rate:.0%}."
+    if any(np.all(lost == lost.take([0], axis)) for axis in range(3)):
+        return "the same scores are dropped in all sentences, rows or heads. Each is dropped by chance."
     if not np.allclose(scores, 1.0):
         return "the returned scores are not those before dropout."
     return None

@@ -18,8 +18,10 @@ GRADESCOPE = "submission_metadata.yml"
 MAX_METADATA = 64 << 20  # bytes
 _EXPORT = re.compile(r"assignment_\d+_export")
 _MOODLE = re.compile(r"(?P<student>[^_]+_\d+)_assignsubmission_[a-z]+(?:_(?P<file>.*))?", re.S)
-_CANVAS = re.compile(r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_\d+_(?P<file>.+)", re.S)
-_CANVAS_TEXT = re.compile(r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_(?P<file>text\.html)")
+# A text that was typed into a form has no number of its own.
+_CANVAS = re.compile(
+    r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_((?P<upload>\d+)_(?P<file>.+)|(?P<text>text\.html))", re.S
+)
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
 _WORD = re.compile(r"[^\W_]+")
@@ -44,9 +46,32 @@ def owner(name: str) -> Owner | None:
     """
     if found := _MOODLE.fullmatch(name):
         return Owner(found["student"], found["file"] or "")
-    if found := _CANVAS.fullmatch(name) or _CANVAS_TEXT.fullmatch(name):
-        return Owner(f"{found['student']}_{found['number']}", found["file"], found["late"] is not None)
+    if found := _CANVAS.fullmatch(name):
+        file = found["file"] or found["text"]
+        return Owner(f"{found['student']}_{found['number']}", file, found["late"] is not None)
     return None
+
+
+def owners(paths: Iterable[Path]) -> dict[str, Owner]:
+    """Return whose files and folders these are in a bulk download, keyed by name.
+
+    Other names can look like those of Canvas: `hw_2024_11_anna.zip`. But there, a student's number stands for one
+    student, the second number for one file, and nothing is a folder. If the numbers contradict this, no name counts.
+    """
+    found: dict[str, Owner] = {}
+    canvas: dict[str, re.Match[str]] = {}
+    for path in paths:
+        if whose := owner(path.name):
+            found[path.name] = whose
+            if not _MOODLE.fullmatch(path.name) and (match := _CANVAS.fullmatch(path.name)):
+                canvas[path.name] = match
+                if path.is_dir():
+                    del found[path.name]
+    students = {(match["number"], match["student"]) for match in canvas.values()}
+    uploads = [match["upload"] for match in canvas.values() if match["upload"]]
+    if len({number for number, _ in students}) < len(students) or len({*uploads}) < len(uploads):
+        return {name: whose for name, whose in found.items() if name not in canvas}
+    return found
 
 
 def opened(folder: Path) -> Path:

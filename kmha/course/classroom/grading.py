@@ -33,6 +33,7 @@ VERSION = 2  # version of the format of the result files
 ENGINE = Path(__file__).parents[2]  # the folder of kmha
 STATES = NOT_BEGUN, DOES_NOT_RUN, WRONG, RIGHT = "not begun", "does not run", "wrong", "right"
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
+UNREAD = "nothing that was handed in could be read. The notes say why."
 STUB_ERROR = "NotImplementedError: write this part"  # an answer with a part that is still the stub
 CASE_LENGTH = 3_000  # characters kept of a smallest case
 GradedSubmission = dict[str, Any]
@@ -207,7 +208,8 @@ def _state(found: Grade) -> str:
 
 def _judge(item: Item, code: str, submission: Submission, run: GradingRun, pool: Pool) -> Grade:
     if item.id not in submission.answers:
-        return refused(item.id, item.spec, MISSING)
+        unread = not submission.answers and len(submission.notes) > 1  # one note says that nothing was found
+        return refused(item.id, item.spec, UNREAD if unread else MISSING)
     if is_starter(code, item):
         return refused(item.id, item.spec, UNWRITTEN)
     names = {other.id: f"{other.name}.py" for other in item.parent.items}

@@ -8,17 +8,17 @@ Students misname files, and learning platforms rename them (`kmha.course.classro
 contains the exercise's name, or whose code defines the exercise, is taken with a note. Whatever is not read is noted.
 """
 
+import codecs
 import dataclasses
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Container, Sequence
-from contextlib import ExitStack
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from kmha.course.classroom import downloads
 from kmha.course.classroom.finding import Found, find_assignment, find_exercises, mentions, proposal
-from kmha.course.classroom.unpacking import ARCHIVES, UNREAD, Entry, LeftOutError, entries
+from kmha.course.classroom.unpacking import ARCHIVES, UNREAD, Archives, Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
 from kmha.course.exercises import cells, notebooks
 from kmha.course.exercises.content import Assignment
@@ -30,6 +30,7 @@ MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
 MAX_CELLS = 10_000
 MAX_TOTAL = 64 << 20  # bytes of all files
 MAX_PARSED = 4 << 20  # bytes of the code files that may be answers, because some take seconds for each megabyte
+MAX_CANDIDATES = 20  # files that may be the answer to the same exercise
 MAX_NOTES = 20
 MAX_LISTED = 5  # maximum number of unread files that a note names
 CODE, NOTEBOOK = (".py", ".pyw", ".txt", ""), ".ipynb"
@@ -92,10 +93,12 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
     names = _names(assignments)
     gradescope = {name: clean(student) for name, student in downloads.gradescope_names(folder).items()}
     students, shared, ignored = dict[str, tuple[Path, ...]](), defaultdict[str, list[Path]](list), dict[str, str]()
-    for path in sorted(folder.iterdir()):
-        if reason := _why_ignored(path, names):
+    paths = sorted(folder.iterdir())
+    owners = downloads.owners(paths)
+    for path in paths:
+        if reason := _why_ignored(path, names, owners):
             ignored[_free(clean(path.name), path, ignored)] = reason
-        elif student := _shared_owner(path, names, gradescope):
+        elif student := _shared_owner(path, names, gradescope, owners):
             shared[student].append(path)
         else:
             students[_free(clean(_stem(path)), path, students)] = (path,)
@@ -109,13 +112,15 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
 def read(id: str, paths: Path | Sequence[Path], assignments: Sequence[Assignment]) -> Submission:
     """Read one submission. A file that cannot be read gives a note, not an error."""
     reader = _Reader(assignments)
-    with ExitStack() as stack:
+    with Archives((*CODE, NOTEBOOK)) as archives:
         found: list[Entry] = []
         for path in [paths] if isinstance(paths, Path) else paths:
             owner = downloads.owner(path.name)
+            if owner is not None and clean(owner.student) != id:  # its name only looks like one of a download
+                owner = None
             if owner is not None and owner.late:
                 reader.note(f"Canvas marks {owner.file} as late.")
-            found += entries(path, reader.note, stack, owner.file if owner else None)
+            found += entries(path, reader.note, archives, owner.file if owner else None)
         folders = {each.id for each in assignments}
         # Files in an assignment's folder come first, so that they count.
         for entry in sorted(found, key=lambda entry: entry.path.parent.name.partition("_")[0] not in folders):
@@ -137,13 +142,13 @@ def _names(assignments: Sequence[Assignment]) -> list[str]:
     return [name for each in assignments for name in (each.id, each.folder.name, *(item.name for item in each.items))]
 
 
-def _why_ignored(path: Path, names: Sequence[str]) -> str:
+def _why_ignored(path: Path, names: Sequence[str], owners: Container[str]) -> str:
     """Return why an entry of the class's folder cannot be a submission, or an empty string."""
     if path.name.startswith(".") or path.name in _OF_A_SYSTEM:
         return "it is hidden, or belongs to the operating system"
     if path.name == downloads.GRADESCOPE:
         return "it is Gradescope's list of names, which is used"
-    if path.is_symlink() or path.is_dir() or downloads.owner(path.name):
+    if path.is_symlink() or path.is_dir() or path.name in owners:
         return ""
     if not path.is_file():
         return "it is not a regular file"
@@ -153,10 +158,12 @@ def _why_ignored(path: Path, names: Sequence[str]) -> str:
     return "it is not a folder, archive, notebook or .py file"
 
 
-def _shared_owner(path: Path, names: Sequence[str], gradescope: dict[str, str]) -> str:
+def _shared_owner(
+    path: Path, names: Sequence[str], gradescope: dict[str, str], owners: Mapping[str, downloads.Owner]
+) -> str:
     """Return the student to whom several entries can belong, or an empty string if this entry stands for itself."""
-    if owner := downloads.owner(path.name):
-        return owner.student
+    if path.name in owners:
+        return owners[path.name].student
     if path.name in gradescope:
         return gradescope[path.name] if [*gradescope.values()].count(gradescope[path.name]) == 1 else ""
     if path.is_symlink() or path.is_dir():
@@ -212,7 +219,7 @@ class _Reader:
             elif entry.path.name not in _HANDED_OUT and not suffix.startswith(".bak-"):
                 self.unread.append(str(entry.path))
         except LeftOutError as reason:
-            self.note(f"{entry.path} is left out: {reason}")
+            self.note(f"{entry.name} is left out: {reason}")
 
     def answers(self) -> dict[str, str]:
         """Return the answers from files and notebooks, and add notes on the files that do not count."""
@@ -242,9 +249,9 @@ class _Reader:
         best = ranks.index(min(ranks))
         for number, (found, entry, _) in enumerate(candidates):
             if number != best:
-                self.note(f"{entry.path} is left out: another file has the answer to {id}.")
+                self.note(f"{entry.name} is left out: another file has the answer to {id}.")
             elif found.why:
-                self.note(f"{entry.path} is taken as the answer to {id}, because {found.why}.")
+                self.note(f"{entry.name} is taken as the answer to {id}, because {found.why}.")
         return candidates[best][2]
 
     def _add_code(self, entry: Entry) -> None:
@@ -256,16 +263,24 @@ class _Reader:
                 raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
             found = find_exercises(entry.path, code, self.assignments)
         for each in found:
-            self.files.setdefault(each.item.id, []).append((each, entry, code))
+            candidates = self.files.setdefault(each.item.id, [])
+            if len(candidates) < MAX_CANDIDATES:
+                candidates.append((each, entry, code))
+            else:
+                self.note(f"{entry.name} is left out: {MAX_CANDIDATES} files before it may answer {each.item.id}.")
         if not found and len(self.notes) <= MAX_NOTES:
             raise LeftOutError(proposal(entry.path, code, self.assignments))
 
     def _text(self, entry: Entry, most: int) -> str:
         data = entry.read(min(most, self.bytes_left) + 1)
         if len(data) > min(most, self.bytes_left):
-            raise LeftOutError("it is too large.")
+            if most > self.bytes_left:
+                raise LeftOutError(f"all files together have more than {MAX_TOTAL >> 20} MiB.")
+            outputs = " Clear its outputs, and save it again." if most == MAX_NOTEBOOK else ""
+            raise LeftOutError(f"it has more than {most >> 10:,} KiB.{outputs}")
         self.bytes_left -= len(data)
-        return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+        wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes files
+        return data.decode("utf-16" if wide else "utf-8-sig", errors="replace").replace("\r\n", "\n")
 
     def _add_notebook(self, entry: Entry) -> None:
         if not self.notebooks_left:
@@ -274,6 +289,9 @@ class _Reader:
         text = self._text(entry, MAX_NOTEBOOK)
         try:
             notebook = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise LeftOutError(f"it is damaged or incomplete: {error}.") from None
+        try:
             listed = cells.nested(notebook, "cells")
             if isinstance(listed, list) and len(listed) > MAX_CELLS:
                 raise LeftOutError(f"it has more than {MAX_CELLS:,} cells.")
@@ -285,8 +303,8 @@ class _Reader:
             id = f"{assignment.id}.{name}"
             before = self.from_notebooks.get(id)
             if len(code.encode()) > MAX_CODE:
-                self.note(f"{entry.path}: {id} is left out: it is too large.")
+                self.note(f"{entry.name}: {id} is left out: it has more than {MAX_CODE >> 10} KiB.")
             elif before is None or is_starter(before, self.items[id]):
                 self.from_notebooks[id] = code
             elif not is_starter(code, self.items[id]):
-                self.note(f"{entry.path}: {id} is left out: another notebook has an answer to it.")
+                self.note(f"{entry.name}: {id} is left out: another notebook has an answer to it.")

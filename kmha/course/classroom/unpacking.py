@@ -11,14 +11,14 @@ import gzip
 import io
 import mmap
 import os
+import re
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NoReturn, Self
 
 # Limits of a submission.
 MAX_FILES = 5_000
@@ -27,13 +27,16 @@ MAX_MEMBERS = 20_000  # in all archives together
 MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
 MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
-MAX_HEADER = 1 << 16  # bytes of the name and attributes of a file in a tar archive
+MAX_HEADER, MAX_HEADERS = 1 << 16, 8 << 20  # bytes of names and attributes of a file, and of all, in a tar archive
+GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many times, because each file has a copy of them
+MAX_ENDS = 100  # times that a tar archive may be read beyond its end
 MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names take seconds each
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
 UNREAD = {".7z": "7z", ".rar": "RAR", ".xz": "XZ", ".txz": "XZ", ".zst": "Zstandard", ".lz4": "LZ4", ".z": "compress"}
 ADVICE = "Ask for a .zip or a .tar.gz"
 _IGNORED = ("__MACOSX", "__pycache__")
+_DRIVE = re.compile("[A-Za-z]:(/|$)")
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 # XZ may ask for 4 GiB of memory.
 _UNREAD_SIGNATURES = {b"7z\xbc\xaf": "7z", b"Rar!": "RAR", b"\xfd7zXZ": "XZ", b"\x28\xb5\x2f\xfd": "Zstandard"}
@@ -56,36 +59,53 @@ class Entry:
     path: PurePosixPath
     read: Callable[[int], bytes]
 
+    @property
+    def name(self) -> str:
+        """The path, unless it is too long for a sentence."""
+        return f"{self.path!s:.200}"
 
-def entries(path: Path, note: Callable[[str], None], stack: ExitStack, name: str | None = None) -> Iterator[Entry]:
+
+def entries(path: Path, note: Callable[[str], None], archives: "Archives", name: str | None = None) -> Iterator[Entry]:
     """Yield the files in a folder and its archives, the files in an archive, or the file itself.
 
     Args:
         path: Path of the folder, archive or file.
         note: Function called with a sentence for each thing that is left out.
-        stack: Exit stack that closes the archives. Entries can be read until it is closed.
+        archives: The archives of the submission, and what its files have used up of the limits.
         name: Name of a file in the submission, if it is not the name on disk.
     """
-    archives = _Archives()
-    stack.callback(archives.close)
     if path.is_symlink():
         note(f"{path.name} is left out: it is a link.")
         return
     found = _walk(path, PurePosixPath(), note) if path.is_dir() else [(PurePosixPath(name or path.name), path)]
-    for count, (within, file) in enumerate(found):
-        if count == MAX_FILES:
+    for within, file in found:
+        archives.files += 1
+        if archives.files > MAX_FILES:
             note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
             return
         yield from _of_file(file, within, note, archives)
 
 
-class _Archives:
-    """The archives of a submission. Only one is open at a time: all grading threads share the limit on open files."""
+class Archives:
+    """The archives of a submission. Only one is open at a time: all grading threads share the limit on open files.
 
-    def __init__(self) -> None:
-        self.count, self.members, self.kept, self.unpacked = 0, 0, 0, 0
+    As a context manager, it closes the archive at the end. Entries can be read until then.
+
+    Args:
+        suffixes: Suffixes of the files that are kept from a tar archive, in lower case. By default, all are kept.
+    """
+
+    def __init__(self, suffixes: Collection[str] = ()) -> None:
+        self.suffixes = suffixes
+        self.files, self.count, self.members, self.kept, self.unpacked = 0, 0, 0, 0, 0
         self.path: Path | None = None
         self.archive: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
         """Open a new zip archive, count it and its members against the limits, and return the members."""
@@ -109,8 +129,10 @@ class _Archives:
             raise LeftOutError(f"the archives hold more than {MAX_MEMBERS:,} files")
         self.members += number
 
-    def keep(self, file: IO[bytes], size: int) -> Callable[[int], bytes]:
+    def keep(self, path: PurePosixPath, file: IO[bytes], size: int) -> Callable[[int], bytes]:
         """Read a member of a tar archive, and return the `read` of its entry."""
+        if self.suffixes and path.suffix.lower() not in self.suffixes:
+            return lambda most: b""
         most = min(MAX_MEMBER, MAX_KEPT - self.kept)
         if size > most:
             return _too_large
@@ -154,7 +176,7 @@ def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> I
             note(f"{name} is left out: it is not a regular file.")
 
 
-def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
+def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     suffix = path.suffix.lower()
     if suffix not in (*ARCHIVES, *UNREAD):
         yield Entry(within, partial(_read, path))
@@ -170,29 +192,32 @@ def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], arc
     except (zipfile.BadZipFile, tarfile.ReadError) as error:
         reason = str(error).removeprefix("File is ").rstrip(".")  # "File is not a zip file"
         note(f"{within} could not be opened ({reason}).")
+    except UnicodeDecodeError:
+        note(f"{within} could not be opened (the name of a file in it is damaged).")
     except Exception as error:  # a damaged archive can raise almost anything
         note(f"{within} is left out: {error}.")
 
 
-def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
+def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     """Yield the files in a tar archive. It is read once from start to end, so the entries keep their content."""
     archives.count_archive(file)
     opener = next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
     with (
         _open_regular(file) as raw,
         opener(raw, "rb") if opener else raw as plain,
-        tarfile.open(fileobj=_Limited(plain, archives), mode="r|", tarinfo=_Header) as archive,
+        _Tar.open(fileobj=_Limited(plain, archives), mode="r|") as archive,
     ):
         for info in archive:
+            archive.members.clear()  # `tarfile` keeps them all
             archives.count_members(1)
-            path = PurePosixPath(info.name)
+            path = _path(info.name)
             if info.isdir() or _is_ignored(path):
                 continue
             content = archive.extractfile(info) if info.isreg() else None
-            if reason := _why_path_refused(path, info.name) or ("" if content else "it is not a regular file"):
+            if reason := _why_path_refused(path) or ("" if content else "it is not a regular file"):
                 note(f"{path!s:.200} is left out: {reason}.")
             elif content is not None:
-                yield Entry(path, archives.keep(content, info.size))
+                yield Entry(path, archives.keep(path, content, info.size))
 
 
 class _Header(tarfile.TarInfo):
@@ -200,27 +225,42 @@ class _Header(tarfile.TarInfo):
 
     _LONG = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 
-    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type == tarfile.GNUTYPE_SPARSE or (self.type in self._LONG and self.size > MAX_HEADER):
-            raise LeftOutError("it contains a sparse file, or a name that is too long")
+    def _proc_member(self, archive: "_Tar") -> tarfile.TarInfo:
+        if self.type in self._LONG:
+            archive.headers += self.size * (GLOBAL_COST if self.type == tarfile.XGLTYPE else 1)
+            if self.size > MAX_HEADER or archive.headers > MAX_HEADERS:
+                raise LeftOutError("its names and attributes are too long")
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            self._refuse_sparse()
         found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         if not 0 <= found.size <= MAX_UNPACKED:  # `tarfile` would skip it in steps of 10 kB, past the end of the file
             raise LeftOutError(f"it claims to contain a file of {found.size:,} bytes")
         return found
 
-    def _proc_gnusparse_10(self, *_: object) -> None:
+    def _refuse_sparse(self, *_: object) -> NoReturn:
         raise LeftOutError("it contains a sparse file")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
+
+
+class _Tar(tarfile.TarFile):
+    tarinfo = _Header
+    members: list[tarfile.TarInfo]
+    headers = 0  # bytes of the names and attributes so far
 
 
 class _Limited(io.RawIOBase):
     """A stream that ends with an error after `MAX_UNPACKED` bytes, whatever a decompressor makes of a small file."""
 
-    def __init__(self, stream: IO[bytes], archives: _Archives) -> None:
-        self.stream, self.archives = stream, archives
+    def __init__(self, stream: IO[bytes], archives: Archives) -> None:
+        self.stream, self.archives, self.ends = stream, archives, 0
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(min(size, 1 << 20) if size >= 0 else 1 << 20)
         self.archives.unpacked += len(data)
+        self.ends += not data
+        if self.ends > MAX_ENDS:
+            raise LeftOutError("it ends too early")
         if self.archives.unpacked > MAX_UNPACKED:
             raise LeftOutError(f"the tar archives unpack to more than {MAX_UNPACKED >> 20} MiB")
         return data
@@ -239,12 +279,12 @@ def _count_members(path: Path) -> int:
     return count
 
 
-def _of_zip(file: Path, note: Callable[[str], None], archives: _Archives) -> Iterator[Entry]:
+def _of_zip(file: Path, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     for info in sorted(archives.members_of(file), key=lambda info: info.filename):
         if not info.filename:  # zipfile itself fails on a member without a name
             note("A file in an archive is left out: it has no name.")
             continue
-        path = PurePosixPath(info.filename)
+        path = _path(info.filename)
         if info.is_dir() or _is_ignored(path):
             continue
         if reason := _why_refused(info, path):
@@ -255,7 +295,7 @@ def _of_zip(file: Path, note: Callable[[str], None], archives: _Archives) -> Ite
 
 def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
     """Return why a member of an archive must not be read, or an empty string."""
-    if reason := _why_path_refused(path, info.filename):
+    if reason := _why_path_refused(path):
         return reason
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return "it is not a regular file"
@@ -264,10 +304,15 @@ def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
     return "it is encrypted" if info.flag_bits & _ENCRYPTED else ""
 
 
-def _why_path_refused(path: PurePosixPath, name: str) -> str:
-    if len(name) > MAX_PATH:
+def _path(name: str) -> PurePosixPath:
+    """Return the path of a file in an archive. Some programs for Windows write it with backslashes."""
+    return PurePosixPath(name.replace("\\", "/"))
+
+
+def _why_path_refused(path: PurePosixPath) -> str:
+    if len(str(path)) > MAX_PATH:
         return "its name is too long"
-    outside = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
+    outside = path.is_absolute() or ".." in path.parts or _DRIVE.match(str(path))
     return "its path leads out of the archive" if outside else ""
 
 
@@ -276,7 +321,7 @@ def _is_ignored(path: PurePosixPath) -> bool:
 
 
 def _too_large(most: int) -> bytes:
-    raise LeftOutError("it is too large.")
+    raise LeftOutError(f"in tar archives, a file may have {MAX_MEMBER >> 20} MiB, and all files {MAX_KEPT >> 20} MiB.")
 
 
 def _open_regular(path: Path) -> IO[bytes]:
@@ -305,7 +350,7 @@ def _read(path: Path, most: int) -> bytes:
         raise LeftOutError(f"{error.strerror}") from None
 
 
-def _read_member(archives: _Archives, path: Path, info: zipfile.ZipInfo, most: int) -> bytes:
+def _read_member(archives: Archives, path: Path, info: zipfile.ZipInfo, most: int) -> bytes:
     try:
         with archives.open(path).open(info) as file:
             return file.read(most)

@@ -3,11 +3,12 @@
 import ast
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from kmha import atomic_files
 from kmha.course.exercises import extras, notebooks
+from kmha.course.exercises.cells import syntax_tree
 from kmha.course.exercises.content import Assignment, Item
 
 FILES, NOTEBOOKS = "files", "notebooks"
@@ -87,12 +88,13 @@ def starter_file(item: Item) -> str:
 
 def is_starter(code: str, item: Item) -> bool:
     """Return whether an answer is still the starter, ignoring comments and whitespace."""
-    if len(code) > LONGEST:
-        return False
-    try:
-        return ast.dump(ast.parse(code)) == ast.dump(ast.parse(item.master.starter))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    found = syntax_tree(code) if len(code) <= LONGEST else None
+    return found is not None and ast.dump(found) == _dumped(item.master.starter)
+
+
+@cache
+def _dumped(starter: str) -> str:
+    return ast.dump(ast.parse(starter))
 
 
 def guide(places: Mapping[Path, Assignment], form: str) -> str:

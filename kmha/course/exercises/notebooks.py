@@ -19,7 +19,7 @@ SCHEMA = 3  # version of nbgrader's metadata
 CODE, STATEMENTS = 256 << 10, 5_000  # limits for all code cells: characters, and top-level statements
 CELL_MAGICS = 5  # maximum number of magics, one below the other, at the top of a cell
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-_MAGIC = re.compile(r"^[ \t]*(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
 
 
 def student(assignment: Assignment) -> Any:
@@ -69,8 +69,9 @@ def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
         name, wanted = item.name, cells.defined_names(item.master.starter)
         others = [code for of, code in every if of != name]
         answer = cells.gather([*others, *own.get(name, [])], name, *wanted, parsed=parsed)
-        if answer is None and name in own:
-            answer = own[name][0]  # running this code shows the error
+        if answer is None:  # running this code shows the error
+            broken = (code for _, code in every if re.search(rf"^(def|class) {re.escape(name)}\b", code, re.M))
+            answer = own[name][0] if name in own else next(broken, None)
         if answer is not None:
             found[name] = answer
     return found
@@ -117,7 +118,7 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the kind, the nbgrader id and the text of each cell."""
     found = notebook.get("cells") if isinstance(notebook, Mapping) else None
     if not isinstance(found, list):
-        raise ValueError("it is not a notebook: it has no cells.")
+        raise ValueError("it has no cells. Open it in Jupyter, and save it again.")
     for cell in found:
         if not isinstance(cell, Mapping):
             continue
@@ -141,7 +142,8 @@ def _without_magics(source: str) -> str:
             return source
         first, _, rest = source.lstrip().partition("\n")
         if not first.startswith("%%"):
-            return _MAGIC.sub("", source)
+            # In a block, a statement must stay.
+            return _MAGIC.sub(lambda found: f"{found[1]}pass" if found[1] else "", source)
         if first.split()[0] not in ("%%time", "%%timeit", "%%capture"):
             return ""
         source = rest

@@ -179,4 +179,5 @@ def _describe(value: Any) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, Mapping):
         return "a dict"
-    return repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
+    short = not isinstance(value, str) or len(value) < 60
+    return text if short and len(text := repr(value)) < 60 else f"a {type(value).__name__}"

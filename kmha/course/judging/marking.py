@@ -19,7 +19,9 @@ from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
 FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
-_TOO_MUCH = "your code returned a list with far more numbers than expected"
+_WEAK = ((*FORM, "edge", "invariants"), (*FORM, "edge"))  # and of these, the first that leaves a check of another layer
+_TOO_MUCH = "your code returned far more than expected"
+_LONGEST_TEXT = 10_000  # characters that a result may have beyond those of the solution's
 ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's
 LONGEST = 600  # maximum number of characters of a check's problem
 _NODE = re.compile(r"\{\{function_node[^}]*\}\} ?| ?\[Op:\w+\](?: name:)?")  # how TensorFlow names an operation
@@ -108,13 +110,12 @@ def mark(id: str, spec: Exercise, plan: Plan, ran: TaskResult, expected: Sequenc
         (check, _first_problem(check, plan, indices, ran.results, expected))
         for check, indices in zip(spec.checks, plan.indices, strict=True)
     ]
-    # What is right in an edge case only, such as a `ValueError` or the unchanged input, does not pay for the form. Nor
-    # does a property that other results have too, if there are better checks.
-    better = ((*FORM, "edge", "invariants"), (*FORM, "edge"), FORM)
-    results = ([found for check, found in pairs if check.layer not in layers] for layers in better)
-    any_right = None in next(filter(None, results), [])
+    # Answers that do no work at all can have the form, be right in an edge case, such as a `ValueError`, and have a
+    # property that wrong results have too. None of this earns anything without a right result, if results are checked.
+    weak = next((layers for layers in _WEAK if any(check.layer not in layers for check in spec.checks)), FORM)
+    any_right = any(found is None and check.layer not in weak for check, found in pairs)
     outcomes = tuple(
-        Outcome(check, check.points if found is None and (any_right or check.layer not in FORM) else 0, found)
+        Outcome(check, check.points if found is None and (any_right or check.layer not in weak) else 0, found)
         for check, found in pairs
     )
     printed = ran.printed + next((result.printed for result in ran.results if result.printed), "")
@@ -166,7 +167,7 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
             return "your result contains an empty array."
         if _has_nan(result.value) and not _has_nan(expected):  # a judge's comparisons with NaN are all false
             return "your result contains NaN."
-        if _is_constant(result.value) and not _is_constant(expected):  # zeros have many properties
+        if _is_constant(result.value, expected):  # zeros have many properties
             return "your result has the same number everywhere."
         if arrays(result.value) and _spread(result.value) < 1e-6 * _spread(expected):  # and so has nearly zero
             return "the numbers in your result are almost equal."
@@ -175,9 +176,9 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
 
 
 def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tuple[CallResult, ...]:
-    """Return the results with an error in place of a list that would become a far larger array than expected.
+    """Return the results with an error in place of what is far larger than expected.
 
-    One list is compared with the results of hundreds of mistakes, and becomes an array each time.
+    One result is compared with those of hundreds of mistakes, and a list or text becomes an array each time.
     """
     return tuple(
         CallResult(error=error_record(_TOO_MUCH)) if _far_larger(result.value, wanted.value) else result
@@ -188,6 +189,8 @@ def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tu
 def _far_larger(value: Any, expected: Any) -> bool:
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
         return any(_far_larger(value[key], expected[key]) for key in expected if key in value)
+    if isinstance(value, str):
+        return len(value) > _LONGEST_TEXT + (len(expected) if isinstance(expected, str) else 0)
     if not isinstance(value, list | tuple):
         return False
     if isinstance(expected, list | tuple) and len(value) == len(expected):
@@ -217,9 +220,16 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts(each)
 
 
-def _is_constant(value: Any) -> bool:
-    found = arrays(value)
-    return bool(found) and all(bool(np.all(array == array.flat[0])) for array in found if array.size)
+def _is_constant(value: Any, expected: Any) -> bool:
+    """Return whether each array has the same number everywhere, unlike the expected ones. Numbers are no arrays."""
+    found, wanted = arrays(value), arrays(expected)
+    if not any(array.size > 1 for array in (*found, *wanted)):
+        return False
+    received, right = (
+        bool(each) and all(bool(np.all(array == array.flat[0])) for array in each if array.size)
+        for each in (found, wanted)
+    )
+    return received and not right
 
 
 def _spread(value: Any) -> float:

@@ -57,9 +57,9 @@ def relation(path: str, cases: Cases) -> Found:
 
 def equal(one: Any, other: Any) -> bool:
     """Return whether two arrays are equal up to rounding. NaN equals NaN."""
-    one, other = np.asarray(one, float), np.asarray(other, float)
-    if one.shape != other.shape:
+    if np.shape(one) != np.shape(other):  # before a copy is made of what may be far too large
         return False
+    one, other = np.asarray(one, float), np.asarray(other, float)
     finite = np.abs(other[np.isfinite(other)])
     return bool(np.allclose(one, other, rtol=0, atol=NEAR * max(finite.max(initial=0), 1e-7), equal_nan=True))
 

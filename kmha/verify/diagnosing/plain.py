@@ -39,5 +39,6 @@ def clean(text: str) -> str:
     >>> clean("a\\x07b\\n")
     'a\\\\x07b\\n'
     """
+    text = text[: LONGEST + 1]  # the escapes of a longer one would take seconds
     text = _HARMFUL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,5 +1,7 @@
 import json
+import time
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -138,9 +140,18 @@ def test_size_limits(tmp_path, doubling, monkeypatch):
     monkeypatch.setattr(submissions, "MAX_CODE", 50)
     files = {"a1/twice.py": ANSWER + "#" * 50, "a1/again.py": ANSWER}
     found = read("anna", _folder(tmp_path, files), [doubling])
-    assert (found.answers, found.notes) == ({"a1.again": ANSWER}, ("a1/twice.py is left out: it is too large.",))
+    assert (found.answers, found.notes) == ({"a1.again": ANSWER}, ("a1/twice.py is left out: it has more than 0 KiB.",))
     monkeypatch.setattr(submissions, "MAX_TOTAL", 10)
     assert read("anna", tmp_path, [doubling]).answers == {}
+
+
+def test_files_that_may_be_the_answer_are_limited(tmp_path, doubling, monkeypatch):
+    """Each is compared with the starter: 500 files that define all exercises took minutes."""
+    calls = []
+    monkeypatch.setattr(submissions, "is_starter", lambda code, item: bool(calls.append(code)))
+    found = read("anna", _folder(tmp_path, {f"{number}/a.py": ANSWER for number in range(40)}), [doubling])
+    assert found.answers == {"a1.twice": ANSWER}
+    assert len(calls) == submissions.MAX_CANDIDATES
 
 
 def test_number_of_notes_is_limited(tmp_path, doubling):
@@ -268,6 +279,50 @@ def test_two_versions_in_a_download_of_canvas(tmp_path, doubling):
     submission = read("doejane_1", found.students["doejane_1"], [doubling])
     assert len(submission.notes) == 1
     assert submission.answers["a1.twice"] == ANSWER + "# 1"
+
+
+def test_names_that_only_look_like_those_of_canvas(tmp_path, doubling):
+    """Seven students became three, and the names of five were nowhere."""
+    folders = "group_1_2_final", "group_1_3_final", "2024_11_05_dora", "2024_11_05_emil"
+    files = {f"hw_2024_11_{name}_twice.py": ANSWER for name in ("anna", "bob", "carl")}
+    files |= {f"{name}/twice.py": ANSWER for name in folders}
+    found = collect(_folder(tmp_path, files), [doubling])
+    assert {*found.students} == {*folders, "hw_2024_11_anna", "hw_2024_11_bob", "hw_2024_11_carl"}
+    for student, paths in found.students.items():
+        assert [*read(student, paths, [doubling]).answers] == ["a1.twice"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a1.ipynb", b'{"cells": [', "it is damaged or incomplete: "),
+        ("a1.ipynb", b'{"worksheets": []}', "it has no cells. Open it in Jupyter, and save it again."),
+        ("a1.ipynb", b" " * (submissions.MAX_NOTEBOOK + 1), "it has more than 16,384 KiB. Clear its outputs"),
+        ("twice.py", b"#" * (submissions.MAX_CODE + 1), "it has more than 256 KiB."),
+        ("x" * 200 + "/" + "y" * 200 + "/twice.py", b"#" * (submissions.MAX_CODE + 1), "it has more than 256 KiB."),
+    ],
+)
+def test_notes_say_how_to_mend_it(tmp_path, doubling, name, text, says):
+    assert says in read("ann", _folder(tmp_path, {name: text}), [doubling]).notes[0]
+
+
+def test_files_in_utf_16(tmp_path, doubling):
+    """PowerShell writes them."""
+    assert read("ann", _folder(tmp_path, {"twice.py": ANSWER.encode("utf-16")}), [doubling]).answers == {
+        "a1.twice": ANSWER
+    }
+
+
+@pytest.mark.timeout(60)
+def test_no_code_is_parsed_without_a_limit(tmp_path, doubling):
+    """Some texts of 128 KB take Python half a minute."""
+    code = "def twice(*a): pass\nx = a" + "\u0301\u0316" * 32_000
+    start = time.process_time()
+    read("ann", _folder(tmp_path, {"a1_doubling/twice.py": code}), [doubling])
+    assert time.process_time() - start < 5
+    course = Path(submissions.__file__).parents[1]
+    parsing = {path.name for path in course.rglob("*.py") if "ast.parse(" in path.read_text(encoding="utf-8")}
+    assert parsing == {"cells.py", "handout.py"}  # the second parses starters, which are ours
 
 
 def test_students_with_similar_names_stay_two(tmp_path, doubling):

@@ -5,18 +5,17 @@ import os
 import stat
 import tarfile
 import zipfile
-from contextlib import ExitStack
 
 import pytest
 
 from kmha.course.classroom import unpacking
-from kmha.course.classroom.unpacking import LeftOutError, entries
+from kmha.course.classroom.unpacking import Archives, LeftOutError, entries
 
 
 def _read(path, most=100):
     """Return the content of the files by path, and the notes."""
     notes = []
-    with ExitStack() as opened:
+    with Archives() as opened:
         return {str(entry.path): entry.read(most) for entry in entries(path, notes.append, opened)}, notes
 
 
@@ -49,6 +48,11 @@ def test_read_stops_at_the_limit(tmp_path):
     path = _zip(tmp_path / "bomb.zip", ("bomb.py", "0" * 10_000_000))
     assert path.stat().st_size < 20_000
     assert _read(path, most=7) == ({"bomb.py": b"0000000"}, [])
+
+
+def test_names_from_windows_and_times_of_day(tmp_path):
+    path = _zip(tmp_path / "a.zip", ("a1_x\\one.py", "1"), ("hw 12:30/two.py", "2"))
+    assert _read(path) == ({"a1_x/one.py": b"1", "hw 12:30/two.py": b"2"}, [])
 
 
 @pytest.mark.parametrize("name", ["../up.py", "/root.py", "a/../../up.py", "C:\\x.py", "a\\..\\..\\x.py"])
@@ -87,7 +91,7 @@ def test_pipe_does_not_block(tmp_path):
 
 
 def test_unreadable_file(tmp_path):
-    with ExitStack() as opened:
+    with Archives() as opened:
         (entry,) = entries(tmp_path / "gone.py", print, opened)
         with pytest.raises(LeftOutError, match="No such file"):
             entry.read(5)
@@ -166,7 +170,7 @@ def test_one_archive_is_open_at_a_time(tmp_path, monkeypatch):
     for name in "abc":
         _zip(tmp_path / f"{name}.zip", (f"{name}.py", name))
     monkeypatch.setattr(unpacking.zipfile, "ZipFile", Noted)
-    with ExitStack() as opened:
+    with Archives() as opened:
         found = list(entries(tmp_path, print, opened))
         for entry in (*found, *reversed(found)):
             assert entry.read(9).decode() == entry.path.stem
@@ -232,7 +236,7 @@ def test_limits_of_tar_archives(tmp_path, monkeypatch, limit):
     monkeypatch.setattr(unpacking, limit, 1)
     path = _tar(tmp_path / "a.tgz", "w:gz", ("one.py", "1"), ("two.py", "2" * 100_000))
     opened = {}
-    with ExitStack() as stack:
+    with Archives() as stack:
         notes = []
         for entry in entries(path, notes.append, stack):
             try:
@@ -292,16 +296,55 @@ def _header(type, size, **pax):
         _header(tarfile.GNUTYPE_LONGNAME, 1 << 20) + b"x" * (1 << 20),
         _header(tarfile.GNUTYPE_SPARSE, 0),
         _header(tarfile.REGTYPE, 0, **{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}) + b"1\n" * (1 << 10),
+        _header(tarfile.REGTYPE, 0, **{"GNU.sparse.map": f"{-(2**62)},{2**62},0,100", "GNU.sparse.size": "100"}),
+        _header(tarfile.REGTYPE, 0, **{"GNU.sparse.size": "9", "GNU.sparse.offset": "0", "GNU.sparse.numbytes": "9"}),
+        # Each of the files after it has a copy of these.
+        _header(tarfile.XGLTYPE, 8 << 10) + b"5 a=\n5 b=\n".ljust(8 << 10, b"\0"),
     ],
-    ids=["attributes", "name", "sparse", "sparse of a later version"],
+    ids=["attributes", "name", "sparse", "sparse 1.0", "sparse 0.1", "sparse 0.0", "attributes of all files"],
 )
 def test_tar_headers_that_are_read_without_a_limit(tmp_path, start):
-    """Attributes of 1 GiB took minutes, and a map of that size 5 GB of memory."""
+    """Attributes of 1 GiB took minutes, a map of that size 5 GB of memory, and a map beyond the end forever."""
     (tmp_path / "a.tar").write_bytes(start + _header(tarfile.REGTYPE, 0) + bytes(1024))
     found, notes = _read(tmp_path / "a.tar")
     assert found == {}
     assert len(notes) == 1
-    assert "is left out: it contains a sparse file" in notes[0]
+    assert "it contains a sparse file" in notes[0] or "its names and attributes are too long" in notes[0]
+
+
+def test_all_headers_of_a_tar_archive_together_are_limited(tmp_path, monkeypatch):
+    """A few thousand small files with long attributes took gigabytes of memory."""
+    monkeypatch.setattr(unpacking, "MAX_HEADERS", 50_000)
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        for number in range(9):
+            info = tarfile.TarInfo(f"{number}.py")
+            info.pax_headers = {"comment": "x" * 10_000}
+            archive.addfile(info)
+    found, notes = _read(tmp_path / "a.tar")
+    assert (len(found), notes) == (4, ["a.tar is left out: its names and attributes are too long."])
+
+
+def test_a_tar_archive_is_not_read_beyond_its_end_for_ever(tmp_path):
+    stream = unpacking._Limited(io.BytesIO(b"x"), Archives())
+    with pytest.raises(LeftOutError, match="it ends too early"):
+        [stream.read(10) for _ in range(1000)]
+
+
+def test_the_limits_hold_for_all_archives_of_a_submission(tmp_path, monkeypatch):
+    """Twelve files of 249 bytes took 844 MB, most of it for files that are never read."""
+    monkeypatch.setattr(unpacking, "MAX_KEPT", 30_000)
+    for number in range(3):
+        _tar(tmp_path / f"{number}.tgz", "w:gz", ("a.bin", "2" * 25_000), ("one.py", "1" * 20_000))
+    read, notes = [], []
+    with Archives((".py",)) as archives:
+        for number in range(3):
+            for entry in entries(tmp_path / f"{number}.tgz", notes.append, archives):
+                try:
+                    read.append((entry.path.name, len(entry.read(99_999))))
+                except LeftOutError as reason:
+                    notes.append(str(reason))
+    assert read == [("a.bin", 0), ("one.py", 20_000), ("a.bin", 0), ("a.bin", 0)]
+    assert len(notes) == 2
 
 
 def test_a_long_name_in_a_tar_archive(tmp_path):
@@ -334,7 +377,7 @@ def test_a_zip_with_millions_of_members_is_not_opened(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "MAX_MEMBERS", 40)
     monkeypatch.setattr(unpacking.zipfile, "ZipFile", lambda *_: pytest.fail("it was opened"))
     notes = []
-    with ExitStack() as stack:
+    with Archives() as stack:
         assert not [*entries(path, notes.append, stack)]
     assert notes == ["empty.zip is left out: the archives hold more than 40 files."]
 
@@ -347,6 +390,6 @@ def test_all_tar_archives_together_are_limited(tmp_path, monkeypatch):
             info.size = 600 << 10
             archive.addfile(info, io.BytesIO(bytes(info.size)))
     notes = []
-    with ExitStack() as stack:
+    with Archives() as stack:
         assert [each.path.name for each in entries(tmp_path, notes.append, stack)] == ["a.bin"]
     assert len(notes) == 2

@@ -5,13 +5,12 @@ import gzip
 import io
 import tarfile
 import zipfile
-from contextlib import ExitStack
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from kmha.course.classroom.unpacking import LeftOutError, entries
+from kmha.course.classroom.unpacking import Archives, LeftOutError, entries
 
 MOST = 50
 NAMES = (
@@ -72,7 +71,7 @@ def _read_all(folder, choices):
     path = folder / f"archive{SUFFIXES[suffix % len(SUFFIXES)]}"
     path.write_bytes(archive if end % 3 else archive[: len(archive) * end // 256])  # a third is truncated
     notes = []
-    with ExitStack() as opened:
+    with Archives() as opened:
         for entry in entries(path, notes.append, opened):
             assert not entry.path.is_absolute()
             assert ".." not in entry.path.parts

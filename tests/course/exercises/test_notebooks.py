@@ -115,7 +115,7 @@ def test_cell_that_cannot_be_parsed_is_the_answer(doubling):
 
 @pytest.mark.parametrize("notebook", [[], {}, {"cells": 3}, {"worksheets": []}, None, "text"])
 def test_not_a_notebook(doubling, notebook):
-    with pytest.raises(ValueError, match="it is not a notebook"):
+    with pytest.raises(ValueError, match=r"it has no cells\. Open it in Jupyter"):
         notebooks.answers(notebook, doubling)
 
 
@@ -153,6 +153,16 @@ def test_a_cell_full_of_cell_magics_is_not_parsed_line_by_line(doubling, monkeyp
     _sources(doubling, _cell("%%capture\n" * 900 + "(", "twice"))
     assert len(calls) < 20
     assert _sources(doubling, _cell("%%capture\n%%time\n" + ANSWER, "twice"))["twice"]
+
+
+def test_a_magic_alone_in_a_block(doubling):
+    code = "import sys\nif 'google.colab' in sys.modules:\n    !pip install numpy\n"
+    assert "pip" not in _sources(doubling, _cell(code + ANSWER, "twice"))["twice"]
+
+
+def test_code_that_cannot_be_parsed_is_an_answer_whose_error_is_shown(doubling):
+    broken = "def twice(array:\n    return array"
+    assert _sources(doubling, _cell(broken)) == {"twice": broken}
 
 
 def test_time_is_linear_in_empty_lines(doubling):

@@ -56,14 +56,20 @@ def test_form_gives_no_points_with_wrong_values():
     assert [outcome.problem is None for outcome in grade.outcomes] == [True, True, False, True, False]
 
 
-def test_form_gives_no_points_for_an_edge_case_alone():
-    """In an edge case, `raise ValueError` or `return array` can be right."""
-    edge = Check("edge", "zeros", 8, lambda rng: {"array": np.zeros((2, 3))})
+@pytest.mark.parametrize("layer", ["edge", "invariants"])
+def test_no_points_for_an_edge_case_or_a_property_alone(layer):
+    """In an edge case, `raise ValueError` or `return array` can be right, and a property can be that of zeros."""
+    edge = Check(layer, "zeros", 8, lambda rng: {"array": np.zeros((2, 3))})
     spec = dataclasses.replace(SPEC, checks=(*SPEC.checks[:4], edge))
     calls = plan(spec.checks, 7)
     inputs = [call.inputs["array"] for call in calls.calls[1:]]
     answers, expected = ([SIGNATURE, *[CallResult(factor * each) for each in inputs]] for factor in (3, 2))
-    assert _points(mark("a0.twice", spec, calls, TaskResult(None, answers), expected)) == [0, 0, 0, 0, 8]
+    assert _points(mark("a0.twice", spec, calls, TaskResult(None, answers), expected)) == [0, 0, 0, 0, 0]
+    alone = dataclasses.replace(spec, checks=(*SPEC.checks[:2], edge))
+    calls = plan(alone.checks, 7)
+    inputs = [call.inputs["array"] for call in calls.calls[1:]]
+    answers, expected = ([SIGNATURE, *[CallResult(factor * each) for each in inputs]] for factor in (3, 2))
+    assert _points(mark("a0.twice", alone, calls, TaskResult(None, answers), expected))[-1] == 8
 
 
 def test_a_changed_input_costs_its_points():
@@ -141,6 +147,9 @@ def test_the_same_number_everywhere_satisfies_no_judge():
     assert _judged((np.zeros((2, 3)), np.ones(4)), (right, right)) == "your result has the same number everywhere."
     assert _judged((np.zeros((2, 3)), right), (right, right)) is None
     assert _judged(np.zeros(3), np.ones(3)) is None
+    assert _judged(np.zeros(()), right) == "your result has the same number everywhere."
+    # A number is no array, however it comes out of the sandbox.
+    assert _judged((np.array(2), np.array(5)), (2, 5)) is None
 
 
 def test_almost_the_same_number_everywhere_satisfies_no_judge():
@@ -161,9 +170,10 @@ def test_a_list_that_would_become_a_huge_array_is_an_error():
     """26,000 small arrays, one of them of the widest numbers, took the grader minutes and a gigabyte."""
     many = [np.zeros(1100, bool)] * 2600 + [np.zeros(1100, "c16")]
     wanted = np.zeros((2, 3))
-    for value, expected in ((many, wanted), ({"a": many}, {"a": wanted}), ((wanted, many), (wanted, wanted))):
+    pairs = ((many, wanted), ({"a": many}, {"a": wanted}), ((wanted, many), (wanted, wanted)))
+    for value, expected in (*pairs, ("x" * 20_000, wanted), (["x" * 20_000], ["y"])):
         (found,) = bounded([CallResult(value)], [CallResult(expected)])
-        assert "far more numbers than expected" in found.error["says"]
+        assert "far more than expected" in found.error["says"]
     for value, expected in (
         (np.zeros((500, 500)), wanted),  # a wrong shape is told as such
         (wanted.tolist(), wanted),
