@@ -57,7 +57,8 @@ class DecoderLayer(keras.layers.Layer):
         self.mha1.build(x_shape, x_shape)
         self.mha2.build(x_shape, enc_output_shape)
         for part in (self.ffn, self.layernorm1, self.layernorm2, self.layernorm3):
-            part.build(x_shape)
+            if not part.built:
+                part.build(x_shape)
 
     def call(self, x, enc_output, training=None, look_ahead_mask=None, padding_mask=None):
         ### BEGIN SOLUTION

@@ -53,7 +53,8 @@ class EncoderLayer(keras.layers.Layer):
     def build(self, x_shape):
         self.mha.build(x_shape, x_shape)
         for part in (self.ffn, self.layernorm1, self.layernorm2):
-            part.build(x_shape)
+            if not part.built:
+                part.build(x_shape)
 
     def compute_mask(self, x, mask=None):
         return None  # `mask` is an argument: the output carries none

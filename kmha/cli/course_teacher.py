@@ -110,13 +110,17 @@ def grade(
     _check_protection(unprotected)
     for package in ("jinja2", "nbformat"):
         extras.load(package)
-    assignments = _choose(chosen)
-    collected = submissions.collect(folder, assignments)
+    assignments, everything = _choose(chosen), _choose(())
+    collected = submissions.collect(folder, everything)
     students = collected.students
     if not chosen:
         assignments = grading.handed_in(students, assignments)
+        ids = ", ".join(each.id for each in assignments)
+        click.echo(f"Grading what was handed in: {ids}. To choose, use --assignment.", err=True)
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
-    run = GradingRun(assignments, out / RESULTS, _grading_seed(out, seed), jobs or len(limits.processors()))
+    others = tuple(each for each in everything if each not in assignments)
+    seed = _grading_seed(out, seed)
+    run = GradingRun(assignments, out / RESULTS, seed, jobs or len(limits.processors()), others=others)
     try:
         with progress_bar("solutions, then submissions", len(run.items) + len(students)) as step:
             graded = grading.grade(students, run, step)
@@ -258,7 +262,7 @@ def _grading_seed(out: Path, seed: int | None) -> int:
     """Return the given seed, the seed of the run to resume, or a random seed. Save it for the next run."""
     if seed is None:
         kept = _earlier_run(out).get("seed")
-        seed = kept if isinstance(kept, int) else None
+        seed = kept if isinstance(kept, int) and kept >= 0 else None
     seed = checking.fresh_seed() if seed is None else seed
     atomic_files.write_json(out / RUN, {"version": grading.VERSION, "seed": seed})
     return seed

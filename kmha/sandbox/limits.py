@@ -99,7 +99,8 @@ def _limit(seconds: float | None) -> None:
     import resource  # does not exist on Windows
 
     used = _address_space()
-    limits = [(resource.RLIMIT_FSIZE, FILE), (resource.RLIMIT_NOFILE, OPEN), (resource.RLIMIT_CORE, 0)]
+    # With a limit of 0, a core dump could still go to a program, which Linux does not start with 1.
+    limits = [(resource.RLIMIT_FSIZE, FILE), (resource.RLIMIT_NOFILE, OPEN), (resource.RLIMIT_CORE, 1)]
     if seconds is None:
         limits.append((resource.RLIMIT_DATA, DATA))
     else:

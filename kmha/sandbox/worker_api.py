@@ -65,7 +65,7 @@ def gradients(function: Callable[..., Any], inputs: Mapping[str, Any], of: Seque
 
 
 def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
-    """Set the weights of a layer.
+    """Set the weights of a layer, and the seeds of the dropouts in it (`seed_dropouts`).
 
     Args:
         layer: The layer.
@@ -92,15 +92,43 @@ def set_weights(layer: Any, weights: Mapping[str, Any]) -> None:
             raise TypeError(f"`{path}` is {kind}, not a weight.")
         else:
             target.assign(value)
+    seed_dropouts(layer)
+
+
+def seed_dropouts(layer: Any) -> None:
+    """Set the seed of each dropout in a layer by its place among them.
+
+    Otherwise it depends on how many random numbers others, such as initializers, drew before the dropout was made.
+    """
+    parts = layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ()
+    generators = [part.seed_generator for part in parts if getattr(part, "seed_generator", None) is not None]
+    for number, generator in enumerate(generators):
+        generator.state.assign([1, number])
 
 
 def figure(drawn: Any) -> dict[str, Any]:
-    """Return what a matplotlib figure shows: the array, the color limits and the labels of all axes with an image."""
+    """Return what a matplotlib figure shows: the array, the colors and the labels of all axes with an image.
+
+    `whole` says whether the axes show all of the array, with its columns from left to right. Ticks are in the order of
+    their places.
+    """
     panels = []
     for axes in drawn.axes:
         meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
         if not meshes or getattr(axes, "_colorbar", None) is not None:  # the axes of a color bar
             continue
+        if hasattr(meshes[0], "get_extent"):
+            left, right, *ends = meshes[0].get_extent()
+        else:
+            left, right = meshes[0].get_coordinates()[0, [0, -1], 0]
+            ends = meshes[0].get_coordinates()[[0, -1], 0, 1]
+        (first, last), down, near = axes.get_xlim(), sorted(axes.get_ylim()), 1e-6
+        whole = first <= left + near and right <= last + near
+        whole = whole and down[0] <= min(ends) + near and max(ends) <= down[1] + near
+        ticks = {}
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+            texts = [label.get_text() for label in axis.get_ticklabels()]
+            ticks[name] = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
         array: Any = np.ma.filled(np.ma.asarray(meshes[0].get_array(), float), np.nan)
         if array.ndim == 1:
             height, width = (size - 1 for size in meshes[0].get_coordinates().shape[:2])
@@ -112,8 +140,10 @@ def figure(drawn: Any) -> dict[str, Any]:
                 "title": axes.get_title(),
                 "x": axes.get_xlabel(),
                 "y": axes.get_ylabel(),
-                "x_ticks": [label.get_text() for label in axes.get_xticklabels()],
-                "y_ticks": [label.get_text() for label in axes.get_yticklabels()],
+                "colors": f"{meshes[0].get_cmap().name}, {type(meshes[0].norm).__name__}",
+                "whole": bool(whole),
+                **{f"{name}_places": [place for place, _ in found] for name, found in ticks.items()},
+                **{f"{name}_ticks": [text for _, text in found] for name, found in ticks.items()},
             }
         )
     return {"panels": panels}

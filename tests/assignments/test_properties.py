@@ -74,3 +74,21 @@ def test_the_large_penalty_leaks_in_one_order_only(seed):
     first, then = scope["mask_order"](**check.draw(np.random.default_rng(seed)))
     assert np.all(first.max(axis=-1) > 0.99)
     assert np.all(then < 1e-6)
+
+
+BUILT = """
+import keras
+
+def fully_connected(embedding_dim, fully_connected_dim):
+    first = keras.layers.Dense(fully_connected_dim, activation="relu", kernel_initializer=keras.initializers.HeNormal(3))
+    return keras.Sequential([keras.Input((None, embedding_dim)), first, keras.layers.Dense(embedding_dim)])
+"""
+
+
+@pytest.mark.parametrize("name", ["EncoderLayer", "DecoderLayer", "Encoder", "Decoder", "Transformer"])
+def test_another_right_fully_connected(name):
+    """It is built already, and its initializer has its own seed."""
+    (item,) = content.find(f"a7.{name}", content.installed())
+    files = needed_solutions(item) | {"fully_connected.py": BUILT}
+    with Sandbox(item.spec.uses) as sandbox:
+        assert judge(item, item.master.solution, sandbox, seed=3, files=files, explained=False).passed

@@ -43,7 +43,7 @@ def describe(answer, inputs):
         else:
             first, last = mesh.get_coordinates()[[0, -1], 0, 1]
         found.append(bool((first - last) * (high - low) > 0))
-    names = ("image", "limits", "title", "x", "y")
+    names = ("image", "limits", "title", "x", "y", "colors", "whole")
     panels = worker_api.figure(figure)["panels"]
     # Limits from 0 to 1 are allowed too. The same mistakes must be named with them.
     if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):
@@ -63,6 +63,8 @@ def judge_images(inputs, result, expected):
             return f"panel {number} does not show the scores of head {number} of this item."
         if not panel["down"]:
             return f"panel {number} shows the first query at the bottom."
+        if not panel["whole"]:
+            return f"panel {number} does not show the whole image, with the keys from left to right."
     return None
 
 
@@ -72,6 +74,8 @@ def judge_limits(inputs, result, expected):
         return "no axes shows an image."
     if not np.allclose(limits, limits[0]):
         return "the panels have different colour limits."
+    if len({panel["colors"] for panel in result}) > 1 or "Normalize" not in result[0]["colors"]:
+        return "the panels have different colours, or colours that do not grow evenly with the numbers."
     least, largest = limits[0]
     if abs(least) > 1e-9 or largest < max(panel["image"].max() for panel in expected) - 1e-9 or largest > 1 + 1e-9:
         return f"the colour limits are {least:.3g} and {largest:.3g}."

@@ -33,9 +33,10 @@ def draw_empty(rng):
 
 
 def draw_far(rng):
-    """Draw hidden logits that are far larger than the others."""
+    """Draw logits of thousands, other ones in each row, of which the hidden ones are far larger than the others."""
     inputs = draw(rng)
-    return inputs | {"logits": inputs["logits"] + np.where(inputs["mask"][:, None], 0.0, 2000.0)}
+    rows = 2000.0 * rng.normal(size=(*inputs["logits"].shape[:3], 1))
+    return inputs | {"logits": inputs["logits"] + rows + np.where(inputs["mask"][:, None], 0.0, 2000.0)}
 
 
 def draw_any(rng):
@@ -83,7 +84,7 @@ EXERCISE = Exercise(
             draw_empty,
             ask_without_nan,
         ),
-        Check("edge", "hidden logits that are far larger than the others", 2, draw_far),
+        Check("edge", "logits of thousands, the hidden ones far larger than the others", 2, draw_far),
         Check("edge", "hidden logits that are infinite or NaN", 2, draw_any),
         *standard(draw, unchanged=1),
     ),
@@ -94,6 +95,17 @@ EXERCISE = Exercise(
             "its largest logit, and divide by 1 instead of its sum.",
             {GUARD: "largest"},
             "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
+        ),
+        Wrong(
+            "softmax-overflow",
+            "Your exponentials overflow where logits are large: subtract the largest logit of each row first.",
+            {f"np.exp(masked - {GUARD})": "np.exp(masked)"},
+        ),
+        Wrong(
+            "softmax-one-largest",
+            "You subtract the largest of all logits. Rows whose own logits are far smaller then become 0: subtract each "
+            "row's own largest logit.",
+            {LARGEST: "largest = masked.max()"},
         ),
         Wrong(
             "nan-mended-at-the-end",

@@ -79,6 +79,8 @@ def judge_images(inputs, result, expected):
             return f"the image of head {head} is {np.shape(panel['image'])}, expected a row for each of {rows} queries and a column for each of {columns} keys."
         if not np.allclose(panel["image"], right["image"]) or not panel["down"]:
             return f"the image of head {head} does not show that head's scores, with the queries from top to bottom."
+        if not panel["whole"]:
+            return f"the image of head {head} cannot be seen as a whole, with the keys from left to right."
     return None
 
 
@@ -95,10 +97,17 @@ def judge_labels(inputs, result, expected):
         ):
             if list(panel[what]) != list(right[what]):
                 return f"in the panel of head {head} the {called} {'are' if what.endswith('ticks') else 'is'} not as described: {panel[what]!r}."
+        for axis in "xy":
+            if np.shape(panel[f"{axis}_places"]) != np.shape(right[f"{axis}_places"]) or not np.allclose(
+                panel[f"{axis}_places"], right[f"{axis}_places"], atol=0.01
+            ):
+                return f"in the panel of head {head} the tick labels of the {axis} axis are not at the middle of their {'columns' if axis == 'x' else 'rows'}."
     return None
 
 
 def judge_limits(inputs, result, expected):
+    if len({panel["colors"] for panel in result}) > 1 or "Normalize" not in result[0]["colors"]:
+        return "the panels have different colours, or colours that do not grow evenly with the numbers."
     limits = {tuple(round(float(limit), 6) for limit in panel["limits"]) for panel in result}
     if len(limits) > 1:
         return "the panels have different colour limits: the same grey means another number in each."

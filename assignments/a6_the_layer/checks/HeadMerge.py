@@ -38,7 +38,9 @@ def weights(answer, inputs):
     import keras
 
     keras.config.set_dtype_policy("float64")
-    layers = [answer.HeadMerge(inputs["kernel"].shape[-1], use_bias=use_bias) for use_bias in (True, False)]
+    layers = [
+        answer.HeadMerge(inputs["kernel"].shape[-1], use_bias=use_bias, name="named") for use_bias in (True, False)
+    ]
     for layer in layers:
         layer(keras.ops.convert_to_tensor(inputs["inputs"]))
     return {
@@ -47,6 +49,7 @@ def weights(answer, inputs):
         "trainable": [len(layer.trainable_weights) for layer in layers],
         "bias at the start": layers[0].bias,
         "without a bias": layers[1].bias,
+        "name": layers[0].name,
         "kernel varies at the start": float(np.std(np.asarray(layers[0].kernel))) > 0.01,
     }
 

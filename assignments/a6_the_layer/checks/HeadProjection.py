@@ -41,7 +41,7 @@ def weights(answer, inputs):
 
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["kernel"].shape
-    layers = [answer.HeadProjection(heads, size, use_bias=use_bias) for use_bias in (True, False)]
+    layers = [answer.HeadProjection(heads, size, use_bias=use_bias, name="named") for use_bias in (True, False)]
     for layer in layers:
         layer(keras.ops.convert_to_tensor(inputs["inputs"]))
     kernel, bias = layers[0].kernel, layers[0].bias
@@ -51,6 +51,7 @@ def weights(answer, inputs):
         "trainable": [len(layer.trainable_weights) for layer in layers],
         "bias at the start": bias,
         "without a bias": layers[1].bias,
+        "name": layers[0].name,
         "kernel varies at the start": float(np.std(np.asarray(kernel))) > 0.01,
     }
 

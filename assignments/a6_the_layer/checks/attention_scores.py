@@ -61,11 +61,15 @@ def called(answer, inputs):
 
 
 def half(answer, inputs):
-    """Return the scores in float16, and their dtype."""
+    """Return the scores in float16, and their dtype, also without a mask."""
     import keras
 
-    scores = answer.attention_scores(**worker_api.tensors(inputs, "float16"))
-    return {"scores": np.asarray(scores, "float32"), "dtype": keras.backend.standardize_dtype(scores.dtype)}
+    made = [
+        answer.attention_scores(**worker_api.tensors({**inputs, "mask": mask}, "float16"))
+        for mask in (inputs["mask"], None)
+    ]
+    dtypes = [keras.backend.standardize_dtype(scores.dtype) for scores in made]
+    return {"scores": np.asarray(made[0], "float32"), "dtypes": dtypes}
 
 
 def gradients(answer, inputs):
@@ -76,8 +80,9 @@ def gradients(answer, inputs):
 
 def right_half(inputs, result, expected):
     """Check that the scores are finite, zeros where hidden, and near the solution's."""
-    if result["dtype"] != "float16":
-        return f"the scores are {result['dtype']}, expected float16, the query's dtype."
+    for dtype, when in zip(result["dtypes"], ("with", "without"), strict=True):
+        if dtype != "float16":
+            return f"{when} a mask, the scores are {dtype}, expected float16, the query's dtype."
     scores = np.asarray(result["scores"])
     if not np.isfinite(scores).all():
         return f"{(~np.isfinite(scores)).sum()} of {scores.size} scores are NaN or infinite."

@@ -68,6 +68,7 @@ def called(answer, inputs):
         ):
             getattr(layer, part).set_weights(left[:count])
             left = left[count:]
+    worker_api.seed_dropouts(decoder)
     masks = {name: inputs[name] for name in ("look_ahead_mask", "padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output")]
     return decoder(*arrays, training=inputs["training"], **masks)

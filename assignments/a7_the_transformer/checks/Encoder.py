@@ -55,6 +55,7 @@ def called(answer, inputs):
         for part, its in (("mha", arrays[:8]), ("ffn", arrays[8:12]), ("layernorm1", arrays[12:14])):
             getattr(layer, part).set_weights(its)
         layer.layernorm2.set_weights(arrays[14:])
+    worker_api.seed_dropouts(encoder)
     return encoder(keras.ops.convert_to_tensor(inputs["x"]), training=inputs["training"], mask=inputs["mask"])
 
 

@@ -58,6 +58,7 @@ def called(answer, inputs):
     rng = np.random.default_rng(inputs["seed"])
     for part in (model.encoder, model.decoder, model.final_layer):
         part.set_weights([0.6 * rng.normal(size=each.shape) for each in part.get_weights()])
+        worker_api.seed_dropouts(part)
     masks = {name: inputs[name] for name in ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("input_sentence", "output_sentence")]
     return model(*arrays, training=inputs["training"], **masks)

@@ -25,7 +25,6 @@ _CANVAS = re.compile(
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
 _WORD = re.compile(r"[^\W_]+")
-_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 class Owner(NamedTuple):
@@ -115,8 +114,8 @@ def known_name(text: str, names: Iterable[str]) -> tuple[str, str] | None:
         for start in range(len(words) - len(wanted) + 1) if present.issuperset(wanted) else ():
             end = start + len(wanted)
             if folded[start:end] == wanted:
-                rest = (text[: words[start].start()], text[words[end - 1].end() :])
-                return name, "_".join(filter(None, (_ENDS.sub("", part) for part in rest)))
+                rest = (words[:start], words[end:])
+                return name, "_".join(text[part[0].start() : part[-1].end()] for part in rest if part)
         if whole == "".join(wanted):
             return name, ""
     return None

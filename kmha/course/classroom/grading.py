@@ -49,6 +49,7 @@ class GradingRun:
         seed: Seed of the inputs.
         jobs: Number of submissions graded at a time, at most one per processor.
         seconds: Time limit for an answer. Default: the exercise's own.
+        others: Assignments that are not graded, but may be handed in too.
     """
 
     assignments: tuple[Assignment, ...]
@@ -56,6 +57,7 @@ class GradingRun:
     seed: int
     jobs: int = 1
     seconds: float | None = None
+    others: tuple[Assignment, ...] = ()
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -124,10 +126,11 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
 
 
 def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Return the assignments for which someone handed in an answer, or all if nobody did."""
+    """Return the assignments for which someone handed in more than the starters, or all if nobody did."""
     found: set[str] = set()
     for id, paths in students.items():
-        found |= {answer.partition(".")[0] for answer in _read(id, paths, assignments)[0].answers}
+        written = submissions.written(_read(id, paths, assignments)[0], assignments)
+        found |= {answer.partition(".")[0] for answer in written}
     return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)
 
 
@@ -150,16 +153,18 @@ def _check_solution(item: Item, seed: int, pool: Pool) -> None:
     )
 
 
-def _read(id: str, paths: Sequence[Path], assignments: Sequence[Assignment]) -> tuple[Submission, bool]:
+def _read(
+    id: str, paths: Sequence[Path], assignments: Sequence[Assignment], others: Sequence[Assignment] = ()
+) -> tuple[Submission, bool]:
     """Read a submission, and return whether this failed."""
     try:
-        return submissions.read(id, paths, assignments), False
+        return submissions.read(id, paths, assignments, others), False
     except Exception as error:  # a bug in the grader must not cost the other students their grades
         return Submission(id, {}, (f"The grader failed to read it: {type(error).__name__}: {error}"[:500],)), True
 
 
 def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
-    submission, unread = _read(id, paths, run.assignments)
+    submission, unread = _read(id, paths, run.assignments, run.others)
     key = run.key(submission)
     if (known := _known(result, key)) is not None:
         return known

@@ -16,7 +16,7 @@ from kmha.course.exercises import cells
 from kmha.course.exercises.content import Item
 
 MIN_NODES = 80  # a shorter answer looks alike in many heads
-MAX_CODE = 64 << 10  # characters
+MAX_CODE = 256 << 10  # characters, comments included
 
 
 class Alike(NamedTuple):

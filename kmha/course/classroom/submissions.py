@@ -102,16 +102,28 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
             shared[student].append(path)
         else:
             students[_free(clean(_stem(path)), path, students)] = (path,)
-    for student, paths in shared.items():
-        students[_free(clean(student), paths[0], students)] = tuple(paths)
+    for student, together in shared.items():
+        if owners.keys().isdisjoint(path.name for path in together) and _contradict(together, assignments):
+            students |= {_free(clean(_stem(path)), path, students): (path,) for path in together}
+        else:
+            students[_free(clean(student), together[0], students)] = tuple(together)
     if not students:
         raise SubmissionsError(f"{folder} holds no submissions. Expected a folder, .zip or .ipynb for each student.")
     return Collected(dict(sorted(students.items())), ignored)
 
 
-def read(id: str, paths: Path | Sequence[Path], assignments: Sequence[Assignment]) -> Submission:
-    """Read one submission. A file that cannot be read gives a note, not an error."""
-    reader = _Reader(assignments)
+def read(
+    id: str, paths: Path | Sequence[Path], assignments: Sequence[Assignment], others: Sequence[Assignment] = ()
+) -> Submission:
+    """Read one submission. A file that cannot be read gives a note, not an error.
+
+    Args:
+        id: The student's id.
+        paths: Paths of the student's files and folders.
+        assignments: The assignments whose answers to find.
+        others: Assignments whose files are skipped.
+    """
+    reader = _Reader(assignments, others)
     with Archives((*CODE, NOTEBOOK)) as archives:
         found: list[Entry] = []
         for path in [paths] if isinstance(paths, Path) else paths:
@@ -121,13 +133,14 @@ def read(id: str, paths: Path | Sequence[Path], assignments: Sequence[Assignment
             if owner is not None and owner.late:
                 reader.note(f"Canvas marks {owner.file} as late.")
             found += entries(path, reader.note, archives, owner.file if owner else None)
-        folders = {each.id for each in assignments}
+        folders = {each.id for each in (*assignments, *others)}
         # Files in an assignment's folder come first, so that they count.
         for entry in sorted(found, key=lambda entry: entry.path.parent.name.partition("_")[0] not in folders):
             reader.add(entry)
     answers = reader.answers()
     if not answers:
-        reader.note("No answer was found, so this submission gets 0 points.")
+        skipped = f" {reader.skipped:,} of its files belong to other assignments." if reader.skipped else ""
+        reader.note(f"No answer was found, so this submission gets 0 points.{skipped}")
     return Submission(id, answers, tuple(reader.notes))
 
 
@@ -172,6 +185,26 @@ def _shared_owner(
     return found[1] if found else ""
 
 
+def _contradict(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
+    """Return whether two archives, or two notebooks, answer the same exercise.
+
+    Then they are of two students, although their names are equal but for what could be an assignment's: Group_A1.zip.
+    """
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for path in paths if len(paths) > 1 else ():
+        for id in (
+            written(read("", path, assignments), assignments) if path.suffix.lower() in (*ARCHIVES, NOTEBOOK) else ()
+        ):
+            counts[path.suffix.lower(), id] += 1
+    return any(count > 1 for count in counts.values())
+
+
+def written(submission: Submission, assignments: Sequence[Assignment]) -> set[str]:
+    """Return the ids of the exercises for which a submission has more than the starter."""
+    items = [item for each in assignments for item in each.items if item.id in submission.answers]
+    return {item.id for item in items if not is_starter(submission.answers[item.id], item)}
+
+
 def _stem(path: Path) -> str:
     """Return the name of an entry, without the suffixes of a file."""
     if path.is_symlink() or path.is_dir():
@@ -189,8 +222,8 @@ def _free(id: str, path: Path, taken: Container[str]) -> str:
 
 
 class _Reader:
-    def __init__(self, assignments: Sequence[Assignment]) -> None:
-        self.assignments = assignments
+    def __init__(self, assignments: Sequence[Assignment], others: Sequence[Assignment]) -> None:
+        self.assignments, self.others, self.skipped = assignments, others, 0
         self.items = {item.id: item for each in assignments for item in each.items}
         self.items_by_name = {item.name: item for item in self.items.values()}
         self.files: dict[str, list[tuple[Found, Entry, str]]] = {}
@@ -210,7 +243,9 @@ class _Reader:
         """Read a file if it can contain answers."""
         suffix = entry.path.suffix.lower()
         try:
-            if suffix == NOTEBOOK:
+            if entry.path.parent.name.partition("_")[0] in {each.id for each in self.others}:
+                self.skipped += 1
+            elif suffix == NOTEBOOK:
                 self._add_notebook(entry)
             elif suffix == ".py" or (suffix in CODE and downloads.known_name(entry.path.stem, self.items_by_name)):
                 self._add_code(entry)
@@ -268,7 +303,9 @@ class _Reader:
                 candidates.append((each, entry, code))
             else:
                 self.note(f"{entry.name} is left out: {MAX_CANDIDATES} files before it may answer {each.item.id}.")
-        if not found and len(self.notes) <= MAX_NOTES:
+        if not found and find_exercises(entry.path, code, self.others):
+            self.skipped += 1
+        elif not found and len(self.notes) <= MAX_NOTES:
             raise LeftOutError(proposal(entry.path, code, self.assignments))
 
     def _text(self, entry: Entry, most: int) -> str:
@@ -295,7 +332,10 @@ class _Reader:
             listed = cells.nested(notebook, "cells")
             if isinstance(listed, list) and len(listed) > MAX_CELLS:
                 raise LeftOutError(f"it has more than {MAX_CELLS:,} cells.")
-            assignment = find_assignment(entry.path, notebook, self.assignments)
+            assignment = find_assignment(entry.path, notebook, [*self.assignments, *self.others])
+            if assignment in self.others:
+                self.skipped += 1
+                return
             found = notebooks.answers(notebook, assignment)
         except (ValueError, RecursionError) as error:
             raise LeftOutError(str(error)) from None

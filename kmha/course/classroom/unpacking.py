@@ -30,7 +30,7 @@ MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
 MAX_HEADER, MAX_HEADERS = 1 << 16, 8 << 20  # bytes of names and attributes of a file, and of all, in a tar archive
 GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many times, because each file has a copy of them
 MAX_ENDS = 100  # times that a tar archive may be read beyond its end
-MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names take seconds each
+MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names would take seconds
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
 UNREAD = {".7z": "7z", ".rar": "RAR", ".xz": "XZ", ".txz": "XZ", ".zst": "Zstandard", ".lz4": "LZ4", ".z": "compress"}
@@ -305,8 +305,11 @@ def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
 
 
 def _path(name: str) -> PurePosixPath:
-    """Return the path of a file in an archive. Some programs for Windows write it with backslashes."""
-    return PurePosixPath(name.replace("\\", "/"))
+    """Return the path of a file in an archive, or the start of one that is too long.
+
+    Some programs for Windows write it with backslashes.
+    """
+    return PurePosixPath(name[: 2 * MAX_PATH].replace("\\", "/"))
 
 
 def _why_path_refused(path: PurePosixPath) -> str:

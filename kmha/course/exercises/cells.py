@@ -25,6 +25,8 @@ _F_STRING = re.compile(r"(?i)\b(?:f|fr|rf)['\"]")
 EFFORT = 10**8  # maximum `effort` of parsing a text, which takes a tenth of a second
 # Since 3.12, Python prints a warning for each odd escape in a text, with the text's characters.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module="<(answer|cell)>")
+EVERYTHING = "*"  # stands for the names of a star import
+_CHANGES = ("add", "append", "extend", "insert", "setdefault", "update")  # methods of lists, sets and dicts
 SCOPES = 200  # maximum number of scopes directly inside another scope: `symtable` is slow with many
 
 
@@ -110,7 +112,7 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
     for index, statement in enumerate(statements):
         for each in statement.defines:
             places.setdefault(each, []).append(index)
-    wanted, names, done = set(), [name, *more], set()
+    wanted, names, done = set(), [name, *more, EVERYTHING], set()
     while names:
         sought = names.pop()
         if sought in done:
@@ -170,11 +172,36 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
             continue
         _check_scopes(table)
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
-        targets = [each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign)]  # x += 1 uses x
-        again = {target.id for target in targets if isinstance(target, ast.Name)}
-        if defines:
+        again = set(_changed(node))
+        if defines or again:
             imports = isinstance(node, ast.Import | ast.ImportFrom)
-            yield Statement(text, frozenset(defines), frozenset({*_used(table), *again}), imports)
+            yield Statement(text, frozenset({*defines, *again}), frozenset({*_used(table), *again}), imports)
+
+
+def _changed(node: ast.AST) -> Iterator[str]:
+    """Yield the names whose values a statement changes, which must exist before: x += 1, x[0] = 1, x.append(1).
+
+    A star import changes `EVERYTHING`.
+    """
+    found: list[ast.expr] = []
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+            return  # it changes its own
+        case ast.ImportFrom(names=[ast.alias(name="*")]):
+            yield EVERYTHING
+        case ast.AugAssign():
+            found = [node.target]
+        case ast.Assign():
+            found = [each for each in node.targets if isinstance(each, ast.Subscript | ast.Attribute)]
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _CHANGES:
+            found = [node.func]
+    for target in found:
+        while isinstance(target, ast.Subscript | ast.Attribute):
+            target = target.value
+        if isinstance(target, ast.Name):
+            yield target.id
+    for child in ast.iter_child_nodes(node):
+        yield from _changed(child)
 
 
 def _check_scopes(table: symtable.SymbolTable) -> None:

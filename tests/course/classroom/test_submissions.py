@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import time
 import zipfile
@@ -304,6 +305,52 @@ def test_names_that_only_look_like_those_of_canvas(tmp_path, doubling):
 )
 def test_notes_say_how_to_mend_it(tmp_path, doubling, name, text, says):
     assert says in read("ann", _folder(tmp_path, {name: text}), [doubling]).notes[0]
+
+
+def _archive(path, *names):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, ANSWER)
+
+
+def test_archives_of_groups_stay_several(tmp_path, doubling):
+    """Group_A1.zip and Group_A2.zip became one student, whose second answer did not count."""
+    other = dataclasses.replace(doubling, id="a2", folder=tmp_path / "a2_other")
+    (tmp_path / "in").mkdir()
+    for name in ("Group_A1.zip", "Group_A2.zip"):
+        _archive(tmp_path / "in" / name, "a1_doubling/twice.py")
+    _archive(tmp_path / "in" / "peggy_a1.zip", "a1_doubling/twice.py")
+    _archive(tmp_path / "in" / "peggy_a2.zip", "a1_doubling/again.py")
+    found = collect(tmp_path / "in", [doubling, other]).students
+    assert {student: len(paths) for student, paths in found.items()} == {"Group_A1": 1, "Group_A2": 1, "peggy": 2}
+
+
+def test_files_of_assignments_that_are_not_graded(tmp_path, doubling):
+    """Twenty notes said that no exercise has their names, and took the place of the true ones."""
+    other = dataclasses.replace(
+        doubling,
+        id="a2",
+        folder=Path("a2_other"),
+        items=tuple(dataclasses.replace(item, assignment="a2") for item in doubling.items),
+    )
+    files = {"a1_doubling/twice.py": ANSWER, **{f"a2_other/{name}.py": ANSWER for name in ("twice", "again", "x")}}
+    found = read("ann", _folder(tmp_path / "both", files), [doubling], [other])
+    assert (found.answers, found.notes) == ({"a1.twice": ANSWER}, ())
+    files = {"a2_other/twice.py": ANSWER, "a2.ipynb": _without_metadata(_notebook(doubling))}
+    found = read("ann", _folder(tmp_path / "other", files), [doubling], [other])
+    assert found.answers == {}
+    assert found.notes == (
+        "No answer was found, so this submission gets 0 points. 2 of its files belong to other assignments.",
+    )
+
+
+@pytest.mark.timeout(60)
+def test_long_names_take_no_time(tmp_path, doubling):
+    names = [f"cross_kv y{'_' * 900}x{number}.py" for number in range(200)]
+    _archive(tmp_path / "ann.zip", *names, "a1_doubling/twice.py")
+    start = time.process_time()
+    assert [*read("ann", tmp_path / "ann.zip", [doubling]).answers] == ["a1.twice"]
+    assert time.process_time() - start < 3
 
 
 def test_files_in_utf_16(tmp_path, doubling):

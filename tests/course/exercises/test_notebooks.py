@@ -155,6 +155,23 @@ def test_a_cell_full_of_cell_magics_is_not_parsed_line_by_line(doubling, monkeyp
     assert _sources(doubling, _cell("%%capture\n%%time\n" + ANSWER, "twice"))["twice"]
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "from math import *\nfrom os.path import *\n",
+        "spec = {}\nspec['of'] = pi = 3\n",
+        "class Of: pass\nspec = Of()\nspec.of = pi = 3\n",
+        "spec = []\nfor each in range(3):\n    spec.append(each)\npi = spec\n",
+        "pi = [0]\npi[0] += 3\n",
+    ],
+)
+def test_what_fills_or_changes_a_value_is_part_of_it(doubling, before):
+    answer = f"def twice(x):\n    return pi, {'spec' if 'spec' in before else 0}\n"
+    others = "print(1)\nother = {}\nother[1] = 2\n"
+    found = _sources(doubling, _cell(before + others), _cell(answer, "twice"))
+    assert found["twice"] == before + answer
+
+
 def test_a_magic_alone_in_a_block(doubling):
     code = "import sys\nif 'google.colab' in sys.modules:\n    !pip install numpy\n"
     assert "pip" not in _sources(doubling, _cell(code + ANSWER, "twice"))["twice"]
