@@ -80,7 +80,8 @@ BUILT = """
 import keras
 
 def fully_connected(embedding_dim, fully_connected_dim):
-    first = keras.layers.Dense(fully_connected_dim, activation="relu", kernel_initializer=keras.initializers.HeNormal(3))
+    seeded = keras.initializers.HeNormal(3)
+    first = keras.layers.Dense(fully_connected_dim, activation="relu", kernel_initializer=seeded)
     return keras.Sequential([keras.Input((None, embedding_dim)), first, keras.layers.Dense(embedding_dim)])
 """
 

@@ -3,7 +3,7 @@
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PROJECTIONS = ("...NI , HIO -> ...NHO", "...MI , HIO -> ...MHO")
-UNSORTED = "...NIH,HIO->...NO"  # like the output's equation, with the head size first
+UNSORTED = "...NIH,HIMO->...N"  # sums over four letters
 PRODUCTS = ("...NHO,...MHO->...HNM", "...HNM,...MHI->...NHI", "...NHI,HIO->...NO")
 
 

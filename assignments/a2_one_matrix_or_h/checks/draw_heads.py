@@ -99,7 +99,7 @@ EXERCISE = Exercise(
         Check("signature", "it has the arguments of the starter", 1),
         Check("values", "every panel shows the scores of its head", 3, draw, describe, judge_images, times=2),
         Check("invariants", "one colour means one number in all panels", 3, draw, describe, judge_limits, times=2),
-        Check("values", "titles and labels", 2, draw, describe, judge_labels, times=2),
+        Check("edge", "titles and labels", 2, draw, describe, judge_labels, times=2),
         Check("edge", "one head", 1, draw_one, describe, judge_images, times=1),
     ),
     wrong=(

@@ -44,7 +44,7 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
-        Check("values", "the article's own array", 1, draw_printed, times=1),
+        Check("edge", "the article's own array", 1, draw_printed, times=1),
         Check("edge", "arrays that lie in memory in another order", 2, draw, laid_out),
     ),
     wrong=(

@@ -133,7 +133,7 @@ EXERCISE = Exercise(
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
         Check("values", "every head has a panel with its scores", 2, draw, describe, judge_images, times=2),
-        Check("values", "titles, axes and ticks are labelled", 2, draw, describe, judge_labels, times=2),
+        Check("edge", "titles, axes and ticks are labelled", 2, draw, describe, judge_labels, times=2),
         Check("invariants", "all panels have the same colour limits, 0 to 1", 2, draw, describe, judge_limits, times=2),
         Check(
             "edge",

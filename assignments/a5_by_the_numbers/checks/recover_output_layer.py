@@ -52,7 +52,7 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
         Check("edge", "a different rounding step", 1, draw_one_decimal),
-        Check("values", "the article's own output layer", 1, draw_printed, times=1, tolerance=1e-4),
+        Check("edge", "the article's own output layer", 1, draw_printed, times=1, tolerance=1e-4),
     ),
     wrong=(
         Wrong(

@@ -36,7 +36,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=2, values=4, unchanged=1),
-        Check("values", "the article's own arrays come out as printed", 2, draw_printed, times=1),
+        Check("edge", "the article's own arrays come out as printed", 2, draw_printed, times=1),
     ),
     wrong=(
         Wrong(

@@ -43,6 +43,8 @@ def weights(answer, inputs):
     ]
     for layer in layers:
         layer(keras.ops.convert_to_tensor(inputs["inputs"]))
+    shape, largest = layers[0].kernel.shape, float(np.abs(np.asarray(layers[0].kernel)).max())
+    limit = (6 / (np.prod(shape[:-2]) * sum(shape[-2:]))) ** 0.5  # as Keras counts
     return {
         "kernel": tuple(layers[0].kernel.shape),
         "bias": tuple(layers[0].bias.shape),
@@ -50,6 +52,7 @@ def weights(answer, inputs):
         "bias at the start": layers[0].bias,
         "without a bias": layers[1].bias,
         "name": layers[0].name,
+        "kernel within the limits of glorot_uniform": largest <= 1.001 * limit,
         "kernel varies at the start": float(np.std(np.asarray(layers[0].kernel))) > 0.01,
     }
 

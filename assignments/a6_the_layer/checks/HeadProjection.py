@@ -45,6 +45,8 @@ def weights(answer, inputs):
     for layer in layers:
         layer(keras.ops.convert_to_tensor(inputs["inputs"]))
     kernel, bias = layers[0].kernel, layers[0].bias
+    shape, largest = kernel.shape, float(np.abs(np.asarray(kernel)).max())
+    limit = (6 / (np.prod(shape[:-2]) * sum(shape[-2:]))) ** 0.5  # as Keras counts
     return {
         "kernel": tuple(kernel.shape),
         "bias": tuple(bias.shape),
@@ -52,6 +54,7 @@ def weights(answer, inputs):
         "bias at the start": bias,
         "without a bias": layers[1].bias,
         "name": layers[0].name,
+        "kernel within the limits of glorot_uniform": largest <= 1.001 * limit,
         "kernel varies at the start": float(np.std(np.asarray(kernel))) > 0.01,
     }
 

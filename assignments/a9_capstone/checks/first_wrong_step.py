@@ -74,6 +74,11 @@ def changes(weights, query, value, mask, row):
         mixed[-1] *= 1.01
         return mixed
 
+    def one_number(mixed, done):
+        mixed = mixed.copy()
+        mixed[row, 0, 0, 0] += 3e-4 * np.abs(mixed).max()
+        return mixed
+
     return {
         "the right layer": ("", None),
         "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
@@ -91,6 +96,8 @@ def changes(weights, query, value, mask, row):
         "a NaN": ("scores", not_finite),
         "another softmax": ("scores", lambda _, done: softmax(done["logits"] * mask[:, None], axis=-2) * mask[:, None]),
         "the last sentence a little wrong": ("mixed", last_row),
+        "one number a little wrong": ("mixed", one_number),
+        "all numbers a little too small": ("value", lambda value, done: value - 3e-4 * np.abs(value).max()),
         "heads reversed in the merge": (
             "output",
             lambda _, done: (
@@ -110,7 +117,12 @@ def draw_suspects(rng, wanted=None):
     source = np.where(shown, source, 0)
     query = TRAINED["target_tokens/embeddings"][target] + TRAINED["target_positions/embeddings"][:rows]
     value = TRAINED["source_tokens/embeddings"][source] + TRAINED["source_positions/embeddings"]
-    inputs = {"weights": trained_weights(), "query": query, "value": value, "mask": shown[:, None]}
+    weights = trained_weights()
+    # The same layer, with other units for its values: no difference is small or large by itself.
+    unit = float(rng.choice([1e-3, 1.0, 1e3]))
+    for name in ("value_kernel", "value_bias", "output_bias"):
+        weights[name] = weights[name] * unit
+    inputs = {"weights": weights, "query": query, "value": value, "mask": shown[:, None]}
     found = changes(*inputs.values(), row=int(rng.integers(batch)))
     names = [name for name in found if wanted is None or name in wanted]
     suspects = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
@@ -193,6 +205,17 @@ EXERCISE = Exercise(
             "shapes-only",
             "You compare shapes only. Almost all mistakes give the right shape.",
             {CLOSE: "if False:"},
+        ),
+        Wrong(
+            "tolerance-absolute",
+            "You allow the same difference in every array. What is small depends on the array: compare with its largest "
+            "number.",
+            {CLOSE: "if not np.all(np.abs(steps[name] - array) <= 1e-4):"},
+        ),
+        Wrong(
+            "sign-of-difference",
+            "You do not see numbers that are too small: take the absolute value of the difference.",
+            {CLOSE: "if not np.all(steps[name] - array <= 1e-4 * np.abs(array).max()):"},
         ),
         Wrong(
             "no-tolerance",
