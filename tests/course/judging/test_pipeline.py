@@ -44,7 +44,7 @@ def test_a_known_mistake(doubling, sandbox):
     grade = _judge(doubling, sandbox, _twice("print('three'); return array + array + array"))
     assert grade.mistake.id == "thrice-as-much"
     assert grade.printed == "three\n"
-    assert 0 < grade.points < grade.possible
+    assert grade.points == 0
     assert grade.case.inputs["array"].size <= 9
     assert (abs(grade.case.result - 3 * grade.case.inputs["array"]) < 1e-12).all()
 
@@ -96,8 +96,11 @@ def test_an_answer_that_does_not_load_again(doubling, sandbox, monkeypatch):
     [
         ("array[...] = 2 * array; return array", {"unchanged"}),
         ("return 2 * array[..., None]", {"signature", "shape", "values", "unchanged", "edge", "invariants"}),
-        # An invariant alone, which other results have too, does not pay for the form.
-        ("return np.where(array > 0, 2 * array, array)", {"values", "edge", "signature", "shape", "unchanged"}),
+        # An invariant alone, which other results have too, earns nothing.
+        (
+            "return np.where(array > 0, 2 * array, array)",
+            {"signature", "shape", "values", "unchanged", "edge", "invariants"},
+        ),
     ],
 )
 def test_points_lost(doubling, sandbox, line, lost):
