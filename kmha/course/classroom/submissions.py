@@ -139,7 +139,7 @@ def read(
             reader.add(entry)
     answers = reader.answers()
     if not answers:
-        skipped = f" {reader.skipped:,} of its files belong to other assignments." if reader.skipped else ""
+        skipped = f" Files of assignments that are not graded: {reader.skipped:,}." if reader.skipped else ""
         reader.note(f"No answer was found, so this submission gets 0 points.{skipped}")
     return Submission(id, answers, tuple(reader.notes))
 

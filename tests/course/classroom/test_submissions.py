@@ -340,7 +340,7 @@ def test_files_of_assignments_that_are_not_graded(tmp_path, doubling):
     found = read("ann", _folder(tmp_path / "other", files), [doubling], [other])
     assert found.answers == {}
     assert found.notes == (
-        "No answer was found, so this submission gets 0 points. 2 of its files belong to other assignments.",
+        "No answer was found, so this submission gets 0 points. Files of assignments that are not graded: 2.",
     )
 
 
