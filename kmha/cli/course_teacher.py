@@ -111,12 +111,12 @@ def grade(
     for package in ("jinja2", "nbformat"):
         extras.load(package)
     assignments, everything = _choose(chosen), _choose(())
-    collected = submissions.collect(folder, everything)
+    collected = submissions.collect(folder, assignments)
     students = collected.students
     if not chosen:
         assignments = grading.handed_in(students, assignments)
         ids = ", ".join(each.id for each in assignments)
-        click.echo(f"Grading what was handed in: {ids}. To choose, use --assignment.", err=True)
+        click.echo(f"Grading {ids}. To choose, use --assignment.", err=True)
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
     others = tuple(each for each in everything if each not in assignments)
     seed = _grading_seed(out, seed)

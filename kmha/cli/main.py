@@ -50,9 +50,8 @@ class _Commands(click.Group):
 @click.version_option(__version__, package_name="kmha")
 def main() -> None:
     """Multi-head attention on Keras 3 that can be read, trusted and dropped in for the built-in layer."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name in another script must not end a command
-            stream.reconfigure(errors="replace")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name in another script must not end a command
+        sys.stdout.reconfigure(errors="replace")
 
 
 main.add_command(verify.compare)

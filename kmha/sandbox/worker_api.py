@@ -101,8 +101,8 @@ def seed_dropouts(layer: Any) -> None:
     Otherwise it depends on how many random numbers others, such as initializers, drew before the dropout was made.
     """
     parts = layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ()
-    generators = [part.seed_generator for part in parts if getattr(part, "seed_generator", None) is not None]
-    for number, generator in enumerate(generators):
+    found: list[Any] = [getattr(part, "seed_generator", None) for part in parts]
+    for number, generator in enumerate(each for each in found if type(each).__name__ == "SeedGenerator"):
         generator.state.assign([1, number])
 
 

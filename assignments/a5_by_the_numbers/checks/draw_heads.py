@@ -106,6 +106,8 @@ def judge_labels(inputs, result, expected):
 
 
 def judge_limits(inputs, result, expected):
+    if not result:
+        return "no axes shows an image."
     if len({panel["colors"] for panel in result}) > 1 or "Normalize" not in result[0]["colors"]:
         return "the panels have different colours, or colours that do not grow evenly with the numbers."
     limits = {tuple(round(float(limit), 6) for limit in panel["limits"]) for panel in result}

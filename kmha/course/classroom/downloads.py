@@ -9,7 +9,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ _MOODLE = re.compile(r"(?P<student>[^_]+_\d+)_assignsubmission_[a-z]+(?:_(?P<fil
 _CANVAS = re.compile(
     r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_((?P<upload>\d+)_(?P<file>.+)|(?P<text>text\.html))", re.S
 )
+_COPY = re.compile(r"(?i)[\s-]*(?:cop(?:y|ie)|kopie)?[\s(]*\d*\)?$")  # what systems add to the name of a copy
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
 _WORD = re.compile(r"[^\W_]+")
@@ -55,22 +56,33 @@ def owners(paths: Iterable[Path]) -> dict[str, Owner]:
     """Return whose files and folders these are in a bulk download, keyed by name.
 
     Other names can look like those of Canvas: `hw_2024_11_anna.zip`. But there, a student's number stands for one
-    student, the second number for one file, and nothing is a folder. If the numbers contradict this, no name counts.
+    student, the second number for one file and its copies, and nothing is a folder that was not unpacked later. Names
+    that contradict this do not count.
     """
     found: dict[str, Owner] = {}
-    canvas: dict[str, re.Match[str]] = {}
+    groups: dict[str, dict[str, list[re.Match[str] | None]]] = {}  # keyed by the number, then by the student
     for path in paths:
         if whose := owner(path.name):
             found[path.name] = whose
             if not _MOODLE.fullmatch(path.name) and (match := _CANVAS.fullmatch(path.name)):
-                canvas[path.name] = match
-                if path.is_dir():
-                    del found[path.name]
-    students = {(match["number"], match["student"]) for match in canvas.values()}
-    uploads = [match["upload"] for match in canvas.values() if match["upload"]]
-    if len({number for number, _ in students}) < len(students) or len({*uploads}) < len(uploads):
-        return {name: whose for name, whose in found.items() if name not in canvas}
-    return found
+                of_number = groups.setdefault(match["number"], {})
+                of_number.setdefault(whose.student, []).append(None if path.is_dir() else match)
+    genuine = {
+        student
+        for students in groups.values()
+        for student, matches in students.items()
+        if len(students) == 1 and _of_one_student([match for match in matches if match])
+    }
+    return {name: whose for name, whose in found.items() if whose.student in genuine or _MOODLE.fullmatch(name)}
+
+
+def _of_one_student(files: Sequence[re.Match[str]]) -> bool:
+    """Return whether there are files, and each upload's are copies of one file."""
+    names: dict[str, set[str]] = {}
+    for file in files:
+        if file["upload"]:
+            names.setdefault(file["upload"], set()).add(_COPY.sub("", Path(file["file"]).stem))
+    return bool(files) and all(len(each) == 1 for each in names.values())
 
 
 def opened(folder: Path) -> Path:

@@ -213,8 +213,7 @@ def _state(found: Grade) -> str:
 
 def _judge(item: Item, code: str, submission: Submission, run: GradingRun, pool: Pool) -> Grade:
     if item.id not in submission.answers:
-        unread = not submission.answers and len(submission.notes) > 1  # one note says that nothing was found
-        return refused(item.id, item.spec, UNREAD if unread else MISSING)
+        return refused(item.id, item.spec, UNREAD if submission.unread else MISSING)
     if is_starter(code, item):
         return refused(item.id, item.spec, UNWRITTEN)
     names = {other.id: f"{other.name}.py" for other in item.parent.items}

@@ -21,7 +21,7 @@ from kmha.course.classroom.finding import Found, find_assignment, find_exercises
 from kmha.course.classroom.unpacking import ARCHIVES, UNREAD, Archives, Entry, LeftOutError, entries
 from kmha.course.errors import CourseError
 from kmha.course.exercises import cells, notebooks
-from kmha.course.exercises.content import Assignment
+from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import is_starter
 
 # Limits of a submission.
@@ -70,6 +70,12 @@ class Submission:
     notes: tuple[str, ...] = ()
 
     @property
+    def unread(self) -> bool:
+        """True if there are files, but none could be read."""
+        reasons = "is left out", "could not be opened", "Not read"
+        return not self.answers and any(reason in note for note in self.notes for reason in reasons)
+
+    @property
     def digest(self) -> str:
         """Hash of the whole submission."""
         content = json.dumps([self.id, sorted(self.answers.items()), self.notes])
@@ -103,7 +109,7 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
         else:
             students[_free(clean(_stem(path)), path, students)] = (path,)
     for student, together in shared.items():
-        if owners.keys().isdisjoint(path.name for path in together) and _contradict(together, assignments):
+        if owners.keys().isdisjoint(path.name for path in together) and _apart(together, assignments):
             students |= {_free(clean(_stem(path)), path, students): (path,) for path in together}
         else:
             students[_free(clean(student), together[0], students)] = tuple(together)
@@ -152,7 +158,11 @@ def clean(text: str) -> str:
 
 def _names(assignments: Sequence[Assignment]) -> list[str]:
     """Return the names of all exercises and assignments."""
-    return [name for each in assignments for name in (each.id, each.folder.name, *(item.name for item in each.items))]
+    return list(dict.fromkeys(name for each in assignments for item in each.items for name in _names_of(each, item)))
+
+
+def _names_of(assignment: Assignment, item: Item) -> tuple[str, str, str]:
+    return assignment.id, assignment.folder.name, item.name
 
 
 def _why_ignored(path: Path, names: Sequence[str], owners: Container[str]) -> str:
@@ -185,18 +195,24 @@ def _shared_owner(
     return found[1] if found else ""
 
 
-def _contradict(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
-    """Return whether two archives, or two notebooks, answer the same exercise.
+def _apart(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
+    """Return whether one of several archives or notebooks does not answer what its name seems to say: Group_A1.zip.
 
-    Then they are of two students, although their names are equal but for what could be an assignment's: Group_A1.zip.
+    Then they are of several students, although the rest of their names is equal.
     """
-    counts: dict[tuple[str, str], int] = defaultdict(int)
-    for path in paths if len(paths) > 1 else ():
-        for id in (
-            written(read("", path, assignments), assignments) if path.suffix.lower() in (*ARCHIVES, NOTEBOOK) else ()
-        ):
-            counts[path.suffix.lower(), id] += 1
-    return any(count > 1 for count in counts.values())
+    several = [path for path in paths if path.suffix.lower() in (*ARCHIVES, NOTEBOOK)]
+    for path in several if len(several) > 1 else ():
+        found = downloads.known_name(_stem(path), _names(assignments))
+        if found is None:
+            continue
+        named = [item.id for each in assignments for item in each.items if found[0] in _names_of(each, item)]
+        try:
+            answered = read("", path, assignments).answers
+        except Exception:  # as in grading, where a note says so
+            return True
+        if answered.keys().isdisjoint(named):
+            return True
+    return False
 
 
 def written(submission: Submission, assignments: Sequence[Assignment]) -> set[str]:
@@ -299,10 +315,11 @@ class _Reader:
             found = find_exercises(entry.path, code, self.assignments)
         for each in found:
             candidates = self.files.setdefault(each.item.id, [])
-            if len(candidates) < MAX_CANDIDATES:
-                candidates.append((each, entry, code))
-            else:
-                self.note(f"{entry.name} is left out: {MAX_CANDIDATES} files before it may answer {each.item.id}.")
+            candidates.append((each, entry, code))
+            if len(candidates) > MAX_CANDIDATES:  # of misnamed files, the last counts
+                ranks = [candidate.rank for candidate, _, _ in candidates]
+                candidates.pop(ranks.index(max(ranks)) if any(ranks) else -1)
+                self.note(f"More than {MAX_CANDIDATES} files may be the answer to {each.item.id}. Some are left out.")
         if not found and find_exercises(entry.path, code, self.others):
             self.skipped += 1
         elif not found and len(self.notes) <= MAX_NOTES:

@@ -9,6 +9,7 @@ def area(r):
 """
 
 import ast
+import builtins
 import dataclasses
 import itertools
 import json
@@ -25,18 +26,19 @@ _F_STRING = re.compile(r"(?i)\b(?:f|fr|rf)['\"]")
 EFFORT = 10**8  # maximum `effort` of parsing a text, which takes a tenth of a second
 # Since 3.12, Python prints a warning for each odd escape in a text, with the text's characters.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module="<(answer|cell)>")
-EVERYTHING = "*"  # stands for the names of a star import
-_CHANGES = ("add", "append", "extend", "insert", "setdefault", "update")  # methods of lists, sets and dicts
+# Methods that change a list, a set, a dict or an array.
+_CHANGES = ("add", "append", "extend", "fill", "insert", "pop", "remove", "reverse", "setdefault", "sort", "update")
 SCOPES = 200  # maximum number of scopes directly inside another scope: `symtable` is slow with many
 
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A statement of a cell, with the module-level names that it defines and uses."""
+    """A statement of a cell, with the module-level names that it defines, uses, and changes the values of."""
 
     text: str
     defines: frozenset[str]
     uses: frozenset[str]
+    changes: frozenset[str] = frozenset()
     imports: bool = False
 
 
@@ -108,11 +110,14 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
     """
     parsed = parse(cells) if parsed is None else parsed
     statements = [statement for cell in cells for statement in parsed[cell]]
+    imported = {each for statement in statements if statement.imports for each in statement.defines}
     places: dict[str, list[int]] = {}
     for index, statement in enumerate(statements):
-        for each in statement.defines:
+        # np.append(x, 1) does not change np, and a list of results comes after what gives them.
+        changes = frozenset() if name in statement.uses - statement.changes else statement.changes - imported
+        for each in statement.defines | changes:
             places.setdefault(each, []).append(index)
-    wanted, names, done = set(), [name, *more, EVERYTHING], set()
+    wanted, names, done = set(), [name, *more], set()
     while names:
         sought = names.pop()
         if sought in done:
@@ -122,14 +127,19 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
             if index not in wanted:
                 wanted.add(index)
                 names.extend(statements[index].uses)
-            if sought not in statements[index].uses:  # otherwise it changes an earlier value: x = x + 1
+            if sought not in statements[index].uses | statements[index].changes:  # else an earlier value too: x += 1
                 break
     last = [index for index in places.get(name, []) if index in wanted]
     if not last:
         return None
     first = [index for index in sorted(wanted - {*last}) if statements[index].imports]
     order = [*first, *sorted(wanted - {*first, *last}), *last]
-    return "\n".join(statements[index].text for index in order) + "\n"
+    used = {each for index in wanted for each in statements[index].uses}
+    missing = used.difference(places, dir(builtins))
+    stars = dict.fromkeys(each.text for each in statements if each.imports and not each.defines) if missing else {}
+    if len(stars) == 1:  # then the names are known: some that a library offers cannot be imported in the sandbox
+        stars = dict.fromkeys(re.sub(r"\bimport\s*\*", f"import {', '.join(sorted(missing))}", text) for text in stars)
+    return "\n".join([*stars, *(statements[index].text for index in order)]) + "\n"
 
 
 def defined_names(code: str) -> list[str]:
@@ -172,36 +182,33 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
             continue
         _check_scopes(table)
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
-        again = set(_changed(node))
-        if defines or again:
-            imports = isinstance(node, ast.Import | ast.ImportFrom)
-            yield Statement(text, frozenset({*defines, *again}), frozenset({*_used(table), *again}), imports)
+        changes = frozenset(_changed(node))
+        imports = isinstance(node, ast.Import | ast.ImportFrom)
+        if defines or changes or imports:
+            yield Statement(text, frozenset(defines), frozenset(_used(table)), changes, imports)
 
 
-def _changed(node: ast.AST) -> Iterator[str]:
-    """Yield the names whose values a statement changes, which must exist before: x += 1, x[0] = 1, x.append(1).
-
-    A star import changes `EVERYTHING`.
-    """
-    found: list[ast.expr] = []
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
-            return  # it changes its own
-        case ast.ImportFrom(names=[ast.alias(name="*")]):
-            yield EVERYTHING
-        case ast.AugAssign():
-            found = [node.target]
-        case ast.Assign():
-            found = [each for each in node.targets if isinstance(each, ast.Subscript | ast.Attribute)]
-        case ast.Call(func=ast.Attribute(attr=name)) if name in _CHANGES:
-            found = [node.func]
-    for target in found:
-        while isinstance(target, ast.Subscript | ast.Attribute):
-            target = target.value
-        if isinstance(target, ast.Name):
-            yield target.id
-    for child in ast.iter_child_nodes(node):
-        yield from _changed(child)
+def _changed(node: ast.stmt) -> Iterator[str]:
+    """Yield the names whose values a statement changes, which must exist before: x += 1, x[0] = 1, x.append(1)."""
+    pending: list[ast.AST] = [node]
+    while pending:
+        found: list[ast.expr] = []
+        match current := pending.pop():
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue  # it changes its own
+            case ast.AugAssign():
+                found = [current.target]
+            case ast.Assign(targets=targets):
+                targets = [part for each in targets for part in getattr(each, "elts", [each])]
+                found = [each for each in targets if isinstance(each, ast.Subscript | ast.Attribute)]
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _CHANGES:
+                found = [current.func]
+        for target in found:
+            while isinstance(target, ast.Subscript | ast.Attribute):
+                target = target.value
+            if isinstance(target, ast.Name):
+                yield target.id
+        pending.extend(ast.iter_child_nodes(current))
 
 
 def _check_scopes(table: symtable.SymbolTable) -> None:

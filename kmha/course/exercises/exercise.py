@@ -45,9 +45,9 @@ class Check:
     """A check, and its points.
 
     Attributes:
-        layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`. These and "named" give
-            points only if a check of another layer passes, which must not be "edge" or "invariants" if there are
-            others.
+        layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`. These, "named", "edge"
+            and "invariants" give points only if a check of another layer passes. If there are no others, "invariants"
+            need none, or else "edge".
         says: What is checked, for the learner: "a padded position gets no weight".
         points: Points of the check.
         draw: Function of a random generator that returns new inputs for every call: arguments, keyed by name, with

@@ -18,8 +18,9 @@ from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
-FORM = ("signature", "shape", "unchanged", "named")  # layers that give points only if a check of another layer passes
-_WEAK = ((*FORM, "edge", "invariants"), (*FORM, "edge"))  # and of these, the first that leaves a check of another layer
+FORM = ("signature", "shape", "unchanged", "named")  # layers of checks that look only at the form of a result
+# Layers that give points only if a check of another layer passes: the first of these if there is such a check, …
+_WEAK = ((*FORM, "edge", "invariants"), (*FORM, "edge"))
 _TOO_MUCH = "your code returned far more than expected"
 _LONGEST_TEXT = 10_000  # characters that a result may have beyond those of the solution's
 ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's

@@ -150,9 +150,20 @@ def test_files_that_may_be_the_answer_are_limited(tmp_path, doubling, monkeypatc
     """Each is compared with the starter: 500 files that define all exercises took minutes."""
     calls = []
     monkeypatch.setattr(submissions, "is_starter", lambda code, item: bool(calls.append(code)))
-    found = read("anna", _folder(tmp_path, {f"{number}/a.py": ANSWER for number in range(40)}), [doubling])
-    assert found.answers == {"a1.twice": ANSWER}
+    copies = {f"{number:02}/twice ({number}).py": f"{ANSWER}# {number}\n" for number in range(40)}
+    found = read("anna", _folder(tmp_path, copies), [doubling])
+    assert found.answers == {"a1.twice": f"{ANSWER}# 39\n"}  # a browser numbers the later versions
     assert len(calls) == submissions.MAX_CANDIDATES
+    (tmp_path / "99").mkdir()
+    (tmp_path / "99/twice.py").write_text(ANSWER)
+    assert read("anna", tmp_path, [doubling]).answers == {"a1.twice": ANSWER}
+
+
+@pytest.mark.parametrize("terms", [1_000, 1_500, 2_500])
+def test_code_that_python_can_parse_but_not_print(tmp_path, doubling, terms):
+    """Such a hand-in ended the grading of all."""
+    code = f"def twice(array):\n    return {'1+' * terms}1\n"
+    assert read("anna", _folder(tmp_path, {"a1/twice.py": code}), [doubling]).answers == {"a1.twice": code}
 
 
 def test_number_of_notes_is_limited(tmp_path, doubling):
@@ -294,6 +305,16 @@ def test_names_that_only_look_like_those_of_canvas(tmp_path, doubling):
 
 
 @pytest.mark.parametrize(
+    "copy", ["doejane_12_120_twice copy.py", "doejane_12_120_twice (1).py", "doejane_12_120_twice/x.py"]
+)
+def test_copies_in_a_download_of_canvas(tmp_path, doubling, copy):
+    """One copy, or one archive that was unpacked beside itself, took the whole class apart."""
+    files = ("doejane_12_120_twice.py", "doejane_12_121_again.py", "roejim_13_130_twice.py", copy)
+    found = collect(_folder(tmp_path, dict.fromkeys(files, ANSWER)), [doubling]).students
+    assert {student: len(paths) for student, paths in found.items()} == {"doejane_12": 3, "roejim_13": 1}
+
+
+@pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("a1.ipynb", b'{"cells": [', "it is damaged or incomplete: "),
@@ -313,26 +334,33 @@ def _archive(path, *names):
             archive.writestr(name, ANSWER)
 
 
-def test_archives_of_groups_stay_several(tmp_path, doubling):
+@pytest.mark.parametrize(
+    ("archives", "students"),
+    [
+        ({"Group_A1.zip": ["a1/twice"], "Group_A2.zip": ["a1/twice"]}, {"Group_A1", "Group_A2"}),
+        ({"Group_A1.zip": ["a1/twice"], "Group_A2.zip": ["a1/again"]}, {"Group_A1", "Group_A2"}),
+        ({"Group_A1.zip": ["a1/twice"], "Group_A2.zip": None}, {"Group_A1", "Group_A2"}),
+        ({"peggy_a1.zip": ["a1/twice"], "peggy_a2.zip": ["a1/twice", "a2/twice"]}, {"peggy"}),
+    ],
+)
+def test_archives_of_groups_stay_several(tmp_path, doubling, archives, students):
     """Group_A1.zip and Group_A2.zip became one student, whose second answer did not count."""
-    other = dataclasses.replace(doubling, id="a2", folder=tmp_path / "a2_other")
-    (tmp_path / "in").mkdir()
-    for name in ("Group_A1.zip", "Group_A2.zip"):
-        _archive(tmp_path / "in" / name, "a1_doubling/twice.py")
-    _archive(tmp_path / "in" / "peggy_a1.zip", "a1_doubling/twice.py")
-    _archive(tmp_path / "in" / "peggy_a2.zip", "a1_doubling/again.py")
-    found = collect(tmp_path / "in", [doubling, other]).students
-    assert {student: len(paths) for student, paths in found.items()} == {"Group_A1": 1, "Group_A2": 1, "peggy": 2}
+    for name, files in archives.items():
+        if files is None:
+            (tmp_path / name).write_bytes(b"damaged")
+        else:
+            _archive(tmp_path / name, *(f"{file}.py" for file in files))
+    assert {*collect(tmp_path, [doubling, _other(doubling)]).students} == students
+
+
+def _other(doubling):
+    items = tuple(dataclasses.replace(item, assignment="a2") for item in doubling.items)
+    return dataclasses.replace(doubling, id="a2", folder=Path("a2_other"), items=items)
 
 
 def test_files_of_assignments_that_are_not_graded(tmp_path, doubling):
     """Twenty notes said that no exercise has their names, and took the place of the true ones."""
-    other = dataclasses.replace(
-        doubling,
-        id="a2",
-        folder=Path("a2_other"),
-        items=tuple(dataclasses.replace(item, assignment="a2") for item in doubling.items),
-    )
+    other = _other(doubling)
     files = {"a1_doubling/twice.py": ANSWER, **{f"a2_other/{name}.py": ANSWER for name in ("twice", "again", "x")}}
     found = read("ann", _folder(tmp_path / "both", files), [doubling], [other])
     assert (found.answers, found.notes) == ({"a1.twice": ANSWER}, ())

@@ -158,7 +158,7 @@ def test_a_cell_full_of_cell_magics_is_not_parsed_line_by_line(doubling, monkeyp
 @pytest.mark.parametrize(
     "before",
     [
-        "from math import *\nfrom os.path import *\n",
+        "from math import *\nfrom cmath import *\n",
         "spec = {}\nspec['of'] = pi = 3\n",
         "class Of: pass\nspec = Of()\nspec.of = pi = 3\n",
         "spec = []\nfor each in range(3):\n    spec.append(each)\npi = spec\n",
@@ -174,7 +174,29 @@ def test_what_fills_or_changes_a_value_is_part_of_it(doubling, before):
 
 def test_a_magic_alone_in_a_block(doubling):
     code = "import sys\nif 'google.colab' in sys.modules:\n    !pip install numpy\n"
-    assert "pip" not in _sources(doubling, _cell(code + ANSWER, "twice"))["twice"]
+    found = _sources(doubling, _cell(code + ANSWER, "twice"))["twice"]
+    assert found == f"{ANSWER}\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["x = " + "1+" * 1_500 + "1", "x = np.append(twice(3), nothere)", "seen.append(twice(1))"]
+)
+def test_other_cells_do_not_matter(doubling, line):
+    answer = "import numpy as np\nseen = [np.pi]\ndef twice(x):\n    return np.multiply(2, x), seen\n"
+    assert _sources(doubling, _cell(answer, "twice"), _cell(f"{line}\n"))["twice"] == answer
+
+
+@pytest.mark.parametrize(
+    "line", ["from matplotlib.pyplot import *", "from numpy import *", "from keras import *", "from math import *"]
+)
+def test_a_star_import_that_is_not_needed_is_left_out(doubling, line):
+    assert _sources(doubling, _cell(f"{line}\n"), _cell(ANSWER, "twice"))["twice"] == f"{ANSWER}\n"
+
+
+def test_of_a_star_import_only_what_is_needed_is_imported(doubling):
+    answer = "def twice(array):\n    return einsum('i->i', asarray([2])) * len(array)\n"
+    found = _sources(doubling, _cell("from numpy import *  # all\n" + answer, "twice"))["twice"]
+    assert found == "from numpy import asarray, einsum  # all\n" + answer
 
 
 def test_code_that_cannot_be_parsed_is_an_answer_whose_error_is_shown(doubling):
