@@ -11,6 +11,7 @@ def area(r):
 import ast
 import builtins
 import dataclasses
+import importlib
 import itertools
 import json
 import re
@@ -134,12 +135,22 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
         return None
     first = [index for index in sorted(wanted - {*last}) if statements[index].imports]
     order = [*first, *sorted(wanted - {*first, *last}), *last]
-    used = {each for index in wanted for each in statements[index].uses}
-    missing = used.difference(places, dir(builtins))
-    stars = dict.fromkeys(each.text for each in statements if each.imports and not each.defines) if missing else {}
-    if len(stars) == 1:  # then the names are known: some that a library offers cannot be imported in the sandbox
-        stars = dict.fromkeys(re.sub(r"\bimport\s*\*", f"import {', '.join(sorted(missing))}", text) for text in stars)
+    used = {each for index in wanted for each in statements[index].uses}.difference(places)
+    stars = dict.fromkeys(each.text for each in statements if each.imports and not each.defines)
+    stars = dict.fromkeys(filter(None, (_of_star(text, used) for text in stars)))
     return "\n".join([*stars, *(statements[index].text for index in order)]) + "\n"
+
+
+def _of_star(text: str, used: set[str]) -> str:
+    """Return a star import with only the names that are used, or "" if none is.
+
+    Not all that NumPy offers can be imported in the sandbox, and of other libraries, the names are not known.
+    """
+    found = re.match(r"\s*from\s+(numpy|math)\s+import\s*\*", text)
+    if found is None:
+        return text if used.difference(dir(builtins)) else ""
+    names = sorted(used & {*dir(importlib.import_module(found[1]))})
+    return f"from {found[1]} import {', '.join(names)}" if names else ""
 
 
 def defined_names(code: str) -> list[str]:

@@ -158,7 +158,7 @@ def test_a_cell_full_of_cell_magics_is_not_parsed_line_by_line(doubling, monkeyp
 @pytest.mark.parametrize(
     "before",
     [
-        "from math import *\nfrom cmath import *\n",
+        "from cmath import *\nfrom string import *\n",
         "spec = {}\nspec['of'] = pi = 3\n",
         "class Of: pass\nspec = Of()\nspec.of = pi = 3\n",
         "spec = []\nfor each in range(3):\n    spec.append(each)\npi = spec\n",
@@ -194,9 +194,9 @@ def test_a_star_import_that_is_not_needed_is_left_out(doubling, line):
 
 
 def test_of_a_star_import_only_what_is_needed_is_imported(doubling):
-    answer = "def twice(array):\n    return einsum('i->i', asarray([2])) * len(array)\n"
-    found = _sources(doubling, _cell("from numpy import *  # all\n" + answer, "twice"))["twice"]
-    assert found == "from numpy import asarray, einsum  # all\n" + answer
+    answer = "def twice(array):\n    return einsum('i->i', asarray([2])) * sum(array, axis=0) * len(array) * tau\n"
+    found = _sources(doubling, _cell("from numpy import *  # all\nfrom math import *\n" + answer, "twice"))["twice"]
+    assert found == "from numpy import asarray, einsum, sum\nfrom math import tau\n" + answer
 
 
 def test_code_that_cannot_be_parsed_is_an_answer_whose_error_is_shown(doubling):
