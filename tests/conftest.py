@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -42,8 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Recorder(config))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skips what is marked `tensorflow` where Keras computes with another backend."""
+    """Marks as slow what is left out of a sample, and skips `tensorflow` where Keras computes with another backend."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            name = item.nodeid.partition("[")[0]
+            if cases[name] % sampled.args[0]:
+                item.add_marker("slow")
+            cases[name] += 1
     if config.getoption("--skipped"):
         names = set(config.cache.get(SKIPPED, []))
         chosen = [item for item in items if {item.nodeid, item.nodeid.partition("::")[0]} & names]

@@ -8,6 +8,8 @@ import pytest
 
 import kmha
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def _python(*code):
     return subprocess.run([sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, check=True).stdout
@@ -36,6 +38,7 @@ def test_import_costs_at_most_a_twentieth_of_keras():
     assert int(added) <= int(all_of_keras) / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("import kmha", "import keras"), ("import keras", "import kmha")])
 def test_the_layers_are_registered_whichever_comes_first(order):
     assert _python(*order, "print('kmha>MultiHeadAttention' in keras.saving.get_custom_objects())") == "True\n"
@@ -69,6 +72,7 @@ def test_a_name_that_is_not_there(room):
         module.multihead  # noqa: B018
 
 
+@pytest.mark.slow
 def test_tools_that_read_modules_see_every_public_name(monkeypatch):
     monkeypatch.setenv("EAGER_IMPORT", "1")
     _python(

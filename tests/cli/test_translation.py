@@ -218,6 +218,7 @@ def test_lines_are_yielded_as_they_arrive():
     assert [*chunks] == [[b"two", b""], [b"three", b"four"], [b"five"]]
 
 
+@pytest.mark.slow
 def test_a_pipe_that_is_slow_and_a_reader_that_goes(model_folder):
     """A line is answered before the next one comes; a reader that has seen enough is no error to be shown."""
     command = [sys.executable, "-c", "from kmha.cli import main; main()", "translate", str(model_folder)]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.sampled(4)]
 
 from kmha.bench.memory import peak  # noqa: E402
 from kmha.core.cross_entropy import token_cross_entropy  # noqa: E402

@@ -9,6 +9,8 @@ from kmha.layers import MultiHeadAttention, Transformer, cache
 from kmha.verify import tolerance
 from kmha.verify.comparing.running import WIDEST
 
+pytestmark = pytest.mark.sampled(4)
+
 N, D, H, F, V, W, T = 2, 12, 3, 7, 11, 13, 6
 WIDE = WIDEST[keras.backend.backend()]
 CLOSE = WIDE if keras.backend.backend() == "tensorflow" else "float32"  # as Keras normalizes there

@@ -13,6 +13,8 @@ import kmha
 from kmha.verify import tolerance
 from kmha.verify.comparing.running import WIDEST
 
+pytestmark = pytest.mark.sampled(4)
+
 B, T, I, H, O, V = 2, 7, 10, 3, 4, 5
 WIDE = WIDEST[keras.backend.backend()]
 RNG = np.random.default_rng(0)

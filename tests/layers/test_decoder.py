@@ -7,6 +7,8 @@ from keras import ops
 
 from kmha.layers import Decoder, DecoderLayer, create_look_ahead_mask, create_padding_mask
 
+pytestmark = pytest.mark.sampled(4)
+
 B, T, S, D, I, H, F = 2, 4, 5, 12, 10, 3, 7
 KEEP = np.array([[True, True, True, False, False], [True] * 5])[:, None]  # (B, 1, S)
 LOOK_AHEAD = np.tril(np.ones((T, T), bool))

@@ -7,6 +7,8 @@ from keras import ops
 
 from kmha.layers import Encoder, EncoderLayer, create_padding_mask
 
+pytestmark = pytest.mark.sampled(4)
+
 B, S, D, H, F = 2, 5, 12, 3, 7
 KEEP = np.array([[True, True, True, False, False], [True] * 5])[:, None]  # (B, 1, S)
 

@@ -11,7 +11,7 @@ from kmha.verify.comparing.running import WIDEST
 from kmha.verify.tolerance import difference, is_close, relative
 
 # `model.quantize` warns of every layer that it passes over: inputs, dropout.
-pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a .quantize. method")
+pytestmark = [pytest.mark.filterwarnings("ignore:Layer .* does not have a .quantize. method"), pytest.mark.sampled(4)]
 
 WIDE = WIDEST[keras.backend.backend()]
 BUILTIN = keras.layers.MultiHeadAttention

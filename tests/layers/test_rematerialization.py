@@ -9,6 +9,8 @@ from keras import ops
 
 import kmha
 
+pytestmark = pytest.mark.sampled(4)
+
 B, T, I, H, O = 4, 6, 8, 2, 3
 X = np.random.default_rng(0).normal(size=(B, T, I)).astype("float32")
 MASK = np.arange(T) < np.array([[6], [5], [4], [3]])

@@ -7,6 +7,8 @@ from keras import ops
 
 from kmha.layers import Transformer, create_padding_mask
 
+pytestmark = pytest.mark.sampled(4)
+
 N, D, H, F, V, W = 2, 12, 3, 7, 11, 13  # V source ids, W target ids
 SOURCE = np.array([[4, 5, 6, 7, 3], [8, 9, 3, 0, 0]], "int32")
 TARGET = np.array([[1, 7, 8, 2], [1, 9, 0, 0]], "int32")
@@ -149,6 +151,7 @@ def test_an_exported_model_keeps_the_masks(tmp_path):
     np.testing.assert_allclose(loaded.serve(longer, TARGET).numpy(), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_exported_inside_a_functional_model(tmp_path):
     import tensorflow as tf
@@ -171,6 +174,7 @@ def test_one_initializer_draws_every_table_anew():
     assert not np.isclose(source[:rows], target[:rows]).any()
 
 
+@pytest.mark.slow
 def test_it_trains_inside_a_functional_model():
     source, target = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
     model = _model(final_activation=None, dropout_rate=0.0)

@@ -7,7 +7,7 @@ from kmha.translation.search import Beam, Greedy
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.sampled(4)]
 
 
 def penalty(length, alpha):
@@ -68,6 +68,7 @@ def test_beam_search_equals_plain_loops_over_the_whole_model(searching, size, al
     assert len(kinds) >= 2  # of full pools, and of pools that the limit leaves open
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.6, 3.0])
 def test_a_beam_that_is_wide_enough_finds_everything(searching, alpha):
     """One of the 4 tokens that can be emitted is the end, so 9 beginnings of 2 tokens have 36 continuations."""

@@ -44,6 +44,7 @@ def test_it_never_emits_padding_or_start_however_probable(searching, greedy):
     assert greedy(searching.padded(searching.sources)) == expected
 
 
+@pytest.mark.slow
 def test_the_limit_is_a_number_or_a_function_and_counts_the_end(searching, greedy):
     greedy.model.draw(52, -1e3)  # without an end
     given = {1: [1] * 5, 99: [13] * 5, (lambda length: 2 * length): [6, 13, 2, 10, 12]}

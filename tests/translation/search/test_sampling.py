@@ -9,7 +9,7 @@ from kmha.translation.search.sampling import uniform
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.sampled(4)]
 
 SOURCE = [9, 6, 10, 4, END]
 KINDS = {
@@ -104,6 +104,7 @@ def test_one_token_is_greedy(searching):
         assert [[one.ids for one in some] for some in found] == [[one.ids for one in others] for others in expected]
 
 
+@pytest.mark.slow
 def test_limits_above_the_vocabulary_change_nothing(searching):
     model = searching.model()
     expected, *found = (
@@ -113,6 +114,7 @@ def test_limits_above_the_vocabulary_change_nothing(searching):
     assert found == [expected, expected]
 
 
+@pytest.mark.slow
 def test_seeds(searching):
     model = searching.model()
     source = searching.padded(searching.sources)

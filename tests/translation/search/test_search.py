@@ -9,6 +9,8 @@ from kmha.translation.search import Beam, Greedy, Hypothesis, Sampling
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
 
+pytestmark = pytest.mark.sampled(4)
+
 CLOSE = "float64" if keras.backend.backend() == "tensorflow" else "float32"  # as Keras normalizes there
 METHODS = {
     "greedy": lambda model: Greedy(model),

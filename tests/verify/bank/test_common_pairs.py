@@ -22,6 +22,8 @@ from kmha.verify.diagnosing.trials import Accepts, draw
 from kmha.verify.mistakes import BANK
 from kmha.verify.mistakes.commonness import COMMON
 
+pytestmark = pytest.mark.sampled(4)
+
 QUICK = (
     "scale-missing heads-reshaped",
     "mask-inverted scale-without-root",

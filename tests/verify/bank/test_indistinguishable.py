@@ -12,6 +12,8 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.mistakes import BANK
 
+pytestmark = pytest.mark.sampled(4)
+
 APART = 1e-6  # relative to the largest element: answers that are closer are the same
 RIGHT = "right"
 EVERYTHING = Accepts(causal=True, padding=True, query_padding=True, training=True, half=True)

@@ -8,6 +8,8 @@ from kmha.verify.chains.attention import ATTENTION, CHAINS, run
 from kmha.verify.chains.blocks import DECODER, ENCODER
 from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
 
+pytestmark = pytest.mark.sampled(4)
+
 # TensorFlow's own gelu rounds √2 to float32, which is 1e-8 off.
 GELU = {"gelu": lambda x: x * (1 + keras.ops.erf(x / 2**0.5)) / 2}
 UNSCALED = {"scaled": lambda state, right: state["logits"]}

@@ -10,6 +10,8 @@ from kmha.verify.choices import CHOICES
 from kmha.verify.choices.attention import Extra, normalized, place_of, rotated
 from kmha.verify.diagnosing import report
 
+pytestmark = pytest.mark.sampled(4)
+
 RNG = np.random.default_rng(0)
 
 

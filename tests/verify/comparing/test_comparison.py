@@ -10,6 +10,8 @@ from kmha.verify.comparing.comparison import builtin_gap, builtin_is_fused, meas
 from kmha.verify.comparing.report import AS_THE_BUILTIN
 from kmha.verify.comparing.running import WIDEST
 
+pytestmark = pytest.mark.sampled(3)
+
 WIDE = WIDEST[keras.backend.backend()]
 
 

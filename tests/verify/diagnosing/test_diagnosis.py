@@ -152,6 +152,7 @@ def test_scores_that_are_wrong_are_shown(candidate):
     assert re.search(r"^# right scores: \[\[", found.code(), re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_built_layer_is_called_layer(candidate):
     layer = candidate("keras_layers", "Nameless")(10, 2, scaled=False)

@@ -12,7 +12,7 @@ from kmha.verify.diagnosing.layer_candidate import fixed_sizes, held_sizes, lett
 from kmha.verify.diagnosing.trials import Sizes, draw_weights
 from kmha.verify.diagnosing.weights import Variable, weights_of_layer
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.sampled(4)]
 
 DRAWN = Sizes(batch=4, rows=11, columns=7, heads=3, features=13, key_features=13, size=5, width=17)
 

@@ -6,6 +6,8 @@ from kmha.verify.chains.attention import Trial, run, softmax
 from kmha.verify.diagnosing import unknown_mistakes
 from kmha.verify.diagnosing.matching import Answer, TrialResult
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def _softmax(x, axis=-1):
     powers = np.exp(x - x.max(axis=axis, keepdims=True))

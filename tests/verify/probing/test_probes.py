@@ -9,6 +9,8 @@ import kmha
 from kmha.verify import probe
 from kmha.verify.probing.report import TEXTS
 
+pytestmark = pytest.mark.sampled(4)
+
 B, T, S, I = 3, 7, 5, 8
 ALWAYS = ("finite", "repeats", "batch_order", "batch_size")
 PADDING = ("padding", "padding_length")

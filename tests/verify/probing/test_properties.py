@@ -6,6 +6,8 @@ import pytest
 
 from kmha.verify import probe
 
+pytestmark = pytest.mark.sampled(4)
+
 # What is wrong with the layer, whether it is meant to be causal, and what shows the properties that do not hold then.
 WRONG = [
     ("mask shifted by one", True, {"causal": "output[1, 5] changes with x[:, 6:]"}),

@@ -52,6 +52,7 @@ def test_a_mutant_leaves_no_trace():
     assert type(keras.layers.deserialize(saved)) is keras.layers.MultiHeadAttention
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_mutant_is_compared_on_recorded_calls():
     calls = replay.recorded(ENTRY)

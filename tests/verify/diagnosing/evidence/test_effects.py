@@ -4,6 +4,8 @@ import pytest
 from kmha.verify import diagnose
 from kmha.verify.diagnosing.evidence import effects
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @pytest.mark.parametrize(
     ("inputs", "ids"),
