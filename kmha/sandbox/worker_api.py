@@ -109,8 +109,8 @@ def seed_dropouts(layer: Any) -> None:
 def figure(drawn: Any) -> dict[str, Any]:
     """Return what a matplotlib figure shows: the array, the colors and the labels of all axes with an image.
 
-    `whole` says whether the axes show all of the array, with its columns from left to right. Ticks are in the order of
-    their places.
+    `whole` says whether the axes show all of the array, with its columns from left to right, and `down` whether its
+    first row is drawn above its last one. Ticks are in the order of their places.
     """
     panels = []
     for axes in drawn.axes:
@@ -118,13 +118,14 @@ def figure(drawn: Any) -> dict[str, Any]:
         if not meshes or getattr(axes, "_colorbar", None) is not None:  # the axes of a color bar
             continue
         if hasattr(meshes[0], "get_extent"):
-            left, right, *ends = meshes[0].get_extent()
+            left, right, bottom, top = meshes[0].get_extent()
+            rows = [top, bottom] if meshes[0].origin == "upper" else [bottom, top]
         else:
             left, right = meshes[0].get_coordinates()[0, [0, -1], 0]
-            ends = meshes[0].get_coordinates()[[0, -1], 0, 1]
-        (first, last), down, near = axes.get_xlim(), sorted(axes.get_ylim()), 1e-6
+            rows = meshes[0].get_coordinates()[[0, -1], 0, 1]
+        (first, last), (low, high), near = axes.get_xlim(), axes.get_ylim(), 1e-6
         whole = first <= left + near and right <= last + near
-        whole = whole and down[0] <= min(ends) + near and max(ends) <= down[1] + near
+        whole = whole and min(low, high) <= min(rows) + near and max(rows) <= max(low, high) + near
         ticks = {}
         for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
             texts = [label.get_text() for label in axis.get_ticklabels()]
@@ -142,6 +143,7 @@ def figure(drawn: Any) -> dict[str, Any]:
                 "y": axes.get_ylabel(),
                 "colors": f"{meshes[0].get_cmap().name}, {type(meshes[0].norm).__name__}",
                 "whole": bool(whole),
+                "down": bool((rows[0] - rows[1]) * (high - low) > 0),
                 **{f"{name}_places": [place for place, _ in found] for name, found in ticks.items()},
                 **{f"{name}_ticks": [text for _, text in found] for name, found in ticks.items()},
             }

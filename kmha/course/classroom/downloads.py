@@ -9,6 +9,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -52,37 +53,28 @@ def owner(name: str) -> Owner | None:
     return None
 
 
-def owners(paths: Iterable[Path]) -> dict[str, Owner]:
+def owners(paths: Sequence[Path]) -> dict[str, Owner]:
     """Return whose files and folders these are in a bulk download, keyed by name.
 
     Other names can look like those of Canvas: `hw_2024_11_anna.zip`. But there, a student's number stands for one
     student, the second number for one file and its copies, and nothing is a folder that was not unpacked later. Names
     that contradict this do not count.
     """
-    found: dict[str, Owner] = {}
-    groups: dict[str, dict[str, list[re.Match[str] | None]]] = {}  # keyed by the number, then by the student
+    groups = defaultdict[str, list[tuple[Path, re.Match[str]]]](list)  # names like Canvas', by their number
     for path in paths:
-        if whose := owner(path.name):
-            found[path.name] = whose
-            if not _MOODLE.fullmatch(path.name) and (match := _CANVAS.fullmatch(path.name)):
-                of_number = groups.setdefault(match["number"], {})
-                of_number.setdefault(whose.student, []).append(None if path.is_dir() else match)
-    genuine = {
-        student
-        for students in groups.values()
-        for student, matches in students.items()
-        if len(students) == 1 and _of_one_student([match for match in matches if match])
-    }
-    return {name: whose for name, whose in found.items() if whose.student in genuine or _MOODLE.fullmatch(name)}
+        if not _MOODLE.fullmatch(path.name) and (match := _CANVAS.fullmatch(path.name)):
+            groups[match["number"]].append((path, match))
+    doubtful = {path for group in groups.values() if not _of_one_student(group) for path, _ in group}
+    return {path.name: whose for path in paths if path not in doubtful and (whose := owner(path.name))}
 
 
-def _of_one_student(files: Sequence[re.Match[str]]) -> bool:
-    """Return whether there are files, and each upload's are copies of one file."""
-    names: dict[str, set[str]] = {}
-    for file in files:
-        if file["upload"]:
-            names.setdefault(file["upload"], set()).add(_COPY.sub("", Path(file["file"]).stem))
-    return bool(files) and all(len(each) == 1 for each in names.values())
+def _of_one_student(group: Sequence[tuple[Path, re.Match[str]]]) -> bool:
+    """Return whether names with one number can be Canvas': of one student, with files, and one for each upload."""
+    uploads = [(match["upload"], match["file"]) for path, match in group if match["upload"] and not path.is_dir()]
+    names = {(upload, _COPY.sub("", Path(file).stem)) for upload, file in uploads}
+    one_each = len(names) == len({upload for upload, _ in names})
+    one_student = len({match["student"] for _, match in group}) == 1
+    return one_student and one_each and not all(path.is_dir() for path, _ in group)
 
 
 def opened(folder: Path) -> Path:

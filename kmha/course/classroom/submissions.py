@@ -63,17 +63,13 @@ class Submission:
         id: The student's id.
         answers: Code of the answers, keyed by exercise id.
         notes: Sentences on what was left out, and why.
+        unread: Whether something was left out, and there are no answers.
     """
 
     id: str
     answers: dict[str, str]
     notes: tuple[str, ...] = ()
-
-    @property
-    def unread(self) -> bool:
-        """True if there are files, but none could be read."""
-        reasons = "is left out", "could not be opened", "Not read"
-        return not self.answers and any(reason in note for note in self.notes for reason in reasons)
+    unread: bool = False
 
     @property
     def digest(self) -> str:
@@ -129,25 +125,28 @@ def read(
         assignments: The assignments whose answers to find.
         others: Assignments whose files are skipped.
     """
-    reader = _Reader(assignments, others)
+    reader, late = _Reader(assignments, others), 0
     with Archives((*CODE, NOTEBOOK)) as archives:
         found: list[Entry] = []
         for path in [paths] if isinstance(paths, Path) else paths:
             owner = downloads.owner(path.name)
-            if owner is not None and clean(owner.student) != id:  # its name only looks like one of a download
-                owner = None
-            if owner is not None and owner.late:
+            if owner is None or clean(owner.student) != id:  # its name only looks like one of a download
+                found += entries(path, reader.note, archives)
+                continue
+            if owner.late:
+                late += 1
                 reader.note(f"Canvas marks {owner.file} as late.")
-            found += entries(path, reader.note, archives, owner.file if owner else None)
+            found += entries(path, reader.note, archives, owner.file)
         folders = {each.id for each in (*assignments, *others)}
         # Files in an assignment's folder come first, so that they count.
         for entry in sorted(found, key=lambda entry: entry.path.parent.name.partition("_")[0] not in folders):
             reader.add(entry)
     answers = reader.answers()
+    unread = not answers and len(reader.notes) > late
     if not answers:
         skipped = f" Files of assignments that are not graded: {reader.skipped:,}." if reader.skipped else ""
         reader.note(f"No answer was found, so this submission gets 0 points.{skipped}")
-    return Submission(id, answers, tuple(reader.notes))
+    return Submission(id, answers, tuple(reader.notes), unread)
 
 
 def clean(text: str) -> str:
@@ -201,8 +200,9 @@ def _apart(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
     Then they are of several students, although the rest of their names is equal.
     """
     several = [path for path in paths if path.suffix.lower() in (*ARCHIVES, NOTEBOOK)]
+    names = _names(assignments)
     for path in several if len(several) > 1 else ():
-        found = downloads.known_name(_stem(path), _names(assignments))
+        found = downloads.known_name(_stem(path), names)
         if found is None:
             continue
         named = [item.id for each in assignments for item in each.items if found[0] in _names_of(each, item)]
@@ -240,6 +240,7 @@ def _free(id: str, path: Path, taken: Container[str]) -> str:
 class _Reader:
     def __init__(self, assignments: Sequence[Assignment], others: Sequence[Assignment]) -> None:
         self.assignments, self.others, self.skipped = assignments, others, 0
+        self.folders_of_others = {each.id for each in others}
         self.items = {item.id: item for each in assignments for item in each.items}
         self.items_by_name = {item.name: item for item in self.items.values()}
         self.files: dict[str, list[tuple[Found, Entry, str]]] = {}
@@ -259,7 +260,7 @@ class _Reader:
         """Read a file if it can contain answers."""
         suffix = entry.path.suffix.lower()
         try:
-            if entry.path.parent.name.partition("_")[0] in {each.id for each in self.others}:
+            if entry.path.parent.name.partition("_")[0] in self.folders_of_others:
                 self.skipped += 1
             elif suffix == NOTEBOOK:
                 self._add_notebook(entry)
@@ -307,12 +308,7 @@ class _Reader:
 
     def _add_code(self, entry: Entry) -> None:
         code = self._text(entry, MAX_CODE)
-        found: list[Found] = []
-        if mentions(entry.path, code, self.assignments):
-            self.code_left -= len(code)
-            if self.code_left < 0:
-                raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
-            found = find_exercises(entry.path, code, self.assignments)
+        found = self._find(entry, code, self.assignments)
         for each in found:
             candidates = self.files.setdefault(each.item.id, [])
             candidates.append((each, entry, code))
@@ -320,10 +316,19 @@ class _Reader:
                 ranks = [candidate.rank for candidate, _, _ in candidates]
                 candidates.pop(ranks.index(max(ranks)) if any(ranks) else -1)
                 self.note(f"More than {MAX_CANDIDATES} files may be the answer to {each.item.id}. Some are left out.")
-        if not found and find_exercises(entry.path, code, self.others):
+        if not found and self._find(entry, code, self.others):
             self.skipped += 1
         elif not found and len(self.notes) <= MAX_NOTES:
             raise LeftOutError(proposal(entry.path, code, self.assignments))
+
+    def _find(self, entry: Entry, code: str, assignments: Sequence[Assignment]) -> list[Found]:
+        """Return the exercises that code may answer. Only so much code is parsed."""
+        if not mentions(entry.path, code, assignments):
+            return []
+        self.code_left -= len(code)
+        if self.code_left < 0:
+            raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
+        return find_exercises(entry.path, code, assignments)
 
     def _text(self, entry: Entry, most: int) -> str:
         data = entry.read(min(most, self.bytes_left) + 1)

@@ -137,8 +137,8 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
     order = [*first, *sorted(wanted - {*first, *last}), *last]
     used = {each for index in wanted for each in statements[index].uses}.difference(places)
     stars = dict.fromkeys(each.text for each in statements if each.imports and not each.defines)
-    stars = dict.fromkeys(filter(None, (_of_star(text, used) for text in stars)))
-    return "\n".join([*stars, *(statements[index].text for index in order)]) + "\n"
+    chosen = [star for text in stars if (star := _of_star(text, used))]
+    return "\n".join([*chosen, *(statements[index].text for index in order)]) + "\n"
 
 
 def _of_star(text: str, used: set[str]) -> str:

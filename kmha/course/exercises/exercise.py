@@ -46,8 +46,8 @@ class Check:
 
     Attributes:
         layer: One of `LAYERS`. The layers "signature", "shape" and "unchanged" ignore `judge`. These, "named", "edge"
-            and "invariants" give points only if a check of another layer passes. If there are no others, "invariants"
-            need none, or else "edge".
+            and "invariants" give points only if a check of another layer passes. In an exercise without other layers,
+            this does not hold for "invariants", and if there are none either, it does not hold for "edge".
         says: What is checked, for the learner: "a padded position gets no weight".
         points: Points of the check.
         draw: Function of a random generator that returns new inputs for every call: arguments, keyed by name, with

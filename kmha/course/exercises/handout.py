@@ -91,7 +91,7 @@ def is_starter(code: str, item: Item) -> bool:
     found = syntax_tree(code) if len(code) <= LONGEST else None
     try:
         return found is not None and ast.dump(found) == _dumped(item.master.starter)
-    except (RecursionError, MemoryError):  # far longer than what Python can parse is what it cannot print
+    except (RecursionError, MemoryError):  # its expressions are too deep to be printed
         return False
 
 

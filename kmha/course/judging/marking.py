@@ -19,7 +19,7 @@ from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
 FORM = ("signature", "shape", "unchanged", "named")  # layers of checks that look only at the form of a result
-# Layers that give points only if a check of another layer passes: the first of these if there is such a check, …
+# Layers that give points only if a check of another layer passes: the first that leaves such a check, or else FORM.
 _WEAK = ((*FORM, "edge", "invariants"), (*FORM, "edge"))
 _TOO_MUCH = "your code returned far more than expected"
 _LONGEST_TEXT = 10_000  # characters that a result may have beyond those of the solution's
@@ -177,7 +177,7 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
 
 
 def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tuple[CallResult, ...]:
-    """Return the results with an error in place of what is far larger than expected.
+    """Return the results, with an error for each one that is far larger than its solution's.
 
     One result is compared with those of hundreds of mistakes, and a list or text becomes an array each time.
     """

@@ -452,3 +452,4 @@ def test_the_code_that_is_parsed_is_limited(tmp_path, doubling, monkeypatch):
     found = submissions.read("ann", tmp_path, [doubling])
     assert [*found.answers] == ["a1.twice"]
     assert any("of code" in note for note in found.notes)
+    assert any("of code" in note for note in submissions.read("ann", tmp_path, [], [doubling]).notes)
