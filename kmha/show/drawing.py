@@ -16,7 +16,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from kmha.show import layout
 from kmha.show.layout import FigureLayout, LabelTicks, Panel, PanelBox
@@ -58,10 +58,7 @@ def figure(
     colormap = _colormap(colours)
     families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
     arrangement = layout.arrange(grid, _measure(families), headings=headings, title=title)
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a style sheet's grid and colours are meant for curves
-        drawn = AttentionFigure(figsize=(arrangement.width, arrangement.height), facecolor="white")
-        FigureCanvasAgg(drawn)
+    with blank(arrangement.width, arrangement.height) as drawn:
         norm = Normalize(scale.lowest, scale.highest)
         for line, boxes in zip(grid, arrangement.boxes, strict=True):
             for panel, box in zip(line, boxes, strict=True):
@@ -70,6 +67,16 @@ def figure(
         _titles(drawn, arrangement, headings, title, families)
         _captions(drawn, grid, arrangement)
     return drawn
+
+
+@contextlib.contextmanager
+def blank(width: float, height: float) -> Iterator[AttentionFigure]:
+    """Give an empty figure of this size in inches. What is drawn inside looks the same under any style sheet."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        drawn = AttentionFigure(figsize=(width, height), facecolor="white")
+        FigureCanvasAgg(drawn)
+        yield drawn
 
 
 def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
@@ -121,13 +128,20 @@ def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: LabelTicks | No
 
 def _colour_bar(figure: Figure, arrangement: FigureLayout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[scale.below, scale.above]
+    are_scores = scale.lowest >= 0 and scale.highest <= 1.01
     axes = figure.add_axes(_fractions(arrangement, *arrangement.bar))
-    ticks = MaxNLocator(nbins=max(min(int(arrangement.bar[3] * 3), 6), 2))
-    bar: Any = figure.colorbar(ScalarMappable(norm, colormap), cax=axes, extend=extend, ticks=ticks)
+    colour_bar(axes, norm, colormap, "attention score" if are_scores else "value", arrangement.bar[3], extend)
+
+
+def colour_bar(axes: Any, norm: Normalize, colormap: Any, label: str, height: float, extend: str = "neither") -> None:
+    """Draw a colour bar with `label` in `axes`, which are `height` inches high."""
+    ticks = MaxNLocator(nbins=max(min(int(height * 3), 6), 2))
+    numbers = FuncFormatter(lambda number, _: f"{number:.6g}")  # matplotlib would write the exponent above the bar
+    mappable = ScalarMappable(norm, colormap)
+    bar: Any = axes.figure.colorbar(mappable, cax=axes, extend=extend, ticks=ticks, format=numbers)
     bar.outline.set(color=FAINT, linewidth=0.7)
     bar.solids.set_edgecolor("face")  # otherwise viewers of SVG show white lines between the colours
-    are_scores = scale.lowest >= 0 and scale.highest <= 1.01
-    bar.set_label("attention score" if are_scores else "value", fontsize=8.5, color=GREY)
+    bar.set_label(label, fontsize=8.5, color=GREY)
     axes.tick_params(labelsize=8, length=2.2, width=0.6, color=FAINT, labelcolor=INK)
 
 

@@ -19,7 +19,7 @@ GAP, PAD, TITLE, HEADING, CAPTION = 0.14, 0.06, 0.2, 0.27, 0.2
 MARGIN, MAIN_TITLE = 0.14, 0.36
 TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # BOLD: relative width of bold letters
 SIDEWAYS = 1.4  # length of "query positions (T)"
-BAR, BAR_SPACE, BAR_HEIGHT = 0.13, 0.9, 3.4
+BAR, BAR_SPACE = 0.13, 1.05
 SHAPE = 1.5  # desired ratio of width to height of a grid
 STEPS = 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000  # possible steps between labelled positions
 
@@ -107,7 +107,7 @@ def arrange(
         top += max(box.height for box in boxes[i]) + GAP + _bottom_labels(grid, ticks, i, points, measure)
     right = max(box.left + box.width for line in boxes for box in line)
     bottom = max(box.top + box.height for box in boxes[-1])
-    bar = right + 0.2, boxes[0][0].top, BAR, min(bottom - boxes[0][0].top, BAR_HEIGHT)
+    bar = right + 0.2, boxes[0][0].top, BAR, bottom - boxes[0][0].top
     text_widths = [measure(text, HEADING_POINTS) * BOLD for text in headings or ()]
     width = max(right + BAR_SPACE, left + max([measure(title or "", TITLE_POINTS), *text_widths])) + MARGIN
     return FigureLayout(width, top - GAP + PAD + CAPTION + MARGIN, points, boxes, tops, bar)

@@ -1,7 +1,8 @@
 """Tokens as labels of an axis with every character visible, and removal of padding, which has no tokens."""
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,15 @@ import numpy as np
 LONGEST = 16  # maximum number of characters of a label
 JOINERS = "\u200c\u200d"  # format characters that belong to the spelling of Persian, Hindi, and emoji
 NAMES = {"rows": ("query", "T"), "columns": ("key", "S")}
+
+SPECIAL = re.compile(r"<.+>|\[.+\]")  # tokens such as <s> and [CLS], which contain no text
+SPACE = "▁"  # what SentencePiece writes for a space
+# GPT-2 writes a character for each byte: Ġ for a space, Ċ for a newline, and two characters for an ä.
+PRINTED = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTED]
+BYTES = {chr(byte): byte for byte in PRINTED} | {chr(256 + index): byte for index, byte in enumerate(OTHERS)}
+# GPT-2 has no tokens with control characters, with a space after a word, or with a newline before one.
+NOT_BYTES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\S |\n\w")
 
 
 class Labels(NamedTuple):
@@ -35,7 +45,7 @@ class Labels(NamedTuple):
         tokens = tokens.numpy() if hasattr(tokens, "numpy") else tokens
         if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
             raise ValueError(f"{name}: expected a list of {query} tokens, such as text.split(). Received: {tokens!r}.")
-        texts = tuple(readable(token) for token in tokens)
+        texts = readable(tokens)
         if not texts:
             raise ValueError(f"{name}: expected at least one token. Leave {name} out to show positions.")
         if len(texts) > size:
@@ -59,16 +69,20 @@ def cut(array: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, Labels,
     return array[..., : len(row_labels.texts), : len(column_labels.texts)], row_labels, column_labels
 
 
-def readable(token: Any) -> str:
-    """Return `token` as text on one line, with every character visible.
+def readable(tokens: Iterable[Any]) -> tuple[str, ...]:
+    """Return `tokens` as a person reads them, each on one line, with every character visible.
 
-    >>> print(readable("a\\tb"), readable(b"M\\xc3\\xa4dchen"), readable(" "), readable(7))
-    a\\tb Mädchen ␣ 7
+    A token that is only spaces is shown as ␣. SentencePiece writes ▁ for a space, and GPT-2 writes Ġ. They are left
+    out before a word. Ġ is also a letter of Maltese: the list must be one that GPT-2 can write, and most of its words
+    after the first must begin with Ġ, unless other letters show that they stand for bytes.
+
+    >>> print(readable(["a\\tb", b"M\\xc3\\xa4dchen", " ", 7]))
+    ('a\\\\tb', 'Mädchen', '␣', '7')
+    >>> readable(["▁3", "▁mai", "▁", "1"]), readable(["3", "Ġmai", "Ċ", "##ing"])
+    (('3', 'mai', '␣', '1'), ('3', 'mai', '\\\\n', '##ing'))
     """
-    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token)
-    if not text.strip(" "):
-        return "␣" * len(text)
-    return "".join(_escaped(character) for character in text)
+    texts = [token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token) for token in tokens]
+    return tuple(map(_visible, _with_spaces(texts)))
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -78,6 +92,48 @@ def shorten(text: str, longest: int = LONGEST) -> str:
     'Donaudampfs…'
     """
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _with_spaces(texts: Sequence[str]) -> Sequence[str]:
+    """Return `texts` with spaces instead of their marks, but without the space before a word."""
+    words = [text for text in texts if not SPECIAL.fullmatch(text)]
+    if _are_bytes(words):
+        plain = _from_bytes
+    elif any(SPACE in text for text in words) and not any(SPACE in text.lstrip(SPACE) for text in words):
+        plain = _from_sentencepiece
+    else:
+        return texts
+    return [text if SPECIAL.fullmatch(text) else _without_space(plain(text)) for text in texts]
+
+
+def _without_space(text: str) -> str:
+    return text if text.isspace() else text.removeprefix(" ")
+
+
+def _are_bytes(texts: Sequence[str]) -> bool:
+    """Return whether the characters of `texts` are GPT-2's for bytes, instead of letters such as the Maltese Ġ."""
+    joined = "".join(texts)
+    if "Ġ" not in joined or not set(joined) <= BYTES.keys() or "\ufffd" in _from_bytes(joined):
+        return False
+    tokens = [_from_bytes(text) for text in texts]
+    if any(NOT_BYTES.search(token) for token in tokens):
+        return False
+    starts = [token[:1] for token in tokens[1:] if token.isspace() or token.lstrip()[:1].isalnum()]
+    return not _from_bytes(joined).isascii() or 2 * sum(map(str.isspace, starts)) > len(starts)
+
+
+def _from_bytes(text: str) -> str:
+    return bytes(BYTES[character] for character in text).decode("utf-8", "replace")
+
+
+def _from_sentencepiece(text: str) -> str:
+    return text.replace(SPACE, " ")
+
+
+def _visible(text: str) -> str:
+    if not text.strip(" "):
+        return "␣" * len(text)
+    return "".join(map(_escaped, text))
 
 
 def _escaped(character: str) -> str:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from kmha import show
 from kmha.show import tokens
 from kmha.show.tokens import Labels
 
@@ -73,7 +74,84 @@ def test_tokens_of_tensorflow_are_bytes():
     ],
 )
 def test_every_character_can_be_seen(token, shown):
-    assert tokens.readable(token) == shown
+    assert tokens.readable([token]) == (shown,)
+
+
+@pytest.mark.parametrize(
+    ("marked", "shown"),
+    [
+        ("▁3 ▁mai ▁ 1 9 </s>", "3 mai ␣ 1 9 </s>"),
+        ("<s> ▁mai ▁▁ x", "<s> mai ␣␣ x"),
+        ("3 Ġmai Ġ Ċ", "3 mai ␣ \\n"),
+        ("<s> A Ġdog . ĊĊ ĠĠĠ Ġreturn </s>", "<s> A dog . \\n\\n ␣␣␣ return </s>"),
+        ("<｜begin▁of▁sentence｜> A Ġdog", "<｜begin▁of▁sentence｜> A dog"),
+        ("<｜begin▁of▁sentence｜> ▁A ▁dog", "<｜begin▁of▁sentence｜> A dog"),
+        ("Don aud amp fer Ġist ĠMÃ¤d chen", "Don aud amp fer ist Mäd chen"),
+        ("A Ġæ Ĺ ¥", "A \ufffd \ufffd \ufffd"),
+        ("end .ĊĊ Ġ7", "end .\\n\\n 7"),
+        ("play ##ing [SEP]", "play ##ing [SEP]"),
+    ],
+)
+def test_marks_of_spaces_are_left_out(marked, shown):
+    assert tokens.readable(marked.split()) == tuple(shown.split(" "))
+
+
+def test_of_several_marks_before_a_word_one_is_left_out():
+    assert tokens.readable(["a", "▁▁▁b"]) == ("a", "  b")
+    assert tokens.readable(["a", "ĠĠĠb"]) == ("a", "  b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ġorġ",
+        "Ġanni mar id-dar",
+        "Il Ġanni u l Ġdida",
+        "Il Ġorġ Ġorġ Ġorġ",
+        "Fi Ġunju Ġużeppi Ġanni",
+        "Fi Ċensu Ġanni Ġanni",
+        "Fi Ġanni ĠanniĠ Ġanni",
+        "日本 Ġanni Ġanni",
+        "Ä Ġanni Ġanni",
+        "Ġ a n n i",
+        "a▁b ▁c",
+        "Ģimene ēd",
+    ],
+)
+def test_letters_and_other_characters_are_no_marks(text):
+    assert tokens.readable(text.split()) == tuple(text.split())
+
+
+TEXTS = "The dog slept.\n\n  Ein Mädchen sieht 3 Hunde, e\u0301te\u0301 und 日本 🙂", "un bon café\tnoir pour le bébé"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("size", [256, 300, 400])
+def test_the_tokens_of_a_library(text, size):
+    """Together, the labels are the text, where each token is a whole character or more."""
+    library = pytest.importorskip("tokenizers")
+    tokenizer = library.ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator([text] * 9, vocab_size=size, min_frequency=1, show_progress=False)
+    encoded = tokenizer.encode(text)
+    assert set(tokens.BYTES) == set(library.pre_tokenizers.ByteLevel.alphabet())
+    for token, label, (start, end) in zip(
+        encoded.tokens, tokens.readable(encoded.tokens), encoded.offsets, strict=True
+    ):
+        piece = tokenizer.decode([tokenizer.token_to_id(token)])
+        assert "\ufffd" in piece or piece == text[start:end]
+        [expected] = tokens.readable([piece if piece.isspace() else piece.removeprefix(" ")])
+        assert label == expected
+
+
+def test_marks_are_left_out_of_labels_in_figures_and_in_the_terminal():
+    scores = np.eye(2, 3)
+    rows, columns = ["▁3", "▁mai"], ["a", "Ġdog", "Ġ"]
+    axes = show.heatmap(scores, rows, columns).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["3", "mai"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "dog", "␣"]
+    assert show.terminal(scores, rows, columns, 60, False) == show.terminal(
+        scores, ["3", "mai"], ["a", "dog", " "], 60, False
+    )
 
 
 def test_a_long_token_is_shortened_at_the_limit_and_not_before():
