@@ -55,28 +55,77 @@ def figure(
     colours: str | None = None,
 ) -> AttentionFigure:
     """Return a figure of lines of panels with `headings` and one colour bar. `colours` is the name of a colour map."""
-    colormap = _colormap(colours)
+    colormap = as_colormap(colours)
     families = _families(_characters(grid, headings, title), tuple(matplotlib.rcParams["font.family"]))
     arrangement = layout.arrange(grid, _measure(families), headings=headings, title=title)
-    with blank(arrangement.width, arrangement.height) as drawn:
+    with blank(arrangement.width, arrangement.height, title, arrangement.boxes[0][0].left) as drawn:
         norm = Normalize(scale.lowest, scale.highest)
         for line, boxes in zip(grid, arrangement.boxes, strict=True):
             for panel, box in zip(line, boxes, strict=True):
                 _draw_panel(drawn, panel, box, arrangement, norm, colormap, families)
         _colour_bar(drawn, arrangement, scale, norm, colormap)
-        _titles(drawn, arrangement, headings, title, families)
+        _headings(drawn, arrangement, headings or (), families)
         _captions(drawn, grid, arrangement)
     return drawn
 
 
 @contextlib.contextmanager
-def blank(width: float, height: float) -> Iterator[AttentionFigure]:
-    """Give an empty figure of this size in inches. What is drawn inside looks the same under any style sheet."""
+def blank(width: float, height: float, title: str | None, left: float) -> Iterator[AttentionFigure]:
+    """Give a figure with no more than a title, whose start is `left`. Sizes are in inches, and a long title adds width.
+
+    What is drawn inside looks the same under any style sheet of the reader.
+    """
+    families = _families(frozenset(title or ""), tuple(matplotlib.rcParams["font.family"]))
+    title_width = layout.ROUNDING * _measure(families)(title or "", layout.TITLE_POINTS)
+    width = max(width, left + title_width + layout.MARGIN)
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         drawn = AttentionFigure(figsize=(width, height), facecolor="white")
         FigureCanvasAgg(drawn)
+        if title is not None:
+            place = {"x": left / width, "y": 1 - layout.MARGIN / height, "ha": "left", "va": "top"}
+            text: Any = {"fontsize": layout.TITLE_POINTS, "color": INK, "family": families, "parse_math": False}
+            drawn.suptitle(title, **place, **text)
         yield drawn
+
+
+def add_axes(figure: Figure, left: float, top: float, width: float, height: float) -> Any:
+    """Return new axes, whose place is given in inches from the left and the top."""
+    across, down = figure.get_size_inches()
+    return figure.add_axes((left / across, (down - top - height) / down, width / across, height / down))
+
+
+def as_colormap(name: str | None) -> Colormap:
+    """Return matplotlib's colour map `name`, or for `None` the one from white to dark blue."""
+    if name is None:
+        return LinearSegmentedColormap.from_list("kmha", COLOURS)
+    if name not in matplotlib.colormaps:
+        raise ValueError(f"colours: expected a colour map of matplotlib, such as viridis or Blues. Received: {name!r}.")
+    return matplotlib.colormaps[name]
+
+
+def colour_bar(axes: Any, norm: Normalize, colormap: Any, label: str, height: float, extend: str = "neither") -> None:
+    """Draw a colour bar with `label` in `axes`, which are `height` inches high."""
+    ticks = MaxNLocator(nbins=max(min(int(height * 3), 6), 2))
+    numbers = FuncFormatter(lambda number, _: f"{number:.6g}")  # matplotlib would write the exponent above the bar
+    mappable = ScalarMappable(norm, colormap)
+    bar: Any = axes.figure.colorbar(mappable, cax=axes, extend=extend, ticks=ticks, format=numbers)
+    bar.outline.set(color=FAINT, linewidth=0.7)
+    bar.solids.set_edgecolor("face")  # otherwise viewers of SVG show white lines between the colours
+    bar.set_label(label, fontsize=8.5, color=GREY)
+    axes.tick_params(labelsize=8, length=2.2, width=0.6, color=FAINT, labelcolor=INK)
+
+
+def symmetric(values: np.ndarray) -> Normalize:
+    """Return a scale that has 0 in its middle and contains all `values`."""
+    largest = float(np.abs(values).max()) or 1.0
+    return Normalize(-largest, largest)
+
+
+def whole_numbers(axes: Any) -> None:
+    """Let both axes have ticks at whole numbers only."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
 def encoded(figure: Figure, suffix: str, dpi: float) -> bytes:
@@ -97,7 +146,7 @@ def _draw_panel(
     colormap: Colormap,
     families: list[str],
 ) -> None:
-    axes = figure.add_axes(_fractions(arrangement, box.left, box.top, box.width, box.height))
+    axes = add_axes(figure, box.left, box.top, box.width, box.height)
     span = norm.vmax - norm.vmin
     values = np.clip(panel.values, norm.vmin - span, norm.vmax + span)  # imshow leaves infinite values white
     axes.imshow(values, norm=norm, cmap=colormap, interpolation="none", aspect="auto", origin="upper")
@@ -129,20 +178,8 @@ def _label(set_ticks: Callable[..., Any], labels: Labels, ticks: LabelTicks | No
 def _colour_bar(figure: Figure, arrangement: FigureLayout, scale: Scale, norm: Normalize, colormap: Colormap) -> None:
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[scale.below, scale.above]
     are_scores = scale.lowest >= 0 and scale.highest <= 1.01
-    axes = figure.add_axes(_fractions(arrangement, *arrangement.bar))
+    axes = add_axes(figure, *arrangement.bar)
     colour_bar(axes, norm, colormap, "attention score" if are_scores else "value", arrangement.bar[3], extend)
-
-
-def colour_bar(axes: Any, norm: Normalize, colormap: Any, label: str, height: float, extend: str = "neither") -> None:
-    """Draw a colour bar with `label` in `axes`, which are `height` inches high."""
-    ticks = MaxNLocator(nbins=max(min(int(height * 3), 6), 2))
-    numbers = FuncFormatter(lambda number, _: f"{number:.6g}")  # matplotlib would write the exponent above the bar
-    mappable = ScalarMappable(norm, colormap)
-    bar: Any = axes.figure.colorbar(mappable, cax=axes, extend=extend, ticks=ticks, format=numbers)
-    bar.outline.set(color=FAINT, linewidth=0.7)
-    bar.solids.set_edgecolor("face")  # otherwise viewers of SVG show white lines between the colours
-    bar.set_label(label, fontsize=8.5, color=GREY)
-    axes.tick_params(labelsize=8, length=2.2, width=0.6, color=FAINT, labelcolor=INK)
 
 
 def _captions(figure: Figure, grid: Sequence[Sequence[Panel]], arrangement: FigureLayout) -> None:
@@ -160,30 +197,12 @@ def _captions(figure: Figure, grid: Sequence[Sequence[Panel]], arrangement: Figu
     figure.supxlabel(columns, x=centre, y=layout.MARGIN / arrangement.height, ha="center", va="bottom", **text)
 
 
-def _titles(
-    figure: Figure, arrangement: FigureLayout, headings: Sequence[str] | None, title: str | None, families: list[str]
-) -> None:
-    text: dict[str, Any] = {"color": INK, "family": families, "ha": "left", "va": "top", "parse_math": False}
+def _headings(figure: Figure, arrangement: FigureLayout, headings: Sequence[str], families: list[str]) -> None:
     left = arrangement.boxes[0][0].left / arrangement.width
-    bold = {"fontsize": layout.HEADING_POINTS, "weight": "bold", **text}
-    for heading, top in zip(headings or (), arrangement.headings, strict=headings is not None):
-        figure.text(left, 1 - (top + 0.05) / arrangement.height, heading, **bold)
-    if title is not None:
-        figure.suptitle(title, x=left, y=1 - layout.MARGIN / arrangement.height, fontsize=layout.TITLE_POINTS, **text)
-
-
-def _fractions(arrangement: FigureLayout, left: float, top: float, width: float, height: float) -> Any:
-    """Convert inches to matplotlib's units, which are fractions of the figure from the lower left."""
-    bottom = arrangement.height - top - height
-    return left / arrangement.width, bottom / arrangement.height, width / arrangement.width, height / arrangement.height
-
-
-def _colormap(name: str | None) -> Colormap:
-    if name is None:
-        return LinearSegmentedColormap.from_list("kmha", COLOURS)
-    if name not in matplotlib.colormaps:
-        raise ValueError(f"colours: expected a colour map of matplotlib, such as viridis or Blues. Received: {name!r}.")
-    return matplotlib.colormaps[name]
+    text: dict[str, Any] = {"color": INK, "family": families, "ha": "left", "va": "top", "parse_math": False}
+    for heading, top in zip(headings, arrangement.headings, strict=bool(headings)):
+        height = 1 - (top + 0.05) / arrangement.height
+        figure.text(left, height, heading, fontsize=layout.HEADING_POINTS, weight="bold", **text)
 
 
 def _measure(families: list[str]) -> layout.Measure:

@@ -18,6 +18,7 @@ LINE = 1.2  # height of a line of text, relative to the font size
 GAP, PAD, TITLE, HEADING, CAPTION = 0.14, 0.06, 0.2, 0.27, 0.2
 MARGIN, MAIN_TITLE = 0.14, 0.36
 TITLE_POINTS, HEADING_POINTS, BOLD = 12, 9.5, 1.2  # BOLD: relative width of bold letters
+ROUNDING = 1.02  # relative width of a long text, whose letters are rounded to pixels
 SIDEWAYS = 1.4  # length of "query positions (T)"
 BAR, BAR_SPACE = 0.13, 1.05
 SHAPE = 1.5  # desired ratio of width to height of a grid
@@ -109,7 +110,7 @@ def arrange(
     bottom = max(box.top + box.height for box in boxes[-1])
     bar = right + 0.2, boxes[0][0].top, BAR, bottom - boxes[0][0].top
     text_widths = [measure(text, HEADING_POINTS) * BOLD for text in headings or ()]
-    width = max(right + BAR_SPACE, left + max([measure(title or "", TITLE_POINTS), *text_widths])) + MARGIN
+    width = max(right + BAR_SPACE, left + ROUNDING * max([measure(title or "", TITLE_POINTS), *text_widths])) + MARGIN
     return FigureLayout(width, top - GAP + PAD + CAPTION + MARGIN, points, boxes, tops, bar)
 
 

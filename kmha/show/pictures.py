@@ -53,7 +53,7 @@ def heatmap(
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['das', 'Haus', '.']
     """
-    drawing = _drawing()
+    drawing = drawing_module()
     panel = Panel(*tokens.cut(convert.one_head(scores, "heatmap"), rows, columns))
     scale = convert.scale([panel.values], vmin, vmax)
     return drawing.figure([[panel]], scale, title=title, colours=colours)
@@ -88,7 +88,7 @@ def heads(
     >>> [axes.get_title() for axes in figure.axes]
     ['head 1', 'head 2', 'head 3', 'head 4', 'head 5', '']
     """
-    drawing = _drawing()
+    drawing = drawing_module()
     panels = _panels(convert.all_heads(scores, item), rows, columns)
     scale = convert.scale([panel.values for panel in panels], vmin, vmax)
     side_by_side = _side_by_side(across, panels)
@@ -128,7 +128,7 @@ def layers(
     >>> len(figure.axes), figure.texts[0].get_text()
     (4, 'decoder layer 1: encoder–decoder attention')
     """
-    drawing = _drawing()
+    drawing = drawing_module()
     named = convert.all_layers(scores, item)
     by_name = isinstance(scores, Mapping)
     grid = []
@@ -148,7 +148,7 @@ def save(figure: "Figure", path: str | Path, *, dpi: float = 160) -> None:
     text, which can be searched and appears in the reader's fonts.
 
     Args:
-        figure: Figure that `heatmap`, `heads` or `layers` returned.
+        figure: Figure that a function of this package returned.
         path: File that ends in .png or .svg.
         dpi: Pixels per inch of a PNG.
 
@@ -167,10 +167,10 @@ def save(figure: "Figure", path: str | Path, *, dpi: float = 160) -> None:
         raise ValueError(f"save expects a path that ends in {' or '.join(SUFFIXES)}. Received: {str(path)!r}.")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist; create it first.")
-    atomic_files.write_bytes(path, _drawing().encoded(figure, path.suffix.lower()[1:], dpi))
+    atomic_files.write_bytes(path, drawing_module().encoded(figure, path.suffix.lower()[1:], dpi))
 
 
-def _drawing() -> Any:
+def drawing_module() -> Any:
     """Return the module that draws. If matplotlib is missing, raise an error that says how to install it."""
     try:
         importlib.import_module("matplotlib")

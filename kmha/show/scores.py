@@ -30,7 +30,7 @@ def one_head(scores: Any, function: str) -> np.ndarray:
     >>> one_head([[0.25, 0.75]], "heatmap").shape
     (1, 2)
     """
-    array = _array(scores, function)
+    array = as_array(scores, function)
     if array.ndim == 3:
         raise ValueError(
             f"{function} shows one head, (T, S). Received {LETTERS[3]} = {array.shape}: choose a head, scores[0], or "
@@ -57,7 +57,7 @@ def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str
     (3, 5, 7)
     """
     where = f"{function}, {layer!r}" if layer else function
-    array = _checked(_array(scores, where), (3, 4), where)
+    array = _checked(as_array(scores, where), (3, 4), where)
     if array.ndim == 3:
         if item is not None:
             raise ValueError(f"{where}: item={item!r} is for {LETTERS[4]}. Received {LETTERS[3]} = {array.shape}.")
@@ -83,8 +83,8 @@ def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
     if isinstance(scores, Mapping):
         named = {str(name): value for name, value in scores.items()}
     else:
-        is_list = isinstance(scores, list | tuple) and any(_array(value, "layers").ndim > 2 for value in scores)
-        arrays = scores if is_list else _checked(_array(scores, "layers"), (4, 5), "layers")
+        is_list = isinstance(scores, list | tuple) and any(as_array(value, "layers").ndim > 2 for value in scores)
+        arrays = scores if is_list else _checked(as_array(scores, "layers"), (4, 5), "layers")
         named = {f"layer {number}": array for number, array in enumerate(arrays, 1)}
     if not named:
         raise ValueError(
@@ -121,6 +121,33 @@ def scale(arrays: Iterable[np.ndarray], vmin: float | None, vmax: float | None) 
     if not lowest < highest or not np.isfinite([lowest, highest]).all():
         raise ValueError(f"vmin must be below vmax, both finite. Received: vmin={lowest:g}, vmax={highest:g}.")
     return Scale(lowest, highest, least < lowest, greatest > highest)
+
+
+def as_array(scores: Any, where: str, expected: str = f"{LETTERS[2]} or {LETTERS[3]}") -> np.ndarray:
+    """Return a floating point array from a torch tensor or anything that np.asarray takes.
+
+    Raises:
+        ValueError: `scores` cannot be converted. The message names the public function (`where`) and `expected` shapes.
+
+    >>> as_array([1, 2], "heatmap")
+    array([1., 2.], dtype=float32)
+    """
+    if isinstance(scores, Mapping):
+        raise ValueError(
+            f"{where}: expected an array. Received scores by name ({', '.join(map(str, scores))}): choose one, "
+            "scores[name], or show them all with layers(scores)."
+        )
+    try:
+        # A torch tensor must be detached, moved to the CPU, and converted to a dtype that NumPy has.
+        array = np.asarray(scores.detach().cpu().float() if hasattr(scores, "detach") else scores)
+        if array.dtype.kind in "cOSUMm":
+            raise TypeError(f"its dtype is {array.dtype}")
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:  # a symbolic tensor raises any of them
+        raise ValueError(
+            f"{where}: expected an array of real numbers, such as {expected}. Received "
+            f"{type(scores).__name__}, which cannot be converted: {error}"
+        ) from None
 
 
 def colour(fraction: float) -> tuple[int, int, int]:
@@ -164,23 +191,3 @@ def _checked(array: np.ndarray, ranks: tuple[int, ...], where: str) -> np.ndarra
     if not array.size:
         raise ValueError(f"{where}: there is nothing to show. Received the shape {array.shape}, which has no elements.")
     return array
-
-
-def _array(scores: Any, where: str) -> np.ndarray:
-    """Return a floating point array from a torch tensor or anything that np.asarray takes."""
-    if isinstance(scores, Mapping):
-        raise ValueError(
-            f"{where}: expected an array. Received scores by name ({', '.join(map(str, scores))}): choose one, "
-            "scores[name], or show them all with layers(scores)."
-        )
-    try:
-        # A torch tensor must be detached, moved to the CPU, and converted to a dtype that NumPy has.
-        array = np.asarray(scores.detach().cpu().float() if hasattr(scores, "detach") else scores)
-        if array.dtype.kind in "cOSUMm":
-            raise TypeError(f"its dtype is {array.dtype}")
-        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:  # a symbolic tensor raises any of them
-        raise ValueError(
-            f"{where}: expected an array of real numbers, such as {LETTERS[2]} or {LETTERS[3]}. Received "
-            f"{type(scores).__name__}, which cannot be converted: {error}"
-        ) from None

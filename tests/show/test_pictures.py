@@ -96,6 +96,54 @@ def _check_boxes(figure):
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
 
 
+WORDS = ["Donaudampfschiff", "fahrtsgesellscha", "WWWWWWWWWWWWWWWW"]
+
+
+def _words(count):
+    return [WORDS[index % 3] for index in range(count)]
+
+
+@pytest.mark.parametrize("size", [5, 60])
+@pytest.mark.parametrize("tokens", [False, True])
+@pytest.mark.parametrize("count", [1, 5, 8])
+def test_no_texts_overlap_in_heads(check_texts, size, tokens, count):
+    labels = (_words(size), _words(size + 1)) if tokens else (None, None)
+    figure = show.heads(_scores(count, size, size + 1), *labels, title="decoder layer 1")
+    assert check_texts(figure) >= 2 * min(size, 7) + count + 3
+
+
+@pytest.mark.parametrize("size", [5, 60])
+def test_no_texts_overlap_in_layers_and_in_one_head(check_texts, size):
+    scores = {name: _scores(8, size, size + 1) for name in ("decoder_layer1_block2_decenc_att", "another")}
+    scores["encoder_layer1_self_att"] = _scores(8, size + 1, size + 1)
+    assert check_texts(show.layers(scores, _words(size), _words(size + 1), title="a model")) > 24
+    assert check_texts(show.heatmap(_scores(size, size + 1), _words(size), _words(size + 1))) > 2 * min(size, 7)
+
+
+@pytest.mark.parametrize("limits", [(0, 3e-12), (-2.5e-7, 0), (-1e6, 1e6), (1000, 1000.5), (-0.00075, 0.0005)])
+def test_the_numbers_of_the_colour_bar_have_room_and_differ(check_texts, limits):
+    figure = show.heatmap(np.linspace(*limits, 30).reshape(5, 6), vmin=limits[0], vmax=limits[1])
+    check_texts(figure)
+    bar = figure.axes[-1]
+    shown = [
+        (float(label.get_text()), place) for label, place in zip(bar.get_yticklabels(), bar.get_yticks(), strict=True)
+    ]
+    np.testing.assert_allclose(*zip(*shown, strict=True), atol=1e-6 * max(map(abs, limits)))
+    assert len({number for number, _ in shown}) == len(shown) >= 2
+
+
+def _check_bar(figure):
+    *panels, bar = [axes.get_position() for axes in figure.axes]
+    np.testing.assert_allclose([bar.y0, bar.y1], [min(box.y0 for box in panels), max(box.y1 for box in panels)])
+    assert bar.x0 > max(box.x1 for box in panels)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 1), (1, 5), (1, 60), (8, 5), (8, 60), (16, 30)])
+def test_the_colour_bar_is_as_tall_as_all_panels(count, size):
+    _check_bar(show.heads(_scores(count, size, size + 2), _words(size)))
+    _check_bar(show.layers(_scores(3, count, size, size + 2), title="a model"))
+
+
 @pytest.mark.parametrize(("heads", "rows", "columns"), [(1, 5, 7), (7, 9, 11), (8, 30, 28), (12, 60, 60), (5, 3, 40)])
 @pytest.mark.parametrize("word", ["word", "Donaudampfschifffahrt"])
 def test_nothing_drawn_overlaps_or_is_cut_off(heads, rows, columns, word):
@@ -256,9 +304,12 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_without_matplotlib_one_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for function, shape in ((show.heatmap, (2, 3)), (show.heads, (2, 3, 5)), (show.layers, (2, 3, 5, 7))):
+    shapes = {show.heatmap: (2, 3), show.heads: (2, 3, 5), show.layers: (2, 3, 5, 7), show.positions: (2, 3)}
+    for function, shape in shapes.items():
         with pytest.raises(ImportError, match=r"^matplotlib is not installed\. Run: pip install 'kmha\[plot\]'$"):
             function(_scores(*shape))
+    with pytest.raises(ImportError, match=r"^matplotlib is not installed\."):
+        show.scaling()
     assert "rows: query positions" in show.terminal(_scores(2, 3), width=40, colour=False)
 
 
