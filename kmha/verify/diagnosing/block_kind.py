@@ -10,7 +10,7 @@ from typing import Any
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
 from kmha.verify.diagnosing.block_weights import FORWARD, check_attends, squeezed
-from kmha.verify.diagnosing.calling import Parameters, constructor, parameters, roles_by_place
+from kmha.verify.diagnosing.calling import Parameters, call_parameters, constructor, roles_by_place
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -30,7 +30,7 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
     """
     layer_class = thing if isinstance(thing, type) else type(thing)
     adapter = adapter_of(layer_class)
-    call = _open(adapter, parameters(getattr(layer_class, adapter.method), skip=1))
+    call = _open(adapter, call_parameters(layer_class, adapter.method))
     called = naming.roles_of(call, said)
     called |= roles_by_place(call, called, given)
     called = {role: name for role, name in called.items() if given.get(name, name) is not None}

@@ -52,6 +52,20 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
     return dict([(n, p) for n, p in signature.parameters.items() if p.kind not in kinds][skip:])
 
 
+def call_parameters(layer_class: type, method: str) -> Parameters:
+    """Return the parameters of a layer's call. If it only passes on what it gets, return those of the method it calls.
+
+    >>> import fractions
+    >>> list(call_parameters(fractions.Fraction, "limit_denominator"))
+    ['max_denominator']
+    """
+    found = parameters(getattr(layer_class, method), skip=1)
+    passed = () if found else re.findall(r"self\.(\w+)\(\*\w+", frameworks.source_of(getattr(layer_class, method)))
+    return next(
+        (parameters(getattr(layer_class, name), skip=1) for name in passed if hasattr(layer_class, name)), found
+    )
+
+
 def _documented(function: Any) -> Parameters:
     """Return the parameters that the docstring of a compiled attention function begins with, or nothing.
 

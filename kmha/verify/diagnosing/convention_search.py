@@ -7,6 +7,7 @@ right layer is not accused because it expects a mask of another shape.
 
 import dataclasses
 import enum
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Trial
+from kmha.verify.chains.attention import ImpossibleError, Trial
 from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.calling import possible_masks
@@ -41,7 +42,8 @@ from kmha.verify.mistakes.commonness import rank
 
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
 ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one may run with inputs of another
-LIKELY = 4  # number of combinations of choices that are tried with every mistake
+LIKELY = 6  # number of combinations of choices that are tried with every mistake
+MOST = 40  # the same for the likeliest arrangement of a block's weights
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
 NEAREST = 16  # number of combinations of design choices that are compared with every mistake
 BOOLEAN = r"dtype\s*(==|is|in)[^,\n]*\bbool|is_floating_point"  # code that handles boolean masks separately
@@ -232,15 +234,28 @@ def _fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> t
     return None
 
 
-def _explained_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
+def _explained_choices(
+    candidate: Candidate, answered: Sequence[TrialResult], most: int = LIKELY
+) -> tuple[str, ...] | None:
     """Return the likely design choices with which one known mistake explains the answers, or `None`."""
     likely = candidate.likely_choices(answered[0].trial)
     near = sorted(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
-    near = near if candidate.chain == "embedding" else near[:LIKELY]
+    different: dict[Any, tuple[str, ...]] = {}  # choices that change nothing in these calls are tried once
+    for ids in near:
+        different.setdefault(_reference(answered, ids), ids)
+    near = near if candidate.chain == "embedding" else [*different.values()][:most]
     for ids in dict.fromkeys([*near, likely[0]]):
         if matching.singles(with_choices(answered, ids), candidate.chain):
             return ids
     return None
+
+
+def _reference(answered: Sequence[TrialResult], ids: Sequence[str]) -> tuple[bytes, ...]:
+    """Return the right outputs with these choices, or nothing if the choices are impossible with these sizes."""
+    try:
+        return tuple(each.right["output"].tobytes() for each in with_choices(answered, ids))
+    except ImpossibleError:
+        return ()
 
 
 def _choices_with_two_mistakes(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
@@ -513,13 +528,15 @@ def _choose_with_choices(
     candidate: Candidate, running: Sequence[Tried], tried: Sequence[Tried], count: int
 ) -> tuple[Fit, float]:
     """Set the option and the design choices of a block that suit it best."""
-    for fit, found in (
-        (Fit.RIGHT, _fitting_choices),
-        (Fit.EXPLAINED, _explained_choices),
-        (Fit.EXPLAINED_BY_TWO, _choices_with_two_mistakes),
-        (Fit.RUNS, _nearest_choices),
+    first, few = running[:1], running[:ARRANGEMENTS]
+    for fit, found, among in (
+        (Fit.RIGHT, _fitting_choices, running),
+        (Fit.EXPLAINED, _explained_choices, few),
+        (Fit.EXPLAINED, functools.partial(_explained_choices, most=MOST), first),
+        (Fit.EXPLAINED_BY_TWO, _choices_with_two_mistakes, few),
+        (Fit.RUNS, _nearest_choices, few),
     ):
-        for one in running if fit == Fit.RIGHT else running[:ARRANGEMENTS]:
+        for one in among:
             ids = found(candidate, one.answered)
             if ids is not None:
                 candidate.use_convention(dataclasses.replace(one.option, choices=ids))

@@ -19,6 +19,7 @@ from kmha.verify.diagnosing.calling import (
     EMPTY,
     CandidateError,
     Parameters,
+    call_parameters,
     call_roles,
     check_given,
     check_known,
@@ -28,7 +29,6 @@ from kmha.verify.diagnosing.calling import (
     guessed_arguments,
     input_arguments,
     mask_arguments,
-    parameters,
     roles_by_place,
     with_copies,
 )
@@ -86,7 +86,7 @@ class LayerCandidate(Candidate):
         self.original, self.thing = thing, thing if is_class else self.adapter.working_copy(thing)
         self.name, self.given, self.said_meaning, self.said = name, dict(given), meaning, dict(said)
         self.framework = self.adapter.framework
-        self.call_parameters = self._open(parameters(getattr(self.layer_class, self.adapter.method), skip=1))
+        self.call_parameters = self._open(call_parameters(self.layer_class, self.adapter.method))
         self.written_parameters = self._open(constructor(self.layer_class))
         self.made_guesses: dict[str, str] = {}
         self.found_extras: dict[int, tuple[Extra, ...]] = {}  # of each layer, keyed by its id

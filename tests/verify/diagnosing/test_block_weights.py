@@ -45,8 +45,20 @@ class Attention(nn.Module):
 
     def forward(self, x):
         query, key, value = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+        mixed = self.scores(query @ key.mT / query.shape[-1] ** 0.5) @ value
         return self.proj(mixed.transpose(1, 2).flatten(2))
+
+    def scores(self, logits):
+        return torch.softmax(logits, -1)
+
+
+class WithoutSoftmax(Attention):
+    """Its code mentions a causal mask, which is one more design choice to try."""
+
+    is_causal = False
+
+    def scores(self, logits):
+        return logits.tril() if self.is_causal else logits
 
 
 class Block(nn.Module):
@@ -78,6 +90,14 @@ class WithoutResidual(Block):
     wrong = 1.0
 
 
+class WithoutScores(Block):
+    norm = nn.LayerNorm
+
+    def __init__(self, dim, num_heads, ff_dim):
+        super().__init__(dim, num_heads, ff_dim)
+        self.attn = WithoutSoftmax(dim, num_heads)
+
+
 class Parallel(Block):
     norm = nn.LayerNorm
 
@@ -104,6 +124,12 @@ def test_a_mistake_is_named_beside_choices():
     found = diagnose(WithoutResidual)
     assert "residual" in found.ids[0]
     assert "pre-norm" in found.convention.choices
+
+
+def test_a_mistake_is_named_beside_choices_that_come_nearer_without_it():
+    found = diagnose(WithoutScores)
+    assert found.ids == ("softmax-missing",)
+    assert {*found.convention.choices} == {"pre-norm", "activation-gelu"}
 
 
 def test_a_choice_other_than_the_expected_one_is_a_mistake():

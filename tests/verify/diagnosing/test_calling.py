@@ -40,6 +40,21 @@ def test_the_parameters_of_a_function():
     assert list(calling.parameters(call, skip=1)) == ["query", "key"]
 
 
+def test_a_call_that_passes_on_what_it_gets():
+    class Layer:
+        def forward(self, *args, **kwargs):
+            return self._forward(*args, **kwargs)
+
+        def _forward(self, query, mask=None):
+            return query, mask
+
+        def call(self, *args):
+            return self.other(*args)
+
+    assert list(calling.call_parameters(Layer, "forward")) == ["query", "mask"]
+    assert not calling.call_parameters(Layer, "call")
+
+
 def test_constructor_with_kwargs_has_its_parents_parameters():
     class Parent(keras.layers.Layer):
         def __init__(self, num_heads, width=3, **kwargs):

@@ -74,7 +74,6 @@ WITHOUT_REQUIREMENTS = (
     "rtdl",
     "salesforce-merlion",
     "sockeye",
-    "taming-transformers",
     "tf-models-official",
     "torch-multi-head-attention",
     "torchscale",

@@ -6,9 +6,9 @@ normalization with the unbiased deviation (the layer of `transformer-encoder`); 
 attention (the layers of `min-dalle`); an activation after the feed-forward network (the block of `agilerl`); keys and
 values with a learned pair in front (`recurrent-memory-transformer-pytorch`, `minimagen`); one kernel for all heads
 (`simple-transformer`); masks that are repeated for heads as if batches came second (`torch-multi-head-attention`); a
-mask that has no effect in causal attention (`ring-attention-pytorch`); a past that is not read (the attention of
-`taming-transformers`); sines first, then cosines (the sinusoids of `openai-whisper`). `funasr` and `rna-fm` are
-copies of packages in the other half. `esm` has the module name of `fair-esm`.
+mask that has no effect in causal attention (`ring-attention-pytorch`); sines first, then cosines (the sinusoids of
+`openai-whisper`). `funasr` and `rna-fm` are copies of packages in the other half. `esm` has the module name of
+`fair-esm`. `taming-transformers`, and `dalle-pytorch` with it, import what newer versions of their requirements lack.
 """
 
 from typing import Any
@@ -46,7 +46,6 @@ ABLANG = {
     "attention_probs_dropout_prob": 0.0,
     "layer_norm_eps": 1e-12,
 }
-MINIMAL_GPT = "taming.modules.transformer.mingpt"
 BERT: dict[str, Any] = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": INNER}
 DISTILBERT: dict[str, Any] = {"dim": WIDTH, "n_heads": HEADS, "hidden_dim": INNER}
 # The mask of OpenAI's layers says whether they are causal. Its values are not read.
@@ -55,11 +54,6 @@ NO_MASK = {"arguments": {"mask": None}}
 
 def _xlm(found: Any) -> Any:
     return found(HEADS, WIDTH, config("pytorch_transformers.modeling_xlm:XLMConfig"))
-
-
-def _minimal_gpt(found: Any) -> Any:
-    sizes = {"block_size": LENGTH, "n_head": HEADS, "n_embd": WIDTH}
-    return found(config(f"{MINIMAL_GPT}:GPTConfig", vocab_size=VOCABULARY, **sizes))
 
 
 def _ablang(name: str, kind: str, norm: str = "", mask: str = "") -> Entry:
@@ -140,7 +134,6 @@ ENTRIES = (
         "MyTransformerEncoderLayer", "encoder", args(WIDTH, HEADS, INNER, norm_first=True), norm="pre", mask="hides"
     ),
     _demucs("CrossTransformerEncoderLayer", "encoder", args(WIDTH, HEADS, INNER), norm="post", mask="hides"),
-    Entry("taming-transformers", f"{MINIMAL_GPT}:Block", "encoder", "torch", _minimal_gpt, norm="pre"),
     Entry(
         "torch-multi-head-attention",
         "torch_multi_head_attention:ScaledDotProductAttention",

@@ -14,7 +14,7 @@ messages that are concatenated (the blocks of LightGlue in `kornia`); zero rows 
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, WIDTH, of, with_config
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of, with_config
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 SIGLIP = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": INNER}
@@ -47,7 +47,6 @@ def _pypots(*sizes: int) -> Any:
 
 _kornia = of("kornia", "kornia.")
 _vformer = of("vformer", "vformer.attention.")
-_dalle = of("dalle-pytorch", "dalle_pytorch.attention:")
 _min_dalle = of("min-dalle", "min_dalle.models.dalle_bart_")
 _perceiver = of("perceiver-io", "perceiver.model.core.modules:")
 _positional = of("positional-encodings", "positional_encodings.torch_encodings:")
@@ -80,8 +79,6 @@ ENTRIES = (
     ),
     _vformer("vanilla:VanillaSelfAttention", "attention"),
     _vformer("cross:CrossAttention", "attention", mask="attends"),
-    _dalle("Attention", "attention", mask="attends"),
-    _dalle("Attention", "attention", args(WIDTH, LENGTH, False, HEADS, SIZE), mask="attends"),
     _min_dalle("encoder:EncoderSelfAttention", "attention", mask="attends"),
     _min_dalle("decoder:DecoderCrossAttention", "attention", mask="attends"),
     _perceiver("MultiHeadAttention", "attention", mask="hides"),
