@@ -14,7 +14,8 @@ rows: query tokens  columns: key tokens
 0 ·░▒▓█ 0.9
 """
 
+from kmha.show.capture import Captured, capture
 from kmha.show.pictures import heads, heatmap, layers, save
 from kmha.show.text import terminal
 
-__all__ = ["heads", "heatmap", "layers", "save", "terminal"]
+__all__ = ["Captured", "capture", "heads", "heatmap", "layers", "save", "terminal"]
