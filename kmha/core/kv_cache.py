@@ -43,9 +43,7 @@ def has_dynamic_shapes() -> bool:
     return not dynamic_shapes.is_compiled()
 
 
-def attend_from_one(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float
-) -> tuple[Tensor, Tensor]:
+def attend_from_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Compute `kmha.core.attention.attend` for a single query, with elementwise products.
 
     Heads stay behind positions, so that the cache is not transposed. XLA fuses the products with the sums over them.

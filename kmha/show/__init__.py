@@ -2,6 +2,7 @@
 
 `heatmap` shows one head, `heads` shows all heads of a layer, and `layers` shows all layers of a model. `save` writes
 their figures as PNG or SVG. `terminal` does not need matplotlib. Queries are always rows (T), and keys are columns (S).
+`capture` records the scores of any Keras model.
 
 >>> import kmha.show
 >>> figure = kmha.show.heatmap([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], rows=["a", "dog"], columns=["ein", "Hund", "."])
@@ -14,8 +15,8 @@ rows: query tokens  columns: key tokens
 0 ·░▒▓█ 0.9
 """
 
-from kmha.show.capture import Captured, capture
 from kmha.show.pictures import heads, heatmap, layers, save
+from kmha.show.recording import Captured, capture
 from kmha.show.text import terminal
 
 __all__ = ["Captured", "capture", "heads", "heatmap", "layers", "save", "terminal"]

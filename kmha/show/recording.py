@@ -1,5 +1,7 @@
 """`capture`, which records the attention scores of the layers of any Keras model while it is called."""
 
+import bisect
+import collections
 import contextlib
 import difflib
 import inspect
@@ -128,7 +130,16 @@ class _Recorder:
     """Takes scores from the backend until it is closed, also from compiled code."""
 
     def __init__(self) -> None:
+        import keras
+
         self.open = True
+        self.order: dict[int, list[int]] = collections.defaultdict(list)  # numbers of the calls in a list, by its id
+        self.counter: Any = None  # numbers the calls on TensorFlow, which orders changes of a variable, but not others
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            with tf.device("CPU:0"):
+                self.counter = tf.Variable(0, trainable=False, dtype="int64")
 
     def close(self) -> None:
         import keras
@@ -165,12 +176,16 @@ class _Recorder:
         if keras.backend.standardize_dtype(scores.dtype) == "bfloat16":  # NumPy has no bfloat16
             scores = ops.cast(scores, "float32")
 
-        def append(scores: np.ndarray, last: Any = None) -> None:
+        def append(scores: np.ndarray, number: Any, last: Any = None) -> None:
             if self.open:
                 size = scores.shape[-1] if last is None else int(last) + 1
-                calls.append(_padded(np.array(scores), size - scores.shape[-1], size))
+                order = self.order[id(calls)]
+                at = bisect.bisect(order, int(number))
+                order.insert(at, int(number))
+                calls.insert(at, _padded(np.array(scores), size - scores.shape[-1], size))
 
-        values = [scores] if last is None else [scores, last]
+        values = [scores, 0 if self.counter is None else self.counter.assign_add(1)]
+        values += [] if last is None else [last]
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
@@ -189,15 +204,15 @@ class _Recorder:
 @contextlib.contextmanager
 def _recording(layer: Any, calls: list[np.ndarray], recorder: _Recorder) -> Iterator[None]:
     """Let the layer hand its scores to the recorder."""
-    name = _method(layer)
+    name: Any = _method(layer)
     before = getattr(layer, name)
     plain = getattr(before, "plain", before)  # the layer's own method, where another capture surrounds this one
     signature = inspect.signature(plain)
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
+        given = _copied(signature.bind(*args, **kwargs)) if recorder.wants() else None
         outputs = before(*args, **kwargs)
-        if recorder.wants():
-            given = signature.bind(*args, **kwargs)
+        if given is not None:
             scores = outputs[1] if isinstance(outputs, tuple) else None
             if scores is None or given.arguments.get("training"):
                 with _without_gradient():
@@ -248,15 +263,16 @@ def _from_values(layer: Any, method: Any, given: inspect.BoundArguments) -> Any:
 
     def columns(start: Any) -> Any:
         chosen = ops.equal(ops.arange(length)[:, None], start + ops.arange(width)[None])  # (S, O)
-        given.arguments[name] = ops.broadcast_to(ops.cast(chosen, value.dtype)[:, None], ops.shape(value))
-        mixed = method(*given.args, **given.kwargs)
+        call = _copied(given)
+        call.arguments[name] = ops.broadcast_to(ops.cast(chosen, value.dtype)[:, None], ops.shape(value))
+        mixed = method(*call.args, **call.kwargs)
         return mixed[0] if isinstance(mixed, tuple) else mixed  # (B, T, H, O)
 
     parts = ops.map(columns, ops.arange(0, length, width))
     if len(parts.shape) != 5:
         raise ValueError(
             f"capture: the scores of {layer.path} ({type(layer).__name__}) cannot be read. Expected mixed values "
-            f"(B, T, H, O) of `_compute_attention`. Received: {len(parts.shape) - 1} axes. Name other layers, layers=[…]."
+            f"(B, T, H, O) of `_compute_attention`. Received: {len(parts.shape) - 1} axes. Record others: layers=[…]."
         )
     parts = ops.transpose(parts, (1, 3, 2, 0, 4))  # (B, H, T, S / O, O)
     batch, heads, rows, *_ = ops.shape(parts)
@@ -277,6 +293,12 @@ def _attribute(layer: Any, name: str, value: Any) -> Iterator[None]:
         own.pop(name, None)
         if before is not own:
             own[name] = before
+
+
+def _copied(given: inspect.BoundArguments) -> inspect.BoundArguments:
+    """Return the arguments of a call, on torch with copies of the tensors, which some layers change in place."""
+    copies = {name: value.clone() if hasattr(value, "clone") else value for name, value in given.arguments.items()}
+    return inspect.BoundArguments(given.signature, copies)
 
 
 def _without_gradient() -> Any:
