@@ -43,7 +43,7 @@ def has_dynamic_shapes() -> bool:
     return not dynamic_shapes.is_compiled()
 
 
-def attend_from_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float) -> Tensor:
+def attend_from_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Compute `kmha.core.attention.attend` for a single query, with elementwise products.
 
     Heads stay behind positions, so that the cache is not transposed. XLA fuses the products with the sums over them.
@@ -56,11 +56,13 @@ def attend_from_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, sca
         scale: Factor of the logits.
 
     Returns:
-        The mixed values (B, 1, H, O).
+        The mixed values (B, 1, H, O), and the scores (B, H, 1, S), both of the query's dtype.
     """
     dtype = keras.backend.standardize_dtype(query.dtype)
     query, key, value = (ops.cast(x, at_least_float32(dtype)) for x in (query, key, value))
     logits = ops.sum(ops.multiply(key, ops.multiply(query, scale)), axis=-1)  # (B, S, H)
     logits = ops.expand_dims(ops.transpose(logits, (0, 2, 1)), 2)  # (B, H, 1, S)
-    scores = ops.transpose(masked_softmax(logits, mask, elementwise=True), (0, 3, 1, 2))  # (B, S, H, 1)
-    return ops.cast(ops.sum(ops.multiply(scores, value), axis=1, keepdims=True), dtype)
+    scores = masked_softmax(logits, mask, elementwise=True)
+    factors = ops.transpose(scores, (0, 3, 1, 2))  # (B, S, H, 1)
+    mixed = ops.sum(ops.multiply(factors, value), axis=1, keepdims=True)
+    return ops.cast(mixed, dtype), ops.cast(scores, dtype)

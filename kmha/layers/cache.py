@@ -91,13 +91,12 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
     """
     x = decoder._embed(ops.expand_dims(ids, 1), False, start=cache["index"])  # (N, 1, D)
     keys, values = [], []
-    index = cache["index"] if "fixed" in cache else None
     own = zip(cache["keys"], cache["values"], cache["projections"], strict=True)
     cross = zip(cache["cross_keys"], cache["cross_values"], cache["queries"], strict=True)
     for layer, before, source in zip(decoder.dec_layers, own, cross, strict=True):
 
         def block1(query: Tensor, mha: Any = layer.mha1, before: Any = before) -> Any:
-            return _append(mha, query, index, *before)
+            return _append(mha, query, cache["index"], "fixed" in cache, *before)
 
         def block2(query: Tensor, mha: Any = layer.mha2, source: Any = source) -> Any:
             return _attend_to_source(mha, query, source, cache["mask"], cache["index"])
@@ -110,11 +109,17 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
 
 
 def _append(
-    mha: MultiHeadAttention, query: Tensor, index: Tensor, keys: Tensor, values: Tensor, projection: tuple[Tensor, ...]
+    mha: MultiHeadAttention,
+    query: Tensor,
+    index: Tensor,
+    fixed: bool,
+    keys: Tensor,
+    values: Tensor,
+    projection: tuple[Tensor, ...],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Self-attend from one position (N, 1, D) to itself and earlier ones. Also return the extended keys and values.
 
-    With an `index`, keys and values already have room for the position.
+    With `fixed`, keys and values already have room for the position, which is `index`.
     """
     if projection:
         size = mha.num_heads * mha.key_dim
@@ -122,7 +127,7 @@ def _append(
         heads, key, value = (_by_heads(mha, x) for x in rows)  # (N, H, 1, O)
     else:
         heads, (key, value) = _heads_first(mha.query_dense(query)), _key_and_value(mha, query)
-    if index is not None:
+    if fixed:
         zero = ops.zeros_like(index)  # JAX requires indices of one dtype
         at = zero, zero, index, zero
         keys, values = ops.slice_update(keys, at, key), ops.slice_update(values, at, value)
@@ -131,7 +136,7 @@ def _append(
     keys, values = ops.concatenate([keys, key], axis=2), ops.concatenate([values, value], axis=2)
     if mha._sliding_window is not None:  # no later position looks further back
         keys, values = keys[:, :, -mha._sliding_window :], values[:, :, -mha._sliding_window :]
-    return _attend(mha, query, heads, keys, values), keys, values
+    return _attend(mha, query, heads, keys, values, last=index), keys, values
 
 
 def _attend_to_source(
@@ -185,10 +190,22 @@ def _by_heads(mha: MultiHeadAttention, rows: Tensor) -> Tensor:
 
 
 def _attend(
-    mha: MultiHeadAttention, query: Tensor, heads: Tensor, keys: Tensor, values: Tensor, mask: Tensor = None
+    mha: MultiHeadAttention,
+    query: Tensor,
+    heads: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor = None,
+    last: Tensor = None,
 ) -> Tensor:
-    """Return the layer's output for `query`, whose heads (N, H, T, O) attend to keys and values."""
-    mixed = _heads_first(four_steps(heads, keys, values, mask, scale=mha._inverse_sqrt_key_dim, elementwise=True)[0])
+    """Return the layer's output for `query`, whose heads (N, H, T, O) attend to keys and values.
+
+    `last` is the position of the last key. `None` means that the keys start at position 0.
+    """
+    mixed, scores = four_steps(heads, keys, values, mask, scale=mha._inverse_sqrt_key_dim, elementwise=True)
+    if mha._observe is not None:  # with each beam as a sequence of its own
+        mha._observe(ops.reshape(_heads_first(scores), (-1, mha.num_heads, 1, ops.shape(scores)[-1])), last)
+    mixed = _heads_first(mixed)
     if mha._use_gate:
         mixed = ops.multiply(mixed, mha._gate_dense(query))
     return mha.output_dense(mixed)

@@ -207,4 +207,7 @@ def _mix(
     if not one:
         return layer._compute_attention(query, key, value, mask, training, return_scores)
     mask = None if mask is None else layer._folding.with_missing_axes(mask, 4)
-    return kv_cache.attend_from_one(query, key, value, mask, layer._inverse_sqrt_key_dim), None
+    mixed, scores = kv_cache.attend_from_one(query, key, value, mask, layer._inverse_sqrt_key_dim)
+    if layer._observe is not None:
+        layer._observe(scores)
+    return mixed, None

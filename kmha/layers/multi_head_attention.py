@@ -154,6 +154,7 @@ class MultiHeadAttention(InnerMethods):
         methods = (*MASKS, *STEPS, "_compute_attention")
         cls._replaced = frozenset(x for x in methods if getattr(cls, x) is not getattr(MultiHeadAttention, x))
 
+    _observe: Any = None  # called with the scores that decoding with a cache computes (`kmha.show.capture`)
     _refuses = False  # whether weights were loaded before the layer was built
     _widths: Any = None  # features of query, value and key, once the layer is built
 

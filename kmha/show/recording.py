@@ -1,0 +1,389 @@
+"""`capture`, which records the attention scores of the layers of any Keras model while it is called."""
+
+import bisect
+import collections
+import contextlib
+import difflib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+# Functions that a model keeps after it has compiled them. One compiled earlier records nothing.
+COMPILED = "train_function", "test_function", "predict_function", "generate_function"
+
+
+class Captured(Mapping[str, np.ndarray]):
+    """The scores that `capture` recorded, by name of the layer. It has the layers that were called.
+
+    `captured[name]` joins all calls of a layer:
+
+    - Calls with T = 1 and the same B are steps of decoding, joined along T. If S grows, zeros follow the earlier steps.
+    - Calls with the same T and S are batches, joined along B.
+
+    For other calls, or if batches have T = 1, see `calls`.
+
+    Attributes:
+        names: The names of all recorded layers, also of those not called.
+        calls: The scores (B, H, T, S) of every call of each layer, in order.
+
+    >>> captured = Captured(["decoder", "encoder"])
+    >>> captured.calls["decoder"] = [np.ones((2, 3, 1, 1)), np.full((2, 3, 1, 2), 0.5)]
+    >>> list(captured), captured["decoder"].shape
+    (['decoder'], (2, 3, 2, 2))
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self.calls: dict[str, list[np.ndarray]] = {name: [] for name in self.names}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        calls = self.calls.get(name)
+        if not calls:
+            reason = "was not called" if name in self.calls else "is not recorded"
+            raise KeyError(f"capture: the layer {name!r} {reason}. There are scores of: {', '.join(self) or 'none'}.")
+        shapes = [call.shape for call in calls]
+        if len(calls) > 1 and all(shape[-2] == 1 and shape[:-1] == shapes[0][:-1] for shape in shapes):
+            longest = max(shape[-1] for shape in shapes)
+            return np.concatenate([_padded(call, 0, longest) for call in calls], axis=-2)
+        if any(shape[1:] != shapes[0][1:] for shape in shapes):
+            raise ValueError(
+                f"capture: the calls of {name!r} cannot be joined. Expected the same T and S in every call, or T = 1 "
+                f"and the same B. Received the shapes {', '.join(map(str, shapes))}. Take one of them, "
+                f"captured.calls[{name!r}][0], or call the model once inside the block."
+            )
+        return calls[0] if len(calls) == 1 else np.concatenate(calls)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, calls in self.calls.items() if calls)
+
+    def __len__(self) -> int:
+        return sum(map(bool, self.calls.values()))
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self.calls.get(name))  # type: ignore[call-overload]
+
+    def __repr__(self) -> str:
+        text = ", ".join(f"{name}: {' '.join(str(call.shape) for call in calls)}" for name, calls in self.calls.items())
+        return f"Captured({text})"
+
+
+@contextlib.contextmanager
+def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Captured]:
+    """Record the scores of attention layers during ordinary calls, `predict`, `evaluate`, `fit` or decoding.
+
+    It reads `kmha.MultiHeadAttention`, the attention layers of Keras and their subclasses, and other layers with a
+    method `_compute_attention(query, key, value, …)`, as KerasHub has. `keras.layers.Attention` and
+    `AdditiveAttention` count as one head. Scores are those before dropout. bfloat16 becomes float32.
+
+    The model's outputs and random numbers stay the same, and nothing of the recorder remains in the model. Compiled
+    code is compiled again for the block. Its outputs may then differ in rounding. On TensorFlow, it is compiled
+    without XLA, which cannot record. A layer that does not compute scores computes attention twice.
+
+    Args:
+        model: Model or layer to record.
+        layers: Names of the layers to record. `None` means all. The names are those of the layers on the way from the
+            model to the attention. In the encoder and decoder of `kmha.layers.Transformer`, the names are those of the
+            scores that these return.
+
+    Yields:
+        A `Captured`, a mapping of names to arrays (B, H, T, S), which `kmha.show.layers` draws.
+
+    Raises:
+        TypeError: `model` is not a Keras layer.
+        ValueError: The model has no attention layer, a name is unknown, or nothing was called inside the block.
+
+    >>> import keras, kmha
+    >>> model = keras.Sequential([keras.layers.Embedding(13, 6), kmha.layers.EncoderLayer(6, 3, 8)])
+    >>> with capture(model) as captured:
+    ...     output = model(keras.ops.ones((2, 5), dtype="int32"))
+    >>> {name: scores.shape for name, scores in captured.items()}
+    {'encoder_layer/mha': (2, 3, 5, 5)}
+    """
+    import keras
+
+    if not isinstance(model, keras.Layer):
+        raise TypeError(f"capture: expected a Keras model or layer. Received: {type(model).__name__}.")
+    chosen = _chosen(model, layers)
+    captured, recorder = Captured(chosen), _Recorder()
+    with contextlib.ExitStack() as stack:
+        for part in model._flatten_layers():
+            for name in COMPILED:
+                if name in vars(part):
+                    stack.enter_context(_attribute(part, name, None))
+            if keras.backend.backend() == "tensorflow" and "_jit_compile" in vars(part):
+                stack.enter_context(_attribute(part, "_jit_compile", False))
+        for name, layer in chosen.items():
+            stack.enter_context(_recording(layer, captured.calls[name], recorder))
+        stack.callback(recorder.close)
+        yield captured
+    if not captured:
+        raise ValueError(
+            f"capture: nothing was recorded. Expected a call of {', '.join(chosen)} inside the block. Call `model` "
+            "there, or its predict. A function that tf.function or jax.jit compiled before the block, or any function "
+            "that TensorFlow compiles with XLA (jit_compile=True), records nothing: call the model outside of it."
+        )
+
+
+class _Recorder:
+    """Takes scores from the backend until it is closed, also from compiled code."""
+
+    def __init__(self) -> None:
+        import keras
+
+        self.open = True
+        self.order: dict[int, list[int]] = collections.defaultdict(list)  # numbers of the calls in a list, by its id
+        self.counter: Any = None  # numbers the calls on TensorFlow, which orders changes of a variable, but not others
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            with tf.device("CPU:0"):
+                self.counter = tf.Variable(0, trainable=False, dtype="int64")
+
+    def close(self) -> None:
+        import keras
+
+        if keras.backend.backend() == "jax":
+            import jax
+
+            jax.effects_barrier()  # JAX does not wait for the callbacks of compiled code
+        self.open = False
+
+    def wants(self) -> bool:
+        """Tell whether a call is to be recorded. Keras also calls layers to find out shapes."""
+        import keras
+        from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # Keras has no public name for it
+
+        if not self.open or in_symbolic_scope():
+            return False
+        if keras.backend.backend() == "tensorflow":
+            from kmha.core import dynamic_shapes
+
+            return not dynamic_shapes.is_compiled()
+        return True
+
+    def take(self, calls: list[np.ndarray], scores: Any, last: Any = None) -> None:
+        """Append the scores (B, H, T, S) to `calls`, when the backend has computed them.
+
+        `last` is the position of the last key. If it is at least S, zeros stand for the keys before.
+        """
+        import keras
+        from keras import ops
+
+        if isinstance(scores, keras.KerasTensor):
+            return
+        if keras.backend.standardize_dtype(scores.dtype) == "bfloat16":  # NumPy has no bfloat16
+            scores = ops.cast(scores, "float32")
+
+        def append(scores: np.ndarray, number: Any, last: Any = None) -> None:
+            if self.open:
+                size = scores.shape[-1] if last is None else int(last) + 1
+                order = self.order[id(calls)]
+                at = bisect.bisect(order, int(number))
+                order.insert(at, int(number))
+                calls.insert(at, _padded(np.array(scores), size - scores.shape[-1], size))
+
+        values = [scores, 0 if self.counter is None else self.counter.assign_add(1)]
+        values += [] if last is None else [last]
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            if not tf.executing_eagerly():
+                tf.numpy_function(append, values, [])
+                return
+        elif keras.backend.backend() == "jax":
+            import jax
+
+            if any(isinstance(value, jax.core.Tracer) for value in values):
+                jax.debug.callback(append, *values, ordered=True)
+                return
+        append(*map(ops.convert_to_numpy, values))
+
+
+@contextlib.contextmanager
+def _recording(layer: Any, calls: list[np.ndarray], recorder: _Recorder) -> Iterator[None]:
+    """Let the layer hand its scores to the recorder."""
+    name: Any = _method(layer)
+    before = getattr(layer, name)
+    plain = getattr(before, "plain", before)  # the layer's own method, where another capture surrounds this one
+    signature = inspect.signature(plain)
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        given = _copied(signature.bind(*args, **kwargs)) if recorder.wants() else None
+        outputs = before(*args, **kwargs)
+        if given is not None:
+            scores = outputs[1] if isinstance(outputs, tuple) else None
+            if scores is None or given.arguments.get("training"):
+                with _without_gradient():
+                    scores = _scores(layer, plain, given)
+            recorder.take(calls, scores if name == "_compute_attention" else scores[..., None, :, :])
+        return outputs
+
+    recorded.plain = plain  # type: ignore[attr-defined]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_attribute(layer, name, recorded))
+        if hasattr(layer, "_observe"):
+            outer = layer._observe
+
+            def observe(scores: Any, last: Any = None) -> None:
+                if outer is not None:
+                    outer(scores, last)
+                if recorder.wants():
+                    recorder.take(calls, scores, last)
+
+            stack.enter_context(_attribute(layer, "_observe", observe))
+        yield
+
+
+def _scores(layer: Any, method: Any, given: inspect.BoundArguments) -> Any:
+    """Compute the scores (B, H, T, S) with the arguments of a call, without dropout."""
+    names = given.signature.parameters
+    if "training" in names:
+        given.arguments["training"] = False
+    if "return_attention_scores" in names:
+        given.arguments["return_attention_scores"] = True
+    with contextlib.ExitStack() as stack:
+        # Fused kernels return no scores. GroupQueryAttention reads the flag from an attribute.
+        for name, value in (("_flash_attention", False), ("_return_attention_scores", True)):
+            if name in vars(layer):
+                stack.enter_context(_attribute(layer, name, value))
+        outputs = method(*given.args, **given.kwargs)
+        scores = outputs[1] if isinstance(outputs, tuple) else None
+        return _from_values(layer, method, given) if scores is None else scores
+
+
+def _from_values(layer: Any, method: Any, given: inspect.BoundArguments) -> Any:
+    """Compute the scores as the mixed values of an identity matrix, O of its columns at a time."""
+    from keras import ops
+
+    name = list(given.signature.parameters)[2]
+    value = given.arguments[name]  # (B, S, H, O)
+    length, width = ops.shape(value)[1], value.shape[-1]
+
+    def columns(start: Any) -> Any:
+        chosen = ops.equal(ops.arange(length)[:, None], start + ops.arange(width)[None])  # (S, O)
+        call = _copied(given)
+        call.arguments[name] = ops.broadcast_to(ops.cast(chosen, value.dtype)[:, None], ops.shape(value))
+        mixed = method(*call.args, **call.kwargs)
+        return mixed[0] if isinstance(mixed, tuple) else mixed  # (B, T, H, O)
+
+    parts = ops.map(columns, ops.arange(0, length, width))
+    if len(parts.shape) != 5:
+        raise ValueError(
+            f"capture: the scores of {layer.path} ({type(layer).__name__}) cannot be read. Expected mixed values "
+            f"(B, T, H, O) of `_compute_attention`. Received: {len(parts.shape) - 1} axes. Record others: layers=[…]."
+        )
+    parts = ops.transpose(parts, (1, 3, 2, 0, 4))  # (B, H, T, S / O, O)
+    batch, heads, rows, *_ = ops.shape(parts)
+    return ops.reshape(parts, (batch, heads, rows, -1))[..., :length]
+
+
+@contextlib.contextmanager
+def _attribute(layer: Any, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute of the instance, without Keras' tracking, and restore it at the end."""
+    own = vars(layer)
+    before = own.get(name, own)  # `own` stands for no value
+    own[name] = value
+    try:
+        yield
+    finally:
+        if own.get(name) is not value:  # Keras has set another one, which TensorFlow may track
+            delattr(layer, name)
+        own.pop(name, None)
+        if before is not own:
+            own[name] = before
+
+
+def _copied(given: inspect.BoundArguments) -> inspect.BoundArguments:
+    """Return the arguments of a call, on torch with copies of the tensors, which some layers change in place."""
+    copies = {name: value.clone() if hasattr(value, "clone") else value for name, value in given.arguments.items()}
+    return inspect.BoundArguments(given.signature, copies)
+
+
+def _without_gradient() -> Any:
+    """Return a context in which torch keeps nothing for a backward pass."""
+    import keras
+
+    if keras.backend.backend() != "torch":
+        return contextlib.nullcontext()
+    import torch
+
+    return torch.no_grad()
+
+
+def _padded(scores: np.ndarray, before: int, size: int) -> np.ndarray:
+    """Return the scores with zeros for `before` keys in front, and behind for keys up to `size`."""
+    width = before, size - before - scores.shape[-1]
+    return np.pad(scores, [(0, 0)] * (scores.ndim - 1) + [width])
+
+
+def _method(layer: Any) -> str | None:
+    """Return the name of the method with which the layer computes attention, or `None` if it has none."""
+    import keras
+
+    if isinstance(layer, keras.layers.Attention):
+        return "_apply_scores"
+    return "_compute_attention" if hasattr(layer, "_compute_attention") else None
+
+
+def _chosen(model: Any, names: Iterable[str] | None) -> dict[str, Any]:
+    """Return the attention layers to record, by name.
+
+    Raises:
+        ValueError: There is none, or a name is unknown.
+    """
+    found = _attention_layers(model)
+    if not found:
+        kinds = sorted({type(layer).__name__ for layer in model._flatten_layers()})
+        raise ValueError(
+            f"capture: there is no attention layer in {model.name!r}. Expected kmha.MultiHeadAttention, an attention "
+            "layer of Keras, or another with a method `_compute_attention`. Received a model of: "
+            f"{', '.join(kinds)}. A model that was never called may not have made its layers yet: call it once first."
+        )
+    names = [names] if isinstance(names, str) else list(found if names is None else names)
+    for name in names:
+        if name not in found:
+            near = difflib.get_close_matches(str(name), found, 1, 0)
+            raise ValueError(
+                f"capture: expected names of attention layers of {model.name!r}. Received: {name!r}. Did you mean "
+                f"{near[0]!r}? The names are: {', '.join(found)}."
+            )
+    if not names:
+        raise ValueError(f"capture: expected at least one name in `layers`. The names are: {', '.join(found)}.")
+    return {name: found[name] for name in names}
+
+
+def _attention_layers(model: Any) -> dict[str, Any]:
+    """Return all attention layers of a model by name, in the order in which the model has them.
+
+    >>> import kmha
+    >>> list(_attention_layers(kmha.layers.Transformer(1, 6, 3, 7, 11, 12, 20, 21)))
+    ['encoder_layer1_self_att', 'decoder_layer1_block1_self_att', 'decoder_layer1_block2_decenc_att']
+    """
+    from kmha.layers.transformer_blocks import BlockStack
+
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+
+    def walk(layer: Any, path: str) -> Iterator[tuple[str, Any]]:
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        if _method(layer):
+            yield path or layer.name, layer
+            return
+        blocks = layer._blocks if isinstance(layer, BlockStack) else []
+        for number, block in enumerate(blocks, 1):
+            yield from zip(layer._names(number), (attention for _, attention in walk(block, "")), strict=True)
+        for inner in layer._layers:
+            yield from walk(inner, f"{path}/{inner.name}" if path else inner.name)
+
+    for name, layer in walk(model, ""):
+        number = 1
+        unique = name
+        while unique in found:
+            number += 1
+            unique = f"{name}_{number}"
+        found[unique] = layer
+    return found
