@@ -446,14 +446,14 @@ def _explained_boolean(candidate: Candidate, tried: Sequence[Tried]) -> Tried | 
 
 
 def _choose_corner(candidate: Candidate, drawn: Sequence[Trial]) -> None:
-    """Take a causal mask that is aligned at the bottom right as intended, if that makes the candidate right."""
+    """Take a causal mask that is aligned at the bottom right as intended, if no mistake or only one is then left."""
     causal = [trial for trial in _usual(drawn) if trial.causal or candidate.convention.causal]
     causal = [trial for trial in causal if trial.query.shape[-2] < trial.key.shape[-2]][:2]
     start = candidate.convention
     corner = dataclasses.replace(start, choices=(*start.choices, "causal-bottom-right"))
     if causal and "causal-bottom-right" not in start.choices:
-        choose_convention(candidate, [start, corner], causal)
-        if not _all_right(candidate, causal):
+        fit, _ = choose_convention(candidate, [start, corner], causal)
+        if fit < Fit.EXPLAINED:
             candidate.use_convention(start)
 
 
@@ -464,11 +464,6 @@ def _choose_returned(candidate: Candidate, drawn: Sequence[Trial]) -> None:
     if scores is not None and (scores == 0).any() and not np.allclose(scores.sum(-1), 1.0):
         start = candidate.convention
         candidate.use_convention(dataclasses.replace(start, choices=("scores-dropped", *start.choices)))
-
-
-def _all_right(candidate: Candidate, drawn: Sequence[Trial]) -> bool:
-    answered = [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
-    return bool(answered) and matching.explains(answered)
 
 
 def choose_convention(

@@ -89,8 +89,8 @@ def _exchanged(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
 
 # If the query alone is scaled before the product, the query twice is scaled twice, and the key twice is not scaled.
 SCALES = {
-    ("key", "query"): ("logits-query-query", "scale-without-root"),
-    ("query", "key"): ("logits-key-key", "scale-missing"),
+    ("key", "query"): ("logits-query-query", "scale-without-root", "key-ignored"),
+    ("query", "key"): ("logits-key-key", "scale-missing", "query-ignored"),
 }
 
 
@@ -103,8 +103,8 @@ def _with_scale(source: Source, node: ast.AST, query: ast.expr, wrong: str, othe
 
 
 SAME = {
-    ("key", "query"): ("logits-query-query", "kernels-query-for-key"),
-    ("query", "key"): ("logits-key-key", "kernels-key-for-query"),
+    ("key", "query"): ("logits-query-query", "kernels-query-for-key", "key-ignored"),
+    ("query", "key"): ("logits-key-key", "kernels-key-for-query", "query-ignored"),
 }
 
 
