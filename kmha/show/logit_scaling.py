@@ -102,7 +102,12 @@ def _draw(axes: Any, head_sizes: Sequence[int], lines: dict[bool, np.ndarray]) -
         colour, marker, line = STYLES[divided]
         axes.plot(head_sizes, values, color=colour, marker=marker, linestyle=line, label=LABELS[divided])
     axes.set_xscale("log", base=2)
-    axes.set_xticks(head_sizes, [str(size) for size in head_sizes])
+    apart = np.log2(head_sizes[-1] / head_sizes[0]) / 8
+    shown: list[int] = []
+    for size in head_sizes:
+        if not shown or np.log2(size / shown[-1]) >= apart:
+            shown.append(size)
+    axes.set_xticks(shown, [str(size) for size in shown])
     axes.minorticks_off()
     axes.set_ylim(0, 1.1 * max(float(values.max()) for values in lines.values()) or 1)
     axes.set_xlabel("head size (d_k)", fontsize=8.5)
@@ -118,9 +123,9 @@ def _checked(head_sizes: Any, scaled: Any, keys: Any) -> tuple[list[int], list[b
         for size in sizes:
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
                 raise ValueError(f"scaling, {name}: expected positive integers. Received: {size!r}.")
-    if not all(isinstance(divide, bool) for divide in scaled):
+    if not all(isinstance(divide, bool | np.bool_) for divide in scaled):
         raise ValueError(f"scaling, scaled: expected False, True or both. Received: {scaled}.")
-    return sorted({int(size) for size in head_sizes}), sorted(set(scaled))
+    return sorted({int(size) for size in head_sizes}), sorted({bool(divide) for divide in scaled})
 
 
 def _list(name: str, values: Any, expected: str) -> list[Any]:

@@ -22,7 +22,7 @@ class Captured(Mapping[str, np.ndarray]):
     - Calls with T = 1 and the same B are steps of decoding, joined along T. If S grows, zeros follow the earlier steps.
     - Calls with the same T and S are batches, joined along B.
 
-    For other calls, or if batches have T = 1, see `calls`.
+    For other calls, for batches with T = 1, and for a layer that the model calls twice, see `calls`.
 
     Attributes:
         names: The names of all recorded layers, also of those not called.
@@ -79,10 +79,11 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
 
     The model's outputs and random numbers stay the same, and nothing of the recorder remains in the model. Compiled
     code is compiled again for the block. Its outputs may then differ in rounding. On TensorFlow, it is compiled
-    without XLA, which cannot record. A layer that does not compute scores computes attention twice.
+    without XLA, which cannot record. A layer that does not compute scores computes attention twice. Only one thread at
+    a time may record a model. Export a model outside of the block.
 
     Args:
-        model: Model or layer to record.
+        model: Model or layer to record. Give the whole model whose `predict` you call, and choose with `layers`.
         layers: Names of the layers to record. `None` means all. The names are those of the layers on the way from the
             model to the attention. In the encoder and decoder of `kmha.layers.Transformer`, the names are those of the
             scores that these return.
@@ -92,7 +93,8 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
 
     Raises:
         TypeError: `model` is not a Keras layer.
-        ValueError: The model has no attention layer, a name is unknown, or nothing was called inside the block.
+        ValueError: The model has no attention layer, a name is unknown, a layer's scores cannot be read, nothing was
+            called inside the block, or JAX distributes the model.
 
     >>> import keras, kmha
     >>> model = keras.Sequential([keras.layers.Embedding(13, 6), kmha.layers.EncoderLayer(6, 3, 8)])
@@ -105,15 +107,16 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
 
     if not isinstance(model, keras.Layer):
         raise TypeError(f"capture: expected a Keras model or layer. Received: {type(model).__name__}.")
+    if keras.backend.backend() == "jax" and keras.distribution.distribution() is not None:
+        raise ValueError(
+            "capture: JAX records on one device only. Received a distribution over several. Call "
+            "keras.distribution.set_distribution(None) before, and make the model anew."
+        )
     chosen = _chosen(model, layers)
     captured, recorder = Captured(chosen), _Recorder()
     with contextlib.ExitStack() as stack:
         for part in model._flatten_layers():
-            for name in COMPILED:
-                if name in vars(part):
-                    stack.enter_context(_attribute(part, name, None))
-            if keras.backend.backend() == "tensorflow" and "_jit_compile" in vars(part):
-                stack.enter_context(_attribute(part, "_jit_compile", False))
+            stack.enter_context(_compiled_again(part))
         for name, layer in chosen.items():
             stack.enter_context(_recording(layer, captured.calls[name], recorder))
         stack.callback(recorder.close)
@@ -121,8 +124,9 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
     if not captured:
         raise ValueError(
             f"capture: nothing was recorded. Expected a call of {', '.join(chosen)} inside the block. Call `model` "
-            "there, or its predict. A function that tf.function or jax.jit compiled before the block, or any function "
-            "that TensorFlow compiles with XLA (jit_compile=True), records nothing: call the model outside of it."
+            "there, or its predict. If you call the predict of a larger model, capture that model, and choose with "
+            "layers=[…]. A function that tf.function or jax.jit compiled before the block, or any function that "
+            "TensorFlow compiles with XLA (jit_compile=True), records nothing: call the model outside of it."
         )
 
 
@@ -153,9 +157,12 @@ class _Recorder:
     def wants(self) -> bool:
         """Tell whether a call is to be recorded. Keras also calls layers to find out shapes."""
         import keras
-        from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # Keras has no public name for it
+        from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
+        from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # Keras has no public names for these
 
         if not self.open or in_symbolic_scope():
+            return False
+        if in_stateless_scope() and not get_stateless_scope().state_mapping:  # a call that only makes the weights
             return False
         if keras.backend.backend() == "tensorflow":
             from kmha.core import dynamic_shapes
@@ -213,11 +220,13 @@ def _recording(layer: Any, calls: list[np.ndarray], recorder: _Recorder) -> Iter
         given = _copied(signature.bind(*args, **kwargs)) if recorder.wants() else None
         outputs = before(*args, **kwargs)
         if given is not None:
-            scores = outputs[1] if isinstance(outputs, tuple) else None
+            scores = _returned(outputs)
             if scores is None or given.arguments.get("training"):
                 with _without_gradient():
                     scores = _scores(layer, plain, given)
-            recorder.take(calls, scores if name == "_compute_attention" else scores[..., None, :, :])
+            if len(scores.shape) < 3:
+                raise _unreadable(layer, f"scores with {len(scores.shape)} axes")
+            recorder.take(calls, scores[..., None, :, :] if len(scores.shape) == 3 else scores)
         return outputs
 
     recorded.plain = plain  # type: ignore[attr-defined]
@@ -249,16 +258,23 @@ def _scores(layer: Any, method: Any, given: inspect.BoundArguments) -> Any:
             if name in vars(layer):
                 stack.enter_context(_attribute(layer, name, value))
         outputs = method(*given.args, **given.kwargs)
-        scores = outputs[1] if isinstance(outputs, tuple) else None
+        scores = _returned(outputs)
         return _from_values(layer, method, given) if scores is None else scores
+
+
+def _returned(outputs: Any) -> Any:
+    """Return the scores among the outputs of a layer's method, or `None`."""
+    return outputs[1] if isinstance(outputs, tuple) and len(outputs) > 1 else None
 
 
 def _from_values(layer: Any, method: Any, given: inspect.BoundArguments) -> Any:
     """Compute the scores as the mixed values of an identity matrix, O of its columns at a time."""
     from keras import ops
 
-    name = list(given.signature.parameters)[2]
-    value = given.arguments[name]  # (B, S, H, O)
+    name = [*given.signature.parameters, "", "", ""][2]
+    value: Any = given.arguments.get(name)  # (B, S, H, O)
+    if len(getattr(value, "shape", ())) != 4:
+        raise _unreadable(layer, f"the arguments {given.signature}")
     length, width = ops.shape(value)[1], value.shape[-1]
 
     def columns(start: Any) -> Any:
@@ -270,13 +286,40 @@ def _from_values(layer: Any, method: Any, given: inspect.BoundArguments) -> Any:
 
     parts = ops.map(columns, ops.arange(0, length, width))
     if len(parts.shape) != 5:
-        raise ValueError(
-            f"capture: the scores of {layer.path} ({type(layer).__name__}) cannot be read. Expected mixed values "
-            f"(B, T, H, O) of `_compute_attention`. Received: {len(parts.shape) - 1} axes. Record others: layers=[…]."
-        )
+        raise _unreadable(layer, f"mixed values with {len(parts.shape) - 1} axes")
     parts = ops.transpose(parts, (1, 3, 2, 0, 4))  # (B, H, T, S / O, O)
     batch, heads, rows, *_ = ops.shape(parts)
     return ops.reshape(parts, (batch, heads, rows, -1))[..., :length]
+
+
+def _unreadable(layer: Any, received: str) -> ValueError:
+    return ValueError(
+        f"capture: the scores of {layer.name!r} ({type(layer).__name__}) cannot be read. Expected of its method "
+        "`_compute_attention` that it takes query, key and value (B, S, H, O), and returns mixed values (B, T, H, O), "
+        f"or mixed values and scores (B, H, T, S). Received: {received}. Record other layers: layers=[…]."
+    )
+
+
+@contextlib.contextmanager
+def _compiled_again(part: Any) -> Iterator[None]:
+    """Let a model forget what it has compiled. At the end, restore that, unless `compile` was called in between."""
+    import keras
+
+    own = vars(part)
+    before = own.get("_compile_config")
+    stack = contextlib.ExitStack()
+    for name in COMPILED:
+        if name in own:
+            stack.enter_context(_attribute(part, name, None))
+    if keras.backend.backend() == "tensorflow" and "_jit_compile" in own:
+        stack.enter_context(_attribute(part, "_jit_compile", False))
+    try:
+        yield
+    finally:
+        anew = dict.fromkeys(COMPILED) | {"_jit_compile": own.get("_jit_compile")}
+        stack.close()
+        if own.get("_compile_config") is not before:
+            own |= {name: value for name, value in anew.items() if name in own}
 
 
 @contextlib.contextmanager
@@ -288,7 +331,7 @@ def _attribute(layer: Any, name: str, value: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if own.get(name) is not value:  # Keras has set another one, which TensorFlow may track
+        if name in own and own[name] is not value:  # Keras has set another one, which TensorFlow may track
             delattr(layer, name)
         own.pop(name, None)
         if before is not own:
@@ -364,6 +407,11 @@ def _attention_layers(model: Any) -> dict[str, Any]:
     from kmha.layers.transformer_blocks import BlockStack
 
     found: dict[str, Any] = {}
+    names: dict[int, str] = {}  # of the scores of stacks
+    for stack in model._flatten_layers():
+        for number, block in enumerate(stack._blocks if isinstance(stack, BlockStack) else (), 1):
+            inside = [layer for layer in block._flatten_layers() if _method(layer)]
+            names |= {id(layer): name for name, layer in zip(stack._names(number), inside, strict=True)}
     seen: set[int] = set()
 
     def walk(layer: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -371,11 +419,8 @@ def _attention_layers(model: Any) -> dict[str, Any]:
             return
         seen.add(id(layer))
         if _method(layer):
-            yield path or layer.name, layer
+            yield names.get(id(layer)) or path or layer.name, layer
             return
-        blocks = layer._blocks if isinstance(layer, BlockStack) else []
-        for number, block in enumerate(blocks, 1):
-            yield from zip(layer._names(number), (attention for _, attention in walk(block, "")), strict=True)
         for inner in layer._layers:
             yield from walk(inner, f"{path}/{inner.name}" if path else inner.name)
 

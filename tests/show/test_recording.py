@@ -342,6 +342,78 @@ def _state(model):
     return {layer.path: sorted(vars(layer)) for layer in model._flatten_layers()}
 
 
+def test_compile_inside_the_block_counts():
+    attention = kmha.MultiHeadAttention(2, 3)
+    inputs = keras.Input((5, 6))
+    model = keras.Model(inputs, layers.Dense(6)(attention(inputs, inputs)))
+    x = np.random.default_rng(0).normal(size=(4, 5, 6))
+    model.compile("sgd", "mse", jit_compile=False)
+    model.fit(x, x, verbose=0)
+    with capture(model):
+        model.predict(x, verbose=0)
+        attention.trainable = False
+        model.compile("adam", "mse", jit_compile=False)
+    before = attention.get_weights()
+    model.fit(x, x, verbose=0)
+    assert all(np.array_equal(*each) for each in zip(before, attention.get_weights(), strict=True))
+    assert int(model.optimizer.iterations) == 1
+
+
+def test_making_the_weights_is_no_call():
+    model = keras.Sequential([kmha.layers.EncoderLayer(6, 3, 8, name="block")])
+    with capture(model) as captured:
+        model.predict(np.random.default_rng(0).normal(size=(2, 5, 6)), verbose=0)
+    assert captured["block/mha"].shape == (2, 3, 5, 5)
+
+
+class Strange(layers.Layer):
+    """Computes attention with a method of the name that capture looks for."""
+
+    def __init__(self, returned="mixed"):
+        super().__init__()
+        self.returned = returned
+
+    def call(self, x):
+        return self._compute_attention(x, x, x)[0]
+
+    def _compute_attention(self, query, key, value):
+        scores = ops.softmax(ops.matmul(query, ops.transpose(key, (0, 2, 1))))
+        mixed = ops.matmul(scores, value)
+        return {"mixed": (mixed,), "scores": (mixed, scores), "wide": (mixed, scores[0, 0])}[self.returned]
+
+
+@pytest.mark.parametrize(("returned", "received"), [("mixed", "the arguments"), ("wide", "scores with 1 axes")])
+def test_scores_that_cannot_be_read(returned, received):
+    layer = Strange(returned)
+    x = ops.array(np.random.default_rng(0).normal(size=(2, 5, 6)))
+    with pytest.raises(ValueError, match=rf"cannot be read\. .*Received: {received}"), capture(layer):
+        layer(x)
+
+
+def test_scores_without_heads_count_as_one_head():
+    layer = Strange("scores")
+    with capture(layer) as captured:
+        layer(ops.array(np.random.default_rng(0).normal(size=(2, 5, 6))))
+    assert captured[layer.name].shape == (2, 1, 5, 5)
+
+
+def test_a_block_that_is_also_elsewhere_keeps_its_name():
+    class Probe(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.transformer = kmha.layers.Transformer(1, 6, 3, 7, 11, 12, 20, 21)
+            self.probe = self.transformer.encoder.enc_layers[0].mha
+
+        def call(self, source, target):
+            return self.transformer(source, target)
+
+    ids = np.ones((2, 5), "int32")
+    model = Probe()
+    with capture(model) as captured:
+        model(ids, ids)
+    assert "encoder_layer1_self_att" in captured
+
+
 def test_nothing_remains(tmp_path):
     model, _ = _model()
     model.compile("sgd", "mse")

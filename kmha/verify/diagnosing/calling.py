@@ -60,7 +60,8 @@ def call_parameters(layer_class: type, method: str) -> Parameters:
     ['max_denominator']
     """
     found = parameters(getattr(layer_class, method), skip=1)
-    passed = () if found else re.findall(r"self\.(\w+)\(\*\w+", frameworks.source_of(getattr(layer_class, method)))
+    source = "" if found else frameworks.source_of(getattr(layer_class, method))
+    passed = re.findall(r"(?:return|=) self\.(\w+)\(\*\w+", source)
     return next(
         (parameters(getattr(layer_class, name), skip=1) for name in passed if hasattr(layer_class, name)), found
     )

@@ -43,7 +43,7 @@ from kmha.verify.mistakes.commonness import rank
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
 ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one may run with inputs of another
 LIKELY = 6  # number of combinations of choices that are tried with every mistake
-MOST = 40  # the same for the likeliest arrangement of a block's weights
+MOST = 40  # the same for the likeliest arrangement of weights
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
 NEAREST = 16  # number of combinations of design choices that are compared with every mistake
 BOOLEAN = r"dtype\s*(==|is|in)[^,\n]*\bbool|is_floating_point"  # code that handles boolean masks separately
@@ -235,16 +235,19 @@ def _fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> t
 
 
 def _explained_choices(
-    candidate: Candidate, answered: Sequence[TrialResult], most: int = LIKELY
+    candidate: Candidate, answered: Sequence[TrialResult], further: bool = False
 ) -> tuple[str, ...] | None:
-    """Return the likely design choices with which one known mistake explains the answers, or `None`."""
+    """Return the likely design choices with which one known mistake explains the answers, or `None`.
+
+    All choices of an embedding are tried. Of a block's, those nearest to the answers are, or the `further` ones.
+    """
     likely = candidate.likely_choices(answered[0].trial)
     near = sorted(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
     different: dict[Any, tuple[str, ...]] = {}  # choices that change nothing in these calls are tried once
     for ids in near:
         different.setdefault(_reference(answered, ids), ids)
-    near = near if candidate.chain == "embedding" else [*different.values()][:most]
-    for ids in dict.fromkeys([*near, likely[0]]):
+    tried, count = [*different.values()], len(different) if candidate.chain == "embedding" else LIKELY
+    for ids in tried[count:MOST] if further else dict.fromkeys([*tried[:count], likely[0]]):
         if matching.singles(with_choices(answered, ids), candidate.chain):
             return ids
     return None
@@ -527,7 +530,7 @@ def _choose_with_choices(
     for fit, found, among in (
         (Fit.RIGHT, _fitting_choices, running),
         (Fit.EXPLAINED, _explained_choices, few),
-        (Fit.EXPLAINED, functools.partial(_explained_choices, most=MOST), first),
+        (Fit.EXPLAINED, functools.partial(_explained_choices, further=True), first),
         (Fit.EXPLAINED_BY_TWO, _choices_with_two_mistakes, few),
         (Fit.RUNS, _nearest_choices, few),
     ):
