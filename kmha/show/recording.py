@@ -97,11 +97,11 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
             called inside the block, or JAX distributes the model.
 
     >>> import keras, kmha
-    >>> model = keras.Sequential([keras.layers.Embedding(13, 6), kmha.layers.EncoderLayer(6, 3, 8)])
+    >>> model = keras.Sequential([keras.layers.Embedding(13, 6), kmha.layers.EncoderLayer(6, 3, 8, name="block")])
     >>> with capture(model) as captured:
     ...     output = model(keras.ops.ones((2, 5), dtype="int32"))
     >>> {name: scores.shape for name, scores in captured.items()}
-    {'encoder_layer/mha': (2, 3, 5, 5)}
+    {'block/mha': (2, 3, 5, 5)}
     """
     import keras
 

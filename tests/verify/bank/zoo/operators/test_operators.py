@@ -381,13 +381,13 @@ def test_a_softmax_that_is_left_out_with_its_mask():
 
 def test_a_scaled_query_used_twice_is_scaled_twice():
     text = "def attend(q, k, v, scale):\n    q = q * scale\n    return softmax(q @ k) @ v\n"
-    assert ids_of("logits-query-query", text) == [("logits-query-query", "scale-without-root")]
+    assert ids_of("logits-query-query", text) == [("logits-query-query", "scale-without-root", "key-ignored")]
     assert ids_of("logits-query-query", text.replace("    q = q * scale\n", "")) == [()]
 
 
 def test_the_query_of_one_fused_projection_twice_is_its_kernel_twice():
     text = "def attend(self, x):\n    q, k, v = self.qkv(x).chunk(3, -1)\n    return softmax(q @ k) @ v\n"
-    assert ids_of("logits-query-query", text) == [("logits-query-query", "kernels-query-for-key")]
+    assert ids_of("logits-query-query", text) == [("logits-query-query", "kernels-query-for-key", "key-ignored")]
 
 
 def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
