@@ -30,13 +30,17 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
     """
     layer_class = thing if isinstance(thing, type) else type(thing)
     adapter = adapter_of(layer_class)
-    call = _open(adapter, call_parameters(layer_class, adapter.method))
+    call = _open(adapter, call_parameters(thing, adapter.method))
     called = naming.roles_of(call, said)
     called |= roles_by_place(call, called, given)
     called = {role: name for role, name in called.items() if given.get(name, name) is not None}
     made = naming.roles_of(_open(adapter, constructor(layer_class)), said)
-    variables = [] if isinstance(thing, type) else adapter.variables(adapter.working_copy(thing))
-    if is_embedding(layer_class.__name__, made if isinstance(thing, type) else {}, called, variables):
+    copy = None if isinstance(thing, type) else adapter.working_copy(thing)
+    variables = [] if copy is None else adapter.variables(copy)
+    # What adds an encoding to its input need not have a name that says so.
+    inner = [] if copy is None or variables else [type(part).__name__ for part in adapter.parts(copy)]
+    names = [layer_class.__name__, *(inner if len(inner) == 1 else [])]
+    if any(is_embedding(name, made if copy is None else {}, called, variables) for name in names):
         return "embedding"
     check_attends(layer_class.__name__, variables)
     return chain_of_weights(variables, called) if variables else chain_of(made, called)

@@ -250,6 +250,8 @@ def _feed_forward(
     else:
         named = [variable for variable in free if FORWARD.search(variable.path.lower())]
         kernels = [variable for variable in free if _other(variable, width) != width] or named
+        if not kernels and len(free) == 2 < len(matrices):  # all others are attention's by name
+            kernels = free
     if inner == width:
         kernels = [variable for variable in kernels if FORWARD.search(variable.path.lower())] or kernels[-2:]
     if not 2 <= len(kernels) <= 3:

@@ -52,19 +52,33 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
     return dict([(n, p) for n, p in signature.parameters.items() if p.kind not in kinds][skip:])
 
 
-def call_parameters(layer_class: type, method: str) -> Parameters:
-    """Return the parameters of a layer's call. If it only passes on what it gets, return those of the method it calls.
+def call_parameters(thing: Any, method: str) -> Parameters:
+    """Return the parameters of a layer's call. If it only passes on what it gets, return those of what it calls.
+
+    That is another method, or the first module of a sequence. `thing` is a layer or its class.
 
     >>> import fractions
     >>> list(call_parameters(fractions.Fraction, "limit_denominator"))
     ['max_denominator']
     """
-    found = parameters(getattr(layer_class, method), skip=1)
-    source = "" if found else frameworks.source_of(getattr(layer_class, method))
-    passed = re.findall(r"(?:return|=) self\.(\w+)\(\*\w+", source)
-    return next(
-        (parameters(getattr(layer_class, name), skip=1) for name in passed if hasattr(layer_class, name)), found
-    )
+    layer_class = thing if isinstance(thing, type) else type(thing)
+    if found := parameters(getattr(layer_class, method), skip=1):
+        return found
+    source = frameworks.source_of(getattr(layer_class, method))
+    for name in re.findall(r"(?:return|=) self\.(\w+)\(\*\w+", source):
+        if hasattr(layer_class, name):
+            return parameters(getattr(layer_class, name), skip=1)
+    inner = [] if isinstance(thing, type) else [*getattr(thing, "children", list)()]
+    if not inner or not re.search(r"\(\*\w+", source):
+        return found
+    # What lies between may read the input by its place.
+    first, *rest = call_parameters(inner[0], method).values()
+    return {each.name: each for each in (first.replace(kind=inspect.Parameter.POSITIONAL_ONLY), *rest)}
+
+
+def positional_only(found: Parameters) -> list[str]:
+    """Return the names of the parameters that cannot be passed by name."""
+    return [name for name, each in found.items() if each.kind is each.POSITIONAL_ONLY]
 
 
 def _documented(function: Any) -> Parameters:

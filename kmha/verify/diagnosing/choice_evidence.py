@@ -57,8 +57,8 @@ def likely_combinations(
         found = set()
     likely = [each for each in combinations(chain, trial, expected) if _agrees(each, ids, bool(found))]
     likely = [each for each in likely if not excluded & {*each}]
-    has_more = int(any(name.startswith("extra1/") for name in trial.weights))
-    likely = [each for each in likely if len(FURTHER_NORMS & {*each}) == has_more] or likely
+    has_more = any(name.startswith("extra1/") for name in trial.weights)  # which the layer need not use
+    likely = [each for each in likely if len(FURTHER_NORMS & {*each}) <= has_more] or likely
     return [each for each in likely if not any(CHOICES[id].group == "order" for id in each)] or [tuple(expected)]
 
 

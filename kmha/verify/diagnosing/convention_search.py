@@ -332,7 +332,7 @@ def _usual(drawn: Iterable[Trial]) -> list[Trial]:
 def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fit) -> None:
     """Choose the shape, dtype and meaning of masks, and then of padding masks."""
     if candidate.chain != "attention":
-        _choose_masks_of_block(candidate, drawn, fit == Fit.RAISES)
+        _choose_masks_of_block(candidate, drawn, fit)
         return
     start, masked = candidate.convention, [trial for trial in _usual(drawn) if trial.masked]
     alone = _explaining_alone(candidate, drawn)
@@ -357,18 +357,42 @@ def _choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: F
     _choose_corner(candidate, drawn)
 
 
-def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], choose: bool) -> None:
+def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fit) -> None:
     """Choose shapes, dtypes and meanings of a block's masks together, because some calls need several masks.
 
-    `choose` looks for design choices too, which is needed if a block raises errors in all calls without masks.
+    If the calls without masks raise errors (`fit`), design choices are looked for too. If those calls differ from the
+    reference, the choices made without masks may be wrong: all are tried if nothing explains all calls with masks.
     """
     start = candidate.convention
     masked = [trial for trial in _usual(drawn) if trial.masked]
     unless = tuple("causal-unless-masked" if id == "always-causal" else id for id in start.choices)
     bases = dict.fromkeys([start, dataclasses.replace(start, choices=unless)])
     options = _mask_forms(candidate, [*bases])
-    if masked:
-        choose_convention(candidate, options, [masked[0], *masked[1:-1:3], masked[-1]], choose=choose)
+    if not masked:
+        return
+    tried, memory = [masked[0], *masked[1:-1:3], masked[-1]], {}
+    found, share = choose_convention(candidate, options, tried, memory, choose=fit == Fit.RAISES)
+    first = candidate.convention
+    if fit == Fit.RUNS and found < Fit.RIGHT and (found < Fit.EXPLAINED or share < 1):
+        again = choose_convention(candidate, _mask_forms(candidate, [start]), tried, memory, choose=True)
+        if again <= (found, share):
+            candidate.use_convention(first)
+    _choose_again(candidate, [candidate.evaluate(trial) for trial in _usual(drawn)])
+
+
+def _choose_again(candidate: Candidate, results: Sequence[TrialResult]) -> None:
+    """Choose a block's design choices by all calls, if one mistake explained only some of them with the first choices.
+
+    For instance, large numbers hide whether a GELU is approximated.
+    """
+    answered = [result for result in results if not result.answer.error]
+    if not answered or matching.explains(answered) or matching.singles(answered, candidate.chain):
+        return
+    for find in (_fitting_choices, _explained_choices, functools.partial(_explained_choices, further=True)):
+        ids = find(candidate, answered)
+        if ids is not None:
+            candidate.use_convention(dataclasses.replace(candidate.convention, choices=ids))
+            return
 
 
 def _mask_forms(candidate: Candidate, bases: Sequence[Convention]) -> list[Convention]:

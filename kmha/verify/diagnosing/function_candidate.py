@@ -28,6 +28,7 @@ from kmha.verify.diagnosing.calling import (
     input_arguments,
     mask_arguments,
     parameters,
+    positional_only,
     random_names,
     roles_by_place,
     with_copies,
@@ -224,19 +225,15 @@ class FunctionCandidate(Candidate):
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
         copies = with_copies(arguments)
-        first = [arguments.pop(name) for name in self._by_place() if name in arguments]
+        first = [arguments.pop(name) for name in positional_only(self.call_parameters) if name in arguments]
         return self.function(*first, **arguments), copies
 
-    def _by_place(self) -> list[str]:
-        return [name for name, each in self.call_parameters.items() if each.kind is each.POSITIONAL_ONLY]
-
     def code(self, trial: Trial) -> list[str]:
-        arguments, places = self.arguments(trial), self._by_place()
-        lines, given = reproduction.assignments(arguments, self.framework)
-        called = dict(zip(arguments, given, strict=True))
-        places = [called.pop(name).partition("=")[2] for name in places if name in called]
+        lines, given = reproduction.assignments(
+            self.arguments(trial), self.framework, positional_only(self.call_parameters)
+        )
         head = reproduction.imports(self.function, self.framework, self.source, self.name)
-        return [*head, *lines, f"result = {self.name}({', '.join([*places, *called.values()])})"]
+        return [*head, *lines, f"result = {self.name}({', '.join(given)})"]
 
 
 def _without_random_keys(found: Parameters, given: Mapping[str, Any]) -> Parameters:

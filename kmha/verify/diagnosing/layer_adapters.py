@@ -13,7 +13,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
-from kmha.verify.diagnosing.calling import constructor
+from kmha.verify.diagnosing.calling import call_parameters, constructor, positional_only
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
@@ -166,9 +166,11 @@ class TorchAdapter(Adapter):
         layer.train(training)
         compiled = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)  # torch's compiled blocks ignore the methods of a subclass
+        named = dict(arguments)
+        first = [named.pop(name) for name in positional_only(call_parameters(layer, self.method)) if name in named]
         try:
             with torch.no_grad():
-                return layer(**arguments)
+                return layer(*first, **named)
         finally:
             torch.backends.mha.set_fastpath_enabled(compiled)
 

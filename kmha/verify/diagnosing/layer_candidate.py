@@ -29,6 +29,7 @@ from kmha.verify.diagnosing.calling import (
     guessed_arguments,
     input_arguments,
     mask_arguments,
+    positional_only,
     roles_by_place,
     with_copies,
 )
@@ -86,7 +87,7 @@ class LayerCandidate(Candidate):
         self.original, self.thing = thing, thing if is_class else self.adapter.working_copy(thing)
         self.name, self.given, self.said_meaning, self.said = name, dict(given), meaning, dict(said)
         self.framework = self.adapter.framework
-        self.call_parameters = self._open(call_parameters(self.layer_class, self.adapter.method))
+        self.call_parameters = self._open(call_parameters(thing, self.adapter.method))
         self.written_parameters = self._open(constructor(self.layer_class))
         self.made_guesses: dict[str, str] = {}
         self.found_extras: dict[int, tuple[Extra, ...]] = {}  # of each layer, keyed by its id
@@ -539,7 +540,9 @@ class LayerCandidate(Candidate):
 
     def _code(self, trial: Trial, make_layer: Callable[[str, str], list[str]]) -> list[str]:
         """Return the lines of a call. `make_layer` turns the constructor's call and the layer's call into lines."""
-        lines, given = reproduction.assignments(self._arguments(trial), self.framework)
+        lines, given = reproduction.assignments(
+            self._arguments(trial), self.framework, positional_only(self.call_parameters)
+        )
         method = f".{self.adapter.method}" if self.adapter.calls_by_name else ""
         call = f"layer{method}({', '.join(given)})"
         if self.weights is not None:

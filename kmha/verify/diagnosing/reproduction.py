@@ -1,6 +1,6 @@
 """Write a script that calls a candidate and prints the candidate's result beside the right result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,10 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
     return [*lines, f"from {module} import {home}{renamed}", ""]
 
 
-def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str], list[str]]:
-    """Return a line that defines each array, and the text of each argument in the call."""
+def assignments(
+    arguments: Mapping[str, Any], framework: str, places: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return a line that defines each array, and the text of each argument in the call. `places` are passed first."""
     lines, given = [], []
     for name, value in arguments.items():
         if isinstance(value, dict):
@@ -72,7 +74,8 @@ def assignments(arguments: Mapping[str, Any], framework: str) -> tuple[list[str]
             given.append(f"{name}={value!r}")
             continue
         given.append(f"{name}={name}")
-    return lines, given
+    first = [text.partition("=")[2] for name in places for text in given if text.startswith(f"{name}=")]
+    return lines, [*first, *(text for text in given if text.partition("=")[0] not in places)]
 
 
 def _tensor(tensor: Any, framework: str) -> str:

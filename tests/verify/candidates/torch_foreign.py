@@ -216,6 +216,88 @@ class Crossing(nn.Module):
         return self.norm3(x + self.linear2(torch.relu(self.linear1(x))))
 
 
+class Adding(nn.Module):
+    """A pre-norm decoder layer with GELU whose masks (B, 1, T, S) are added to the logits."""
+
+    def __init__(self, d_model, n_heads, d_ff, wrong=""):
+        super().__init__()
+        self.wrong = wrong
+        scaled = wrong != "not scaled"
+        self.self_attn, self.encoder_attn = (Attention(d_model, n_heads, scaled) for _ in range(2))
+        self.self_attn_norm, self.encoder_attn_norm, self.last_norm = (nn.LayerNorm(d_model) for _ in range(3))
+        self.fc1, self.fc2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x, memory, attention_mask=None, encoder_attention_mask=None):
+        bias, of_memory = (0.0 if m is None else m for m in (attention_mask, encoder_attention_mask))
+        x = x + self.self_attn(self.self_attn_norm(x), bias=bias)
+        x = x + self.encoder_attn(self.encoder_attn_norm(x), memory, bias=of_memory)
+        hidden = x if self.wrong == "norm dropped" else self.last_norm(x)
+        return x + self.fc2(nn.functional.gelu(self.fc1(hidden)))
+
+
+class Optional(Block):
+    """A block with a normalization for a further attention, which it does not have."""
+
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, wrong=""):
+        super().__init__(dim, num_heads, mlp_ratio, wrong)
+        self.norm_cross_attn = nn.LayerNorm(dim)
+
+
+class Residual(nn.Module):
+    """Adds the input of a module, given by its place, to the module's output."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args):
+        return args[0] + self.inner(*args)
+
+
+class Normed(nn.Module):
+    """Self-attention of a normalized input."""
+
+    def __init__(self, dim, heads, scaled=True):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(dim), Attention(dim, heads, scaled)
+
+    def forward(self, x):
+        return self.attention(self.norm(x))
+
+
+class Chain(nn.Sequential):
+    """A pre-norm block as a sequence of modules, the first of which gets all arguments."""
+
+    def __init__(self, dim=12, heads=3, wrong=""):
+        network = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim))
+        super().__init__(Residual(Normed(dim, heads, wrong != "not scaled")), Residual(network))
+
+    def forward(self, *x):
+        first, second = self
+        return second(first(*x))
+
+
+class PositionalEncoding(nn.Module):
+    """The positional encoding of an array (B, T, E)."""
+
+    def forward(self, x):
+        position, pair = torch.arange(x.shape[1])[:, None], torch.arange(0, x.shape[2], 2)
+        angles = position / 10_000 ** (pair / x.shape[2])
+        found = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, : x.shape[2]]
+        return found.expand(x.shape).to(x.dtype)
+
+
+class Sum(nn.Module):
+    """Adds the encoding that it is given to its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoding = PositionalEncoding()
+
+    def forward(self, tensor):
+        return tensor + self.encoding(tensor)
+
+
 class Offset(nn.Module):
     """Its cache is two arrays (B, S, H·O), in which the new keys and values begin at an offset."""
 

@@ -21,6 +21,8 @@ RIGHT = [
     ("PositionEmbedding", {}, {"positions-alone"}),
     ("Decoder", {}, set()),
     ("Crossing", {"x_mask": None}, set()),
+    ("Adding", {}, {"pre-norm", "activation-gelu"}),
+    ("Optional", {}, {"pre-norm", "activation-gelu"}),
 ]
 WRONG = [
     ("SelfAttention", {"wrong": "softmax over queries"}, "softmax-over-queries"),
@@ -29,6 +31,8 @@ WRONG = [
     ("Rotating", {"wrong": "not scaled"}, "scale-missing"),
     ("TwoMasks", {"wrong": "not scaled"}, "scale-missing"),
     ("Decoder", {"wrong": "not scaled"}, "scale-missing"),
+    ("Adding", {"wrong": "norm dropped"}, "norm-missing-feed-forward"),
+    ("Optional", {"wrong": "residual dropped"}, "residual-missing-attention"),
 ]
 # Right or wrong, these are none of the choices and mistakes that kmha knows.
 UNNAMED = [
@@ -69,6 +73,17 @@ def test_a_cache_of_two_arrays_with_an_offset(candidate, wrong, ids):
     pytest.importorskip("torch").manual_seed(0)
     found = diagnose(candidate("torch_foreign", "Offset")(wrong=wrong))
     assert (found.verdict, found.ids) == ("known" if wrong else "right", ids)
+
+
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("not scaled", ("scale-missing",))])
+def test_a_sequence_that_passes_on_its_arguments_by_their_places(candidate, wrong, ids):
+    found = diagnose(candidate("torch_foreign", "Chain")(heads=3, wrong=wrong))
+    assert (found.right, found.ids, found.errors) == (not ids, ids, {})
+    assert "result = layer(x)" in found.code() or not ids
+
+
+def test_a_module_that_adds_the_encoding_of_another_module(candidate):
+    assert diagnose(candidate("torch_foreign", "Sum")()).verdict == "right"
 
 
 @pytest.mark.parametrize(("arguments", "ids"), [({}, ()), ({"wrong": "not scaled"}, ("scale-missing",))])
