@@ -8,12 +8,14 @@ from kmha.show import worked_steps
 
 GENERATOR = np.random.default_rng(8)
 QUERY, VALUE, KEY = (GENERATOR.normal(size=shape).astype("float32") for shape in ((2, 3, 5), (2, 4, 7), (2, 4, 9)))
-TEXTS = {
-    "query": (3, 5), "key": (4, 9), "value": (4, 7), "Q": (3, 8), "K": (4, 8), "V": (4, 6), "logits": (3, 4),
-    "scaled logits": (3, 4), "masked logits": (3, 4), "scores": (3, 4), "mixed values": (3, 6),
-    "part of head 2": (3, 10), "output": (3, 10),
-}  # fmt: skip
 KINDS = [kmha.MultiHeadAttention, keras.layers.MultiHeadAttention]
+
+
+def _shapes(value_dim):
+    inputs = {"query": (3, 5), "key": (4, 9), "value": (4, 7)}
+    logits = dict.fromkeys(("logits", "scaled logits", "masked logits", "scores"), (3, 4))
+    output = {"mixed values": (3, value_dim), "part of head 2": (3, 10), "output": (3, 10)}
+    return inputs | {"Q": (3, 8), "K": (4, 8), "V": (4, value_dim)} | logits | output
 
 
 def _layer(kind=kmha.MultiHeadAttention, **options):
@@ -38,12 +40,14 @@ def _weights(layer):
     return kernels, [bias[1] for _, bias in arrays], output[0][1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_panel_has_the_numbers_of_its_step(kind):
-    layer, mask = _layer(kind), np.array([[True, True, False, True]])
+@pytest.mark.parametrize(
+    ("kind", "value_dim"), list(zip(KINDS, (6, 8), strict=True))
+)  # on JAX, the built-in needs one size
+def test_every_panel_has_the_numbers_of_its_step(kind, value_dim):
+    layer, mask = _layer(kind, value_dim=value_dim), np.array([[True, True, False, True]])
     figure = show.steps(layer, QUERY, VALUE, KEY, attention_mask=mask, head=1, item=1)
     found = _panels(figure)
-    assert {name: values.shape for name, values in found.items()} == TEXTS
+    assert {name: values.shape for name, values in found.items()} == _shapes(value_dim)
     (w_q, w_k, w_v), (b_q, b_k, b_v), w_o = _weights(layer)
     query, value, key = (x[1].astype("float64") for x in (QUERY, VALUE, KEY))
     q, k, v = query @ w_q + b_q, key @ w_k + b_k, value @ w_v + b_v
