@@ -9,7 +9,7 @@ import numpy as np
 from kmha.show import layout
 from kmha.show.pictures import drawing_module
 from kmha.show.scores import COLOURS, as_array
-from kmha.show.tokens import Labels, shorten
+from kmha.show.tokens import Labels, cut, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,10 +120,7 @@ def steps(
     key = value if key is None else key
     is_self = key is value is query
     arrays = _arrays(layer, (query, value, key), attention_mask, use_causal_mask, head, item)
-    labels = (
-        Labels.of("rows", rows, arrays["query"].shape[0]),
-        Labels.of("columns", rows if is_self and columns is None else columns, arrays["key"].shape[0]),
-    )
+    _, *labels = cut(arrays["logits"], rows, rows if is_self and columns is None else columns)
     lines = _lines(layer, arrays, labels, is_self, key is value, head)
     return _figure(drawing, lines, f"{layer.name}, head {head % layer.num_heads + 1}" if title is None else title)
 
@@ -197,7 +194,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _lines(
-    layer: Any, arrays: dict[str, np.ndarray], labels: tuple[Labels, Labels], is_self: bool, shared: bool, head: int
+    layer: Any, arrays: dict[str, np.ndarray], labels: Sequence[Labels], is_self: bool, shared: bool, head: int
 ) -> list[list[Step]]:
     """Return the lines of panels: inputs, projections, scores, and output."""
     queries, keys = labels
