@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import io
 import pickle
 
@@ -346,6 +347,22 @@ def test_searches_and_calls_in_one_block():
 
 def _last(captured, index):
     return {name: calls[index] for name, calls in captured.calls.items()}
+
+
+def test_a_search_that_does_not_tell_its_beams():
+    class Silent(search.Greedy):
+        name = ""
+
+        def _hypotheses(self, limits, *results):
+            found = super()._hypotheses(limits, *results)
+            return [[dataclasses.replace(one, beams=()) for one in hypotheses] for hypotheses in found]
+
+    model, source = _searched()
+    with capture(model.decoder) as captured:
+        Silent(model)(source[:2])
+    calls = captured.calls["decoder_layer1_block2_decenc_att"]
+    assert len(calls) > 1
+    assert {call.shape[1:3] for call in calls} == {(3, 1)}
 
 
 def test_a_part_of_the_model_that_searches():

@@ -85,6 +85,7 @@ class SearchMethod:
     line shows. It declares its options at the arguments of its constructor. It overrides `_search`, which runs in
     TensorFlow, and `_hypotheses`, which reads the results. If `_search` needs more than ids and limits, it also
     overrides `_inputs` and `_signature`. If it decodes several sequences for each sentence, it also overrides `width`.
+    `kmha.show.capture` follows the `beams` of its hypotheses; without them, it records all sequences at each step.
 
     The loop over the target positions is a `tf.function` with a single trace, because batch size, source length and
     limits are tensors. If the model computes with JAX or torch, TensorFlow runs the loop eagerly.
@@ -192,6 +193,8 @@ class SearchMethod:
         from kmha.layers import cache
 
         chosen = [(sentence, one) for sentence, found in enumerate(hypotheses) for one in found]
+        if not all(one.beams for _, one in chosen):
+            return
         rows = np.full((len(chosen), steps), -1)
         for row, (sentence, one) in zip(rows, chosen, strict=True):
             row[: len(one.beams)] = np.array(one.beams) + sentence * self.width
