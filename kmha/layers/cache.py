@@ -22,6 +22,7 @@ the same numbers as the full sequence, to rounding.
 
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from kmha.core import masks
@@ -106,6 +107,33 @@ def step(decoder: Decoder, ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         values.append(value)
     features = ops.squeeze(decoder._finish(x), 1)
     return features, {**cache, "index": ops.add(cache["index"], 1), "keys": keys, "values": values}
+
+
+def observers(model: Any) -> tuple[Any, ...]:
+    """Return what observes the attention layers of a `Transformer`. It is empty outside of `kmha.show.capture`.
+
+    Code that was compiled for other observers calls those.
+    """
+    found = (getattr(layer, "_observe", None) for layer in model._flatten_layers())
+    return tuple(observe for observe in found if observe is not None)
+
+
+def report(model: Any, sentences: np.ndarray, rows: np.ndarray, length: int) -> None:
+    """Tell the observers of a model which sequences a search has chosen.
+
+    Args:
+        model: The `Transformer` that decoded.
+        sentences: Index along B of the sentence of each chosen sequence (C,).
+        rows: Index along N that each chosen sequence had at each step (C, steps), and -1 after its last step.
+        length: Number of source ids (S).
+    """
+    steps = int((rows >= 0).sum(axis=1).max())
+    told = [(layer, sentences[:, None], length) for layer in model.encoder._flatten_layers()]
+    for block in model.decoder.dec_layers:
+        told += [(block.mha1, rows, steps), (block.mha2, rows, length)]
+    for layer, chosen, keys in told:
+        if getattr(layer, "_observe_search", None) is not None:
+            layer._observe_search(chosen, keys)
 
 
 def _append(

@@ -154,7 +154,10 @@ class MultiHeadAttention(InnerMethods):
         methods = (*MASKS, *STEPS, "_compute_attention")
         cls._replaced = frozenset(x for x in methods if getattr(cls, x) is not getattr(MultiHeadAttention, x))
 
-    _observe: Any = None  # called with the scores that decoding with a cache computes (`kmha.show.capture`)
+    # `kmha.show.capture` sets these: called with the scores that decoding with a cache computes, and with the sequences
+    # that a search has chosen (`kmha.layers.cache.report`).
+    _observe: Any = None
+    _observe_search: Any = None
     _refuses = False  # whether weights were loaded before the layer was built
     _widths: Any = None  # features of query, value and key, once the layer is built
 

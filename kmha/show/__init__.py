@@ -1,7 +1,9 @@
 """Pictures of attention as matplotlib figures (`pip install 'kmha[plot]'`) or as text in the terminal.
 
-`heatmap` shows one head, `heads` shows all heads of a layer, and `layers` shows all layers of a model. `save` writes
-their figures as PNG or SVG. `terminal` does not need matplotlib. Queries are always rows (T), and keys are columns (S).
+`heatmap` shows one head, `heads` shows all heads of a layer, and `layers` shows all layers of a model. Queries are
+always rows (T), and keys are columns (S). `alignment` draws scores as lines between tokens. `save` writes figures as
+PNG or SVG. `terminal` does not need matplotlib.
+`steps` shows what one head of a layer computes, step by step, with the numbers and shapes.
 `positions` shows a positional encoding, and `scaling` shows why the logits are divided by the square root of d_k.
 `capture` records the scores of any Keras model.
 
@@ -16,10 +18,24 @@ rows: query tokens  columns: key tokens
 0 ·░▒▓█ 0.9
 """
 
+from kmha.show.alignments import alignment
 from kmha.show.logit_scaling import scaling
 from kmha.show.pictures import heads, heatmap, layers, save
 from kmha.show.positional_encodings import positions
 from kmha.show.recording import Captured, capture
 from kmha.show.text import terminal
+from kmha.show.worked_steps import steps
 
-__all__ = ["Captured", "capture", "heads", "heatmap", "layers", "positions", "save", "scaling", "terminal"]
+__all__ = [
+    "Captured",
+    "alignment",
+    "capture",
+    "heads",
+    "heatmap",
+    "layers",
+    "positions",
+    "save",
+    "scaling",
+    "steps",
+    "terminal",
+]

@@ -69,6 +69,12 @@ def figure(
     return drawn
 
 
+def fonts(texts: Sequence[str]) -> tuple[list[str], layout.Measure]:
+    """Return the fonts that have the characters of `texts`, and a function that measures a text in them."""
+    families = _families(frozenset("".join(texts)), tuple(matplotlib.rcParams["font.family"]))
+    return families, _measure(families)
+
+
 @contextlib.contextmanager
 def blank(width: float, height: float, title: str | None, left: float) -> Iterator[AttentionFigure]:
     """Give a figure with no more than a title, whose start is `left`. Sizes are in inches, and a long title adds width.

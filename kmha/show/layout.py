@@ -103,7 +103,7 @@ def arrange(
         boxes.append([])
         for j, panel in enumerate(line):
             height, width = (_side(cell, size) for size in panel.values.shape)
-            rows = None if j else LabelTicks(_step(panel.rows, height, points), 0)
+            rows = None if j else LabelTicks(label_step(panel.rows, height, points), 0)
             boxes[i].append(PanelBox(left + j * stride, top, width, height, rows, ticks[i][j]))
         top += max(box.height for box in boxes[i]) + GAP + _bottom_labels(grid, ticks, i, points, measure)
     right = max(box.left + box.width for line in boxes for box in line)
@@ -132,7 +132,7 @@ def _side(cell: float, size: int) -> float:
     return max(cell * size, SMALLEST)
 
 
-def _step(labels: Labels, side: float, points: float) -> int:
+def label_step(labels: Labels, side: float, points: float) -> int:
     """Return the step between labels for which there is room."""
     needed = LINE * points / 72 / (side / len(labels.texts))
     step = max(math.ceil(needed - 1e-6), 1)
@@ -145,7 +145,7 @@ def _column_ticks(grid: Grid, i: int, j: int, cell: float, points: float, measur
     if i + 1 < len(grid) and j < len(grid[i + 1]) and grid[i + 1][j].columns == labels:
         return None
     side = _side(cell, len(labels.texts))
-    each, step = side / len(labels.texts), _step(labels, side, points)
+    each, step = side / len(labels.texts), label_step(labels, side, points)
     if max(measure(shorten(text), points) for text in labels.texts[::step]) + PAD <= each * step:
         return LabelTicks(step, 0)
     # Slanted labels extend to the left, so they need a grid in which nothing is there.

@@ -25,6 +25,9 @@ def heatmap(
     rows: Any = None,
     columns: Any = None,
     *,
+    layer: str | None = None,
+    head: int | None = None,
+    item: int | None = None,
     title: str | None = None,
     vmin: float | None = None,
     vmax: float | None = None,
@@ -33,10 +36,14 @@ def heatmap(
     """Draw the scores of one head, with queries as rows, keys as columns, and a darker cell for a larger score.
 
     Args:
-        scores: Floating point numbers (T, S), as a torch tensor or anything that `np.asarray` takes.
+        scores: Floating point numbers (T, S), as a torch tensor or anything that `np.asarray` takes. With `head`, also
+            (H, T, S) or (B, H, T, S), or a `Captured` or dict of these by layer.
         rows: Up to T query tokens. Rows beyond them are padding and are not shown. `None` shows positions.
         columns: Up to S key tokens. Columns beyond them are padding and are not shown. `None` shows positions.
-        title: Title of the figure.
+        layer: Name of the layer in a capture. It is required if there are several.
+        head: Index along H.
+        item: Index along B, which is required with `head` if B is more than 1.
+        title: Title of the figure. `None` means layer and head, if `scores` names the layer.
         vmin: Value at the lower end of the colours. `None` means 0. It is required for values below 0, such as logits.
         vmax: Value at the upper end of the colours. `None` means the largest value. It is required for values above 1.
         colours: Name of a colour map of matplotlib. `None` means from white to dark blue.
@@ -54,8 +61,15 @@ def heatmap(
     ['das', 'Haus', '.']
     """
     drawing = drawing_module()
-    panel = Panel(*tokens.cut(convert.one_head(scores, "heatmap"), rows, columns))
+    array, name = convert.of_layer(scores, layer, "heatmap")
+    count = None
+    if head is None and item is None:
+        array = convert.one_head(array, "heatmap")
+    else:
+        array, _, count = convert.one_picture(array, "heatmap", head=head, item=item)
+    panel = Panel(*tokens.cut(array, rows, columns))
     scale = convert.scale([panel.values], vmin, vmax)
+    title = title_of(name, head, count) if title is None else title
     return drawing.figure([[panel]], scale, title=title, colours=colours)
 
 
@@ -64,6 +78,7 @@ def heads(
     rows: Any = None,
     columns: Any = None,
     *,
+    layer: str | None = None,
     item: int | None = None,
     across: int | None = None,
     title: str | None = None,
@@ -74,11 +89,14 @@ def heads(
     """Draw all heads of a layer like `heatmap`, with the same scale, so that they can be compared.
 
     Args:
-        scores: Floating point numbers (H, T, S), or (B, H, T, S) as layers return them.
+        scores: Floating point numbers (H, T, S), or (B, H, T, S) as layers return them, or a `Captured` or dict of
+            these by layer.
         rows, columns: Query tokens and key tokens, as in `heatmap`.
+        layer: Name of the layer in a capture. It is required if there are several.
         item: Index along B, which is required if B is more than 1.
         across: Number of heads side by side. `None` means a number that suits the shape.
-        title, vmin, vmax, colours: As in `heatmap`, for all heads.
+        title: Title of the figure. `None` means the layer, if `scores` names it.
+        vmin, vmax, colours: As in `heatmap`, for all heads.
 
     Returns:
         A `matplotlib.figure.Figure` whose axes are the heads in order, followed by the colour bar.
@@ -89,7 +107,9 @@ def heads(
     ['head 1', 'head 2', 'head 3', 'head 4', 'head 5', '']
     """
     drawing = drawing_module()
-    panels = _panels(convert.all_heads(scores, item), rows, columns)
+    array, name = convert.of_layer(scores, layer, "heads")
+    panels = _panels(convert.all_heads(array, item), rows, columns)
+    title = title_of(name, None, None) if title is None else title
     scale = convert.scale([panel.values for panel in panels], vmin, vmax)
     side_by_side = _side_by_side(across, panels)
     grid = [panels[start : start + side_by_side] for start in range(0, len(panels), side_by_side)]
@@ -199,6 +219,19 @@ def _tokens_of(name: str, rows: Any, columns: Any) -> tuple[Any, Any]:
     if not name.endswith("self_att"):
         return rows, columns
     return (columns, columns) if name.startswith("encoder") else (rows, rows)
+
+
+def title_of(name: str | None, head: int | None, heads: int | None) -> str | None:
+    """Return the title of a picture of one head, or of the mean of `heads` heads if `head` is `None`.
+
+    >>> title_of("decoder_layer1_block2_decenc_att", -1, 4), title_of("block", None, 4), title_of(None, 0, None)
+    ('decoder layer 1: encoder–decoder attention, head 4', 'block, mean of 4 heads', None)
+    """
+    if name is None:
+        return None
+    if heads is None:
+        return _heading(name)
+    return _heading(name) + (f", mean of {heads} heads" if head is None else f", head {head % heads + 1}")
 
 
 def _heading(name: str) -> str:

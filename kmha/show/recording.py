@@ -21,6 +21,9 @@ class Captured(Mapping[str, np.ndarray]):
 
     - Calls with T = 1 and the same B are steps of decoding, joined along T. If S grows, zeros follow the earlier steps.
     - Calls with the same T and S are batches, joined along B.
+    - A search of `kmha.translation` is one call. B counts the hypotheses that it returned, sentence by sentence, best
+      first. Row t is from the step that chose token t. Zeros follow the last step of a shorter hypothesis.
+      `Translator.translate` searches for sentences of similar length together, beginning with the longest ones.
 
     For other calls, for batches with T = 1, and for a layer that the model calls twice, see `calls`.
 
@@ -76,6 +79,10 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
     It reads `kmha.MultiHeadAttention`, the attention layers of Keras and their subclasses, and other layers with a
     method `_compute_attention(query, key, value, …)`, as KerasHub has. `keras.layers.Attention` and
     `AdditiveAttention` count as one head. Scores are those before dropout. bfloat16 becomes float32.
+
+    A search of `kmha.translation` with several beams records the hypotheses that it returns. `generate` of KerasHub
+    records what its sampler computes: at each step, all beams in their order at that step, and not the sentence that
+    won. To get its scores, call the model on the generated ids inside the block.
 
     The model's outputs and random numbers stay the same, and nothing of the recorder remains in the model. Compiled
     code is compiled again for the block. Its outputs may then differ in rounding. On TensorFlow, it is compiled
@@ -146,12 +153,7 @@ class _Recorder:
                 self.counter = tf.Variable(0, trainable=False, dtype="int64")
 
     def close(self) -> None:
-        import keras
-
-        if keras.backend.backend() == "jax":
-            import jax
-
-            jax.effects_barrier()  # JAX does not wait for the callbacks of compiled code
+        _wait()
         self.open = False
 
     def wants(self) -> bool:
@@ -207,6 +209,27 @@ class _Recorder:
                 return
         append(*map(ops.convert_to_numpy, values))
 
+    def choose(self, calls: list[np.ndarray], rows: np.ndarray, keys: int) -> None:
+        """Replace the last calls, which are the steps of a search, by one call with the sequences that it chose.
+
+        Args:
+            calls: The calls (N, H, T, S) of a layer.
+            rows: Index along N that each chosen sequence had at each step (C, steps), and -1 after its last step.
+            keys: Number of keys (S). Keys beyond them are padding, and in an encoder also queries.
+        """
+        if not self.open:
+            return
+        _wait()
+        steps = rows.shape[1]
+        parts = []
+        for call, row in zip(calls[-steps:], rows.T, strict=True):
+            if (row >= 0).any():
+                chosen = call[row, :, :keys, :keys] * (row >= 0)[:, None, None, None]
+                parts.append(_padded(chosen, 0, keys))
+        calls[-steps:] = [np.concatenate(parts, axis=-2)]
+        order = self.order[id(calls)]
+        order[-steps:] = order[-1:]
+
 
 @contextlib.contextmanager
 def _recording(layer: Any, calls: list[np.ndarray], recorder: _Recorder) -> Iterator[None]:
@@ -241,7 +264,15 @@ def _recording(layer: Any, calls: list[np.ndarray], recorder: _Recorder) -> Iter
                 if recorder.wants():
                     recorder.take(calls, scores, last)
 
+            outer_search = layer._observe_search
+
+            def observe_search(rows: np.ndarray, keys: int) -> None:
+                if outer_search is not None:
+                    outer_search(rows, keys)
+                recorder.choose(calls, rows, keys)
+
             stack.enter_context(_attribute(layer, "_observe", observe))
+            stack.enter_context(_attribute(layer, "_observe_search", observe_search))
         yield
 
 
@@ -342,6 +373,16 @@ def _copied(given: inspect.BoundArguments) -> inspect.BoundArguments:
     """Return the arguments of a call, on torch with copies of the tensors, which some layers change in place."""
     copies = {name: value.clone() if hasattr(value, "clone") else value for name, value in given.arguments.items()}
     return inspect.BoundArguments(given.signature, copies)
+
+
+def _wait() -> None:
+    """Wait for the callbacks of compiled code, for which JAX does not wait."""
+    import keras
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        jax.effects_barrier()
 
 
 def _without_gradient() -> Any:

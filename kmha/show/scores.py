@@ -74,6 +74,52 @@ def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str
     return array[item]
 
 
+def of_layer(scores: Any, layer: str | None, function: str) -> tuple[Any, str | None]:
+    """Return the scores of one layer and its name, or `scores` themselves and `None` if they are not given by name.
+
+    >>> of_layer({"a": 1, "b": 2}, "b", "heads"), of_layer({"a": 1}, None, "heads"), of_layer([0.5], None, "heads")
+    ((2, 'b'), (1, 'a'), ([0.5], None))
+    """
+    if not isinstance(scores, Mapping):
+        if layer is not None:
+            raise ValueError(
+                f"{function}: layer={layer!r} is for scores by name, such as a capture. Received "
+                f"{type(scores).__name__}. Leave `layer` out."
+            )
+        return scores, None
+    names = list(scores)
+    if layer is None and len(names) == 1:
+        (layer,) = names
+    if layer not in names:
+        raise ValueError(
+            f"{function}: expected the name of one layer, layer=…. Received: {layer!r}. The names are: "
+            f"{', '.join(map(str, names)) or 'none'}. To show all of them, call layers(scores)."
+        )
+    return scores[layer], layer
+
+
+def one_picture(
+    scores: Any, function: str, layer: str | None = None, head: int | None = None, item: int | None = None
+) -> tuple[np.ndarray, str | None, int | None]:
+    """Return scores (T, S) of one head or the mean of all heads, the layer's name, and H, where they are known.
+
+    >>> array, name, heads = one_picture({"a": np.zeros((2, 3, 5, 7))}, "alignment", item=1)
+    >>> array.shape, name, heads
+    ((5, 7), 'a', 3)
+    """
+    scores, name = of_layer(scores, layer, function)
+    array = as_array(scores, function)
+    if array.ndim == 2 and head is None and item is None:
+        return _checked(array, (2,), function), name, None
+    array = all_heads(array, item, function, name or "")
+    count = len(array)
+    if head is None:
+        return array.mean(axis=0), name, count
+    if isinstance(head, bool) or not isinstance(head, int | np.integer) or not -count <= head < count:
+        raise ValueError(f"{function}: expected a head from 0 to {count - 1}, as H is {count}. Received: {head!r}.")
+    return array[head], name, count
+
+
 def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:
     """Return arrays (H, T, S) keyed by layer name. The layers of a list or an array are named by number.
 

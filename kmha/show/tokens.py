@@ -28,10 +28,11 @@ class Labels(NamedTuple):
     tokens: bool  # whether the texts are tokens instead of positions
 
     @classmethod
-    def of(cls, name: str, tokens: Any, size: int) -> "Labels":
+    def of(cls, name: str, tokens: Any, size: int, others: Sequence[str] = ()) -> "Labels":
         """Return the labels of the axis `name` ("rows" or "columns"): the tokens, or positions from 0 for `None`.
 
-        Tokens can be text, bytes or numbers. If there are fewer than `size` (T or S), the rest is padding.
+        Tokens can be text, bytes or numbers. If there are fewer than `size` (T or S), the rest is padding. `others` are
+        the tokens of the other axis, as in `readable`.
 
         Raises:
             ValueError: `tokens` is not a list, is empty, or has more than `size` elements.
@@ -42,10 +43,7 @@ class Labels(NamedTuple):
         if tokens is None:
             return cls(tuple(map(str, range(size))), False)
         query, letter = NAMES[name]
-        tokens = tokens.numpy() if hasattr(tokens, "numpy") else tokens
-        if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
-            raise ValueError(f"{name}: expected a list of {query} tokens, such as text.split(). Received: {tokens!r}.")
-        texts = readable(tokens)
+        texts = readable(_listed(name, tokens), others)
         if not texts:
             raise ValueError(f"{name}: expected at least one token. Leave {name} out to show positions.")
         if len(texts) > size:
@@ -64,25 +62,28 @@ def cut(array: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, Labels,
     >>> shown.shape, row_labels.texts
     ((2, 2, 5), ('a', 'dog'))
     """
-    row_labels = Labels.of("rows", rows, array.shape[-2])
-    column_labels = Labels.of("columns", columns, array.shape[-1])
+    rows, columns = (x if x is None else _listed(name, x) for name, x in (("rows", rows), ("columns", columns)))
+    row_labels = Labels.of("rows", rows, array.shape[-2], columns or ())
+    column_labels = Labels.of("columns", columns, array.shape[-1], rows or ())
     return array[..., : len(row_labels.texts), : len(column_labels.texts)], row_labels, column_labels
 
 
-def readable(tokens: Iterable[Any]) -> tuple[str, ...]:
+def readable(tokens: Iterable[Any], others: Sequence[str] = ()) -> tuple[str, ...]:
     """Return `tokens` as a person reads them, each on one line, with every character visible.
 
     A token that is only spaces is shown as ␣. SentencePiece writes ▁ for a space, and GPT-2 writes Ġ. They are left
     out before a word. Ġ is also a letter of Maltese: the list must be one that GPT-2 can write, and most of its words
-    after the first must begin with Ġ, unless other letters show that they stand for bytes.
+    after the first must begin with Ġ, unless other letters show that they stand for bytes. A list that is too short to
+    tell is judged together with `others`, the tokens of the other axis.
 
     >>> print(readable(["a\\tb", b"M\\xc3\\xa4dchen", " ", 7]))
     ('a\\\\tb', 'Mädchen', '␣', '7')
     >>> readable(["▁3", "▁mai", "▁", "1"]), readable(["3", "Ġmai", "Ċ", "##ing"])
     (('3', 'mai', '␣', '1'), ('3', 'mai', '\\\\n', '##ing'))
+    >>> readable(["Ġmai"]), readable(["Ġmai"], ["on", "Ġ3", "ĠMay"])
+    (('Ġmai',), ('mai',))
     """
-    texts = [token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token) for token in tokens]
-    return tuple(map(_visible, _with_spaces(texts)))
+    return tuple(map(_visible, _with_spaces([_text(token) for token in tokens], others)))
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -94,10 +95,23 @@ def shorten(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _with_spaces(texts: Sequence[str]) -> Sequence[str]:
+def _listed(name: str, tokens: Any) -> list[str]:
+    """Return the tokens of the axis `name` as a list of texts."""
+    tokens = tokens.numpy() if hasattr(tokens, "numpy") else tokens
+    if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
+        query, _ = NAMES[name]
+        raise ValueError(f"{name}: expected a list of {query} tokens, such as text.split(). Received: {tokens!r}.")
+    return [_text(token) for token in tokens]
+
+
+def _text(token: Any) -> str:
+    return token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token)
+
+
+def _with_spaces(texts: Sequence[str], others: Sequence[str]) -> Sequence[str]:
     """Return `texts` with spaces instead of their marks, but without the space before a word."""
-    words = [text for text in texts if not SPECIAL.fullmatch(text)]
-    if _are_bytes(words):
+    words, other_words = ([text for text in each if not SPECIAL.fullmatch(text)] for each in (texts, others))
+    if _are_bytes(words) or _are_bytes(words, other_words):
         plain = _from_bytes
     elif any(SPACE in text for text in words) and not any(SPACE in text.lstrip(SPACE) for text in words):
         plain = _from_sentencepiece
@@ -110,16 +124,18 @@ def _without_space(text: str) -> str:
     return text if text.isspace() else text.removeprefix(" ")
 
 
-def _are_bytes(texts: Sequence[str]) -> bool:
-    """Return whether the characters of `texts` are GPT-2's for bytes, instead of letters such as the Maltese Ġ."""
-    joined = "".join(texts)
-    if "Ġ" not in joined or not set(joined) <= BYTES.keys() or "\ufffd" in _from_bytes(joined):
+def _are_bytes(*lists: Sequence[str]) -> bool:
+    """Return whether the characters of all `lists` are GPT-2's for bytes, instead of letters such as the Maltese Ġ."""
+    joined = ["".join(texts) for texts in lists]
+    characters = set().union(*joined)
+    if "Ġ" not in characters or not characters <= BYTES.keys():
         return False
-    tokens = [_from_bytes(text) for text in texts]
-    if any(NOT_BYTES.search(token) for token in tokens):
+    decoded = [_from_bytes(text) for text in joined]
+    tokens = [[_from_bytes(text) for text in texts] for texts in lists]
+    if any("\ufffd" in text for text in decoded) or any(NOT_BYTES.search(token) for each in tokens for token in each):
         return False
-    starts = [token[:1] for token in tokens[1:] if token.isspace() or token.lstrip()[:1].isalnum()]
-    return not _from_bytes(joined).isascii() or 2 * sum(map(str.isspace, starts)) > len(starts)
+    words = [token for each in tokens for token in each[1:] if token.isspace() or token.lstrip()[:1].isalnum()]
+    return not all(map(str.isascii, decoded)) or 2 * sum(word[:1].isspace() for word in words) > len(words)
 
 
 def _from_bytes(text: str) -> str:

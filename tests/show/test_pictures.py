@@ -330,3 +330,22 @@ def test_no_picture_is_kept():
     before = matplotlib.pyplot.get_fignums()
     show.heatmap(_scores(2, 3))
     assert matplotlib.pyplot.get_fignums() == before
+
+
+def test_pictures_of_a_capture():
+    scores = _scores(2, 3, 4, 5)
+    captured = {"decoder_layer2_block1_self_att": scores, "other": _scores(2, 3, 6, 7)}
+    figure = show.heatmap(captured, layer="decoder_layer2_block1_self_att", item=1, head=2)
+    np.testing.assert_array_equal(_data(figure.axes[0]), scores[1, 2])
+    assert figure.get_suptitle() == "decoder layer 2: self-attention, head 3"
+    np.testing.assert_array_equal(_data(show.heatmap(scores, item=1, head=-3).axes[0]), scores[1, 0])
+    figure = show.heads(captured, layer="other", item=0)
+    np.testing.assert_array_equal(_data(figure.axes[1]), captured["other"][0, 1])
+    assert figure.get_suptitle() == "other"
+    assert show.heads({"one": scores}, item=1, title="mine").get_suptitle() == "mine"
+    with pytest.raises(
+        ValueError, match=r"heads: expected the name of one layer, layer=….*layer2_block1_self_att, oth"
+    ):
+        show.heads(captured, item=0)
+    with pytest.raises(ValueError, match=r"heatmap shows one head, \(T, S\)\. Received \(B, H, T, S\)"):
+        show.heatmap(captured, layer="other")

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import io
 import pickle
 
@@ -9,6 +10,8 @@ from keras import layers, ops
 
 import kmha
 from kmha.show import capture, pictures
+from kmha.translation import search
+from kmha.translation.tokenizer import END, START
 
 BACKEND = keras.backend.backend()
 RANDOM = np.random.default_rng(3)
@@ -254,6 +257,122 @@ def test_calls_with_a_cache():
             one = QUERY[:, index : index + 1]
             _, cache = layer(one, one, use_causal_mask=True, cache=cache, cache_update_index=index)
     _close(captured[layer.name], expected)
+
+
+def _searched(**options):
+    """A model in which each token prefers a follower, so that beams cross, and sentences of different lengths."""
+    sizes = {"max_positional_encoding_input": 17, "max_positional_encoding_target": 13}
+    model = kmha.layers.Transformer(2, 12, 3, 14, 11, 9, **sizes, final_activation=None, **options)
+    model.build()
+    numbers = np.random.default_rng(20)
+    for weight in model.weights:
+        if len(weight.shape) > 1:
+            weight.assign(numbers.normal(0, 0.4, weight.shape))
+    follower = numbers.permutation(np.arange(END + 1, 9))
+    kernel = numbers.normal(0, 0.5, (12, 9))
+    kernel[:, follower] += 1.875 * _array(model.decoder.embedding.embeddings)[np.roll(follower, 1)].T
+    model.final_layer.kernel.assign(kernel)
+    return model, np.array([[5, 3, 2, 0, 0, 0], [4, 10, 7, 7, 3, 2], [2, 0, 0, 0, 0, 0], [9, 6, 10, 4, 2, 0]])
+
+
+def _check_search(captured, model, source, found):
+    """The scores are those of the whole model for the returned hypotheses, as target and with their sentences."""
+    flat = [(sentence, one) for sentence, hypotheses in enumerate(found) for one in hypotheses]
+    steps = [len(one.ids) + one.finished for _, one in flat]
+    target = np.zeros((len(flat), max(steps)), "int32")
+    for row, (_, one), size in zip(target, flat, steps, strict=True):
+        row[:size] = [START, *one.ids][:size]
+    chosen = source[[sentence for sentence, _ in flat]]
+    _, expected = model(chosen, target, return_attention_scores=True)
+    _, of_encoder = model.encode(chosen, return_attention_scores=True)
+    assert list(captured) == [*of_encoder, *expected]
+    for name, scores in of_encoder.items():
+        _close(captured[name], scores)
+    for name, scores in expected.items():
+        scores = _array(scores)
+        assert captured[name].shape == scores.shape
+        for size, one, other in zip(steps, captured[name], scores, strict=True):
+            _close(one[:, :size], other[:, :size])
+            _equal(one[:, size:], np.zeros_like(one[:, size:]))
+
+
+SEARCHES = {
+    "greedy": lambda model: search.Greedy(model),
+    "beam of 1": lambda model: search.Beam(model, beam_size=1),
+    "beam of 2": lambda model: search.Beam(model, beam_size=2, length_penalty=3.0),
+    "beam of 5": lambda model: search.Beam(model, beam_size=5, length_penalty=3.0),
+    "3 best of 5": lambda model: search.Beam(model, beam_size=5, n_best=3),
+    "limit": lambda model: search.Beam(model, beam_size=4, n_best=4, max_length=1),
+    "samples": lambda model: search.Sampling(model, samples=3, seed=4),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention"), [*((kind, {}) for kind in SEARCHES), ("3 best of 5", {"sliding_window": 2})], ids=str
+)
+def test_a_search_keeps_the_sentences_that_won(kind, attention):
+    model, source = _searched(attention=attention)
+    method = SEARCHES[kind](model)
+    before = method(source)
+    with capture(model) as captured:
+        inside = method(source)
+    assert inside == before == method(source)
+    _check_search(captured, model, source, inside)
+    assert all(len(calls) == 1 for calls in captured.calls.values())
+
+
+def test_the_beams_of_the_search_test_cross():
+    """Otherwise the test above could not tell the winner from the beam of the same number."""
+    model, source = _searched()
+    for kind, least in (("beam of 2", 2), ("beam of 5", 3)):
+        assert max(len(set(one.beams)) for [one] in SEARCHES[kind](model)(source)) >= least
+
+
+def test_searches_and_calls_in_one_block():
+    model, source = _searched()
+    method = search.Beam(model, beam_size=2)
+    target = np.array([[1, 7, 8, 3, 5]] * 4)
+    with capture(model) as whole:
+        model(source, target)
+        with capture(model, ["decoder_layer2_block2_decenc_att"]) as captured:
+            first = method(source)
+        second = method(source[:2])
+    _check_search(_last(whole, 1), model, source, first)
+    _check_search(_last(whole, 2), model, source[:2], second)
+    (name,) = captured
+    assert {len(calls) for calls in whole.calls.values()} == {3}
+    _equal(captured[name], whole.calls[name][1])
+    _close(whole.calls[name][0], model(source, target, return_attention_scores=True)[1][name])
+
+
+def _last(captured, index):
+    return {name: calls[index] for name, calls in captured.calls.items()}
+
+
+def test_a_search_that_does_not_tell_its_beams():
+    class Silent(search.Greedy):
+        name = ""
+
+        def _hypotheses(self, limits, *results):
+            found = super()._hypotheses(limits, *results)
+            return [[dataclasses.replace(one, beams=()) for one in hypotheses] for hypotheses in found]
+
+    model, source = _searched()
+    with capture(model.decoder) as captured:
+        Silent(model)(source[:2])
+    calls = captured.calls["decoder_layer1_block2_decenc_att"]
+    assert len(calls) > 1
+    assert {call.shape[1:3] for call in calls} == {(3, 1)}
+
+
+def test_a_part_of_the_model_that_searches():
+    model, source = _searched()
+    with capture(model.decoder.dec_layers[1]) as captured:
+        found = search.Beam(model, beam_size=3)(source)
+    with capture(model) as whole:
+        search.Beam(model, beam_size=3)(source)
+    _check_search(whole, model, source, found)
+    _equal(captured["mha2"], whole["decoder_layer2_block2_decenc_att"])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "mixed_float16", "bfloat16"])

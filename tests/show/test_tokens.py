@@ -143,6 +143,29 @@ def test_the_tokens_of_a_library(text, size):
         assert label == expected
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "shown"),
+    [
+        (["Ġdog"], ["A", "Ġdog"], ["dog"]),
+        (["Ġdog"], np.array(["MÃ¤d", "chen"]), ["dog"]),
+        (["MÃ¤d", "chen"], ["<s>", "Ein", "ĠMÃ¤d", "chen"], ["Mäd", "chen"]),
+        (["Ġdog"], ["▁A", "▁dog"], ["Ġdog"]),
+        (["Ġdog"], None, ["Ġdog"]),
+        (["Ġdog"], ["Ġcat"], ["Ġdog"]),
+        (["Ġorġ"], ["A", "Ġdog"], ["Ġorġ"]),
+        (["Mädchen"], ["A", "Ġdog"], ["Mädchen"]),
+        (["A", "Ġdog"], ["Il", "Ġorġ"], ["A", "dog"]),
+    ],
+)
+def test_tokens_of_both_axes_are_judged_together(rows, columns, shown):
+    """A single token does not tell whether Ġ is a mark. The other axis can, if its tokens may be of the same kind."""
+    columns = columns if columns is None else list(columns)
+    _, labels, _ = tokens.cut(np.zeros((4, 5)), rows, columns if columns is None else iter(columns))
+    assert list(labels.texts) == shown
+    _, _, labels = tokens.cut(np.zeros((5, 4)), columns, rows)
+    assert list(labels.texts) == shown
+
+
 def test_marks_are_left_out_of_labels_in_figures_and_in_the_terminal():
     scores = np.eye(2, 3)
     rows, columns = ["▁3", "▁mai"], ["a", "Ġdog", "Ġ"]

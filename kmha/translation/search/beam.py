@@ -90,6 +90,10 @@ class Beam(SearchMethod):
         self.n_best = self._checked("n_best", n_best)
         self.check({"beam_size": self.beam_size, "n_best": self.n_best})
 
+    @property
+    def width(self) -> int:
+        return self.beam_size
+
     @classmethod
     def arguments(cls, settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the constructor's arguments. Widen the beam of the model's settings to `n_best` if necessary."""
@@ -177,14 +181,15 @@ class Beam(SearchMethod):
 
         def hypothesis(step: int, beam: int, total: float, finished: bool) -> Hypothesis:
             """Return the hypothesis of the beam after `step` tokens."""
-            ids = []
+            ids, beams = [], [beam] * finished
             length = step + finished
             while step:
                 step -= 1
                 ids.append(int(tokens[step, beam]))
-                beam = parents[step, beam]
+                beam = int(parents[step, beam])
+                beams.append(beam)
             score = total / ((5 + length) / 6) ** self.length_penalty
-            return Hypothesis(tuple(reversed(ids)), float(total), float(score), finished)
+            return Hypothesis(tuple(reversed(ids)), float(total), float(score), finished, tuple(reversed(beams)))
 
         found = [
             hypothesis(int(step), int(ending[step, k]), ended[step, k], True) for step, k in np.argwhere(ended > NEVER)

@@ -44,13 +44,15 @@ def follow(steps: Steps, cache: Any, limits: Any, choose: Choose) -> tuple[Any, 
     return written.gather(tf.range(step)), total
 
 
-def followed(limits: Any, tokens: Any, total: Any) -> list[Hypothesis]:
-    """Return the hypotheses of N rows, from the results of `follow`."""
+def followed(limits: Any, tokens: Any, total: Any, *, width: int = 1) -> list[Hypothesis]:
+    """Return the hypotheses of N rows, `width` for each sentence, from the results of `follow`."""
     hypotheses = []
-    for limit, ids, gained in zip(limits, tokens.T, total.tolist(), strict=True):
+    for row, (limit, ids, gained) in enumerate(zip(limits, tokens.T, total.tolist(), strict=True)):
         ends = np.flatnonzero(ids == END)
-        length = ends[0] if len(ends) else limit
-        hypotheses.append(Hypothesis(tuple(ids[:length].tolist()), gained, gained, finished=bool(len(ends))))
+        finished = bool(len(ends))
+        length = int(ends[0] if finished else limit)
+        beams = (row % width,) * (length + finished)
+        hypotheses.append(Hypothesis(tuple(ids[:length].tolist()), gained, gained, finished, beams))
     return hypotheses
 
 

@@ -27,6 +27,8 @@ class Hypothesis:
     log_probability: float  # sum of the tokens' log probabilities, including the end token
     score: float  # value by which the hypotheses of one sentence are ordered; higher is better
     finished: bool  # whether it ends with the end token, and was not truncated at the sentence's limit
+    # Its index, at each step, among the sentence's sequences that are decoded together.
+    beams: tuple[int, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,8 @@ class SearchMethod:
     A subclass in this folder is a search method. It sets `name`, `title`, and the `flag` and `help` that the command
     line shows. It declares its options at the arguments of its constructor. It overrides `_search`, which runs in
     TensorFlow, and `_hypotheses`, which reads the results. If `_search` needs more than ids and limits, it also
-    overrides `_inputs` and `_signature`.
+    overrides `_inputs` and `_signature`. If it decodes several sequences for each sentence, it also overrides `width`.
+    `kmha.show.capture` follows the `beams` of its hypotheses; without them, it records all sequences at each step.
 
     The loop over the target positions is a `tf.function` with a single trace, because batch size, source length and
     limits are tensors. If the model computes with JAX or torch, TensorFlow runs the loop eagerly.
@@ -115,10 +118,12 @@ class SearchMethod:
         self.model = model
         self.max_length = max_length
         self._target_positions = model.get_config()["max_positional_encoding_target"]
-        self._steps = steps_of(model)
-        self.compiled = self._search
-        if type(self._steps) is Steps:
-            self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
+        self._compile()
+
+    @property
+    def width(self) -> int:
+        """Number of sequences that are decoded together for each sentence."""
+        return 1
 
     @classmethod
     def options(cls) -> dict[str, Option]:
@@ -159,12 +164,41 @@ class SearchMethod:
         Raises:
             ValueError: `source_ids` or a limit is invalid.
         """
+        from kmha.layers import cache
+
         source = self._checked_source(source_ids)
         limits = self._limits(source)
         if not len(source):
             return []
-        results = self.compiled(*self._inputs(source, limits))
-        return self._hypotheses(limits, *(result.numpy() for result in results))
+        if self._observers != cache.observers(self.model):
+            self._compile()
+        results = [result.numpy() for result in self.compiled(*self._inputs(source, limits))]
+        hypotheses = self._hypotheses(limits, *results)
+        if self._observers:
+            self._report(hypotheses, len(results[0]), source.shape[1])
+        return hypotheses
+
+    def _compile(self) -> None:
+        """Prepare the search for the observers that the model has now."""
+        from kmha.layers import cache
+
+        self._observers = cache.observers(self.model)
+        self._steps = steps_of(self.model)
+        self.compiled = self._search
+        if type(self._steps) is Steps:
+            self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
+
+    def _report(self, hypotheses: list[list[Hypothesis]], steps: int, length: int) -> None:
+        """Tell the model's observers what the search has chosen after `steps` steps, for `length` source ids (S)."""
+        from kmha.layers import cache
+
+        chosen = [(sentence, one) for sentence, found in enumerate(hypotheses) for one in found]
+        if not all(one.beams for _, one in chosen):
+            return
+        rows = np.full((len(chosen), steps), -1)
+        for row, (sentence, one) in zip(rows, chosen, strict=True):
+            row[: len(one.beams)] = np.array(one.beams) + sentence * self.width
+        cache.report(self.model, np.array([sentence for sentence, _ in chosen]), rows, length)
 
     def _signature(self) -> tuple[Any, ...]:
         """Return the signature of `_search`: source ids (B, S) and limits (B,)."""
@@ -174,6 +208,7 @@ class SearchMethod:
         return source, limits
 
     def _search(self, source: Any, limits: Any) -> tuple[Any, ...]:
+        """Return tensors, of which the first has an element for each step."""
         raise NotImplementedError(f"{type(self).__name__} must override `_search`")
 
     def _hypotheses(self, limits: Any, *results: Any) -> list[list[Hypothesis]]:

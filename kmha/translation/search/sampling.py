@@ -99,6 +99,10 @@ class Sampling(SearchMethod):
         self.seed = self._checked("seed", seed)
         self.samples = self._checked("samples", samples)
 
+    @property
+    def width(self) -> int:
+        return self.samples
+
     def _signature(self) -> tuple[Any, ...]:
         return *super()._signature(), tf.TensorSpec([None, None], tf.float64)
 
@@ -111,7 +115,7 @@ class Sampling(SearchMethod):
         return follow(self._steps, cache, limits, lambda logits, step: self._choose(logits, draws[:, step]))
 
     def _hypotheses(self, limits: Any, *results: Any) -> list[list[Hypothesis]]:
-        drawn = followed(np.repeat(limits, self.samples), *results)
+        drawn = followed(np.repeat(limits, self.samples), *results, width=self.samples)
         sentences = [drawn[start : start + self.samples] for start in range(0, len(drawn), self.samples)]
         return [sorted(sentence, key=lambda hypothesis: -hypothesis.score) for sentence in sentences]
 
