@@ -76,7 +76,7 @@ def call_parameters(thing: Any, method: str) -> Parameters:
     return {each.name: each for each in (first.replace(kind=inspect.Parameter.POSITIONAL_ONLY), *rest)}
 
 
-def positional_only(found: Parameters) -> list[str]:
+def positional_only(found: Mapping[str, inspect.Parameter]) -> list[str]:
     """Return the names of the parameters that cannot be passed by name."""
     return [name for name, each in found.items() if each.kind is each.POSITIONAL_ONLY]
 

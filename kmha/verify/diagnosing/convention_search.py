@@ -370,7 +370,8 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
     options = _mask_forms(candidate, [*bases])
     if not masked:
         return
-    tried, memory = [masked[0], *masked[1:-1:3], masked[-1]], {}
+    memory: Memory = {}
+    tried = [masked[0], *masked[1:-1:3], masked[-1]]
     found, share = choose_convention(candidate, options, tried, memory, choose=fit == Fit.RAISES)
     first = candidate.convention
     if fit == Fit.RUNS and found < Fit.RIGHT and (found < Fit.EXPLAINED or share < 1):
