@@ -19,7 +19,7 @@ NAMES = {
     "kmha.layers": """
         Decoder DecoderLayer Encoder EncoderLayer FeedForward FullyConnected HeadMerge HeadProjection LayerNormalization
         MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
-        create_padding_mask get_angles positional_encoding scaled_dot_product_attention""",
+        create_padding_mask get_angles positional_encoding prune_heads scaled_dot_product_attention without_heads""",
     "kmha.show": "Captured capture heads heatmap layers positions save scaling terminal",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }

@@ -18,6 +18,7 @@ from kmha.layers.encoder import Encoder, EncoderLayer
 from kmha.layers.masking import create_look_ahead_mask, create_padding_mask
 from kmha.layers.multi_head_attention import MultiHeadAttention
 from kmha.layers.projections import HeadMerge, HeadProjection
+from kmha.layers.pruning import prune_heads, without_heads
 from kmha.layers.transformer import Transformer
 from kmha.layers.transformer_blocks import FeedForward, LayerNormalization
 
@@ -41,5 +42,7 @@ __all__ = [
     "create_padding_mask",
     "get_angles",
     "positional_encoding",
+    "prune_heads",
     "scaled_dot_product_attention",
+    "without_heads",
 ]
