@@ -18,9 +18,11 @@ NAMES = {
         join_heads recognize split_heads to_canonical""",
     "kmha.layers": """
         Decoder DecoderLayer Encoder EncoderLayer FeedForward FullyConnected HeadMerge HeadProjection LayerNormalization
-        MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
-        create_padding_mask get_angles positional_encoding prune_heads scaled_dot_product_attention without_heads""",
-    "kmha.show": "Captured capture heads heatmap layers positions save scaling terminal",
+        MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer ablation_importance addons
+        create_look_ahead_mask create_padding_mask get_angles gradient_importance positional_encoding prune_heads
+        scaled_dot_product_attention without_heads""",
+    "kmha.show": """
+        Analytics Captured HeadStatistics analytics capture heads heatmap layers positions save scaling terminal""",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {

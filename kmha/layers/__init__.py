@@ -15,6 +15,7 @@ from kmha.layers.course_functions import (
 from kmha.layers.decoder import Decoder, DecoderLayer
 from kmha.layers.embedding import PositionalEncoding, TiedLogits, TokenEmbedding
 from kmha.layers.encoder import Encoder, EncoderLayer
+from kmha.layers.head_importance import ablation_importance, gradient_importance
 from kmha.layers.masking import create_look_ahead_mask, create_padding_mask
 from kmha.layers.multi_head_attention import MultiHeadAttention
 from kmha.layers.projections import HeadMerge, HeadProjection
@@ -37,10 +38,12 @@ __all__ = [
     "TiedLogits",
     "TokenEmbedding",
     "Transformer",
+    "ablation_importance",
     "addons",
     "create_look_ahead_mask",
     "create_padding_mask",
     "get_angles",
+    "gradient_importance",
     "positional_encoding",
     "prune_heads",
     "scaled_dot_product_attention",

@@ -108,8 +108,8 @@ def without_heads(layer: Any, heads: Heads) -> Iterator[None]:
             weight.assign(value)
 
 
-def _checked(function: str, layer: Any, heads: Heads) -> set[int]:
-    """Return the numbers of the heads, after checking them and the layer."""
+def check_layer(function: str, layer: Any) -> None:
+    """Raise an error if a layer is not a built `MultiHeadAttention` with weights in floating point."""
     if not isinstance(layer, MultiHeadAttention):
         raise TypeError(
             f"{function}: expected a kmha.MultiHeadAttention. Received: {type(layer).__name__}. Layers with grouped "
@@ -126,6 +126,11 @@ def _checked(function: str, layer: Any, heads: Heads) -> set[int]:
             f"{function}: expected projections of {layer.name!r} with kernels (H, I, O) in floating point. Received: "
             f"{(other or quantized)[0].name!r} with {reason}. Remove heads before you call `quantize`."
         )
+
+
+def _checked(function: str, layer: Any, heads: Heads) -> set[int]:
+    """Return the numbers of the heads, after checking them and the layer."""
+    check_layer(function, layer)
     given = [heads] if isinstance(heads, int) else list(heads)
     for head in given:
         if isinstance(head, bool) or not hasattr(head, "__index__") or not 0 <= head < layer.num_heads:

@@ -1,0 +1,114 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import kmha
+from kmha.layers import ablation_importance, gradient_importance, without_heads
+from kmha.verify import tolerance
+
+BATCH, LENGTH, WIDTH, SIZE = 3, 7, 11, 2
+HEADS = 4, 5
+
+
+@pytest.fixture
+def made():
+    """A model of two layers with different numbers of heads, its input, and its target (both of BATCH items)."""
+    layers = [kmha.MultiHeadAttention(heads, SIZE, dtype="float64", dropout=0.5) for heads in HEADS]
+    inputs = keras.Input((LENGTH, WIDTH), dtype="float64")
+    x = layers[0](inputs, inputs)
+    model = keras.Model(inputs, layers[1](x, x, use_causal_mask=True))
+    numbers = np.random.default_rng(3)
+    for weight in model.weights:
+        weight.assign(numbers.normal(size=weight.shape))
+    return layers, model, numbers.normal(size=(BATCH, LENGTH, WIDTH)), numbers.normal(size=(BATCH, LENGTH, WIDTH))
+
+
+def _losses(model, x, y):
+    """Return the loss of each item, (B,)."""
+    return ops.sum(ops.square(model(x, training=False) - y), axis=(1, 2))
+
+
+def _numbers(x):
+    return ops.convert_to_numpy(x)
+
+
+def test_gradients_are_those_of_differences(made):
+    """For each item and head, against central differences of the output kernel's rows, which a gate scales."""
+    layers, model, x, y = made
+    step = 1e-5
+    found = gradient_importance(layers, lambda: ops.sum(_losses(model, x, y)), BATCH)
+    for layer, importance in zip(layers, found, strict=True):
+        kernel = layer.output_dense.kernel
+        before = _numbers(kernel).copy()
+        expected = []
+        for head in range(layer.num_heads):
+            ends = []
+            for sign in (1, -1):
+                changed = before.copy()
+                changed[head] *= 1 + sign * step
+                kernel.assign(changed)
+                ends.append(_numbers(_losses(model, x, y)))
+            expected.append(np.abs(ends[0] - ends[1]).mean() / (2 * step))
+        kernel.assign(before)
+        assert importance.shape == (layer.num_heads,)
+        np.testing.assert_allclose(importance, expected, rtol=1e-6)
+
+
+def test_gradients_leave_the_model_as_it_is(made):
+    layers, model, x, y = made
+    before = _numbers(model(x))
+    gradient_importance(layers, lambda: ops.sum(_losses(model, x, y)), BATCH)
+    np.testing.assert_array_equal(_numbers(model(x)), before)
+    with pytest.raises(ValueError, match=r"expected calls of .* with B = 5, the `batch_size`. Received: B = 3"):
+        gradient_importance(layers, lambda: ops.sum(_losses(model, x, y)), 5)
+    np.testing.assert_array_equal(_numbers(model(x)), before)
+
+
+def test_a_head_without_weights_has_no_importance(made):
+    layers, model, x, y = made
+    with without_heads(layers[1], 2):
+        of_gradient = gradient_importance(layers, lambda: ops.sum(_losses(model, x, y)), BATCH)
+        of_ablation = ablation_importance(layers, lambda: ops.sum(_losses(model, x, y)))
+    for found in (of_gradient, of_ablation):
+        assert found[1][2] == 0
+        assert np.count_nonzero(np.concatenate(found)) == sum(HEADS) - 1
+
+
+def test_ablation_is_the_change_without_each_head(made):
+    layers, model, x, y = made
+    calls = []
+    found = ablation_importance(layers, lambda: ops.sum(_losses(model, x, y)), lambda: calls.append(1))
+    assert len(calls) == sum(HEADS)
+    whole = float(ops.sum(_losses(model, x, y)))
+    for layer, changes in zip(layers, found, strict=True):
+        expected = []
+        for head in range(layer.num_heads):
+            with without_heads(layer, head):
+                expected.append(float(ops.sum(_losses(model, x, y))) - whole)
+        assert tolerance.is_close(changes, expected, "float64")
+
+
+def test_attention_over_two_axes():
+    layer = kmha.MultiHeadAttention(4, SIZE, attention_axes=(1, 2), dtype="float64")
+    x = ops.convert_to_tensor(np.random.default_rng(3).normal(size=(BATCH, 2, LENGTH, WIDTH)))
+    layer(x, x)
+
+    def loss():
+        return ops.sum(layer(x, x))
+
+    [found] = gradient_importance([layer], loss, BATCH)
+    items = [
+        gradient_importance([layer], lambda row=x[n : n + 1]: ops.sum(layer(row, row)), 1)[0] for n in range(BATCH)
+    ]
+    assert tolerance.is_close(found, np.mean(items, axis=0), "float64")
+
+
+def test_wrong_layers():
+    for function, more in ((ablation_importance, ()), (gradient_importance, (2,))):
+        with pytest.raises(
+            TypeError, match=f"{function.__name__}: expected a kmha.MultiHeadAttention. Received: Dense"
+        ):
+            function([keras.layers.Dense(3)], lambda: 0.0, *more)
+        with pytest.raises(ValueError, match="no weights before it is built"):
+            function([kmha.MultiHeadAttention(2, 3)], lambda: 0.0, *more)
