@@ -238,10 +238,9 @@ class Transformer(checks.CheckedLayer, keras.Model):
             logits = self.final_layer(features)
         return ops.cast(logits, at_least_float32(logits.dtype)), state
 
-    @property
     def attentions(self) -> dict[str, MultiHeadAttention]:
-        """The attention layers, by the names of their scores."""
-        return {**self.encoder.attentions, **self.decoder.attentions}
+        """Return the attention layers, by the names of their scores."""
+        return {**self.encoder.attentions(), **self.decoder.attentions()}
 
     @property
     def heads(self) -> dict[str, int] | None:

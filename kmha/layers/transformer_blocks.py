@@ -299,14 +299,13 @@ class BlockStack(checks.CheckedLayer):
         if not return_scores:
             return output
         scores = {}
-        for (name, mha), keys in zip(self.attentions.items(), lengths * len(self._blocks), strict=True):
+        for (name, mha), keys in zip(self.attentions().items(), lengths * len(self._blocks), strict=True):
             shape = batch, mha.num_heads, length, keys
             scores[name] = keras.KerasTensor(shape, dtype=self.compute_dtype)
         return output, scores
 
-    @property
     def attentions(self) -> dict[str, MultiHeadAttention]:
-        """The attention layers, by the names of their scores."""
+        """Return the attention layers, by the names of their scores."""
         return {
             name: getattr(block, own)
             for number, block in enumerate(self._blocks, 1)
@@ -317,7 +316,7 @@ class BlockStack(checks.CheckedLayer):
     def heads(self) -> dict[str, int] | None:
         """Numbers of heads of the attention layers that `kmha.layers.prune_heads` has changed, by name, or `None`."""
         changed = {id(getattr(block, name)) for block in self._blocks for name in block.heads or ()}
-        return {name: mha.num_heads for name, mha in self.attentions.items() if id(mha) in changed} or None
+        return {name: mha.num_heads for name, mha in self.attentions().items() if id(mha) in changed} or None
 
     def _block_heads(self, number: int, heads: dict[str, int]) -> dict[str, int]:
         """Return the given numbers of heads of a block, by the names of its attention layers."""

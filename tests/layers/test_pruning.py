@@ -268,16 +268,16 @@ def test_a_transformer_with_another_number_in_each_layer(tmp_path, norm):
         "decoder_layer2_block2_decenc_att": 2,
     }
     assert model.heads is None
-    assert list(model.attentions) == [
+    assert list(model.attentions()) == [
         *(f"encoder_layer{n}_self_att" for n in (1, 2)),
         *(f"decoder_layer{n}_{block}_att" for n in (1, 2) for block in ("block1_self", "block2_decenc")),
     ]
     for name, heads in gone.items():
         before = ops.convert_to_numpy(model(source, target)[0])
-        with without_heads(model.attentions[name], heads):
+        with without_heads(model.attentions()[name], heads):
             expected = ops.convert_to_numpy(model(source, target)[0])
         assert not tolerance.is_close(before, expected, "float64")
-        prune_heads(model.attentions[name], heads)
+        prune_heads(model.attentions()[name], heads)
         logits, scores = model(source, target)
         _check(_arrays([logits]), [expected])
     numbers = {"encoder_layer2_self_att": 2, "decoder_layer1_block1_self_att": 1, "decoder_layer2_block2_decenc_att": 2}
@@ -296,6 +296,26 @@ def test_a_transformer_with_another_number_in_each_layer(tmp_path, norm):
     for position in range(target.shape[1]):
         logits, state = loaded.step(ops.convert_to_tensor(target[:, position]), state)
         assert tolerance.is_close(ops.convert_to_numpy(logits), expected[:, position], "float32")
+
+
+def test_files_have_the_places_that_they_always_had(tmp_path):
+    """Keras saves what attributes refer to, also properties, under the first name in the alphabet."""
+    import h5py
+
+    _transformer().save_weights(tmp_path / "model.weights.h5")
+    names = []
+    with h5py.File(tmp_path / "model.weights.h5") as file:
+        file.visit(names.append)
+    own = {"/".join(name.split("/")[:2]) for name in names if name.endswith("mha/key_dense/vars/0")}
+    assert own == {"encoder/enc_layers"}
+    assert {name.split("/")[0] for name in names} <= {
+        "encoder",
+        "decoder",
+        "final_layer",
+        "layers",
+        "vars",
+        "_layer_checkpoint_dependencies",
+    }
 
 
 def test_blocks_keep_their_numbers():
