@@ -50,7 +50,7 @@ COMMANDS = {
     "evaluate": """
         FOLDER --data --source --target --test --beam --greedy --length-penalty --sample --temperature --top-k --top-p
         --seed --step --json --output""",
-    "prune": "FOLDER --keep --steps --rank --data --source --target --out --csv --json",
+    "prune": "FOLDER --keep --steps --rank --data --source --target --out -o --csv --json",
     "train": """
         TASK --out --data --direction --source --target --validation-source --validation-target --profile --set
         --minutes --seed --dtype --devices --restart""",

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import importlib.util
 import io
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,10 @@ def prune(model_folder: Path, data: evaluation.DataChoice, choice: PruningChoice
     translator = translation.load(model_folder)
     from kmha.translation import folder, pruning
 
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # each step compiles the smaller model, as it should
     tests = () if data.source is not None or translator.config.task == "files" else (evaluation.VALIDATION,)
     [pairs] = dataclasses.replace(data, tests=tests).sets(translator.config).values()
+    about = evaluation.describe(translator, SearchChoice("greedy", {}), None)
     rows: list[Any] = []
     interrupted = False
     try:
@@ -61,7 +64,6 @@ def prune(model_folder: Path, data: evaluation.DataChoice, choice: PruningChoice
         if choice.csv_file is not None:
             atomic_files.write_text(choice.csv_file, _csv(rows))
         if choice.json_file is not None:
-            about = evaluation.describe(translator, SearchChoice("greedy", {}), None)
             about |= {"rank": choice.rank, "data": pairs.name, "sentences": len(pairs), "steps": _records(rows)}
             atomic_files.write_json(choice.json_file, about)
     if rows:

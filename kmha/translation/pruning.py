@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from kmha.translation.translator import Translator
 
 RANKS = "gradient", "ablation"
 STEPS = 12  # default of the maximum number of steps
+SECONDS, ROUNDS = 2.0, 9  # the validation set is translated again until this time has passed, at most this often
 
 OnProgress = Callable[[str], Any]  # called with what is being done
 
@@ -37,7 +39,7 @@ class Measured:
     loss: float  # per token of the validation set, with the label smoothing of the training
     score_name: str  # "bleu" or "exact_match"
     score: float
-    seconds: float  # to translate the validation set greedily, without compilation
+    seconds: float  # to translate the validation set greedily, without compilation; the median of some rounds
     tokens_per_second: float
     removed: tuple[tuple[str, int], ...]
 
@@ -118,9 +120,12 @@ class Pruning:
         translator = Translator(self._model, self._tokenizer, self._config.settings.search, self._config)
         options: dict[str, Any] = {"batch_tokens": BATCH_TOKENS, "note": lambda row, text: None}
         translator.translate(self._pairs.source[:1], "greedy", **options)  # compiles
-        start = time.perf_counter()
-        found = [best for best, *_ in translator.translate(self._pairs.source, "greedy", **options)]
-        seconds = time.perf_counter() - start
+        times: list[float] = []
+        while sum(times) < SECONDS and len(times) < ROUNDS:
+            start = time.perf_counter()
+            found = [best for best, *_ in translator.translate(self._pairs.source, "greedy", **options)]
+            times.append(time.perf_counter() - start)
+        seconds = statistics.median(times)
         exact = self._config.task == "dates"
         score = (scores.exact_match if exact else scores.bleu)([one.text for one in found], self._pairs.target)
         tokens = sum(len(one.ids) + one.finished for one in found)
