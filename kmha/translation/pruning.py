@@ -51,7 +51,8 @@ class Pruning:
     model's layers keep at least one head each.
 
     Args:
-        translator: Translator with the model of a folder. Its model changes.
+        translator: Translator with the model of a folder. Its model changes. Make a new `Translator` of the model to
+            translate with it, because this one may have compiled a search with the old weights.
         pairs: Validation set.
         rank: "gradient" ranks by `kmha.layers.gradient_importance`, with one backward pass over the validation set.
             "ablation" ranks by the change of the loss without each head, which takes a pass for each head.
