@@ -20,7 +20,9 @@ def gradients(function: Callable[[list[Tensor]], Tensor], arrays: Sequence[np.nd
     >>> derivative.tolist()
     [2.0, 4.0]
     """
-    tensors = [ops.convert_to_tensor(array) for array in arrays]
+    tensors = [
+        ops.convert_to_tensor(array, array.dtype.name) for array in arrays
+    ]  # torch would turn float64 into float32
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf

@@ -14,7 +14,7 @@ from kmha.layers.pruning import check_layer, without_heads
 
 
 def ablation_importance(
-    layers: Sequence[MultiHeadAttention], measure: Callable[[], float], done: Callable[[], Any] = lambda: None
+    layers: Sequence[MultiHeadAttention], measure: Callable[[], Any], done: Callable[[], Any] = lambda: None
 ) -> list[np.ndarray]:
     """Return by how much a measure changes if one head is off, for each head (Michel et al. 2019, section 3.2).
 
@@ -41,13 +41,13 @@ def ablation_importance(
     """
     for layer in layers:
         check_layer("ablation_importance", layer)
-    whole = float(measure())
+    whole = _number(measure())
     changes = []
     for layer in layers:
         changes.append(np.zeros(layer.num_heads))
         for head in range(layer.num_heads):
             with without_heads(layer, head):
-                changes[-1][head] = float(measure()) - whole
+                changes[-1][head] = _number(measure()) - whole
             done()
     return changes
 
@@ -82,7 +82,8 @@ def gradient_importance(
     """
     for layer in layers:
         check_layer("gradient_importance", layer)
-    gates = [np.ones((batch_size, layer.num_heads), layer.variable_dtype) for layer in layers]
+    dtypes = ["float64" if layer.variable_dtype == "float64" else "float32" for layer in layers]
+    gates = [np.ones((batch_size, layer.num_heads), dtype) for layer, dtype in zip(layers, dtypes, strict=True)]
 
     def gated(tensors: list[Tensor]) -> Tensor:
         with contextlib.ExitStack() as stack:
@@ -91,6 +92,11 @@ def gradient_importance(
             return loss()
 
     return [np.abs(found).mean(axis=0) for found in gradients(gated, gates)]
+
+
+def _number(value: Any) -> float:
+    """Return a number or a scalar tensor as a float."""
+    return float(ops.convert_to_numpy(value))
 
 
 @contextlib.contextmanager

@@ -21,12 +21,13 @@ def made():
     numbers = np.random.default_rng(3)
     for weight in model.weights:
         weight.assign(numbers.normal(size=weight.shape))
-    return layers, model, numbers.normal(size=(BATCH, LENGTH, WIDTH)), numbers.normal(size=(BATCH, LENGTH, WIDTH))
+    shape = BATCH, LENGTH, WIDTH
+    return layers, model, *(ops.convert_to_tensor(numbers.normal(size=shape), "float64") for _ in range(2))
 
 
 def _losses(model, x, y):
     """Return the loss of each item, (B,)."""
-    return ops.sum(ops.square(model(x, training=False) - y), axis=(1, 2))
+    return ops.sum(ops.square(ops.subtract(model(x, training=False), y)), axis=(1, 2))
 
 
 def _numbers(x):
@@ -48,11 +49,12 @@ def test_gradients_are_those_of_differences(made):
                 changed = before.copy()
                 changed[head] *= 1 + sign * step
                 kernel.assign(changed)
-                ends.append(_numbers(_losses(model, x, y)))
+                output = _numbers(model(x, training=False))
+                ends.append(np.square(output - _numbers(y)).sum((1, 2)))  # in float64, also on torch
             expected.append(np.abs(ends[0] - ends[1]).mean() / (2 * step))
         kernel.assign(before)
         assert importance.shape == (layer.num_heads,)
-        np.testing.assert_allclose(importance, expected, rtol=1e-6)
+        np.testing.assert_allclose(importance, expected, rtol=1e-5)
 
 
 def test_gradients_leave_the_model_as_it_is(made):
@@ -80,12 +82,12 @@ def test_ablation_is_the_change_without_each_head(made):
     calls = []
     found = ablation_importance(layers, lambda: ops.sum(_losses(model, x, y)), lambda: calls.append(1))
     assert len(calls) == sum(HEADS)
-    whole = float(ops.sum(_losses(model, x, y)))
+    whole = _numbers(_losses(model, x, y)).sum()
     for layer, changes in zip(layers, found, strict=True):
         expected = []
         for head in range(layer.num_heads):
             with without_heads(layer, head):
-                expected.append(float(ops.sum(_losses(model, x, y))) - whole)
+                expected.append(_numbers(_losses(model, x, y)).sum() - whole)
         assert tolerance.is_close(changes, expected, "float64")
 
 
@@ -112,3 +114,18 @@ def test_wrong_layers():
             function([keras.layers.Dense(3)], lambda: 0.0, *more)
         with pytest.raises(ValueError, match="no weights before it is built"):
             function([kmha.MultiHeadAttention(2, 3)], lambda: 0.0, *more)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_float16"])
+def test_half_precision(dtype):
+    layer = kmha.MultiHeadAttention(4, SIZE, dtype=dtype)
+    x = np.random.default_rng(3).normal(size=(BATCH, LENGTH, WIDTH))
+    layer(x, x)
+    same = kmha.MultiHeadAttention(4, SIZE, dtype="float64")
+    same(x, x)
+    same.set_weights([ops.convert_to_numpy(ops.cast(weight, "float64")) for weight in layer.weights])
+    found, expected = (
+        gradient_importance([one], lambda one=one: ops.sum(one(x, x)), BATCH)[0] for one in (layer, same)
+    )
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found, expected, rtol=0.1, atol=0.1)
