@@ -37,7 +37,8 @@ def _numbers(x):
 def test_gradients_are_those_of_differences(made):
     """For each item and head, against central differences of the output kernel's rows, which a gate scales."""
     layers, model, x, y = made
-    step = 1e-5
+    # On torch, Keras multiplies matrices of float64 in float32.
+    step, close = (1e-4, 1e-2) if keras.backend.backend() == "torch" else (1e-5, 1e-5)
     found = gradient_importance(layers, lambda: ops.sum(_losses(model, x, y)), BATCH)
     for layer, importance in zip(layers, found, strict=True):
         kernel = layer.output_dense.kernel
@@ -50,11 +51,11 @@ def test_gradients_are_those_of_differences(made):
                 changed[head] *= 1 + sign * step
                 kernel.assign(changed)
                 output = _numbers(model(x, training=False))
-                ends.append(np.square(output - _numbers(y)).sum((1, 2)))  # in float64, also on torch
+                ends.append(np.square(output - _numbers(y)).sum((1, 2)))
             expected.append(np.abs(ends[0] - ends[1]).mean() / (2 * step))
         kernel.assign(before)
         assert importance.shape == (layer.num_heads,)
-        np.testing.assert_allclose(importance, expected, rtol=1e-5)
+        np.testing.assert_allclose(importance, expected, rtol=close)
 
 
 def test_gradients_leave_the_model_as_it_is(made):
