@@ -18,9 +18,11 @@ NAMES = {
         join_heads recognize split_heads to_canonical""",
     "kmha.layers": """
         Decoder DecoderLayer Encoder EncoderLayer FeedForward FullyConnected HeadMerge HeadProjection LayerNormalization
-        MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
-        create_padding_mask get_angles positional_encoding scaled_dot_product_attention""",
-    "kmha.show": "Captured capture heads heatmap layers positions save scaling terminal",
+        MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer ablation_importance addons
+        create_look_ahead_mask create_padding_mask get_angles gradient_importance positional_encoding prune_heads
+        scaled_dot_product_attention without_heads""",
+    "kmha.show": """
+        Analytics Captured HeadStatistics analytics capture heads heatmap layers positions save scaling terminal""",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {
@@ -48,6 +50,7 @@ COMMANDS = {
     "evaluate": """
         FOLDER --data --source --target --test --beam --greedy --length-penalty --sample --temperature --top-k --top-p
         --seed --step --json --output""",
+    "prune": "FOLDER --keep --steps --rank --data --source --target --out -o --csv --json",
     "train": """
         TASK --out --data --direction --source --target --validation-source --validation-target --profile --set
         --minutes --seed --dtype --devices --restart""",

@@ -174,6 +174,47 @@ def evaluate(folder: Path, step: int | None, json_file: Path | None, output: Pat
     raise SystemExit(evaluation.evaluate(folder, data, search, step=step, json_file=json_file, output=output))
 
 
+@main.command(short_help="Remove the least important heads of a translation model.")
+@_MODEL
+@click.option(
+    "--keep", type=Number(min=0, max=1, min_open=True), default=0.5, show_default=True, help="Share of heads to keep."
+)
+@integer("--steps", "Number of steps. [default: one for each head, at most 12]", metavar="N")
+@click.option(
+    "--rank",
+    type=click.Choice(("gradient", "ablation")),
+    default="gradient",
+    show_default=True,
+    help="Rank by the gradient of a gate at each head, or by the loss without each head, which takes longer.",
+)
+@click.option(
+    "--data", "data_folder", type=EXISTING_FOLDER, metavar="DIR", help="Files of Multi30k, for a model trained on them."
+)
+@click.option("--source", type=EXISTING, metavar="FILE", help="Text to validate on, one sentence per line.")
+@click.option("--target", type=EXISTING, metavar="FILE", help="Translation of --source, line by line.")
+@click.option("--out", "-o", type=FOLDER, metavar="DIR", callback=in_a_folder, help="New folder for the pruned model.")
+@to_write("--csv", "csv_file", "Write the table to FILE as CSV.")
+@to_write("--json", "json_file", "Write all results to FILE.")
+def prune(folder: Path, **options: Any) -> None:
+    """Remove heads from a model step by step, and print loss, score and time after each step.
+
+    Each step ranks all heads on the validation set, never on a test set, and removes those of least importance (Michel
+    et al. 2019). Each attention layer keeps at least one head. Nothing is trained. The score is BLEU or, for dates,
+    the percentage of exact matches; the time is that of translating the validation set greedily. The model in DIR
+    stays as it is: --out writes the pruned one, for `kmha translate` and `kmha evaluate`.
+
+    \b
+    Examples:
+      kmha prune dates-model
+      kmha prune multi30k-model --data multi30k --keep 0.75 --out smaller
+      kmha prune model --source mine.en --target mine.de --rank ablation --steps 3 --csv steps.csv
+    """
+    from kmha.cli import evaluation, pruning
+
+    data = evaluation.DataChoice(*(options.pop(name) for name in ("data_folder", "source", "target")))
+    raise SystemExit(pruning.prune(folder, data, pruning.PruningChoice(**options)))
+
+
 @main.command(short_help="Train a translation model.")
 @click.argument(
     "task", type=click.Choice(("dates", "multi30k", "files")), required=False, metavar="[dates|multi30k|files]"

@@ -68,6 +68,15 @@ def choice(layer: str, argument: str, value: Any, allowed: tuple[Any, ...]) -> A
     return value
 
 
+def heads(layer: str, value: Any, names: Iterable[str]) -> dict[str, int]:
+    """Return numbers of heads by name of the attention layer, of which there are `names`. `None` means none."""
+    names = list(names)
+    for name in value or {}:
+        if name not in names:
+            raise invalid(layer, "heads", f"names among {', '.join(names)}", name, "Leave it out.")
+    return {name: size(layer, "heads", number, "H", "Leave it out.") for name, number in (value or {}).items()}
+
+
 def seed(layer: str, value: Any) -> int | None:
     """Return `value` as the seed of the dropout."""
     if value is None or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):

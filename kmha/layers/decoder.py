@@ -58,6 +58,8 @@ class DecoderLayer(TransformerBlock):
     (3, 8, 2)
     """
 
+    _attention_names = ("mha1", "mha2")
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.mha1 = self._make_attention("mha1")

@@ -29,6 +29,7 @@ class EncoderLayer(TransformerBlock):
         residual_dropout_rate: Dropout rate of the attention's output, before the residual connection. The paper has
             this dropout (section 5.4), but the course does not.
         attention: Further arguments of `kmha.MultiHeadAttention`, such as {"use_bias": False, "sliding_window": 64}.
+        heads: Number of heads of the attention, {"mha": 2}, if `kmha.layers.prune_heads` has removed some.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -51,6 +52,8 @@ class EncoderLayer(TransformerBlock):
     >>> tuple(layer(keras.ops.ones((2, 5, 6)), mask=keras.ops.ones((2, 1, 5))).shape)
     (2, 5, 6)
     """
+
+    _attention_names = ("mha",)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,8 +98,8 @@ class Encoder(BlockStack):
         pad_id: Token id of padding, which nothing attends to if no `mask` is given. `None` means no such id, as in the
             course.
         embeddings_initializer: Initializer of the embedding.
-        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
-            arguments of `keras.layers.Layer`.
+        **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`,
+            `heads`, as in `Transformer`, and arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: Token ids (B, S), integers.

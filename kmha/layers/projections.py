@@ -4,6 +4,7 @@ Both are `keras.layers.EinsumDense` with kernels of kmha's shape, so that LoRA, 
 Only the floating point computation comes from `kmha.core.projection`.
 """
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -27,7 +28,9 @@ class _FloatProjection(keras.layers.EinsumDense):
     """An `EinsumDense` that computes floating point numbers with a function of `kmha.core`."""
 
     _project: Any  # (inputs, kernel, bias) -> outputs
+    _by_head: tuple[str, ...]  # weights whose first axis is H
     equation: str
+    partial_output_shape: tuple[int | None, ...]
     kernel_initializer: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -43,6 +46,37 @@ class _FloatProjection(keras.layers.EinsumDense):
     def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
         """Quantize as `EinsumDense` does, which refuses subclasses because they might compute something else."""
         super().quantize(mode, type_check=False, config=config)
+
+    def keep_heads(self, heads: list[int]) -> None:
+        """Keep only these heads of the weights, which become new variables. See `kmha.layers.prune_heads`."""
+        with contextlib.ExitStack() as stack:
+            for name in self.path.split("/")[:-1]:
+                stack.enter_context(keras.name_scope(name))
+            self._tracker.unlock()
+            for name in ("_kernel", "bias", "lora_kernel_a", "lora_kernel_b"):
+                if getattr(self, name, None) is not None:
+                    self._replace(name, heads)
+            self._tracker.lock()
+
+    def _replace(self, name: str, heads: list[int]) -> None:
+        """Replace a weight by a new one with the same numbers and, if it has an axis H, with these heads of it."""
+        old = getattr(self, name)
+        value = ops.convert_to_numpy(old)
+        value = value[heads] if name in self._by_head else value
+        counted = any(old is weight for weight in self._trainable_variables)
+        self._untrack_variable(old)
+        new = self.add_weight(
+            name=old.name,
+            shape=value.shape,
+            initializer="zeros",
+            dtype=old.dtype,
+            trainable=counted,
+            regularizer=old.regularizer,
+            constraint=old.constraint,
+        )
+        new.trainable = old.trainable
+        new.assign(value)
+        setattr(self, name, new)
 
     def _own_config(self, **arguments: Any) -> dict[str, Any]:
         config = super().get_config()
@@ -81,6 +115,7 @@ class HeadProjection(_FloatProjection):
     """
 
     _project = staticmethod(projection.project_heads)
+    _by_head = ("_kernel", "bias", "lora_kernel_a")
     _refusal = ""  # the error message, if the layer has refused weights
 
     def __init__(self, num_heads: int, head_size: int, rank: int = 3, use_bias: bool = True, **kwargs: Any) -> None:
@@ -101,6 +136,11 @@ class HeadProjection(_FloatProjection):
         self.kernel_initializer = initializer
         if not self._stores_input_first:
             _show_input_first(self._kernel)
+
+    def keep_heads(self, heads: list[int]) -> None:
+        super().keep_heads(heads)
+        self._arguments["num_heads"] = len(heads)
+        self.partial_output_shape = (*self.partial_output_shape[:-2], len(heads), self._arguments["head_size"])
 
     def enable_lora(
         self, rank: int, lora_alpha: int | None = None, a_initializer: Any = "he_uniform", b_initializer: Any = "zeros"
@@ -226,6 +266,7 @@ class HeadMerge(_FloatProjection):
     """
 
     _project = staticmethod(projection.merge_heads)
+    _by_head = ("_kernel", "lora_kernel_a")
 
     def __init__(
         self, output_shape: int | tuple[int, ...], rank: int = 4, use_bias: bool = True, **kwargs: Any

@@ -10,6 +10,7 @@ from kmha.layers import cache, checks
 from kmha.layers.decoder import Decoder
 from kmha.layers.embedding import TiedLogits
 from kmha.layers.encoder import Encoder
+from kmha.layers.multi_head_attention import MultiHeadAttention
 from kmha.layers.transformer_blocks import OPTIONS
 
 
@@ -33,6 +34,8 @@ class Transformer(checks.CheckedLayer, keras.Model):
         final_activation: "softmax" makes the model return probabilities, `None` logits.
         pad_id: Token id of padding, which nothing attends to. `None` means no such id.
         embeddings_initializer: Initializer of the embeddings.
+        heads: Number of heads of the attention layers from which `kmha.layers.prune_heads` has removed some, by the
+            names of their scores, for example {"encoder_layer1_self_att": 2}. `None` means `num_heads` for all.
         **kwargs: `key_dim`, `norm`, `activation`, `residual_dropout_rate` and `attention`, as in `EncoderLayer`, and
             arguments of `keras.Model`.
 
@@ -82,6 +85,7 @@ class Transformer(checks.CheckedLayer, keras.Model):
         final_activation: str | None = "softmax",
         pad_id: int | None = 0,
         embeddings_initializer: Any = "uniform",
+        heads: dict[str, int] | None = None,
         **kwargs: Any,
     ) -> None:
         options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
@@ -99,9 +103,14 @@ class Transformer(checks.CheckedLayer, keras.Model):
         shared["dtype"] = self.dtype_policy
         rates = dropout_rate, layernorm_eps
         source, target = max_positional_encoding_input, max_positional_encoding_target
-        self.encoder = Encoder(*sizes, input_vocab_size, source, *rates, **shared, name="encoder")
+        parts: list[dict[str, int]] = [{}, {}]
+        for name, number in (heads or {}).items():
+            parts[not name.startswith("encoder_")][name] = number
+        shared_source = {**shared, "heads": parts[0], "name": "encoder"}
+        self.encoder = Encoder(*sizes, input_vocab_size, source, *rates, **shared_source)
+        shared |= {"heads": parts[1], "name": "decoder"}
         embedding = self.encoder.embedding if tie_embeddings == "all" else None
-        self.decoder = Decoder(*sizes, target_vocab_size, target, *rates, embedding=embedding, **shared, name="decoder")
+        self.decoder = Decoder(*sizes, target_vocab_size, target, *rates, embedding=embedding, **shared)
         last = {"name": "final_layer", "dtype": self.dtype_policy}
         tied = TiedLogits(self.decoder.embedding, **last) if tie_embeddings else None
         self.final_layer = tied or keras.layers.Dense(target_vocab_size, **last)
@@ -229,8 +238,17 @@ class Transformer(checks.CheckedLayer, keras.Model):
             logits = self.final_layer(features)
         return ops.cast(logits, at_least_float32(logits.dtype)), state
 
+    def attentions(self) -> dict[str, MultiHeadAttention]:
+        """Return the attention layers, by the names of their scores."""
+        return {**self.encoder.attentions(), **self.decoder.attentions()}
+
+    @property
+    def heads(self) -> dict[str, int] | None:
+        """Numbers of heads of the attention layers that `kmha.layers.prune_heads` has changed, by name, or `None`."""
+        return {**(self.encoder.heads or {}), **(self.decoder.heads or {})} or None
+
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._arguments}
+        return {**super().get_config(), **self._arguments, "heads": self.heads}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -95,6 +95,8 @@ class TransformerBlock(checks.CheckedLayer):
     the order of the course.
     """
 
+    _attention_names: tuple[str, ...] = ()
+
     def __init__(
         self,
         embedding_dim: int,
@@ -108,6 +110,7 @@ class TransformerBlock(checks.CheckedLayer):
         activation: Any = "relu",
         residual_dropout_rate: float = 0.0,
         attention: dict[str, Any] | None = None,
+        heads: dict[str, int] | None = None,
         **kwargs: Any,
     ) -> None:
         with checks.naming_unknown(TransformerBlock):
@@ -124,6 +127,14 @@ class TransformerBlock(checks.CheckedLayer):
         self.activation = activation
         self.residual_dropout_rate = checks.rate(layer, "residual_dropout_rate", residual_dropout_rate)
         self.attention = dict(attention or {})
+        self._heads = checks.heads(layer, heads, self._attention_names)
+
+    @property
+    def heads(self) -> dict[str, int] | None:
+        """Numbers of heads of the attention layers that `kmha.layers.prune_heads` has changed, by name, or `None`."""
+        usual = self.attention.get("num_heads", self.num_heads)
+        numbers = {name: getattr(self, name).num_heads for name in self._attention_names}
+        return {name: number for name, number in numbers.items() if number != usual} or None
 
     def get_config(self) -> dict[str, Any]:
         activation = keras.activations.serialize(self.ffn.dense1.activation)
@@ -133,8 +144,9 @@ class TransformerBlock(checks.CheckedLayer):
         return masking.padding_or_none(previous_mask)
 
     def _make_attention(self, name: str) -> MultiHeadAttention:
-        settings = {"num_heads": self.num_heads, "key_dim": self.key_dim, "dropout": self.dropout_rate}
-        return MultiHeadAttention(**{**settings, **self.attention}, name=name, dtype=self.dtype_policy)
+        settings: dict[str, Any] = {"num_heads": self.num_heads, "key_dim": self.key_dim, "dropout": self.dropout_rate}
+        settings |= self.attention | ({"num_heads": self._heads[name]} if name in self._heads else {})
+        return MultiHeadAttention(**settings, name=name, dtype=self.dtype_policy)
 
     def _make_feed_forward(self) -> FeedForward:
         sizes = self.fully_connected_dim, self.embedding_dim
@@ -202,10 +214,11 @@ class BlockStack(checks.CheckedLayer):
         pad_id: int | None,
         embeddings_initializer: Any,
         embedding: TokenEmbedding | None = None,
+        heads: dict[str, int] | None = None,
         **kwargs: Any,
     ) -> None:
         options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
-        with checks.naming_unknown(type(self), *OPTIONS):
+        with checks.naming_unknown(type(self), *OPTIONS, "heads"):
             super().__init__(**kwargs)
         layer, (argument, size) = type(self).__name__, vocabulary
         num_layers = checks.size(layer, "num_layers", num_layers, "layers", "The paper has 6.")
@@ -220,9 +233,12 @@ class BlockStack(checks.CheckedLayer):
         )
         self.pos_encoding = PositionalEncoding(maximum_position_encoding, name="pos_encoding", dtype=self.dtype_policy)
         sizes = embedding_dim, num_heads, fully_connected_dim, dropout_rate, layernorm_eps
+        numbers = range(1, num_layers + 1)
+        heads = checks.heads(layer, heads, [name for number in numbers for name in self._names(number)])
+        options_of = [options | {"heads": self._block_heads(number, heads)} for number in numbers]
         self._blocks = [
-            self._layer_class(*sizes, **options, name=f"layer{number}", dtype=self.dtype_policy)
-            for number in range(1, num_layers + 1)
+            self._layer_class(*sizes, **own, name=f"layer{number}", dtype=self.dtype_policy)
+            for number, own in zip(numbers, options_of, strict=True)
         ]
         self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)
         self._last_norm = self._blocks[0]._make_norm("layernorm") if self._blocks[0].norm == "pre" else None
@@ -283,11 +299,29 @@ class BlockStack(checks.CheckedLayer):
         if not return_scores:
             return output
         scores = {}
-        for number in range(1, len(self._blocks) + 1):
-            for name, keys in zip(self._names(number), lengths, strict=True):
-                shape = batch, self._arguments["num_heads"], length, keys
-                scores[name] = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        for (name, mha), keys in zip(self.attentions().items(), lengths * len(self._blocks), strict=True):
+            shape = batch, mha.num_heads, length, keys
+            scores[name] = keras.KerasTensor(shape, dtype=self.compute_dtype)
         return output, scores
+
+    def attentions(self) -> dict[str, MultiHeadAttention]:
+        """Return the attention layers, by the names of their scores."""
+        return {
+            name: getattr(block, own)
+            for number, block in enumerate(self._blocks, 1)
+            for name, own in zip(self._names(number), block._attention_names, strict=True)
+        }
+
+    @property
+    def heads(self) -> dict[str, int] | None:
+        """Numbers of heads of the attention layers that `kmha.layers.prune_heads` has changed, by name, or `None`."""
+        changed = {id(getattr(block, name)) for block in self._blocks for name in block.heads or ()}
+        return {name: mha.num_heads for name, mha in self.attentions().items() if id(mha) in changed} or None
+
+    def _block_heads(self, number: int, heads: dict[str, int]) -> dict[str, int]:
+        """Return the given numbers of heads of a block, by the names of its attention layers."""
+        names = zip(self._layer_class._attention_names, self._names(number), strict=True)
+        return {own: heads[name] for own, name in names if name in heads}
 
     def _names(self, number: int) -> list[str]:
         """Return the names of the scores of the block `number`, counted from 1."""
@@ -301,7 +335,7 @@ class BlockStack(checks.CheckedLayer):
         return None if self.pad_id is None else masks.padding(ids, self.pad_id)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._arguments}
+        return {**super().get_config(), **self._arguments, "heads": self.heads}
 
     def _embed(self, ids: Tensor, training: Any, start: Any = 0) -> Tensor:
         checks.check_ids(self.name, ids)

@@ -5,7 +5,7 @@ always rows (T), and keys are columns (S). `alignment` draws scores as lines bet
 PNG or SVG. `terminal` does not need matplotlib.
 `steps` shows what one head of a layer computes, step by step, with the numbers and shapes.
 `positions` shows a positional encoding, and `scaling` shows why the logits are divided by the square root of d_k.
-`capture` records the scores of any Keras model.
+`capture` records the scores of any Keras model. `analytics` tells in numbers what each head attends to.
 
 >>> import kmha.show
 >>> figure = kmha.show.heatmap([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], rows=["a", "dog"], columns=["ein", "Hund", "."])
@@ -19,6 +19,7 @@ rows: query tokens  columns: key tokens
 """
 
 from kmha.show.alignments import alignment
+from kmha.show.head_analytics import Analytics, HeadStatistics, analytics
 from kmha.show.logit_scaling import scaling
 from kmha.show.pictures import heads, heatmap, layers, save
 from kmha.show.positional_encodings import positions
@@ -27,8 +28,11 @@ from kmha.show.text import terminal
 from kmha.show.worked_steps import steps
 
 __all__ = [
+    "Analytics",
     "Captured",
+    "HeadStatistics",
     "alignment",
+    "analytics",
     "capture",
     "heads",
     "heatmap",

@@ -21,7 +21,7 @@ from kmha import __version__, atomic_files
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2  # 2 added `heads`
 POSITIONS = 2**25  # maximum size of the table of positions, which no file contains
 SUFFIX = ".weights.h5"
 CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{SUFFIX}", "logs"
@@ -46,6 +46,7 @@ class Config:
     data: dict[str, Any]  # identity of the training data: names, sizes and hashes, but no paths
     vocabulary_size: int  # size of the trained vocabulary, which can be smaller than the requested size
     result: dict[str, Any] = dataclasses.field(default_factory=dict)  # empty until the training ends
+    heads: dict[str, int] = dataclasses.field(default_factory=dict)  # of layers from which `kmha prune` removed heads
     kmha: str = __version__  # version of kmha that wrote the config
     format: int = FORMAT
 
@@ -92,6 +93,9 @@ def load_config(path: Path) -> Config:
             value, kind = getattr(config, field.name), cast(type, get_origin(field.type) or field.type)
             if not isinstance(value, kind):
                 raise TypeError(f"{field.name} is {value!r}")
+        for name, number in config.heads.items():
+            if type(number) is not int or not 1 <= number <= config.settings.model.num_heads:
+                raise TypeError(f"heads of {name} is {number!r}")
         return config
     except (SettingsError, KeyError, TypeError) as error:
         raise FolderError(f"{path / CONFIG} is not a config of kmha ({error}).") from None
@@ -118,6 +122,7 @@ def build(config: Config) -> Any:
         tie_embeddings=None if model.tie_embeddings == "none" else model.tie_embeddings,
         final_activation=None,
         embeddings_initializer=embeddings,
+        heads=config.heads,
         dtype=config.dtype,
     )
     transformer.build()
@@ -173,7 +178,10 @@ def _build_checked(path: Path, config: Config) -> Any:
     numbers = model.embedding_dim * (config.vocabulary_size + model.num_layers * model.fully_connected_dim)
     if numbers > largest or model.max_positions * model.embedding_dim > POSITIONS:  # each number takes at least a byte
         raise FolderError(f"{path / CONFIG} describes a model far larger than the weights. Copy the folder again.")
-    return build(config)
+    try:
+        return build(config)
+    except ValueError as error:
+        raise FolderError(f"{path / CONFIG} is not a config of kmha ({error}).") from None
 
 
 def clear(path: Path) -> None:
@@ -195,6 +203,30 @@ def clear(path: Path) -> None:
     shutil.rmtree(path / LOGS / "tensorboard", ignore_errors=True)
     for name in (WEIGHTS, TOKENIZER, CONFIG):
         (path / name).unlink(missing_ok=True)
+
+
+def save_finished(path: Path, model: Any, tokenizer: Tokenizer, config: Config) -> None:
+    """Write a finished model into a new folder, which appears when it is complete.
+
+    Raises:
+        FolderError: The folder exists already, and is not empty.
+    """
+    check_new(path)
+    beside = atomic_files.folder_beside(path)
+    try:
+        tokenizer.save(beside / TOKENIZER)
+        save_weights(model, beside / WEIGHTS)
+        save_config(beside, config)
+        os.replace(beside, path)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def check_new(path: Path) -> None:
+    """Raise a FolderError if something is at `path`, except for an empty folder."""
+    if path.is_symlink() or (path.exists() and not (path.is_dir() and not any(path.iterdir()))):
+        raise FolderError(f"{path} exists already. Choose another folder.")
 
 
 def save_weights(model: Any, path: Path) -> None:

@@ -88,17 +88,7 @@ class TranslationTask(keras.Model):
         """
         if sample_weight is not None:
             raise ValueError("TranslationTask does not support sample_weight; it ignores padding by itself.")
-        bias = self.transformer.output_bias
-        sums = token_cross_entropy(
-            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
-            ops.cast(self.transformer.output_kernel, y_pred.dtype),
-            ops.reshape(y, (-1,)),
-            bias=None if bias is None else ops.cast(bias, y_pred.dtype),
-            transposed=self.transformer.output_kernel_is_transposed,
-            smoothing=self._label_smoothing,
-            chunk=self._chunk,
-            gradient=training,
-        )
+        sums = self.sums(y_pred, y, gradient=training)
         total = Sums(*over_replicas(sums))
         count, share = ops.maximum(total.count, 1.0), total.count / replicas()  # Keras adds up the metrics' variables
         self._loss.update_state(total.loss / count, sample_weight=share)
@@ -106,6 +96,26 @@ class TranslationTask(keras.Model):
         self._perplexity.update_state(total.negative_log_likelihood / count, sample_weight=share)
         self._tokens.update_state(share)
         return sums.loss / count
+
+    def sums(self, features: Any, target: Any, gradient: bool = True) -> Sums:
+        """Return the sums over all tokens of loss, negative log-likelihood and right tokens, and their number.
+
+        Args:
+            features: Features (B,T,D).
+            target: Ids of target_out (B,T).
+            gradient: Prepare the gradients of the loss.
+        """
+        bias = self.transformer.output_bias
+        return token_cross_entropy(
+            ops.reshape(features, (-1, features.shape[-1])),
+            ops.cast(self.transformer.output_kernel, features.dtype),
+            ops.reshape(target, (-1,)),
+            bias=None if bias is None else ops.cast(bias, features.dtype),
+            transposed=self.transformer.output_kernel_is_transposed,
+            smoothing=self._label_smoothing,
+            chunk=self._chunk,
+            gradient=gradient,
+        )
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """Return the metrics, which `compute_loss` has updated."""

@@ -115,7 +115,7 @@ def _nan(path):
         (_with("config.json", '{"format": 1, "kmha": "0.1.0"}'), "is not a config of kmha"),
         (_with("tokenizer.json", "{}"), "tokenizer.json cannot be read"),
         (_with("model.weights.h5", "no weights"), "model.weights.h5 cannot be read"),
-        (_changed(format=2, kmha="9.0"), "was written by kmha 9.0 in format 2"),
+        (_changed(format=3, kmha="9.0"), "was written by kmha 9.0 in format 3"),
         (_changed(settings={"model": {}}), "is not a config of kmha"),
         (_changed(vocabulary_size=17), "tokens, but the model expects 17: it belongs to another model"),
         (_changed(vocabulary_size="30"), "is not a config of kmha (vocabulary_size is '30')"),
