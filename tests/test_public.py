@@ -20,7 +20,7 @@ NAMES = {
         Decoder DecoderLayer Encoder EncoderLayer FeedForward FullyConnected HeadMerge HeadProjection LayerNormalization
         MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
         create_padding_mask get_angles positional_encoding scaled_dot_product_attention""",
-    "kmha.show": "Captured capture heads heatmap layers positions save scaling terminal",
+    "kmha.show": "Captured Page capture heads heatmap layers page positions save scaling terminal",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {

@@ -3,7 +3,7 @@
 `heatmap` shows one head, `heads` shows all heads of a layer, and `layers` shows all layers of a model. `save` writes
 their figures as PNG or SVG. `terminal` does not need matplotlib. Queries are always rows (T), and keys are columns (S).
 `positions` shows a positional encoding, and `scaling` shows why the logits are divided by the square root of d_k.
-`capture` records the scores of any Keras model.
+`capture` records the scores of any Keras model. `page` writes one HTML file in which to choose layers and heads.
 
 >>> import kmha.show
 >>> figure = kmha.show.heatmap([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], rows=["a", "dog"], columns=["ein", "Hund", "."])
@@ -16,10 +16,23 @@ rows: query tokens  columns: key tokens
 0 ·░▒▓█ 0.9
 """
 
+from kmha.show.html_page import Page, page
 from kmha.show.logit_scaling import scaling
 from kmha.show.pictures import heads, heatmap, layers, save
 from kmha.show.positional_encodings import positions
 from kmha.show.recording import Captured, capture
 from kmha.show.text import terminal
 
-__all__ = ["Captured", "capture", "heads", "heatmap", "layers", "positions", "save", "scaling", "terminal"]
+__all__ = [
+    "Captured",
+    "Page",
+    "capture",
+    "heads",
+    "heatmap",
+    "layers",
+    "page",
+    "positions",
+    "save",
+    "scaling",
+    "terminal",
+]
