@@ -5,6 +5,7 @@ import { measure, shorten } from "./painter.js";
 import { asText } from "./theme.js";
 
 const LEAST = 0.05; // part of the largest score below which no arc is drawn, unless its token is chosen
+const PALEST = 90; // index of the colour that is nearest to the background
 
 /**
  * @typedef {{
@@ -79,7 +80,8 @@ function paintArcs(painter, shown, at, theme) {
   const order = [...shown.values.keys()].filter((index) => shown.values[index] >= least);
   order.sort((a, b) => shown.values[a] - shown.values[b]); // the largest scores are on top
   for (const index of order) {
-    arc(painter, shown, at, asText(theme.palette[Math.round((255 * shown.values[index]) / shown.highest)]), index);
+    const shade = Math.max(PALEST, Math.round((255 * shown.values[index]) / shown.highest));
+    arc(painter, shown, at, asText(theme.palette[shade]), index);
   }
   at.rows.forEach((_, row) => tokenOfRow(painter, at, row, theme.text, false));
   at.columns.forEach((_, column) => tokenOfColumn(painter, at, column, theme.text, false));
@@ -148,8 +150,8 @@ function markArcs(painter, shown, at, theme, row, column) {
     const chosen = (row < 0 || i === row) && (column < 0 || j === column);
     if (!chosen || !shown.values[index]) continue;
     arc(painter, shown, at, theme.accent, index);
-    tokenOfRow(painter, at, i, theme.text, i === row);
-    tokenOfColumn(painter, at, j, theme.text, j === column);
+    if (row < 0) tokenOfRow(painter, at, i, theme.text, false);
+    if (column < 0) tokenOfColumn(painter, at, j, theme.text, false);
   }
   legend(painter, shown, at, theme);
   if (row >= 0) tokenOfRow(painter, at, row, theme.accent, true);

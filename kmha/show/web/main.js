@@ -113,6 +113,7 @@ function inWords() {
     return { text: `${text}: ${score(i, j)}`, value: values[i * columns.length + j] };
   });
   const highest = others
+    .filter((other) => other.value > 0)
     .sort((a, b) => b.value - a.value)
     .slice(0, 5)
     .map((other) => other.text);
