@@ -25,6 +25,8 @@ NAMES = {
 }
 COMMANDS = {
     "": "--version",
+    "attention": """
+        FOLDER TEXTS --beam --greedy --length-penalty --sample --temperature --top-k --top-p --seed -o --output""",
     "bench": """
         --size --kind --pass --mode --model --cache --collectives --against --width --heads --all --rounds --seconds
         --memory --no-memory --json --markdown --plot""",
