@@ -20,13 +20,14 @@ NAMES = {
         Decoder DecoderLayer Encoder EncoderLayer FeedForward FullyConnected HeadMerge HeadProjection LayerNormalization
         MultiHeadAttention PositionalEncoding TiedLogits TokenEmbedding Transformer addons create_look_ahead_mask
         create_padding_mask get_angles positional_encoding scaled_dot_product_attention""",
-    "kmha.show": "Captured Page capture heads heatmap layers page positions save scaling terminal",
+    "kmha.show": "Calculation Captured Page capture heads heatmap layers page positions save scaling terminal",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {
     "": "--version",
     "attention": """
-        FOLDER TEXTS --beam --greedy --length-penalty --sample --temperature --top-k --top-p --seed -o --output""",
+        FOLDER TEXTS --beam --greedy --length-penalty --sample --temperature --top-k --top-p --seed -o --output
+        --steps""",
     "bench": """
         --size --kind --pass --mode --model --cache --collectives --against --width --heads --all --rounds --seconds
         --memory --no-memory --json --markdown --plot""",

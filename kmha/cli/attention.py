@@ -1,5 +1,6 @@
 """`kmha attention`: translate texts, and write a page with pictures of the model's attention."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from kmha.cli import translation
 from kmha.cli.options import SearchChoice
 
 
-def write(folder: Path, texts: Sequence[str], search: SearchChoice, output: Path) -> int:
+def write(folder: Path, texts: Sequence[str], search: SearchChoice, output: Path, with_steps: bool) -> int:
     """Translate texts, write the page, print its path, and return the exit status."""
     translator = translation.load(folder)
     texts = translation.decode([os.fsencode(text) for text in texts], "text")
@@ -23,11 +24,15 @@ def write(folder: Path, texts: Sequence[str], search: SearchChoice, output: Path
 
     found = translator.translate(texts, search.method, note=note, **search.options)
     best = [translations[0] for translations in found]
-    attention = [translator.attention(text, one, note=_ignore) for text, one in zip(texts, best, strict=True)]
     titles = [f"{text} → {one.text}" for text, one in zip(texts, best, strict=True)]
-    from kmha.show import page
+    from kmha.show import capture, page
 
-    page(attention, output, titles=titles, title=f"Attention of {folder.absolute().name}")
+    attention, steps = [], []
+    for text, one in zip(texts, best, strict=True):
+        with capture(translator.model, steps=True) if with_steps else contextlib.nullcontext() as captured:
+            attention.append(translator.attention(text, one, note=_ignore))
+        steps.append(captured.steps if captured else {})
+    page(attention, output, steps=steps, titles=titles, title=f"Attention of {folder.absolute().name}")
     click.echo(output)
     return 0
 

@@ -155,7 +155,8 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     callback=in_a_folder,
     help="HTML file to write.",
 )
-def attention(folder: Path, texts: tuple[str, ...], output: Path, **options: Any) -> None:
+@click.option("--steps", is_flag=True, help="Add the steps of each head with their numbers: project, scores, … merge.")
+def attention(folder: Path, texts: tuple[str, ...], output: Path, steps: bool, **options: Any) -> None:
     """Translate texts, and write the attention of every head to a page.
 
     The page is one HTML file that opens in any browser and needs no network. There you choose text, layer and head, and
@@ -165,10 +166,11 @@ def attention(folder: Path, texts: tuple[str, ...], output: Path, **options: Any
     Examples:
       kmha attention model "the 3rd of May 1984"
       kmha attention model --beam 5 -o dogs.html "ein Hund läuft" "zwei Hunde laufen"
+      kmha attention model --steps "ein Hund läuft"
     """
     from kmha.cli import attention as page
 
-    raise SystemExit(page.write(folder, texts, SearchChoice.take(options), output))
+    raise SystemExit(page.write(folder, texts, SearchChoice.take(options), output, steps))
 
 
 @main.command(short_help="Score a translation model.")

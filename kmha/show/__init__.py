@@ -3,7 +3,8 @@
 `heatmap` shows one head, `heads` shows all heads of a layer, and `layers` shows all layers of a model. `save` writes
 their figures as PNG or SVG. `terminal` does not need matplotlib. Queries are always rows (T), and keys are columns (S).
 `positions` shows a positional encoding, and `scaling` shows why the logits are divided by the square root of d_k.
-`capture` records the scores of any Keras model. `page` writes one HTML file in which to choose layers and heads.
+`capture` records the scores of any Keras model. `page` writes one HTML file in which to choose layers and heads,
+and to walk through the steps of a layer (`Calculation`).
 
 >>> import kmha.show
 >>> figure = kmha.show.heatmap([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], rows=["a", "dog"], columns=["ein", "Hund", "."])
@@ -16,6 +17,7 @@ rows: query tokens  columns: key tokens
 0 ·░▒▓█ 0.9
 """
 
+from kmha.show.calculation import Calculation
 from kmha.show.html_page import Page, page
 from kmha.show.logit_scaling import scaling
 from kmha.show.pictures import heads, heatmap, layers, save
@@ -24,6 +26,7 @@ from kmha.show.recording import Captured, capture
 from kmha.show.text import terminal
 
 __all__ = [
+    "Calculation",
     "Captured",
     "Page",
     "capture",

@@ -15,10 +15,19 @@ import numpy as np
 from kmha import atomic_files
 from kmha.show import scores as convert
 from kmha.show import tokens
+from kmha.show.calculation import Calculation
 
 # The scripts of the page, each after those that it imports.
-SCRIPTS = "data", "theme", "painter", "legend", "heat_map", "arcs", "controls", "table", "files", "main"
+SCRIPTS = "data", "theme", "painter", "legend", "heat_map", "arcs", "controls", "table", "steps", "files", "main"
 IMPORT, EXPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE), re.compile(r"^export ", re.MULTILINE)
+# Numbers of the steps that are shown.
+TOKENS, FEATURES = 12, 6
+# What the steps say of the inputs: key and value differ, key and value are the same, or all are.
+SAME = (
+    "Query, key and value are different inputs.",
+    "Key and value are the same input, and the query is another one. K and V differ because their kernels differ.",
+    "Query, key and value are the same input. Q, K and V differ because their kernels differ.",
+)
 HEIGHT = 760  # of a cell of a notebook, in pixels
 KINDS = {"cross": re.compile("cross|decenc"), "encoder": re.compile("encoder"), "decoder": re.compile("decoder")}
 ORDER = "encoder", "decoder", "cross", ""
@@ -61,6 +70,7 @@ class _Sentence(NamedTuple):
     rows: Any
     columns: Any
     read: Any = None  # tokens that a decoder reads, where they differ from `rows`
+    steps: Mapping[str, tuple[Calculation, int]] = {}  # calculations by name of the layer, with the sentence's item
 
 
 def page(
@@ -69,6 +79,7 @@ def page(
     rows: Any = None,
     columns: Any = None,
     *,
+    steps: Mapping[str, Calculation] | Sequence[Mapping[str, Calculation]] | None = None,
     titles: Sequence[str] | None = None,
     title: str = "Attention",
 ) -> Page:
@@ -88,6 +99,8 @@ def page(
         rows: Query tokens, at most T: those of the target in a translation. For several sentences, one list for each.
             Positions beyond the tokens are padding and are not shown. `None` shows positions.
         columns: Key tokens, at most S: those of the source in a translation. `None` means `rows` in self-attention.
+        steps: Calculations by name of the layer, as in `Captured.steps`; for several sentences, a list of such
+            mappings. A capture that has recorded steps shows them anyway.
         titles: A title for each sentence. `None` means the tokens.
         title: Title of the page.
 
@@ -106,6 +119,14 @@ def page(
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {str(Path(path).parent)!r} does not exist; create it first.")
     sentences = _sentences(scores, rows, columns)
+    if steps is not None:
+        given = [steps] if isinstance(steps, Mapping) else list(steps)
+        if len(given) != len(sentences):
+            raise ValueError(f"page: expected steps for each of the {len(sentences)} sentences. Received {len(given)}.")
+        sentences = [
+            sentence._replace(steps={name: (one, 0) for name, one in found.items()})
+            for sentence, found in zip(sentences, given, strict=True)
+        ]
     if titles is not None and (isinstance(titles, str) or len(titles) != len(sentences)):
         raise ValueError(f"page: expected {len(sentences)} titles, one for each sentence. Received: {titles!r}.")
     data = {
@@ -153,7 +174,8 @@ def _items(scores: Any) -> Iterator[_Sentence]:
     if len(set(sizes.values())) > 1:
         raise ValueError(f"page: expected the same B in all layers. Received: {sizes}. Capture one call.")
     for item in range(next(iter(sizes.values()))):
-        yield _Sentence({name: array[item] for name, array in arrays.items()}, None, None)
+        steps = {name: (one, item) for name, one in getattr(scores, "steps", {}).items()}
+        yield _Sentence({name: array[item] for name, array in arrays.items()}, None, None, steps=steps)
 
 
 def _checked(name: str, scores: Any) -> np.ndarray:
@@ -195,7 +217,7 @@ def _encoded(sentence: _Sentence, title: str | None, number: int) -> dict[str, A
     for (kind, shape), layers in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
         several = sum(other == kind for other, _ in groups) > 1
         name = TITLES[kind] + (f" {shape[0]} × {shape[1]}" if several else "")
-        view = _view(name, kind, layers, *_tokens(kind, shape, sentence))
+        view = _view(name, kind, layers, *_tokens(kind, shape, sentence), sentence.steps)
         if sentence.read is not None and kind != "encoder":  # the rows are the tokens that these queries predict
             view["rowsAre"] = "predicted tokens (queries)"
         views.append(view)
@@ -217,7 +239,7 @@ def _tokens(kind: str, shape: tuple[int, ...], sentence: _Sentence) -> tuple[Any
     return rows, columns
 
 
-def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any) -> dict[str, Any]:
+def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any, steps: Any) -> dict[str, Any]:
     encoded = []
     for layer, array in layers.items():
         try:
@@ -233,6 +255,7 @@ def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, column
                 "scores": _base64(_bytes(shown)),
                 "zeros": _base64(np.packbits(zeros)) if zeros.any() else "",
                 "entropy": _base64(_bytes(_entropy(shown))),
+                "steps": _steps(*steps[layer], *shown.shape[1:]) if layer in steps else None,
             }
         )
     axes = dict(zip(("rowsAre", "columnsAre"), AXES[kind], strict=True))
@@ -247,6 +270,49 @@ def _entropy(scores: np.ndarray) -> np.ndarray:
     """
     logarithms = np.log2(scores, out=np.zeros_like(scores), where=scores > 0)
     return -(scores * logarithms).sum(axis=-1).T / np.log2(max(scores.shape[-1], 2)) + 0.0
+
+
+def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict[str, Any]:
+    """Return the first numbers of every step of one item, without padding: `rows` is T and `columns` is S."""
+    inputs = {name: x[item, : rows if name == "query" else columns] for name, x in calculation.inputs.items()}
+    same = [np.array_equal(inputs["key"], inputs[name]) for name in ("value", "query")]
+    logits, scores, mixed, parts = (
+        getattr(calculation, name)[item] for name in ("logits", "scores", "mixed", "parts")
+    )  # (H, T, S), (H, T, S), (T, H, O), (H, T, E)
+    masked = logits if calculation.mask is None else np.where(calculation.mask[item], logits, -np.inf)
+    heads = []
+    for head, part in enumerate(parts):
+        numbers = {}
+        for name, x in inputs.items():
+            numbers[name] = _numbers(calculation.projected(name)[item, : len(x), head])
+            numbers[f"{name}Kernel"] = _numbers(calculation.kernels[name][head], FEATURES)
+            numbers[f"{name}Bias"] = _numbers(calculation.biases[name][head, None])
+        pairs = {"logits": logits, "masked": masked, "scores": scores}
+        pairs |= {} if calculation.mask is None else {"mask": calculation.mask[item]}
+        numbers |= {name: _numbers(x[head, :rows, :columns], TOKENS, TOKENS) for name, x in pairs.items()}
+        numbers |= {"mixed": _numbers(mixed[:rows, head]), "part": _numbers(part[:rows])}
+        numbers["outputKernel"] = _numbers(calculation.kernels["output"][head], FEATURES)
+        heads.append(numbers)
+    width, size = calculation.kernels["query"].shape[1:]
+    sizes = {"T": rows, "S": columns, "H": len(heads), "I": width, "O": size, "E": parts.shape[-1]}
+    return {
+        "sizes": sizes,
+        "same": SAME[sum(same) if same[0] else 0],
+        "inputs": {name: _numbers(x) for name, x in inputs.items()},
+        "output": _numbers(calculation.output[item, :rows]),
+        "heads": heads,
+    }
+
+
+def _numbers(array: np.ndarray, rows: int = TOKENS, columns: int = FEATURES) -> dict[str, Any]:
+    """Return the shape of a matrix, and the numbers of its first rows and columns with four digits.
+
+    >>> _numbers(np.array([[1 / 3, -np.inf]]))
+    {'shape': (1, 2), 'values': [[0.3333, None]]}
+    """
+    shown = array[:rows, :columns].astype(float)
+    values = [[float(f"{value:.4g}") if np.isfinite(value) else None for value in row] for row in shown]
+    return {"shape": array.shape, "values": values}
 
 
 def _bytes(values: np.ndarray) -> np.ndarray:

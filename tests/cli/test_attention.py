@@ -78,6 +78,20 @@ def test_the_scores_are_those_of_the_translation(translator, tmp_path, options):
 
 
 @pytest.mark.usefixtures("_loaded")
+def test_steps_end_with_the_scores(translator, tmp_path):
+    assert _run("model", "--steps", *TEXTS).exit_code == 0
+    for text, sentence in zip(TEXTS, _data(tmp_path / "attention.html")["sentences"], strict=True):
+        expected = translator.attention(text, translator.translate([text])[0][0])
+        for view in sentence["views"]:
+            for layer in view["layers"]:
+                assert layer["heads"] == len(layer["steps"]["heads"])
+        steps = sentence["views"][2]["layers"][1]["steps"]
+        assert steps["same"].startswith("Key and value are the same input, and the query is another one.")
+        for head, scores in enumerate(expected.heads(2)):
+            np.testing.assert_allclose(steps["heads"][head]["scores"]["values"], scores[:12, :12], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.usefixtures("_loaded")
 def test_an_existing_file_is_replaced(tmp_path):
     (tmp_path / "attention.html").write_text("old")
     assert _run("model", TEXTS[1]).exit_code == 0

@@ -2,13 +2,16 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
+from importlib import resources
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kmha.show import Captured, page
-from kmha.show.html_page import _entropy
+import kmha
+from kmha.show import Captured, capture, page
+from kmha.show.html_page import SCRIPTS, _entropy
 
 RANDOM = np.random.default_rng(5)
 
@@ -194,3 +197,83 @@ def test_titles_are_one_for_each_sentence():
         page({"block": _scores(2, 3, 3)}, titles=["a", "b"])
     with pytest.raises(ValueError, match="Received: 'a'"):
         page({"block": _scores(2, 3, 3)}, titles="a")
+
+
+def _steps(captured, **options):
+    """The steps of the first layer of the first view, for each sentence."""
+    sentences = _data(page(captured, **options).html)["sentences"]
+    return [sentence["views"][0]["layers"][0]["steps"] for sentence in sentences]
+
+
+def test_steps_are_the_first_numbers_of_a_calculation():
+    layer = kmha.MultiHeadAttention(3, 7, name="mha")
+    query, value = (RANDOM.normal(size=shape).astype("float32") for shape in ((2, 5, 4), (2, 13, 8)))
+    mask = RANDOM.random((2, 5, 13)) < 0.5
+    with capture(layer, steps=True) as captured:
+        layer(query, value, attention_mask=mask)
+    found = _steps(captured)[1]
+    calculation = captured.steps["mha"]
+    expected = {
+        "query": calculation.projected("query")[1, :, 2, :6],
+        "keyKernel": calculation.kernels["key"][2, :6, :6],
+        "valueBias": calculation.biases["value"][2, None, :6],
+        "logits": calculation.logits[1, 2, :, :12],
+        "masked": np.where(mask[1, :, :12], calculation.logits[1, 2, :, :12], np.nan),
+        "mask": mask[1, :, :12],
+        "scores": calculation.scores[1, 2, :, :12],
+        "mixed": calculation.mixed[1, :, 2, :6],
+        "outputKernel": calculation.kernels["output"][2, :6],
+        "part": calculation.parts[1, 2],
+    }
+    for name, array in expected.items():
+        actual = np.array(found["heads"][2][name]["values"], float)
+        np.testing.assert_allclose(actual, array, rtol=1e-3, err_msg=name)
+    assert found["heads"][2]["logits"]["shape"] == [5, 13]
+    assert found["sizes"] == {"T": 5, "S": 13, "H": 3, "I": 4, "O": 7, "E": 4}
+    np.testing.assert_allclose(found["output"]["values"], calculation.output[1], rtol=1e-3)
+    assert found["same"].startswith("Key and value are the same input, and the query is another one.")
+
+
+def test_steps_say_which_inputs_are_the_same():
+    layer = kmha.MultiHeadAttention(2, 3, name="mha")
+    x, y, z = (RANDOM.normal(size=(1, 5, 4)).astype("float32") for _ in range(3))
+    for arguments, text in (
+        ((x, x), "Query, key and value are the same"),
+        ((x, y, z), "Query, key and value are different"),
+    ):
+        with capture(layer, steps=True) as captured:
+            layer(*arguments)
+        (found,) = _steps(captured)
+        assert found["same"].startswith(text)
+        assert "mask" not in found["heads"][0]
+
+
+def test_steps_are_without_padding_and_given_for_each_sentence():
+    layer = kmha.MultiHeadAttention(2, 3, name="mha")
+    x = RANDOM.normal(size=(1, 5, 4)).astype("float32")
+    with capture(layer, steps=True) as captured:
+        layer(x, x)
+    (found,) = _steps(captured, rows=["a", "b", "c"])
+    assert found["heads"][0]["scores"]["shape"] == [3, 3]
+    assert found["heads"][0]["key"]["shape"] == [3, 3]
+    scores = {"mha": captured["mha"]}
+    assert _steps(scores) == [None]
+    assert _steps(scores, steps=captured.steps) == _steps(captured)
+    assert [one is None for one in _steps([scores, scores], steps=[{}, captured.steps])] == [True, False]
+    with pytest.raises(ValueError, match=r"steps for each of the 2 sentences\. Received 1"):
+        page([scores, scores], steps=captured.steps)
+
+
+def test_no_script_defines_what_another_one_does():
+    """They are joined into one, in which the later function would replace the earlier one."""
+    names = []
+    for path in (resources.files("kmha.show") / "web").iterdir():
+        if path.name.endswith(".js"):
+            pattern = r"^(?:export )?(?:function|class|const|let) (\w+)"
+            names += re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(names) > 30
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    scripts = {f"{name}.js" for name in SCRIPTS}
+    assert scripts | {"page.html", "page.css"} == {
+        path.name for path in (resources.files("kmha.show") / "web").iterdir()
+    }

@@ -9,7 +9,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from kmha.show import page
+import kmha
+from kmha.show import capture, page
 from kmha.show.scores import colour
 
 pytestmark = pytest.mark.slow
@@ -377,6 +378,120 @@ def test_a_notebook_cell(opened, tmp_path):
     values, highest = _shown(SCORES["encoder"][0], "mean")
     expected = np.array([colour(value / highest) for value in values.flat])
     np.testing.assert_allclose(frame.evaluate(PIXELS), expected, atol=6)
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory):
+    """A page with the steps of two layers, and their calculations."""
+    layer, other = (kmha.MultiHeadAttention(2, 5, name=name) for name in ("mha", "other"))
+    query, value = (RANDOM.normal(size=shape).astype("float32") for shape in ((1, 3, 8), (1, 13, 7)))
+    scores, steps = {}, {}
+    for each, mask in ((layer, np.arange(13) % 4 > np.arange(3)[:, None]), (other, None)):
+        with capture(each, steps=True) as captured:
+            each(query, value, attention_mask=None if mask is None else mask[None])
+        scores |= captured
+        steps |= captured.steps
+    path = tmp_path_factory.mktemp("steps") / "steps.html"
+    page({**scores, "third": scores["mha"]}, path, ["a", "b", "c"], steps=steps)
+    return path, steps
+
+
+def _tables(found):
+    """The captions and the numbers of all tables of the step view, minus infinity as NaN."""
+    tables = found.evaluate("""[...document.querySelectorAll('#steps table')].map((table) => [
+      table.caption.textContent,
+      [...table.tBodies[0].rows].map((row) => [...row.cells].slice(1).map((cell) => cell.textContent)),
+    ])""")
+    number = lambda text: float(text.replace("−∞", "nan").replace("−", "-"))  # noqa: E731
+    return {title: np.array([[number(text) for text in row] for row in rows]) for title, rows in tables}
+
+
+@WIDTHS
+def test_steps(opened, stepped, width):
+    path, calculations = stepped
+    found = opened(width, path)
+    found.check("input[value=steps]")
+    assert found.input_value("#head") == "0"
+    assert not found.is_visible("#picture")
+    for layer, name in enumerate(("mha", "other")):
+        found.select_option("#layer", str(layer))
+        calculation = calculations[name]
+        for head in (0, 1):
+            found.select_option("#head", str(head))
+            mask = np.ones((3, 13), bool) if calculation.mask is None else calculation.mask[0, head]
+            logits = calculation.logits[0, head]
+            masked = {"masked logits (T, S) = (3, 13)": np.where(mask, logits, np.nan)[:, :12]}
+            both = {"logits (T, S) = (3, 13)": logits[:, :12], "mask (T, S) = (3, 13)": mask[:, :12], **masked}
+            scores = {"scores (T, S) = (3, 13)": calculation.scores[0, head, :, :12]}
+            mixed = {"mixed values (T, O) = (3, 5)": calculation.mixed[0, :, head]}
+            heads = {
+                f"{letter} ({positions}, O) = ({size}, 5)": calculation.projected(full)[0, :12, head]
+                for letter, positions, size, full in (
+                    ("Q", "T", 3, "query"),
+                    ("K", "S", 13, "key"),
+                    ("V", "S", 13, "value"),
+                )
+            }
+            kernels = {
+                title: array
+                for full, positions, size, width_ in (("query", "T", 3, 8), ("key", "S", 13, 7), ("value", "S", 13, 7))
+                for title, array in {
+                    f"{full} ({positions}, I) = ({size}, {width_})": calculation.inputs[full][0, :12, :6],
+                    f"{full} kernel (I, O) = ({width_}, 5)": calculation.kernels[full][head, :6],
+                    f"+ {full} bias (1, O) = (1, 5)": calculation.biases[full][head, None],
+                }.items()
+            }
+            merged = {
+                "output kernel of the head (O, E) = (5, 8)": calculation.kernels["output"][head, :, :6],
+                "part of the head (T, E) = (3, 8)": calculation.parts[0, head, :, :6],
+                "output: all parts and the bias (T, E) = (3, 8)": calculation.output[0, :, :6],
+            }
+            q, k, v = heads.items()
+            expected = {
+                "1 Project": kernels | heads,
+                "2 Scores": dict([q, k]) | {"logits (T, S) = (3, 13)": logits[:, :12]},
+                "3 Mask": masked if calculation.mask is None else both,
+                "4 Softmax": masked | scores,
+                "5 Mix": scores | dict([v]) | mixed,
+                "6 Merge": mixed | merged,
+            }
+            for step, tables in expected.items():
+                found.click(f"text={step}")
+                actual = {title.split("the first")[0]: numbers for title, numbers in _tables(found).items()}
+                assert actual.keys() == tables.keys()
+                for title, array in tables.items():
+                    np.testing.assert_allclose(actual[title], array, atol=0.006, err_msg=f"{name} {head} {title}")
+                assert found.locator("#steps nav [aria-current=step]").text_content() == step
+                assert found.evaluate("document.documentElement.scrollWidth") <= width
+    found.select_option("#layer", "2")
+    assert not found.is_visible("#steps")
+    assert not found.is_visible("input[value=steps]")
+    assert found.text_content("#shown").endswith("as heat map")
+
+
+def test_what_the_steps_leave_out_and_who_attends(opened, stepped):
+    found = opened(path=stepped[0])
+    found.check("input[value=steps]")
+    found.focus("#steps nav button")
+    found.keyboard.press("Tab")
+    found.keyboard.press("Enter")
+    assert found.text_content("#steps h2") == "Step 2 of 6: scores"
+    assert found.evaluate("document.activeElement.textContent") == "2 Scores"
+    assert "the first 3 × 12; 3 numbers left out" in found.text_content("#steps")
+    rows = found.evaluate(
+        "[...document.querySelectorAll('#steps table')[2].rows].map((row) => row.cells[0].textContent)"
+    )
+    assert rows == ["", "a", "b", "c"]
+
+
+@WIDTHS
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_serious_in_the_steps_for_axe(opened, stepped, serious_violations, width, dark):
+    found = opened(width, stepped[0], color_scheme="dark" if dark else "light", bypass_csp=True)
+    found.check("input[value=steps]")
+    for step in ("1 Project", "3 Mask", "6 Merge"):
+        found.click(f"text={step}")
+        assert serious_violations(found) == []
 
 
 def test_the_page_has_its_data_once(file):

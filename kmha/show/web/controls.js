@@ -40,6 +40,9 @@ export function showChoice(data, choice) {
   choice.layer = Math.min(choice.layer, view.layers.length - 1);
   const heads = view.layers[choice.layer].heads;
   if (Number(choice.head) >= heads) choice.head = String(heads - 1);
+  element("steps-field", HTMLElement).hidden = !view.layers[choice.layer].steps;
+  if (choice.figure === "steps" && !view.layers[choice.layer].steps) choice.figure = "map";
+  if (choice.figure === "steps" && !(Number(choice.head) >= 0)) choice.head = "0"; // steps are those of one head
   /** @type {(texts: string[]) => [string, string][]} */
   const numbered = (texts) => texts.map((text, index) => [String(index), text]);
   fill("sentence", numbered(data.sentences.map((each) => each.title)), String(choice.sentence));
@@ -79,7 +82,7 @@ export function describe(data, choice) {
   const view = data.sentences[choice.sentence].views[choice.view];
   const layer = view.layers[choice.layer];
   const head = headOptions(layer.heads).find(([value]) => value === choice.head);
-  const figure = { map: "heat map", arcs: "arcs" }[choice.figure];
+  const figure = { map: "heat map", arcs: "arcs", steps: "steps" }[choice.figure];
   return `${view.name}: ${layer.name} of ${view.layers.length}, ${head ? head[1] : ""}, as ${figure}`;
 }
 

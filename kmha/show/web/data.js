@@ -1,10 +1,17 @@
 // The data of the page, and the matrix of numbers that is shown.
 
 /**
- * @typedef {{name: string, heads: number, scores: string, zeros: string, entropy: string}} Layer
+ * @typedef {{
+ *   name: string, heads: number, scores: string, zeros: string, entropy: string, steps: Calculation | null
+ * }} Layer
  * @typedef {{
  *   name: string, rows: string[], columns: string[], rowsAre: string, columnsAre: string, layers: Layer[]
  * }} View
+ * @typedef {{shape: number[], values: (number | null)[][]}} Numbers the first numbers of a matrix; `null` is −∞
+ * @typedef {{
+ *   sizes: Object<string, number>, same: string, inputs: Object<string, Numbers>, output: Numbers,
+ *   heads: Object<string, Numbers>[]
+ * }} Calculation
  * @typedef {{title: string, views: View[]}} Sentence
  * @typedef {{title: string, colours: string[], sentences: Sentence[]}} Data
  * @typedef {{

@@ -7,6 +7,7 @@ import { csv, fileName, save } from "./files.js";
 import { heatMap } from "./heat_map.js";
 import { number } from "./legend.js";
 import { CanvasPainter, SvgPainter } from "./painter.js";
+import { showSteps } from "./steps.js";
 import { scoreTable } from "./table.js";
 import { theme } from "./theme.js";
 
@@ -45,7 +46,20 @@ function draw() {
   const description = describe(data, choice);
   const title = element("shown", HTMLElement);
   if (title.textContent !== description) title.textContent = description;
+  const { steps } = view.layers[choice.layer];
   figure = choice.figure === "arcs" ? arcs : heatMap;
+  const stepping = steps !== null && choice.figure === "steps";
+  element("picture", HTMLElement).hidden = stepping;
+  element("steps", HTMLElement).hidden = !stepping;
+  if (stepping) showSteps(element("steps", HTMLElement), steps, Number(choice.head), view);
+  else drawPicture(before);
+}
+
+/**
+ * Draw the heat map or the arcs.
+ * @param {import("./data.js").Matrix} before what was shown before; its marked tokens stay marked if they still exist
+ */
+function drawPicture(before) {
   at = figure.layout(shown, frame.clientWidth, choice.zoom);
   figure.paint(new CanvasPainter(sized(drawn, at.width, at.height)), shown, at, colours());
   sized(marked, at.width, at.height);
