@@ -63,7 +63,7 @@ class Calculation:
 
     @property
     def parts(self) -> np.ndarray:
-        """What each head adds to the output, (B, H, T, E)."""
+        """The share of each head in the output, (B, H, T, E)."""
         return np.einsum("BTHO,HOE->BHTE", self.mixed, self.kernels["output"])
 
     @property

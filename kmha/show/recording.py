@@ -216,8 +216,7 @@ class _Recorder:
         from keras import ops
 
         values = [
-            ops.cast(value, "float32") if str(getattr(value, "dtype", "")).endswith("bfloat16") else value
-            for value in values
+            ops.cast(value, "float32") if "bfloat16" in str(getattr(value, "dtype", "")) else value for value in values
         ]  # NumPy has no bfloat16
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf

@@ -5,6 +5,7 @@ import { measure, shorten } from "./painter.js";
 import { asText } from "./theme.js";
 
 const LEAST = 0.05; // part of the largest score below which no arc is drawn, unless its token is chosen
+const MOST = 3000; // number of arcs that a browser draws without a pause
 const PALEST = 90; // index of the colour that is nearest to the background
 
 /**
@@ -70,13 +71,23 @@ function arc(painter, shown, at, colour, index) {
 }
 
 /**
+ * Return the least score that gets an arc when no token is chosen.
+ * @param {import("./data.js").Matrix} shown
+ * @returns {number}
+ */
+function leastDrawn(shown) {
+  const sorted = shown.values.slice().sort();
+  return Math.max(LEAST * shown.highest, sorted[Math.max(sorted.length - MOST, 0)]);
+}
+
+/**
  * @param {import("./painter.js").Painter} painter
  * @param {import("./data.js").Matrix} shown
  * @param {ArcsLayout} at
  * @param {import("./theme.js").Theme} theme
  */
 function paintArcs(painter, shown, at, theme) {
-  const least = LEAST * shown.highest;
+  const least = leastDrawn(shown);
   const order = [...shown.values.keys()].filter((index) => shown.values[index] >= least);
   order.sort((a, b) => shown.values[a] - shown.values[b]); // the largest scores are on top
   for (const index of order) {
@@ -95,7 +106,7 @@ function paintArcs(painter, shown, at, theme) {
  * @param {import("./theme.js").Theme} theme
  */
 function legend(painter, shown, at, theme) {
-  const note = `no arcs below ${number(LEAST * shown.highest)}${shown.unit}`;
+  const note = `no arcs below ${number(leastDrawn(shown))}${shown.unit}`;
   paintLegend(painter, { ...shown, zeros: null }, theme, 4, at.height - LEGEND, note);
 }
 
