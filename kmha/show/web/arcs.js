@@ -6,6 +6,7 @@ import { asText } from "./theme.js";
 
 const LEAST = 0.05; // part of the largest score below which no arc is drawn, unless its token is chosen
 const MOST = 3000; // number of arcs that a browser draws without a pause
+const STEPS = 200; // of the scale, between which the least score is chosen
 const PALEST = 90; // index of the colour that is nearest to the background
 
 /**
@@ -76,8 +77,11 @@ function arc(painter, shown, at, colour, index) {
  * @returns {number}
  */
 function leastDrawn(shown) {
-  const sorted = shown.values.slice().sort();
-  return Math.max(LEAST * shown.highest, sorted[Math.max(sorted.length - MOST, 0)]);
+  const counts = new Uint32Array(STEPS + 1);
+  for (const value of shown.values) counts[Math.floor((STEPS * value) / shown.highest)]++;
+  let [step, count] = [STEPS, counts[STEPS]];
+  while (step > LEAST * STEPS && count + counts[step - 1] <= MOST) count += counts[--step];
+  return (step / STEPS) * shown.highest;
 }
 
 /**

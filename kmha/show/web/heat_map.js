@@ -84,7 +84,7 @@ function rowLabel(painter, at, row, colour, bold) {
  */
 function columnLabel(painter, at, column, colour, bold) {
   const x = at.left + (column + 0.5) * at.cellWidth;
-  const y = at.upright ? at.top - 4 : at.top - LABEL / 2;
+  const y = at.upright ? at.top - 4 : at.top - LABEL / 2 - 3;
   painter.text(at.columns[column], x, y, {
     size: SIZE,
     align: at.upright ? "start" : "middle",
@@ -123,10 +123,13 @@ function markMap(painter, _shown, at, theme, row, column) {
   const { left, top, cellWidth, cellHeight } = at;
   if (row >= 0) {
     painter.box(left, top + row * cellHeight, cellWidth * at.columns.length, cellHeight, theme.accent, 2);
+    painter.box(0, top + (row + 0.5) * cellHeight - LABEL / 2, left - 2, LABEL, theme.back, 0);
     rowLabel(painter, at, row, theme.accent, true);
   }
   if (column >= 0) {
     painter.box(left + column * cellWidth, top, cellWidth, cellHeight * at.rows.length, theme.accent, 2);
+    const wide = at.upright ? LABEL : cellWidth;
+    painter.box(left + (column + 0.5) * cellWidth - wide / 2, 0, wide, top - 2, theme.back, 0);
     columnLabel(painter, at, column, theme.accent, true);
   }
 }

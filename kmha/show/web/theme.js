@@ -1,7 +1,9 @@
 // The colours of pictures, in light and dark.
 
 /**
- * @typedef {{text: string, quiet: string, line: string, accent: string, zero: number, palette: number[]}} Theme
+ * @typedef {{
+ *   back: string, text: string, quiet: string, line: string, accent: string, zero: number, palette: number[]
+ * }} Theme
  */
 
 /**
@@ -30,10 +32,26 @@ function gradient(colours) {
 export function theme(colours, dark) {
   if (!dark) {
     const palette = gradient(colours);
-    return { text: "#1b1f24", quiet: "#59636e", line: "#8a949f", accent: "#b3460b", zero: 0xd9d9d9, palette };
+    return {
+      back: "#ffffff",
+      text: "#1b1f24",
+      quiet: "#59636e",
+      line: "#8a949f",
+      accent: "#b3460b",
+      zero: 0xd9d9d9,
+      palette,
+    };
   }
   const palette = gradient([...colours].reverse());
-  return { text: "#e3e7ec", quiet: "#a3adb8", line: "#6a747f", accent: "#ffab70", zero: 0x3d3d3d, palette };
+  return {
+    back: "#14181d",
+    text: "#e3e7ec",
+    quiet: "#a3adb8",
+    line: "#6a747f",
+    accent: "#ffab70",
+    zero: 0x3d3d3d,
+    palette,
+  };
 }
 
 /**
