@@ -180,6 +180,10 @@ def test_hovering_a_cell_shows_its_score(opened, width):
     found.hover("#drawn", position={"x": 2, "y": y})
     assert found.text_content("#pair").startswith(f"{TARGET[2]} → ")
     assert found.text_content("#pair").count(": ") == 4
+    found.hover("#drawn", position={"x": at["left"] + 2.5 * at["cellWidth"], "y": y})  # a token from right to left
+    lefts = found.evaluate("[...document.querySelectorAll('#pair bdi')].map(e => e.getBoundingClientRect().left)")
+    assert lefts == sorted(lefts)
+    assert found.text_content("#pair bdi:last-child") == SOURCE[2]
 
 
 @WIDTHS

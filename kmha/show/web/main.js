@@ -108,30 +108,36 @@ function mark(row, column) {
   }
   drawn.classList.toggle("dim", figure.dims && !nothing);
   chosen = { row, column };
-  element("pair", HTMLElement).textContent = inWords();
+  element("pair", HTMLElement).replaceChildren(...inWords());
 }
 
 /**
- * Describe the marked tokens: one score, or the highest of a token.
- * @returns {string}
+ * Describe the marked tokens: one score, or the highest of a token. Tokens read from right to left change no order.
+ * @returns {(Node | string)[]}
  */
 function inWords() {
   const { rows, columns, values, unit } = shown;
   const { row, column } = chosen;
-  /** @type {(i: number, j: number) => string} */
-  const score = (i, j) => `${number(values[i * columns.length + j])}${unit}`;
-  if (row >= 0 && column >= 0) return `${rows[row]} → ${columns[column]}: ${score(row, column)}`;
-  if (row < 0 && column < 0) return "";
+  if (row < 0 && column < 0) return [];
+  const token = (/** @type {string} */ text) => {
+    const isolated = document.createElement("bdi");
+    isolated.textContent = text;
+    return isolated;
+  };
+  if (row >= 0 && column >= 0) {
+    const score = values[row * columns.length + column];
+    return [token(rows[row]), " → ", token(columns[column]), `: ${number(score)}${unit}`];
+  }
   const others = (row >= 0 ? columns : rows).map((text, index) => {
     const [i, j] = row >= 0 ? [row, index] : [index, column];
-    return { text: `${text}: ${score(i, j)}`, value: values[i * columns.length + j] };
+    return { text, value: values[i * columns.length + j] };
   });
   const highest = others
     .filter((other) => other.value > 0)
     .sort((a, b) => b.value - a.value)
     .slice(0, 5)
-    .map((other) => other.text);
-  return row >= 0 ? `${rows[row]} → ${highest.join(", ")}` : `${highest.join(", ")} → ${columns[column]}`;
+    .flatMap((other, index) => [index ? ", " : "", token(other.text), `: ${number(other.value)}${unit}`]);
+  return row >= 0 ? [token(rows[row]), " → ", ...highest] : [...highest, " → ", token(columns[column])];
 }
 
 function fillTable() {
